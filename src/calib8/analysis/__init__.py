@@ -1,0 +1,1 @@
+"""Looking at models: evaluation, inspection, the rules of targets."""

@@ -1,0 +1,1 @@
+"""Images and arrays: preprocessing, sources, batches decoded ahead in threads."""

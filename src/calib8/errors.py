@@ -1,0 +1,66 @@
+"""The one tree of errors that calib8 raises on purpose.
+
+    Calib8Error
+    ├── UsageError            options that contradict each other or name something unknown     exit code 2
+    ├── ModelError            the model cannot be read or run                                 exit code 1
+    │   └── UnsupportedModelError   it can be read, but not quantized
+    ├── DataError             images, labels or arrays do not fit                             exit code 1
+    ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
+    ├── TableError            a calibration table that is broken or made for another model    exit code 1
+    └── OutputError           a result cannot be written                                      exit code 1
+
+Every message is one line: ``subject: problem. cure.``
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class Calib8Error(Exception):
+    """Base of all errors of calib8.
+
+    Args:
+        subject: the file, node or tensor concerned.
+        problem: what is wrong with it, with the offending value.
+        cure: what the user can do about it.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, subject: str, problem: str, cure: str) -> None:
+        self.subject = subject
+        self.problem = problem
+        self.cure = cure
+        text = f"{subject}: {problem.rstrip('.')}. {cure.rstrip('.')}."
+        super().__init__(" ".join(text.split()))
+
+
+class UsageError(Calib8Error):
+    """Options that contradict each other or name something unknown (exit code 2)."""
+
+    exit_code: ClassVar[int] = 2
+
+
+class ModelError(Calib8Error):
+    """The model cannot be read, checked or run."""
+
+
+class UnsupportedModelError(ModelError):
+    """The model is valid but holds something that calib8 cannot quantize."""
+
+
+class DataError(Calib8Error):
+    """Images, labels or arrays are missing, corrupt or do not fit the model."""
+
+
+class CalibrationError(Calib8Error):
+    """Statistics from which no range can be chosen (NaN, Inf, nothing seen)."""
+
+
+class TableError(Calib8Error):
+    """A calibration table that cannot be read or was made for another model."""
+
+
+class OutputError(Calib8Error):
+    """A result cannot be written (permissions, full disk, missing folder)."""

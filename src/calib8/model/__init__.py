@@ -1,0 +1,1 @@
+"""The float graph: reading, writing, looking at it, running it in ONNX Runtime."""

@@ -1,0 +1,1 @@
+"""Rewrites of the float graph and of the calibration table, one per file."""

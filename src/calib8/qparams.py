@@ -1,0 +1,149 @@
+"""The arithmetic between real numbers and codes: ``real = scale · (code − zero_point)``.
+
+    quantize     code = clip(rint(x / scale) + zero_point, qmin, qmax)      ties to even, then add
+    dequantize   x    = scale · (code − zero_point)
+    symmetric    scale = max(|min|, |max|) / (2^(bits−1) − 1),  zero_point = 0
+    asymmetric   scale = (max − min) / (qmax − qmin),           zero_point = qmin − min / scale, rounded
+
+All scales are float32 values; every division is done in float64 and rounded once.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+FLOAT32_TINY: Final = float(np.finfo(np.float32).tiny)
+"""Smallest normal float32; a range whose scale would be smaller counts as all zero."""
+
+
+@dataclass(frozen=True)
+class QuantSpec:
+    """How one kind of tensor is coded.
+
+    Attributes:
+        bits: width of the code, 2 … 16.
+        signed: codes in [−2^(bits−1), 2^(bits−1) − 1] instead of [0, 2^bits − 1].
+        symmetric: the zero point is 0 and the range is [−T, T]; needs ``signed``.
+    """
+
+    bits: int = 8
+    signed: bool = False
+    symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.bits <= 16:
+            raise ValueError(f"bits must be in 2 … 16, not {self.bits}")
+        if self.symmetric and not self.signed:
+            raise ValueError("a symmetric spec must be signed")
+
+    @property
+    def qmin(self) -> int:
+        """Smallest code."""
+        return -(1 << (self.bits - 1)) if self.signed else 0
+
+    @property
+    def qmax(self) -> int:
+        """Largest code."""
+        return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
+
+    @property
+    def dtype(self) -> np.dtype[np.generic]:
+        """NumPy type that stores the code."""
+        width = 8 if self.bits <= 8 else 16
+        return np.dtype(f"{'int' if self.signed else 'uint'}{width}")
+
+    @property
+    def magnitude_levels(self) -> int:
+        """Codes on one side of zero of a symmetric tensor, zero included: 2^(bits−1)."""
+        return 1 << (self.bits - 1)
+
+
+UINT8: Final = QuantSpec(bits=8, signed=False, symmetric=False)
+INT8: Final = QuantSpec(bits=8, signed=True, symmetric=False)
+INT8_SYMMETRIC: Final = QuantSpec(bits=8, signed=True, symmetric=True)
+
+
+@dataclass(frozen=True)
+class QParams:
+    """Scale (a float32 value, > 0) and zero point (within [qmin, qmax] of the spec) of one tensor."""
+
+    scale: float
+    zero_point: int
+
+
+def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QParams:
+    """Scale and zero point of the range [minimum, maximum], widened to contain 0.
+
+    A range too small for a normal float32 scale counts as all zero and gets scale 1, zero point 0
+    (the code of real 0.0 where 0 is no code cannot happen: 0 lies in every code range).
+
+    Raises:
+        ValueError: a bound is not finite or minimum > maximum.
+    """
+    if not (math.isfinite(minimum) and math.isfinite(maximum)) or minimum > maximum:
+        raise ValueError(f"[{minimum}, {maximum}] is not a range")
+    low, high = min(float(minimum), 0.0), max(float(maximum), 0.0)
+    if spec.symmetric:
+        scale = np.float32(max(-low, high) / (spec.magnitude_levels - 1))
+        return QParams(1.0, 0) if scale < FLOAT32_TINY else QParams(float(scale), 0)
+    scale = np.float32((high - low) / (spec.qmax - spec.qmin))
+    if scale < FLOAT32_TINY:
+        return QParams(1.0, 0)
+    zero_point = round_half_away(spec.qmin - low / float(scale))
+    return QParams(float(scale), min(max(zero_point, spec.qmin), spec.qmax))
+
+
+def within_upper_limit(qparams: QParams, spec: QuantSpec, limit: float) -> QParams:
+    """The largest scale ≤ the given one whose top code does not exceed ``limit`` (> 0) in float32.
+
+    A runtime drops a ``Clip(0, 6)`` before a quantizer only if the quantizer itself cannot exceed 6;
+    6/255 rounded to float32 may miss that by one unit in the last place.
+    """
+    scale = np.float32(qparams.scale)
+    steps = np.float32(spec.qmax - qparams.zero_point)
+    while scale * steps > np.float32(limit) and scale > FLOAT32_TINY:
+        scale = np.nextafter(scale, np.float32(0.0))
+    return QParams(float(scale), qparams.zero_point)
+
+
+def representable_range(qparams: QParams, spec: QuantSpec) -> tuple[float, float]:
+    """Real values of the smallest and the largest code."""
+    return (
+        qparams.scale * (spec.qmin - qparams.zero_point),
+        qparams.scale * (spec.qmax - qparams.zero_point),
+    )
+
+
+def round_half_away(value: float) -> int:
+    """Nearest integer, ties away from zero."""
+    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+
+
+def quantize(
+    values: npt.NDArray[np.floating],
+    scale: npt.NDArray[np.float32] | float,
+    zero_point: npt.NDArray[np.int64] | int,
+    spec: QuantSpec,
+) -> npt.NDArray[np.generic]:
+    """Codes of float values as ONNX QuantizeLinear computes them; ±inf saturate, NaN gives qmin.
+
+    ``scale`` and ``zero_point`` are scalars or broadcast against ``values``.
+    """
+    ratio = np.asarray(values, np.float32) / np.asarray(scale, np.float32)
+    codes = np.rint(np.where(np.isnan(ratio), -np.inf, ratio)).astype(np.float64) + np.asarray(zero_point)
+    return np.clip(codes, spec.qmin, spec.qmax).astype(spec.dtype)
+
+
+def dequantize(
+    codes: npt.NDArray[np.integer],
+    scale: npt.NDArray[np.float32] | float,
+    zero_point: npt.NDArray[np.int64] | int,
+) -> npt.NDArray[np.float32]:
+    """float32 values of codes; ``scale`` and ``zero_point`` are scalars or broadcast against ``codes``."""
+    steps = np.asarray(codes, np.int64) - np.asarray(zero_point, np.int64)
+    return steps.astype(np.float32) * np.asarray(scale, np.float32)

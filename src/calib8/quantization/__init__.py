@@ -1,0 +1,1 @@
+"""From ranges to codes: weights and biases as integers, Q/DQ nodes in the graph."""

@@ -1,0 +1,164 @@
+"""The calibration table: for every quantized activation its range, and why it is that range.
+
+The range is the truth; scale and zero point follow from it and the activation type, so one table
+serves every target. The file is JSON with sorted names: the same statistics give the same bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from calib8.errors import TableError
+from calib8.files import atomic_output
+
+TABLE_FORMAT: Final = "calib8-calibration-table"
+TABLE_VERSION: Final = 1
+
+
+@dataclass(frozen=True)
+class Range:
+    """A closed interval of real values, finite, ``min <= max``."""
+
+    min: float
+    max: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.min) and math.isfinite(self.max) and self.min <= self.max):
+            raise ValueError(f"[{self.min}, {self.max}] is not a range")
+
+    @property
+    def magnitude(self) -> float:
+        """Largest absolute value."""
+        return max(abs(self.min), abs(self.max))
+
+    def widened_to_zero(self) -> Range:
+        """The smallest range that holds this one and 0."""
+        return Range(min(self.min, 0.0), max(self.max, 0.0))
+
+    def hull(self, other: Range) -> Range:
+        """The smallest range that holds both."""
+        return Range(min(self.min, other.min), max(self.max, other.max))
+
+
+@dataclass(frozen=True)
+class TableEntry:
+    """What is known of one tensor.
+
+    Attributes:
+        range: the chosen range.
+        method: name of the method that chose it.
+        clipped: share of the finite values seen that lie outside the range, 0 … 1.
+        count: number of finite values seen.
+        zeros: how many of them were exactly zero.
+        observed: smallest and largest finite value seen.
+    """
+
+    range: Range
+    method: str
+    clipped: float
+    count: int
+    zeros: int
+    observed: Range
+
+
+@dataclass(frozen=True)
+class CalibrationTable:
+    """Ranges of the activations of one prepared model.
+
+    Attributes:
+        model_hash: hash of the prepared float graph, see ``calib8.model.graph.model_hash``.
+        entries: tensor name → entry, in ascending order of the names.
+    """
+
+    model_hash: str
+    entries: Mapping[str, TableEntry]
+
+    def range_of(self, tensor: str) -> Range:
+        """The range of a tensor.
+
+        Raises:
+            TableError: the table has no such tensor.
+        """
+        entry = self.entries.get(tensor)
+        if entry is None:
+            raise TableError(tensor, "the calibration table has no such tensor", "Calibrate this model again")
+        return entry.range
+
+    def to_json(self) -> str:
+        """The table as JSON text, byte-identical for equal tables."""
+        document = {
+            "format": TABLE_FORMAT,
+            "version": TABLE_VERSION,
+            "model_hash": self.model_hash,
+            "tensors": {name: asdict(self.entries[name]) for name in sorted(self.entries)},
+        }
+        return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str, source: str = "calibration table") -> CalibrationTable:
+        """Reads what ``to_json`` wrote.
+
+        Raises:
+            TableError: not such a table, a newer version, or a broken entry (named).
+        """
+        document = _parse(text, source)
+        tensors = document.get("tensors")
+        if not isinstance(tensors, dict):
+            raise TableError(source, "has no 'tensors'", "Calibrate again")
+        entries = {name: _entry(name, tensors[name], source) for name in sorted(tensors)}
+        return cls(str(document.get("model_hash", "")), entries)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the JSON file.
+
+        Raises:
+            OutputError: the file cannot be written; an old file stays intact.
+        """
+        with atomic_output(path) as temporary:
+            temporary.write_text(self.to_json(), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> CalibrationTable:
+        """Reads a JSON file written by ``save``.
+
+        Raises:
+            TableError: the file cannot be read or is not such a table.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise TableError(str(path), f"cannot be read ({error})", "Give a table that calib8 wrote") from error
+        return cls.from_json(text, str(path))
+
+
+def _parse(text: str, source: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise TableError(source, f"is not JSON ({error})", "Give a table that calib8 wrote") from error
+    if not isinstance(document, dict) or document.get("format") != TABLE_FORMAT:
+        raise TableError(source, f"is not a {TABLE_FORMAT}", "Give a table that calib8 wrote")
+    version = document.get("version")
+    if version != TABLE_VERSION:
+        raise TableError(source, f"has version {version}, not {TABLE_VERSION}", "Calibrate again or update calib8")
+    return document
+
+
+def _entry(name: str, fields: Any, source: str) -> TableEntry:
+    try:
+        return TableEntry(
+            range=Range(**fields["range"]),
+            method=str(fields["method"]),
+            clipped=float(fields["clipped"]),
+            count=int(fields["count"]),
+            zeros=int(fields["zeros"]),
+            observed=Range(**fields["observed"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise TableError(f"{source}, tensor '{name}'", f"broken entry ({error})", "Calibrate again") from error
