@@ -88,7 +88,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
         QuantScheme(
             "tflite",
             activations=INT8,
-            shared_scale_ops=frozenset({"AveragePool", "GlobalAveragePool", "Concat", "Sub"}),
+            shared_scale_ops=frozenset({"AveragePool", "Concat", "Sub"}),
             concat_share_ratio=float("inf"),
             quantize_outputs=True,
         ),

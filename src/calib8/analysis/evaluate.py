@@ -1,0 +1,173 @@
+"""How good a model is on given data, alone and against its float original.
+
+    top1, top5    share of labelled images whose class is the first, or among the first five, scores
+    agreement     share of images whose best class is that of the reference model
+    sqnr_db       10 log10( Σ reference² / Σ (reference − output)² ) over all float outputs and images
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.data.batches import Batch
+from calib8.errors import DataError
+from calib8.model.runtime import Session
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Figures of one model; shares are 0 … 1, None where they cannot be told.
+
+    Attributes:
+        model: path or name.
+        runtime: where it ran.
+        images: samples seen.
+        top1, top5: None without labels or if the first output is no row of class scores.
+        agreement, sqnr_db: against the reference; None without one or for the reference itself.
+        seconds: time inside the runtime.
+    """
+
+    model: str
+    runtime: str
+    images: int
+    top1: float | None
+    top5: float | None
+    agreement: float | None
+    sqnr_db: float | None
+    seconds: float
+
+    @property
+    def images_per_second(self) -> float:
+        """Samples per second inside the runtime."""
+        return self.images / self.seconds if self.seconds > 0 else math.inf
+
+
+@dataclass
+class _Tally:
+    """Running sums of one model."""
+
+    images: int = 0
+    labelled: int = 0
+    top1: int = 0
+    top5: int = 0
+    classified: int = 0
+    agreeing: int = 0
+    signal: float = 0.0
+    noise: float = 0.0
+    seconds: float = 0.0
+
+
+def evaluate_sessions(
+    sessions: Sequence[Session],
+    runtime: str,
+    batches: Iterable[Batch],
+    *,
+    reference: int | None,
+    on_batch: Callable[[int], None] = lambda samples: None,
+) -> list[Evaluation]:
+    """Runs every model on every batch.
+
+    Args:
+        sessions: the open models.
+        runtime: name for the result.
+        batches: the data.
+        reference: index of the float original among ``sessions``, None if there is none.
+        on_batch: called with the number of samples after each batch.
+
+    Raises:
+        DataError: no sample, models with different outputs, or a label beyond the classes.
+    """
+    tallies = [_Tally() for _ in sessions]
+    for batch in batches:
+        results = [_timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
+        expected = None if reference is None else results[reference]
+        for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
+            _count_labels(outputs[0], batch, tally, sessions[index].name)
+            if expected is not None and index != reference:
+                _count_differences(expected, outputs, tally, sessions[index].name)
+        on_batch(len(batch.names))
+    if not tallies or tallies[0].images == 0:
+        raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
+    return [_evaluation(s.name, runtime, t, i, reference) for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))]
+
+
+def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]]:
+    start = time.perf_counter()
+    outputs = session.run(batch.inputs)
+    tally.seconds += time.perf_counter() - start
+    tally.images += len(batch.names)
+    return outputs
+
+
+def class_scores(output: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
+    """The output as [samples, classes], None if it is no row of at least two scores per sample."""
+    if output.dtype.kind != "f" or output.ndim < 2:
+        return None
+    scores = output.reshape(output.shape[0], -1)
+    is_row = max(output.shape[1:]) == scores.shape[1] and scores.shape[1] >= 2
+    return scores if is_row else None
+
+
+def best_classes(scores: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
+    """Indices of the ``count`` highest scores per row, best first; the lower index first among equals."""
+    return np.argsort(-scores, axis=1, kind="stable")[:, :count].astype(np.int64)
+
+
+def _count_labels(output: npt.NDArray[Any], batch: Batch, tally: _Tally, name: str) -> None:
+    scores = class_scores(output)
+    if scores is None or scores.shape[0] != len(batch.labels):
+        return
+    best = best_classes(scores, 5)
+    for row, label in enumerate(batch.labels):
+        if label is None:
+            continue
+        if not 0 <= label < scores.shape[1]:
+            raise DataError(
+                batch.names[row], f"its label {label} is beyond the {scores.shape[1]} classes of {name}", "Check the labels"
+            )
+        tally.labelled += 1
+        tally.top1 += int(best[row, 0] == label)
+        tally.top5 += int(label in best[row])
+
+
+def _count_differences(
+    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, name: str
+) -> None:
+    if [array.shape for array in expected] != [array.shape for array in outputs]:
+        raise DataError(name, "its outputs differ in number or shape from the reference's", "Compare models of one network")
+    reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
+    if reference_scores is not None and scores is not None:
+        tally.classified += len(scores)
+        tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
+    for left, right in zip(expected, outputs, strict=True):
+        if left.dtype.kind == "f":
+            tally.signal += float(np.sum(left.astype(np.float64) ** 2))
+            tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2))
+
+
+def _evaluation(name: str, runtime: str, tally: _Tally, index: int, reference: int | None) -> Evaluation:
+    compared = reference is not None and index != reference
+    return Evaluation(
+        model=name,
+        runtime=runtime,
+        images=tally.images,
+        top1=tally.top1 / tally.labelled if tally.labelled else None,
+        top5=tally.top5 / tally.labelled if tally.labelled else None,
+        agreement=tally.agreeing / tally.classified if compared and tally.classified else None,
+        sqnr_db=sqnr_db(tally.signal, tally.noise) if compared else None,
+        seconds=tally.seconds,
+    )
+
+
+def sqnr_db(signal: float, noise: float) -> float | None:
+    """``10 log10(signal / noise)``; None where there is no signal or no noise to speak of."""
+    if signal <= 0 or noise <= 0 or not math.isfinite(noise):
+        return None
+    return 10.0 * math.log10(signal / noise)

@@ -1,0 +1,134 @@
+"""Small questions asked of an onnx_ir graph: constants, attributes, consumers, identity."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.tensors import TensorSpec
+
+
+def constant(value: ir.Value | None) -> npt.NDArray[np.generic] | None:
+    """The array behind an initializer, or None where the value is computed or fed."""
+    if value is None or value.const_value is None or value.is_graph_input():
+        return None
+    return np.asarray(value.const_value.numpy())
+
+
+def scalar_constant(value: ir.Value | None) -> float | None:
+    """The number behind a one-element initializer, else None."""
+    array = constant(value)
+    return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
+
+
+def input_at(node: ir.Node, index: int) -> ir.Value | None:
+    """Input ``index`` of a node, None where it is omitted or beyond the list."""
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def int_attribute(node: ir.Node, name: str, default: int) -> int:
+    """An integer attribute or its default."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.as_int()
+
+
+def ints_attribute(node: ir.Node, name: str, default: tuple[int, ...]) -> tuple[int, ...]:
+    """An attribute of integers or its default."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else tuple(attribute.as_ints())
+
+
+def float_attribute(node: ir.Node, name: str, default: float) -> float:
+    """A float attribute or its default."""
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.as_float()
+
+
+def sole_consumer(value: ir.Value) -> ir.Node | None:
+    """The only node that reads a value, None if there are several reads or it is a graph output."""
+    uses = list(value.uses())
+    return uses[0].node if len(uses) == 1 and not value.is_graph_output() else None
+
+
+def activation_inputs(node: ir.Node) -> Iterator[ir.Value]:
+    """The float32 inputs of a node that are computed or fed, without constants."""
+    for value in node.inputs:
+        if value is not None and is_activation(value):
+            yield value
+
+
+def is_activation(value: ir.Value) -> bool:
+    """A float32 tensor that changes from run to run."""
+    return constant(value) is None and value.dtype == ir.DataType.FLOAT
+
+
+def rank(value: ir.Value | None) -> int | None:
+    """Number of axes, None where unknown."""
+    return None if value is None or value.shape is None else value.shape.rank()
+
+
+def tensor_spec(value: ir.Value) -> TensorSpec:
+    """Name, dtype and shape of a graph input or output; float32 where no type is stated."""
+    dtype = ir.DataType.FLOAT if value.dtype is None else value.dtype
+    shape = None if value.shape is None else tuple(_size(dim) for dim in value.shape)
+    return TensorSpec(value.name or "", np.dtype(dtype.numpy()), shape)
+
+
+def _size(dim: int | ir.SymbolicDim) -> int | str | None:
+    if isinstance(dim, int):
+        return dim if dim > 0 else None
+    return dim.value
+
+
+def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
+    """Inputs that must be fed (initializers that are also listed as inputs are not)."""
+    fed = (value for value in model.graph.inputs if value.name not in model.graph.initializers)
+    return tuple(tensor_spec(value) for value in fed)
+
+
+def graph_outputs(model: ir.Model) -> tuple[TensorSpec, ...]:
+    """Outputs in order."""
+    return tuple(tensor_spec(value) for value in model.graph.outputs)
+
+
+def opset_version(model: ir.Model) -> int:
+    """Version of the standard operator set."""
+    return model.opset_imports.get("", 0)
+
+
+def model_hash(model: ir.Model) -> str:
+    """SHA-256 over nodes, attributes, names and constants; not over metadata or shapes.
+
+    Two prepared graphs with equal hashes compute the same function under the same tensor names.
+    """
+    digest = hashlib.sha256()
+
+    def add(*parts: object) -> None:
+        for part in parts:
+            digest.update(repr(part).encode())
+            digest.update(b"\0")
+
+    add([value.name for value in model.graph.inputs], [value.name for value in model.graph.outputs])
+    for node in model.graph:
+        add(node.domain, node.op_type)
+        add([value and value.name for value in node.inputs], [value.name for value in node.outputs])
+        for name in sorted(node.attributes):
+            add(name, _attribute_identity(node.attributes[name]))
+    for name in sorted(model.graph.initializers):
+        tensor = model.graph.initializers[name].const_value
+        if tensor is not None:
+            add(name, str(tensor.dtype), tuple(tensor.shape.numpy()))
+            digest.update(tensor.tobytes())
+    return digest.hexdigest()
+
+
+def _attribute_identity(attribute: ir.Attr) -> object:
+    if attribute.type == ir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        return str(tensor.dtype), tuple(tensor.shape.numpy()), tensor.tobytes()
+    value = attribute.value
+    return tuple(value) if isinstance(value, list) else value

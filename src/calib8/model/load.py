@@ -1,0 +1,103 @@
+"""From a path or a ModelProto to a checked ``onnx_ir.Model``, external data and > 2 GB included."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError
+
+from calib8.errors import ModelError, UnsupportedModelError
+from calib8.model.graph import opset_version
+
+OLDEST_OPSET: Final = 7
+"""Older operator sets have broadcasting and attributes that no converter handles faithfully."""
+
+
+def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
+    """Reads an ONNX model and checks that it is whole.
+
+    Args:
+        source: path of an .onnx file (external data beside it is mapped, not copied) or a ModelProto.
+
+    Raises:
+        ModelError: no such file, not ONNX, truncated, missing or short external data, invalid graph.
+        UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows.
+    """
+    subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(source)
+    model = _from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
+    _check_opset(model, subject)
+    _check_external_data(model, subject)
+    _check_graph(model, source, subject)
+    return model
+
+
+def _from_path(path: Path) -> ir.Model:
+    if not path.is_file():
+        raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
+    try:
+        model = ir.load(path)
+    except OSError as error:
+        raise ModelError(str(path), f"cannot be read ({error.strerror or error})", "Check its permissions") from error
+    except (DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _not_onnx(str(path), error) from error
+    if model.graph.num_nodes() == 0 and not model.opset_imports:
+        raise _not_onnx(str(path), None)
+    return model
+
+
+def _from_proto(proto: onnx.ModelProto) -> ir.Model:
+    try:
+        return ir.from_proto(proto)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _not_onnx("ModelProto", error) from error
+
+
+def _not_onnx(subject: str, error: Exception | None) -> ModelError:
+    detail = f" ({_first_line(error)})" if error is not None and str(error) else ""
+    return ModelError(subject, f"is not an ONNX model or is truncated{detail}", "Export or download the model again")
+
+
+def _check_opset(model: ir.Model, subject: str) -> None:
+    version = opset_version(model)
+    newest = onnx.defs.onnx_opset_version()
+    if not OLDEST_OPSET <= version <= newest:
+        raise UnsupportedModelError(
+            subject,
+            f"uses operator set {version}; supported are {OLDEST_OPSET} to {newest}",
+            "Export it with another opset_version (17 is a good choice)",
+        )
+
+
+def _check_external_data(model: ir.Model, subject: str) -> None:
+    for name, value in model.graph.initializers.items():
+        tensor = value.const_value
+        if not isinstance(tensor, ir.ExternalTensor):
+            continue
+        cure = "Keep the external data file beside the model, under the name it was exported with"
+        path = Path(tensor.path)
+        if not path.is_file():
+            raise ModelError(subject, f"external data file '{tensor.location}' of '{name}' is missing", cure)
+        needed = (tensor.offset or 0) + tensor.nbytes
+        if path.stat().st_size < needed:
+            problem = f"external data file '{tensor.location}' ends before tensor '{name}' ({needed} bytes needed)"
+            raise ModelError(subject, problem, cure)
+
+
+def _check_graph(model: ir.Model, source: str | os.PathLike[str] | onnx.ModelProto, subject: str) -> None:
+    """onnx's own checker; it reads a path itself, so that external data and > 2 GB pass."""
+    try:
+        onnx.checker.check_model(source if isinstance(source, onnx.ModelProto) else os.fspath(source))
+    except (onnx.checker.ValidationError, DecodeError, ValueError) as error:
+        raise ModelError(subject, f"is not valid ONNX ({_first_line(error)})", "Export it again") from error
+    for name, value in model.graph.initializers.items():
+        if value.const_value is None:
+            raise ModelError(subject, f"initializer '{name}' has no data", "Export or download the model again")
+
+
+def _first_line(error: BaseException | None) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

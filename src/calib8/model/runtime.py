@@ -1,0 +1,128 @@
+"""Running a model in ONNX Runtime: the only place that opens its sessions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+import onnxruntime
+
+from calib8.errors import DataError, ModelError
+from calib8.model.save import PROTOBUF_LIMIT, constant_bytes, model_bytes, save_model
+from calib8.tensors import TensorSpec
+
+Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open ONNX Runtime session.
+
+    Attributes:
+        name: what to call the model in messages.
+        inputs: specs of the inputs that must be fed.
+        outputs: specs of the outputs.
+    """
+
+    name: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    handle: Any
+
+    def run(self, feeds: Arrays, outputs: Sequence[str] | None = None) -> list[npt.NDArray[Any]]:
+        """Outputs (all, or those named) for the arrays fed by input name.
+
+        Raises:
+            DataError: names, types or shapes do not fit, or the run fails inside ONNX Runtime.
+        """
+        try:
+            results: list[npt.NDArray[Any]] = self.handle.run(outputs, dict(feeds))
+        except Exception as error:
+            if not _is_runtime_error(error):
+                raise
+            fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
+            wanted = ", ".join(str(spec) for spec in self.inputs)
+            raise DataError(
+                self.name, f"ONNX Runtime refused {fed} ({_reason(error)})", f"The model takes {wanted}"
+            ) from error
+        return results
+
+
+def open_session(
+    model: ir.Model | str | os.PathLike[str],
+    *,
+    threads: int = 0,
+    save_optimized: str | None = None,
+) -> Session:
+    """Opens a model on the CPU with all graph optimisations.
+
+    Args:
+        model: a graph or the path of an .onnx file.
+        threads: intra-op threads, 0 for all cores.
+        save_optimized: where to write the graph as ONNX Runtime optimized it.
+
+    Raises:
+        ModelError: ONNX Runtime cannot load the model.
+    """
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.log_severity_level = 3
+    if save_optimized is not None:
+        options.optimized_model_filepath = save_optimized
+    name = (model.graph.name or "model") if isinstance(model, ir.Model) else str(model)
+    try:
+        handle = _open(model, options)
+    except Exception as error:
+        if not _is_runtime_error(error):
+            raise
+        raise ModelError(name, f"ONNX Runtime cannot load it ({_reason(error)})", "Check it with onnx.checker") from error
+    return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
+
+
+def _open(model: ir.Model | str | os.PathLike[str], options: Any) -> Any:
+    providers = ["CPUExecutionProvider"]
+    if not isinstance(model, ir.Model):
+        return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
+    if constant_bytes(model) < PROTOBUF_LIMIT:
+        return onnxruntime.InferenceSession(model_bytes(model), options, providers=providers)
+    with tempfile.TemporaryDirectory(prefix="calib8-") as folder:
+        path = Path(folder) / "model.onnx"
+        save_model(model, path)
+        return onnxruntime.InferenceSession(str(path), options, providers=providers)
+
+
+def _specs(arguments: Iterable[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(arg.name, _dtype(arg.type), _shape(arg.shape)) for arg in arguments)
+
+
+def _dtype(text: str) -> np.dtype[np.generic]:
+    """``tensor(float)`` → float32; anything that is not a plain tensor → object."""
+    names = {"float": "float32", "double": "float64", "string": "object", "bfloat16": "object"}
+    inner = text.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(names.get(inner, inner))
+    except TypeError:
+        return np.dtype(object)
+
+
+def _shape(sizes: Sequence[int | str | None] | None) -> tuple[int | str | None, ...] | None:
+    if sizes is None:
+        return None
+    return tuple(None if isinstance(size, int) and size <= 0 else size for size in sizes)
+
+
+def _is_runtime_error(error: Exception) -> bool:
+    """ONNX Runtime's exceptions derive from Exception directly; they are known by their module."""
+    return type(error).__module__.startswith("onnxruntime") or isinstance(error, (ValueError, RuntimeError))
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,61 @@
+"""Writing models: atomically, with external data once protobuf's 2 GB would be passed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.errors import OutputError
+from calib8.files import atomic_output
+
+PROTOBUF_LIMIT: Final = 2**31 - 2**20
+"""Largest size of one .onnx file in bytes, with a megabyte left for the graph itself."""
+
+
+def constant_bytes(model: ir.Model) -> int:
+    """Bytes of all initializers."""
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+
+def save_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
+    """Writes an .onnx file; models over 2 GB get their constants in ``NAME.onnx.data`` beside it.
+
+    Raises:
+        OutputError: the file cannot be written; an old file stays intact.
+    """
+    target = Path(path)
+    if constant_bytes(model) < PROTOBUF_LIMIT:
+        with atomic_output(target) as temporary:
+            temporary.write_bytes(model_bytes(model))
+        return
+    data_name = target.name + ".data"
+    with atomic_output(target.with_name(data_name)) as data, atomic_output(target) as temporary:
+        ir.save(model, temporary, external_data=data.name)
+        _rename_external_data(temporary, data.name, data_name)
+
+
+def model_bytes(model: ir.Model) -> bytes:
+    """The serialized model, the same bytes for the same model.
+
+    Raises:
+        OutputError: larger than protobuf can hold.
+    """
+    try:
+        return ir.to_proto(model).SerializeToString(deterministic=True)
+    except ValueError as error:
+        raise OutputError(model.graph.name or "model", f"cannot be serialized ({error})", "Save it to a path") from error
+
+
+def _rename_external_data(path: Path, old: str, new: str) -> None:
+    import onnx
+
+    proto = onnx.load(path, load_external_data=False)
+    for tensor in proto.graph.initializer:
+        for entry in tensor.external_data:
+            if entry.key == "location" and entry.value == old:
+                entry.value = new
+    path.write_bytes(proto.SerializeToString(deterministic=True))

@@ -1,0 +1,214 @@
+"""Folds what scales and shifts channels into the layer before it.
+
+    y = k_c · (W_c ∗ x + b_c) + d_c   →   W'_c = k_c · W_c,   b'_c = k_c · b_c + d_c
+
+BatchNormalization: k = γ / √(σ² + ε), d = β − μ·k. Mul, Div, Add and Sub with a constant per channel
+are the same with k or d alone. Computed in float64, stored in float32.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import constant, float_attribute, input_at, int_attribute, rank, sole_consumer
+
+Vector = npt.NDArray[np.float64]
+
+WEIGHTED: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+
+
+@dataclass(frozen=True)
+class Affine:
+    """``y = k · x + d`` per channel; ``k`` and ``d`` have C elements or one."""
+
+    k: Vector
+    d: Vector
+
+
+def fold_affine(model: ir.Model) -> int:
+    """Conv, ConvTranspose, Gemm, MatMul followed by BatchNormalization or per-channel arithmetic → one node.
+
+    ``Conv(x, W, b) → BatchNormalization → y``   becomes   ``Conv(x, k·W, k·b + d) → y``
+
+    The value keeps the name of the folded node's output. Left alone: a layer read by several nodes,
+    weights that are not constant, constants that vary along other axes than the channels, a shift
+    behind a MatMul whose input has not two axes (there is no bias to put it into).
+
+    Returns:
+        Number of nodes folded.
+    """
+    folded = 0
+    for node in list(model.graph):
+        layer = _layer_before(node)
+        if layer is None:
+            continue
+        affine = node_affine(node, layer.outputs[0])
+        if affine is not None and _fold(model.graph, layer, affine):
+            _take_over(model.graph, layer, node)
+            folded += 1
+    return folded
+
+
+def batch_norm_affine(node: ir.Node) -> Affine | None:
+    """k and d of a BatchNormalization with constant parameters in inference mode."""
+    parameters = [constant(value) for value in node.inputs[1:5]]
+    if any(array is None for array in parameters) or int_attribute(node, "training_mode", 0):
+        return None
+    gamma, beta, mean, variance = (np.asarray(array, np.float64) for array in parameters)
+    k = gamma / np.sqrt(variance + float_attribute(node, "epsilon", 1e-5))
+    return Affine(k, beta - mean * k)
+
+
+def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
+    """What ``node`` does to the channels of its input ``data``, None if it is no such node."""
+    if node.op_type == "BatchNormalization":
+        return batch_norm_affine(node) if node.inputs[0] is data else None
+    if node.op_type not in ("Mul", "Div", "Add", "Sub") or len(node.inputs) != 2:
+        return None
+    data_is_left = node.inputs[0] is data
+    array = constant(node.inputs[1] if data_is_left else node.inputs[0])
+    producer = data.producer()
+    if array is None or producer is None:
+        return None
+    vector = _per_channel(np.asarray(array, np.float64), producer, rank(data))
+    return None if vector is None else _arithmetic(node.op_type, vector, data_is_left)
+
+
+def _arithmetic(op_type: str, vector: Vector, data_is_left: bool) -> Affine | None:
+    one, zero = np.ones(1), np.zeros(1)
+    if op_type == "Add":
+        return Affine(one, vector)
+    if op_type == "Mul":
+        return Affine(vector, zero)
+    if op_type == "Sub":
+        return Affine(one, -vector) if data_is_left else Affine(-one, vector)
+    if data_is_left and np.all(vector != 0):
+        return Affine(1.0 / vector, zero)
+    return None
+
+
+def _per_channel(array: Vector, layer: ir.Node, axes: int | None) -> Vector | None:
+    """The constant as a vector over output channels, None if it varies along another axis or adds one."""
+    if array.size == 1 and (axes is None or array.ndim <= axes):
+        return array.reshape(-1)
+    if axes is None or array.ndim > axes:
+        return None
+    shape = (1,) * (axes - array.ndim) + array.shape
+    channel_axis = 1 if layer.op_type in ("Conv", "ConvTranspose") else axes - 1
+    others = [size for axis, size in enumerate(shape) if axis != channel_axis]
+    return array.reshape(-1) if all(size == 1 for size in others) else None
+
+
+def _layer_before(node: ir.Node) -> ir.Node | None:
+    """The weighted node whose only reader is ``node``."""
+    for value in node.inputs:
+        layer = None if value is None else value.producer()
+        if layer is not None and layer.op_type in WEIGHTED and value is not None:
+            return layer if sole_consumer(value) is node else None
+    return None
+
+
+def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
+    """Rewrites the constants of ``layer``; False (and nothing changed) where that is impossible."""
+    weight, bias = constant(layer.inputs[1]), _bias_vector(layer)
+    if weight is None or bias is None or weight.dtype != np.float32:
+        return False
+    channels = output_channels(layer, weight)
+    if affine.k.size not in (1, channels) or affine.d.size not in (1, channels):
+        return False
+    if layer.op_type == "MatMul" and not _can_take_bias(layer, weight) and np.any(affine.d != 0):
+        return False
+    alpha = float_attribute(layer, "alpha", 1.0) if layer.op_type == "Gemm" else 1.0
+    k, d = np.broadcast_to(affine.k, channels), np.broadcast_to(affine.d, channels)
+    new_bias = k * np.broadcast_to(bias, channels) + d
+    _set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
+    if layer.op_type == "MatMul" and np.any(affine.d != 0):
+        layer.op_type = "Gemm"
+    if layer.op_type != "MatMul" and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
+        _set_constant(graph, layer, 2, new_bias, "bias")
+    for name in ("alpha", "beta"):
+        if layer.op_type == "Gemm":
+            layer.attributes.pop(name, None)
+    return True
+
+
+def output_channels(layer: ir.Node, weight: npt.NDArray[np.generic]) -> int:
+    """Number of output channels of Conv [O,I/g,…], ConvTranspose [I,O/g,…], Gemm, MatMul [K,N]."""
+    if layer.op_type == "Conv":
+        return weight.shape[0]
+    if layer.op_type == "ConvTranspose":
+        return weight.shape[1] * int_attribute(layer, "group", 1)
+    if layer.op_type == "Gemm":
+        return weight.shape[0 if int_attribute(layer, "transB", 0) else 1]
+    return weight.shape[-1]
+
+
+def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
+    if layer.op_type == "Conv":
+        return weight * k.reshape(-1, *[1] * (weight.ndim - 1))
+    if layer.op_type == "ConvTranspose":
+        group = int_attribute(layer, "group", 1)
+        parts = weight.reshape(group, weight.shape[0] // group, *weight.shape[1:])
+        factors = k.reshape(group, 1, weight.shape[1], *[1] * (weight.ndim - 2))
+        return (parts * factors).reshape(weight.shape)
+    if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0):
+        return weight * k[:, None]
+    return weight * k
+
+
+def _bias_vector(layer: ir.Node) -> Vector | None:
+    """Bias as a vector (one zero where there is none), None where it is computed or a matrix."""
+    value = input_at(layer, 2)
+    if value is None:
+        return np.zeros(1)
+    array = constant(value)
+    if array is None or array.ndim > 2 or (array.ndim == 2 and array.shape[0] != 1):
+        return None
+    beta = float_attribute(layer, "beta", 1.0) if layer.op_type == "Gemm" else 1.0
+    return np.asarray(array, np.float64).reshape(-1) * beta
+
+
+def _can_take_bias(layer: ir.Node, weight: npt.NDArray[np.generic]) -> bool:
+    """A MatMul of two matrices can become a Gemm."""
+    return weight.ndim == 2 and rank(layer.inputs[0]) == 2
+
+
+def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suffix: str) -> None:
+    old = input_at(node, index)
+    keeps_name = old is not None and len(list(old.uses())) == 1 and old.name is not None
+    name = old.name if keeps_name and old is not None else unique_name(graph, f"{node.name}.{suffix}")
+    assert name is not None
+    if keeps_name:
+        graph.initializers.pop(name, None)
+    tensor = ir.tensor(np.ascontiguousarray(array, dtype=np.float32), name=name)
+    value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
+    graph.register_initializer(value)
+    if index >= len(node.inputs):
+        node.resize_inputs(index + 1)
+    node.replace_input_with(index, value)
+    if old is not None and not list(old.uses()) and not keeps_name:
+        graph.initializers.pop(old.name or "", None)
+
+
+def unique_name(graph: ir.Graph, base: str) -> str:
+    """``base``, numbered where an initializer or node output has it already."""
+    taken = set(graph.initializers) | {value.name for node in graph for value in node.outputs}
+    name, count = base, 1
+    while name in taken:
+        name, count = f"{base}_{count}", count + 1
+    return name
+
+
+def _take_over(graph: ir.Graph, layer: ir.Node, node: ir.Node) -> None:
+    """``layer`` yields the value that ``node`` yielded, under its name."""
+    kept, gone = layer.outputs[0], node.outputs[0]
+    name, shape = gone.name, gone.shape
+    gone.replace_all_uses_with(kept, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    kept.name = name
+    kept.shape = shape if shape is not None else kept.shape

@@ -1,0 +1,88 @@
+"""One form for all exporters: functions inlined, constants as initializers, operator set ≥ 17, names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+from onnxscript.version_converter import ConvertVersionPass
+
+from calib8.errors import UnsupportedModelError
+from calib8.model.graph import opset_version
+
+WORKING_OPSET: Final = 17
+"""Older models are brought here: Clip, Pad, Squeeze, Softmax … then have one form each."""
+
+MINIMUM_IR_VERSION: Final = 8
+
+
+def normalize(model: ir.Model) -> int:
+    """Inlines functions, drops initializers from the inputs, lifts Constant nodes, updates the operator set.
+
+    Every node gets a unique name; value names stay as they are.
+
+    Returns:
+        Versions of the operator set that were crossed.
+
+    Raises:
+        UnsupportedModelError: the operator set cannot be converted.
+    """
+    _run(ir_passes.InlinePass(), model)
+    _run(ir_passes.RemoveInitializersFromInputsPass(), model)
+    before = opset_version(model)
+    if before < WORKING_OPSET:
+        _convert(model, before)
+    _run(ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0), model)
+    model.ir_version = max(model.ir_version, MINIMUM_IR_VERSION)
+    _name_nodes(model)
+    return max(WORKING_OPSET - before, 0)
+
+
+def _convert(model: ir.Model, before: int) -> None:
+    try:
+        with _quiet("onnxscript"):
+            _run(ConvertVersionPass(WORKING_OPSET, fallback=True), model)
+    except Exception as error:
+        raise UnsupportedModelError(
+            model.graph.name or "model",
+            f"operator set {before} cannot be converted to {WORKING_OPSET} ({error})",
+            f"Export it with opset_version={WORKING_OPSET}",
+        ) from error
+    if opset_version(model) < WORKING_OPSET:
+        raise UnsupportedModelError(
+            model.graph.name or "model",
+            f"operator set {before} cannot be converted to {WORKING_OPSET}",
+            f"Export it with opset_version={WORKING_OPSET}",
+        )
+
+
+def _name_nodes(model: ir.Model) -> None:
+    """Nodes without a name are called after their first output."""
+    taken: set[str] = set()
+    for node in model.graph:
+        base = node.name or (node.outputs[0].name if node.outputs else "") or node.op_type
+        name, count = base, 1
+        while name in taken:
+            name, count = f"{base}_{count}", count + 1
+        taken.add(name)
+        node.name = name
+
+
+def _run(step: ir.passes.PassBase, model: ir.Model) -> None:
+    step(model)
+
+
+@contextmanager
+def _quiet(name: str) -> Iterator[None]:
+    """The converter announces its fallback as a warning; that is the way taken on purpose."""
+    logger = logging.getLogger(name)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,281 @@
+"""Decides which nodes are quantized and which tensors carry Q/DQ, and says why where it is not so.
+
+A node is quantized when a runtime can compute it from codes: its op has an integer form, its weights are
+constant, and it is no arithmetic behind the last weighted layer (box decoding and the like, where one
+code would be a visible error). An activation behind a layer is fused into it: no codes in between.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.model.graph import (
+    activation_inputs,
+    constant,
+    input_at,
+    int_attribute,
+    is_activation,
+    rank,
+    scalar_constant,
+    sole_consumer,
+)
+from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS, QuantScheme
+
+
+@dataclass(frozen=True)
+class NodeDecision:
+    """Whether a node is quantized; ``reason`` is empty if it is."""
+
+    node: str
+    op_type: str
+    quantized: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where Q/DQ go.
+
+    Attributes:
+        decisions: one per node that works on float activations, in graph order.
+        readers: tensor that carries Q/DQ → names of the nodes that read its dequantized form;
+            None means every reader, the graph's outputs included.
+    """
+
+    decisions: tuple[NodeDecision, ...]
+    readers: dict[str, frozenset[str] | None]
+
+    def quantized_nodes(self) -> frozenset[str]:
+        """Names of the quantized nodes."""
+        return frozenset(decision.node for decision in self.decisions if decision.quantized)
+
+    def summary(self) -> str:
+        """``52 of 53 Conv quantized; 1 float because …`` for the weighted layers, then the other float nodes."""
+        lines = []
+        weighted = [decision for decision in self.decisions if decision.op_type in WEIGHTED_OPS]
+        for op_type, total in Counter(decision.op_type for decision in weighted).items():
+            left = [d for d in weighted if d.op_type == op_type and not d.quantized]
+            lines.append(f"{total - len(left)} of {total} {op_type} quantized{_because(left)}")
+        others = [d for d in self.decisions if d.op_type not in WEIGHTED_OPS and not d.quantized]
+        done = sum(d.quantized for d in self.decisions if d.op_type not in WEIGHTED_OPS)
+        lines.append(f"{done} of {done + len(others)} other ops quantized{_because(others)}")
+        return "\n".join(lines)
+
+
+def _because(decisions: list[NodeDecision]) -> str:
+    reasons = Counter(f"{decision.reason} ({decision.op_type})" for decision in decisions)
+    return "".join(f"; {count} float because {reason}" for reason, count in reasons.items())
+
+
+def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = frozenset()) -> Placement:
+    """Decides for every node of a prepared model.
+
+    Args:
+        model: a prepared float graph (constants folded, shapes inferred).
+        scheme: the target's rules.
+        keep_float: names of nodes that the user wants in float.
+    """
+    if scheme.placement == "weighted-inputs":
+        return _place_weighted_inputs(model, keep_float)
+    feeds_weights = _upstream_of_weights(model)
+    decisions = []
+    quantized: set[ir.Node] = set()
+    for node in _float_nodes(model):
+        reason = _why_float(node, keep_float) or _why_tail(node, feeds_weights, quantized)
+        decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
+        if not reason:
+            quantized.add(node)
+    _drop_idle_moves(decisions, quantized)
+    readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
+    return Placement(tuple(decisions), readers)
+
+
+def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """Nodes that read a float activation (shape arithmetic and constants are no concern of quantization)."""
+    for node in model.graph:
+        if any(True for _ in activation_inputs(node)):
+            yield node
+
+
+def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
+    """Reason for which a node cannot be quantized by itself, empty if it can."""
+    if node.name in keep_float:
+        return "the user keeps it in float"
+    if node.domain not in ("", "ai.onnx") or node.op_type not in QUANTIZABLE_OPS:
+        return "the op has no integer form"
+    if node.op_type in WEIGHTED_OPS:
+        return _why_weight_float(node)
+    if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
+        return _why_operand_float(node)
+    return ""
+
+
+def _why_weight_float(node: ir.Node) -> str:
+    weight, bias = constant(node.inputs[1]), input_at(node, 2)
+    if weight is None:
+        return "its weight is computed, not constant"
+    if weight.dtype != np.float32 or (node.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
+        return f"its weight is {weight.dtype} with {weight.ndim} axes"
+    if bias is not None and constant(bias) is None:
+        return "its bias is computed, not constant"
+    if bias is not None and not _bias_is_vector(node):
+        return "its bias is a matrix"
+    if node.op_type == "Gemm" and (int_attribute(node, "transA", 0) or _gemm_factors(node) != (1.0, 1.0)):
+        return "its input is transposed or scaled"
+    return "" if np.all(np.isfinite(weight.astype(np.float64))) else "its weight holds NaN or Inf"
+
+
+def _bias_is_vector(node: ir.Node) -> bool:
+    bias = constant(node.inputs[2])
+    return bias is not None and (bias.ndim == 1 or (bias.ndim == 2 and bias.shape[0] == 1))
+
+
+def _gemm_factors(node: ir.Node) -> tuple[float, float]:
+    found = (node.attributes.get(name) for name in ("alpha", "beta"))
+    alpha, beta = (1.0 if attribute is None else attribute.as_float() for attribute in found)
+    return alpha, beta
+
+
+def _why_operand_float(node: ir.Node) -> str:
+    for value in node.inputs[1:]:
+        if value is not None and is_activation(value):
+            return "one of its parameters is computed"
+    if node.op_type == "Clip" and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
+        return "its limits are computed"
+    if node.op_type == "Pad":
+        mode = node.attributes.get("mode")
+        fill = input_at(node, 2)
+        if (mode is None or mode.as_string() == "constant") and fill is not None:
+            value = scalar_constant(fill)
+            return "" if value is not None and math.isfinite(value) else "it pads with a computed or infinite value"
+    return ""
+
+
+def _upstream_of_weights(model: ir.Model) -> set[ir.Node]:
+    """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
+    reaching: set[ir.Node] = set()
+    for node in reversed(list(model.graph)):
+        consumers = [use.node for value in node.outputs for use in value.uses()]
+        if any(consumer.op_type in WEIGHTED_OPS or consumer in reaching for consumer in consumers):
+            reaching.add(node)
+    return reaching
+
+
+def _why_tail(node: ir.Node, feeds_weights: set[ir.Node], quantized: set[ir.Node]) -> str:
+    """Behind the last weighted layer only what continues an integer chain is quantized."""
+    if node.op_type in WEIGHTED_OPS or node in feeds_weights:
+        return ""
+    sources = [value.producer() for value in activation_inputs(node)]
+    if not all(source is None or source in quantized for source in sources):
+        return "it is post-processing of float values"
+    if node.op_type in BINARY_OPS and len(sources) < 2:
+        return "it is arithmetic with constants behind the last weighted layer"
+    return ""
+
+
+def _drop_idle_moves(decisions: list[NodeDecision], quantized: set[ir.Node]) -> None:
+    """A node that only moves values into float nodes gains nothing from codes: it stays float.
+
+    Walked backwards, so that a chain of such nodes goes as a whole.
+    """
+    by_name = {node.name: node for node in quantized}
+    for index in reversed(range(len(decisions))):
+        decision = decisions[index]
+        node = by_name.get(decision.node)
+        if node is None or node.op_type not in MOVE_OPS:
+            continue
+        consumers = [use.node for value in node.outputs for use in value.uses()]
+        leaves_graph = any(value.is_graph_output() for value in node.outputs)
+        if consumers and not leaves_graph and not any(consumer in quantized for consumer in consumers):
+            quantized.discard(node)
+            decisions[index] = NodeDecision(decision.node, decision.op_type, False, "only float nodes read it")
+
+
+def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme) -> Iterator[str]:
+    """Names of the tensors that carry Q/DQ, in graph order: what quantized nodes read or yield."""
+    for value in model.graph.inputs:
+        if is_activation(value) and any(use.node in quantized for use in value.uses()):
+            yield value.name or ""
+    for node in model.graph:
+        for value in node.outputs:
+            read = any(use.node in quantized for use in value.uses())
+            if not is_activation(value) or not (node in quantized or read):
+                continue
+            if node in quantized and (fused_activation(node, scheme) or _can_stay_float(node, value, quantized, scheme)):
+                continue
+            yield value.name or ""
+
+
+def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
+    """The Relu or Clip(0, …) behind a layer that the output quantizer (or the kernel) carries out.
+
+    Only where the layer's output has no other reader. With a symmetric code the clamp is the kernel's.
+    """
+    if node.op_type not in WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}:
+        return None
+    consumer = sole_consumer(node.outputs[0])
+    if consumer is None or consumer.op_type not in ("Relu", "Clip"):
+        return None
+    if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
+        return consumer
+    return None
+
+
+def clip_limits(node: ir.Node) -> tuple[float, float]:
+    """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none."""
+    if node.op_type == "Relu":
+        return 0.0, math.inf
+    low, high = input_at(node, 1), input_at(node, 2)
+    low_limit = -math.inf if low is None else scalar_constant(low)
+    high_limit = math.inf if high is None else scalar_constant(high)
+    if low_limit is None or high_limit is None:
+        return -math.inf, math.inf
+    return low_limit, high_limit
+
+
+def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], scheme: QuantScheme) -> bool:
+    """A Gemm or MatMul gives float sums directly: its result needs no codes if nobody reads them."""
+    if scheme.quantize_outputs or node.op_type not in ("Gemm", "MatMul"):
+        return False
+    return not any(use.node in quantized for use in value.uses())
+
+
+def _place_weighted_inputs(model: ir.Model, keep_float: frozenset[str]) -> Placement:
+    """Q/DQ on the inputs of weighted layers and averaging pools, and on one side of additions."""
+    decisions = []
+    readers: dict[str, set[str]] = {}
+    for node in _float_nodes(model):
+        reason = _why_float(node, keep_float)
+        if not reason and node.op_type in WEIGHTED_OPS | {"AveragePool", "GlobalAveragePool"}:
+            values = [node.inputs[0]]
+        elif not reason and node.op_type == "Add":
+            values = _skip_branches(node)
+        else:
+            values = []
+        for value in values:
+            if value is not None and is_activation(value):
+                readers.setdefault(value.name or "", set()).add(node.name or "")
+        if node.op_type in WEIGHTED_OPS or values:
+            decisions.append(NodeDecision(node.name or "", node.op_type, bool(values), reason))
+    return Placement(tuple(decisions), {name: frozenset(nodes) for name, nodes in readers.items()})
+
+
+def _skip_branches(node: ir.Node) -> list[ir.Value]:
+    """Inputs of an Add that need Q/DQ: all but one that a weighted layer yields for this Add alone.
+
+    The runtime adds the other branch to that layer's sums before rounding.
+    """
+    values = [value for value in activation_inputs(node) if rank(value) != 0]
+    if len(values) != 2:
+        return []
+    for value in reversed(values):
+        producer = value.producer()
+        if producer is not None and producer.op_type in WEIGHTED_OPS and sole_consumer(value) is node:
+            return [other for other in values if other is not value]
+    return values

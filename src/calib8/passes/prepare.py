@@ -1,0 +1,135 @@
+"""The float graph made ready: every pass in order, and the proof that the function is still the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+
+from calib8.errors import ModelError, UnsupportedModelError
+from calib8.model.graph import graph_inputs, opset_version
+from calib8.model.runtime import Arrays, open_session
+from calib8.passes.fold_affine import fold_affine
+from calib8.passes.normalize import normalize
+from calib8.passes.rewrite_leftovers import batch_norm_to_conv, divide_to_multiply
+from calib8.passes.simplify import fold_constants, fold_pads, fuse_hard_swish, remove_identities
+
+Pass = Callable[[ir.Model], int]
+
+PREPARE: Final[tuple[Pass, ...]] = (
+    normalize,
+    fold_constants,
+    remove_identities,
+    fold_pads,
+    fuse_hard_swish,
+    fold_affine,
+    batch_norm_to_conv,
+    divide_to_multiply,
+)
+
+CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+RELATIVE_TOLERANCE: Final = 1e-3
+ABSOLUTE_TOLERANCE: Final = 1e-5
+"""A difference above both would be a fault of a pass, not float rounding."""
+
+
+@dataclass(frozen=True)
+class PreparedModel:
+    """A prepared float model.
+
+    Attributes:
+        model: the graph; its value names are the user's wherever the value survived.
+        rewrites: name of each pass → number of rewrites.
+        max_abs_diff: largest difference of any output to the original model on the sample.
+        max_rel_diff: the same divided by the largest magnitude of that output.
+    """
+
+    model: ir.Model
+    rewrites: dict[str, int]
+    max_abs_diff: float
+    max_rel_diff: float
+
+
+def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
+    """Runs ``PREPARE`` on a copy and compares it with the original in ONNX Runtime on ``sample``.
+
+    Args:
+        original: a loaded float model; not changed.
+        sample: one array per graph input, by name.
+
+    Raises:
+        UnsupportedModelError: control flow, half precision, or a model that is quantized already.
+        ModelError: the prepared model differs from the original.
+    """
+    _refuse_unsupported(original)
+    model = original.clone()
+    rewrites = _run_passes(model)
+    ir_passes.TopologicalSortPass()(model)
+    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    absolute, relative = compare(original, model, sample)
+    if not (relative <= RELATIVE_TOLERANCE or absolute <= ABSOLUTE_TOLERANCE):
+        raise ModelError(
+            model.graph.name or "model",
+            f"the prepared model differs from the original by {relative:.2g} of the output's magnitude",
+            "Please report this model as a bug",
+        )
+    return PreparedModel(model, rewrites, absolute, relative)
+
+
+def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float, float]:
+    """Largest absolute and relative difference of the outputs of two models; NaN in both places is equal."""
+    expected = open_session(reference).run(sample)
+    actual = open_session(other).run(sample)
+    absolute = relative = 0.0
+    for left, right in zip(expected, actual, strict=True):
+        difference = float(np.max(np.abs(left.astype(np.float64) - right), initial=0.0))
+        magnitude = float(np.max(np.abs(left), initial=0.0))
+        if math.isnan(difference) and not np.array_equal(np.isnan(left), np.isnan(right)):
+            return math.inf, math.inf
+        difference = 0.0 if math.isnan(difference) else difference
+        absolute = max(absolute, difference)
+        relative = max(relative, difference / magnitude if magnitude > 0 else difference)
+    return absolute, relative
+
+
+def _run_passes(model: ir.Model) -> dict[str, int]:
+    """Every pass in order; control flow that no pass could resolve is refused, by name."""
+    branches = [f"{node.op_type} '{node.name}'" for node in model.graph if node.op_type in CONTROL_FLOW]
+    try:
+        rewrites = {step.__name__: step(model) for step in PREPARE}
+    except ValueError as error:
+        if not branches:
+            raise
+        raise _control_flow(model, branches) from error
+    remaining = [f"{node.op_type} '{node.name}'" for node in model.graph if node.op_type in CONTROL_FLOW]
+    if remaining:
+        raise _control_flow(model, remaining)
+    return rewrites
+
+
+def _control_flow(model: ir.Model, nodes: list[str]) -> UnsupportedModelError:
+    return UnsupportedModelError(
+        model.graph.name or "model",
+        f"holds control flow that depends on its inputs, which is not supported yet: {', '.join(nodes)}",
+        "Export it with the condition fixed (one sampling rate, one branch), or quantize the branches one by one",
+    )
+
+
+def _refuse_unsupported(model: ir.Model) -> None:
+    name = model.graph.name or "model"
+    quantizers = [node.name or node.op_type for node in model.graph if node.op_type == "QuantizeLinear"]
+    if quantizers:
+        raise UnsupportedModelError(
+            name, f"holds QuantizeLinear nodes ('{quantizers[0]}' …): it is quantized already", "Give the float model"
+        )
+    for spec in graph_inputs(model):
+        if spec.dtype == np.float16:
+            raise UnsupportedModelError(name, f"input '{spec.name}' is float16", "Export the model in float32")
+    if opset_version(model) == 0:
+        raise UnsupportedModelError(name, "imports no standard operator set", "Export it with opset_version=17")

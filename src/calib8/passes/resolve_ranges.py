@@ -1,0 +1,169 @@
+"""From a calibration table to the ranges that the quantizers get: what only the graph can tell.
+
+    1. fixed       Softmax, Sigmoid → [0, 1), Tanh → [−1, 1): their limits are known, no data needed
+    2. handed up   an op that moves codes or takes their maximum keeps them: the value before it, if nobody
+                   else reads it, takes the range behind it
+    3. shared      ops that need one scale on all sides: every class takes the hull of its members
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.errors import TableError
+from calib8.model.graph import activation_inputs, input_at, scalar_constant, sole_consumer
+from calib8.passes.place import Placement, clip_limits
+from calib8.qparams import QuantSpec
+from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
+from calib8.table import CalibrationTable, Range
+
+FIXED_LIMITS: Final[dict[str, tuple[float, float]]] = {
+    "Softmax": (0.0, 1.0),
+    "Sigmoid": (0.0, 1.0),
+    "Tanh": (-1.0, 1.0),
+}
+
+
+def resolve_ranges(
+    model: ir.Model, placement: Placement, table: CalibrationTable, scheme: QuantScheme
+) -> dict[str, Range]:
+    """The final range of every tensor that carries Q/DQ.
+
+    Raises:
+        TableError: the table lacks a tensor.
+    """
+    missing = [name for name in placement.readers if name not in table.entries]
+    if missing:
+        raise TableError(
+            missing[0],
+            f"the table lacks {len(missing)} of {len(placement.readers)} tensors",
+            "Calibrate this model again; the table was made for other ops",
+        )
+    ranges = {name: table.entries[name].range.widened_to_zero() for name in placement.readers}
+    fixed = _fix(model, ranges, scheme.activations)
+    _hand_up(model, placement, ranges, fixed)
+    _share(model, placement, ranges, fixed, scheme)
+    return ranges
+
+
+def fixed_range(op_type: str, spec: QuantSpec) -> Range:
+    """Range of an op with known limits: scale 1/2^bits (0 … 1), 2/2^bits (−1 … 1); symmetric 1/(2^(bits−1)−1).
+
+    8 bits: 1/256 with the zero point at the lowest code, 1/128 with it in the middle, 1/127.
+    """
+    low, high = FIXED_LIMITS[op_type]
+    if spec.symmetric:
+        return Range(-1.0, 1.0)
+    return Range(low, high - (high - low) / (1 << spec.bits))
+
+
+def _fix(model: ir.Model, ranges: dict[str, Range], spec: QuantSpec) -> set[str]:
+    fixed: set[str] = set()
+    for node in model.graph:
+        name = node.outputs[0].name or ""
+        if node.op_type in FIXED_LIMITS and name in ranges:
+            ranges[name] = fixed_range(node.op_type, spec)
+            fixed.add(name)
+    return fixed
+
+
+def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], fixed: set[str]) -> None:
+    """Walks backwards, so that a chain of such ops hands its last range all the way up."""
+    quantized = placement.quantized_nodes()
+    for node in reversed(list(model.graph)):
+        if node.name not in quantized or not _commutes_with_clipping(node):
+            continue
+        source, result = node.inputs[0], node.outputs[0].name or ""
+        if source is None or source.name not in ranges or result not in ranges or source.name in fixed:
+            continue
+        if sole_consumer(source) is node and _covers(node, ranges[result]):
+            ranges[source.name or ""] = ranges[result]
+
+
+def _commutes_with_clipping(node: ir.Node) -> bool:
+    """``op(clip(x)) = clip(op(x))``, and the op reads one tensor whose every useful value it yields."""
+    return node.op_type in ("MaxPool", "Relu", "Clip", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze")
+
+
+def _covers(node: ir.Node, result: Range) -> bool:
+    """A Clip hands its range up only if the range lies within its limits."""
+    if node.op_type != "Clip":
+        return True
+    low, high = clip_limits(node)
+    return low <= 0.0 and low <= result.min and result.max <= high
+
+
+def _share(
+    model: ir.Model, placement: Placement, ranges: dict[str, Range], fixed: set[str], scheme: QuantScheme
+) -> None:
+    quantized = placement.quantized_nodes()
+    classes: dict[str, str] = {name: name for name in ranges}
+    for node in model.graph:
+        if node.name in quantized:
+            members = _one_scale(node, ranges, fixed, scheme)
+            for name in members[1:]:
+                classes[_root(classes, name)] = _root(classes, members[0])
+    groups: dict[str, list[str]] = {}
+    for name in ranges:
+        groups.setdefault(_root(classes, name), []).append(name)
+    for members in groups.values():
+        chosen = _group_range(members, ranges, fixed, _paddings(model, set(members)))
+        for name in members:
+            ranges[name] = chosen
+
+
+def _one_scale(
+    node: ir.Node, ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme
+) -> list[str]:
+    """Names of the tensors of a node that must have one scale, none where they may differ."""
+    inputs = [value.name or "" for value in activation_inputs(node)]
+    if node.op_type in CODE_PRESERVING_OPS:
+        inputs = inputs[:1]
+    elif node.op_type == "Concat":
+        inputs = _concat_partners(inputs, ranges, fixed, scheme)
+    elif node.op_type not in scheme.shared_scale_ops:
+        return []
+    outputs = [value.name or "" for value in node.outputs]
+    return [name for name in [*outputs, *inputs] if name in ranges] if inputs else []
+
+
+def _concat_partners(
+    inputs: list[str], ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme
+) -> list[str]:
+    """Inputs of a Concat that share its output's scale: all that are not fixed, if their ranges are alike."""
+    free = [name for name in inputs if name in ranges and name not in fixed]
+    sizes = [ranges[name].magnitude for name in free]
+    if not sizes or (min(sizes) > 0 and max(sizes) > scheme.concat_share_ratio * min(sizes)):
+        return []
+    return free if scheme.concat_share_ratio > 0 else []
+
+
+def _group_range(members: list[str], ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]) -> Range:
+    for name in members:
+        if name in fixed:
+            return ranges[name]
+    result = ranges[members[0]]
+    for name in members[1:]:
+        result = result.hull(ranges[name])
+    for value in paddings:
+        result = result.hull(Range(value, value))
+    return result
+
+
+def _paddings(model: ir.Model, members: set[str]) -> list[float]:
+    """Constants that Pad nodes add to a class."""
+    pads = (node for node in model.graph if node.op_type == "Pad" and node.outputs[0].name in members)
+    values = (scalar_constant(input_at(node, 2)) for node in pads)
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
+def _root(classes: dict[str, str], name: str) -> str:
+    while classes[name] != name:
+        name = classes[name]
+    return name
+
+

@@ -1,0 +1,85 @@
+"""Constants folded, identities and dropout removed, padding and hard-swish written as one node each.
+
+The rewrites are those of onnx-ir and onnxscript; only their choice is made here.
+"""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+from onnxscript import optimizer, rewriter
+from onnxscript.rewriter.rules import common as rules
+
+FOLD_INPUT_LIMIT = 1 << 22
+FOLD_OUTPUT_LIMIT = 1 << 24
+"""Elements; larger constants are left to the runtime (an Expand must not blow a file up)."""
+
+
+def fold_constants(model: ir.Model) -> int:
+    """``op(constants) → constant``, shape arithmetic included; unused nodes vanish.
+
+    Returns:
+        Nodes removed.
+    """
+    before = model.graph.num_nodes()
+    optimizer.fold_constants(
+        model,
+        onnx_shape_inference=True,
+        input_size_limit=FOLD_INPUT_LIMIT,
+        output_size_limit=FOLD_OUTPUT_LIMIT,
+    )
+    ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    return before - model.graph.num_nodes()
+
+
+def remove_identities(model: ir.Model) -> int:
+    """``Identity(x) → x``, ``Dropout(x) → x``, ``Cast`` to the own type, ``x·1``, ``x+0``.
+
+    Returns:
+        Nodes removed.
+    """
+    before = model.graph.num_nodes()
+    chosen = (
+        rules.dropout_zero_rule,
+        rules.dropout_inference_rule,
+        rules.cast_cast_rule,
+        rules.no_op_cast_rule,
+        rules.add_0_rule,
+        rules.sub_0_rule,
+        rules.mul_by_1_rule,
+        rules.div_by_1_rule,
+        rules.successive_relu_rule,
+        rules.successive_clip_relu_rule,
+        rules.successive_relu_clip_rule,
+        rules.successive_clip_rule,
+        rules.transpose_transpose_rule,
+    )
+    rewriter.RewritePass(chosen)(model)
+    ir_passes.IdentityEliminationPass()(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    return before - model.graph.num_nodes()
+
+
+def fold_pads(model: ir.Model) -> int:
+    """``Conv(Pad(x)) → Conv(x, pads)`` for zero padding; automatic padding becomes explicit where sizes are known.
+
+    Returns:
+        Pad nodes removed.
+    """
+    before = model.graph.num_nodes()
+    rewriter.RewritePass((rules.normalize_pad_format_conv_rule, rules.fuse_pad_into_conv_rule))(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    return before - model.graph.num_nodes()
+
+
+def fuse_hard_swish(model: ir.Model) -> int:
+    """``x · Clip(x + 3, 0, 6) / 6 → HardSwish(x)`` and the like for HardSigmoid.
+
+    Returns:
+        Nodes removed.
+    """
+    before = model.graph.num_nodes()
+    rewriter.RewritePass(rules.fuse_hardswish_rules())(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    return before - model.graph.num_nodes()

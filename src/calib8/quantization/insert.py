@@ -1,0 +1,277 @@
+"""Writes the int8 form of a prepared model: Q/DQ on activations, integer weights and biases behind DQ.
+
+    t → QuantizeLinear → DequantizeLinear → readers of t
+    W int8, s float32[C] → DequantizeLinear(axis) → layer          bias int32, s_x·s_c → DequantizeLinear → layer
+
+An output of the graph that carries Q/DQ keeps its name; the float value before it gets ``/float`` added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import constant, input_at, is_activation
+from calib8.passes.fold_affine import output_channels
+from calib8.passes.place import Placement, clip_limits, fused_activation
+from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
+from calib8.quantization.weights import quantize_layer
+from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.table import Range
+
+
+@dataclass(frozen=True)
+class QuantizedModel:
+    """The result of ``insert_quantizers``.
+
+    Attributes:
+        model: the QDQ graph.
+        qparams: tensor name → scale and zero point of its activation codes.
+        float_layers: weighted layer that had to stay float after all → reason.
+    """
+
+    model: ir.Model
+    qparams: dict[str, QParams]
+    float_layers: dict[str, str] = field(default_factory=dict)
+
+
+def insert_quantizers(
+    prepared: ir.Model, placement: Placement, ranges: Mapping[str, Range], scheme: QuantScheme
+) -> QuantizedModel:
+    """The int8 form of ``prepared``, which is not changed.
+
+    Args:
+        prepared: the float graph.
+        placement: which nodes and tensors.
+        ranges: final range of every tensor of ``placement.readers``.
+        scheme: types of the codes and rules of the target.
+    """
+    model = prepared.clone()
+    qparams = activation_codes(model, placement, ranges, scheme)
+    float_layers = _quantize_layers(model, placement, qparams, scheme)
+    _quantize_operands(model, placement, scheme.activations)
+    for value in list(_values(model)):
+        if value.name in qparams:
+            _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
+    _requantize_for_concat(model, qparams, scheme)
+    ir.passes.common.RemoveUnusedNodesPass()(model)
+    ir.passes.common.TopologicalSortPass()(model)
+    return QuantizedModel(model, qparams, float_layers)
+
+
+def activation_codes(
+    model: ir.Model, placement: Placement, ranges: Mapping[str, Range], scheme: QuantScheme
+) -> dict[str, QParams]:
+    """Scale and zero point of every tensor that carries Q/DQ.
+
+    Behind a Clip(0, limit) the scale is rounded so that the top code does not exceed the limit: the
+    quantizer then does the clipping and the runtime drops the node. Tensors that share a range keep
+    sharing: the limit then holds for all of them.
+    """
+    spec = scheme.activations
+    limits: dict[Range, float] = {}
+    for node in model.graph:
+        name = node.outputs[0].name or ""
+        if node.op_type == "Clip" and name in placement.readers and clip_limits(node)[1] > 0:
+            limits[ranges[name]] = min(limits.get(ranges[name], np.inf), clip_limits(node)[1])
+    result = {}
+    for name in placement.readers:
+        qparams = activation_qparams(ranges[name].min, ranges[name].max, spec)
+        limit = limits.get(ranges[name], np.inf)
+        reaches = ranges[name].max <= limit < np.inf
+        result[name] = within_upper_limit(qparams, spec, limit) if reaches else qparams
+    return result
+
+
+def _values(model: ir.Model) -> Iterable[ir.Value]:
+    yield from model.graph.inputs
+    for node in list(model.graph):
+        yield from node.outputs
+
+
+def _quantize_layers(
+    model: ir.Model, placement: Placement, qparams: Mapping[str, QParams], scheme: QuantScheme
+) -> dict[str, str]:
+    """Weights and biases of every quantized layer become integers behind DQ."""
+    quantized = placement.quantized_nodes()
+    float_layers: dict[str, str] = {}
+    for node in list(model.graph):
+        if node.name not in quantized or node.op_type not in WEIGHTED_OPS:
+            continue
+        source = node.inputs[0]
+        assert source is not None and source.name is not None
+        try:
+            _quantize_layer(model.graph, node, qparams[source.name].scale, scheme)
+        except OverflowError as error:
+            float_layers[node.name or ""] = str(error)
+    return float_layers
+
+
+def _quantize_layer(graph: ir.Graph, node: ir.Node, input_scale: float, scheme: QuantScheme) -> None:
+    weight = constant(node.inputs[1])
+    assert weight is not None
+    bias = _bias_vector(node, output_channels(node, weight))
+    layer = quantize_layer(node, weight.astype(np.float32), bias, input_scale, scheme.weights)
+    name = _constant_name(graph, node, 1)
+    _dequantized_constant(graph, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
+    if layer.bias is not None and scheme.quantize_bias:
+        name = _constant_name(graph, node, 2)
+        _dequantized_constant(graph, node, 2, name, layer.bias, layer.bias_scale, 0)
+
+
+def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None:
+    array = constant(input_at(node, 2))
+    return None if array is None else np.broadcast_to(array.astype(np.float32).reshape(-1), channels)
+
+
+def _constant_name(graph: ir.Graph, node: ir.Node, index: int) -> str:
+    """Name for the integer form of an input: that of the float constant, made unique if it is shared."""
+    value = input_at(node, index)
+    base = f"{value.name if value is not None else node.name}/codes"
+    name, count = base, 1
+    while name in graph.initializers:
+        name, count = f"{base}_{count}", count + 1
+    return name
+
+
+def _dequantized_constant(
+    graph: ir.Graph,
+    node: ir.Node,
+    index: int,
+    name: str,
+    codes: npt.NDArray[np.generic],
+    scale: npt.NDArray[np.float32],
+    axis: int | None,
+    zero_point: int = 0,
+) -> None:
+    """Input ``index`` of ``node`` becomes a DequantizeLinear of integer codes."""
+    points = np.full(scale.shape, zero_point, codes.dtype)
+    inputs = [
+        _initializer(graph, name, codes),
+        _initializer(graph, f"{name}/scale", scale),
+        _initializer(graph, f"{name}/zero_point", points),
+    ]
+    attributes = {} if axis is None else {"axis": axis}
+    dequantize = ir.node("DequantizeLinear", inputs, attributes, name=f"{name}/DequantizeLinear")
+    result = dequantize.outputs[0]
+    result.name = f"{name}/dequantized"
+    result.dtype, result.shape = ir.DataType.FLOAT, ir.Shape(codes.shape)
+    graph.insert_before(node, dequantize)
+    old = node.inputs[index]
+    node.replace_input_with(index, result)
+    if old is not None and not list(old.uses()):
+        graph.initializers.pop(old.name or "", None)
+
+
+def _initializer(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> ir.Value:
+    existing = graph.initializers.get(name)
+    if existing is not None:
+        return existing
+    tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+    value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
+def _quantize_operands(model: ir.Model, placement: Placement, spec: QuantSpec) -> None:
+    """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range."""
+    quantized = placement.quantized_nodes()
+    for node in list(model.graph):
+        if node.name not in quantized or node.op_type not in BINARY_OPS | {"Concat"}:
+            continue
+        for index, value in enumerate(node.inputs):
+            array = constant(value)
+            if array is None or array.dtype != np.float32:
+                continue
+            qparams = activation_qparams(float(array.min()), float(array.max()), spec)
+            codes = quantize(array.astype(np.float32), qparams.scale, qparams.zero_point, spec)
+            name = _constant_name(model.graph, node, index)
+            scale = np.asarray(qparams.scale, np.float32)
+            _dequantized_constant(model.graph, node, index, name, codes, scale, None, qparams.zero_point)
+
+
+def _quantize_value(
+    model: ir.Model,
+    value: ir.Value,
+    qparams: QParams,
+    readers: frozenset[str] | None,
+    scheme: QuantScheme,
+) -> None:
+    """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
+    graph, name = model.graph, value.name or ""
+    uses = [use for use in value.uses() if readers is None or use.node.name in readers]
+    becomes_output = readers is None and value.is_graph_output()
+    quantize_node, dequantize_node = _pair(graph, name, value, qparams, scheme.activations)
+    result = dequantize_node.outputs[0]
+    anchor = value.producer()
+    if anchor is None:
+        first = next(iter(graph))
+        graph.insert_before(first, [quantize_node, dequantize_node])
+    else:
+        graph.insert_after(anchor, [quantize_node, dequantize_node])
+    for use in uses:
+        use.node.replace_input_with(use.idx, result)
+    if becomes_output:
+        value.name = f"{name}/float"
+        result.name = name
+        for index, output in enumerate(graph.outputs):
+            if output is value:
+                graph.outputs[index] = result
+
+
+def _pair(
+    graph: ir.Graph, name: str, source: ir.Value, qparams: QParams, spec: QuantSpec, tag: str = ""
+) -> tuple[ir.Node, ir.Node]:
+    """QuantizeLinear and DequantizeLinear with one scale and zero point."""
+    scale = _initializer(graph, f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
+    point = _initializer(graph, f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
+    first = ir.node("QuantizeLinear", [source, scale, point], name=f"{name}{tag}/QuantizeLinear")
+    first.outputs[0].name = f"{name}{tag}/quantized"
+    first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)
+    second = ir.node("DequantizeLinear", [first.outputs[0], scale, point], name=f"{name}{tag}/DequantizeLinear")
+    second.outputs[0].name = f"{name}{tag}/dequantized"
+    second.outputs[0].dtype = ir.DataType.FLOAT
+    for output in (first.outputs[0], second.outputs[0]):
+        output.shape = source.shape
+    return first, second
+
+
+def _requantize_for_concat(model: ir.Model, qparams: dict[str, QParams], scheme: QuantScheme) -> None:
+    """Where a target wants one scale around Concat, an input that cannot share it is coded once more.
+
+    ``x → Q(s_1) → DQ → Concat``   becomes   ``x → Q(s_1) → DQ → Q(s) → DQ → Concat``
+    """
+    if "Concat" not in scheme.shared_scale_ops:
+        return
+    for node in [node for node in model.graph if node.op_type == "Concat"]:
+        wanted = qparams.get(_coded_name(node.outputs[0]))
+        for index, value in enumerate(node.inputs):
+            if wanted is None or value is None or not is_activation(value):
+                continue
+            own = _coded_name(value)
+            if own in qparams and qparams[own] != wanted:
+                pair = _pair(model.graph, own, value, wanted, scheme.activations, f"/to_{node.name}_{index}")
+                model.graph.insert_before(node, pair)
+                node.replace_input_with(index, pair[1].outputs[0])
+
+
+def _coded_name(value: ir.Value) -> str:
+    """Name of the tensor whose codes a dequantized value, or a value that gets quantized, stands for."""
+    producer = value.producer()
+    if producer is not None and producer.op_type == "DequantizeLinear":
+        source = producer.inputs[0]
+        origin = None if source is None else source.producer()
+        value = value if origin is None or origin.inputs[0] is None else origin.inputs[0]
+    return (value.name or "").removesuffix("/float")
+
+
+def keep_layers_float(placement: Placement, layers: Mapping[str, str]) -> Placement:
+    """The placement with some layers turned float after all, with their reasons."""
+    decisions = tuple(
+        replace(d, quantized=False, reason=layers[d.node]) if d.node in layers else d for d in placement.decisions
+    )
+    return replace(placement, decisions=decisions)

@@ -1,0 +1,136 @@
+"""Weights and biases as integers.
+
+    s_c = max|W_c| / (2^(bits−1) − 1),   q = clip(rint(W / s_c), −127, 127)      per output channel c
+    s_b[c] = s_x · s_c,                  q_b = rint(b_c / s_b[c])                int32
+
+A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import int_attribute
+from calib8.qparams import FLOAT32_TINY, QuantSpec
+
+INT32_MAX: Final = 2**31 - 1
+MAX_ACTIVATION_STEP: Final = 255
+"""Largest |code − zero_point| of an 8-bit activation."""
+
+
+@dataclass(frozen=True)
+class QuantizedLayer:
+    """Integer constants of one Conv, ConvTranspose, Gemm or MatMul.
+
+    Attributes:
+        weight: codes, in the layer's own layout.
+        weight_scale: float32, one per entry of ``axis``.
+        axis: the output-channel axis of the weight.
+        bias: int32 codes in output-channel order, None without bias.
+        bias_scale: float32, input scale × weight scale, in output-channel order.
+    """
+
+    weight: npt.NDArray[np.int8]
+    weight_scale: npt.NDArray[np.float32]
+    axis: int
+    bias: npt.NDArray[np.int32] | None
+    bias_scale: npt.NDArray[np.float32]
+
+
+def channel_axis(layer: ir.Node) -> int:
+    """Axis of the output channels: Conv [O,I,…] 0, ConvTranspose [I,O/g,…] 1, Gemm by transB, MatMul [K,N] 1."""
+    if layer.op_type == "Conv":
+        return 0
+    if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0):
+        return 0
+    return 1
+
+
+def quantize_layer(
+    layer: ir.Node,
+    weight: npt.NDArray[np.float32],
+    bias: npt.NDArray[np.float32] | None,
+    input_scale: float,
+    spec: QuantSpec,
+) -> QuantizedLayer:
+    """Codes and scales of a layer whose input has the given scale.
+
+    Raises:
+        OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products).
+    """
+    axis = channel_axis(layer)
+    groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
+    scale = weight_scales(weight, axis, spec)
+    if bias is not None:
+        scale = room_for_bias(scale, bias.reshape(groups, -1), input_scale)
+    codes = quantize_weight(weight, scale, axis, spec)
+    bias_scale = np.float32(input_scale) * np.tile(scale, groups)
+    bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
+    _check_sums(codes, axis, groups, bias_codes)
+    return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale)
+
+
+def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -> npt.NDArray[np.float32]:
+    """Symmetric scale per entry of ``axis``.
+
+    A channel of zeros gets 1 % of the layer's largest scale, so that its bias still has fine codes
+    (scale 1 where the whole layer is zero).
+    """
+    others = tuple(index for index in range(weight.ndim) if index != axis)
+    largest = np.max(np.abs(weight.astype(np.float64)), axis=others, initial=0.0)
+    scale = (largest / (spec.magnitude_levels - 1)).astype(np.float32)
+    dead = scale < FLOAT32_TINY
+    substitute = np.float32(0.01) * np.max(scale, initial=0.0) if not np.all(dead) else np.float32(1.0)
+    return np.where(dead, np.maximum(substitute, np.float32(FLOAT32_TINY)), scale).astype(np.float32)
+
+
+def quantize_weight(
+    weight: npt.NDArray[np.float32], scale: npt.NDArray[np.float32], axis: int, spec: QuantSpec
+) -> npt.NDArray[np.int8]:
+    """Codes in [−(2^(bits−1) − 1), 2^(bits−1) − 1]: the lowest code is never used."""
+    shape = [1] * weight.ndim
+    shape[axis] = -1
+    limit = spec.magnitude_levels - 1
+    ratio = weight.astype(np.float64) / scale.astype(np.float64).reshape(shape)
+    return np.clip(np.rint(ratio), -limit, limit).astype(np.int8)
+
+
+def room_for_bias(
+    scale: npt.NDArray[np.float32], bias: npt.NDArray[np.float32], input_scale: float
+) -> npt.NDArray[np.float32]:
+    """Enlarges the scales of channels whose bias would take more than half of int32.
+
+    ``|b| ≥ ½ · s_x · s_c · (2^31 − 1)``   →   ``s_c = 2 |b| / ((2^31 − 1) · s_x)``
+
+    Args:
+        scale: weight scales, one per channel.
+        bias: [groups, channels].
+        input_scale: scale of the layer's input.
+    """
+    largest = np.max(np.abs(bias.astype(np.float64)), axis=0)
+    needed = 2.0 * largest / (INT32_MAX * float(input_scale))
+    return np.maximum(scale, needed.astype(np.float32))
+
+
+def quantize_bias(
+    bias: npt.NDArray[np.float32], scale: npt.NDArray[np.float32]
+) -> npt.NDArray[np.int32]:
+    """``rint(b / s)``, saturated to int32 explicitly."""
+    codes = np.rint(bias.astype(np.float64).reshape(-1) / scale.astype(np.float64))
+    return np.clip(codes, -INT32_MAX, INT32_MAX).astype(np.int32)
+
+
+def _check_sums(
+    codes: npt.NDArray[np.int8], axis: int, groups: int, bias: npt.NDArray[np.int32] | None
+) -> None:
+    """Proves ``|q_b| + Σ|q_w| · 255 < 2^31`` for every output channel from the actual weights."""
+    others = tuple(index for index in range(codes.ndim) if index != axis)
+    products = np.sum(np.abs(codes.astype(np.int64)), axis=others) * MAX_ACTIVATION_STEP
+    start = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
+    if int(np.max(np.tile(products, groups) + start, initial=0)) > INT32_MAX:
+        raise OverflowError("its int32 sums can overflow")
