@@ -1,1 +1,78 @@
-"""calib8: a trained FP32 CNN becomes an INT8 one, keeps its accuracy, and proves it."""
+"""calib8: a trained FP32 CNN becomes an INT8 one, keeps its accuracy, and proves it.
+
+Names are loaded on first use, so that ``import calib8`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from calib8.analysis.evaluate import Evaluation as Evaluation
+    from calib8.analysis.inspect import inspect_model as inspect_model
+    from calib8.analysis.lint import lint as lint
+    from calib8.data.preprocess import Preprocess as Preprocess
+    from calib8.data.presets import preset as preset
+    from calib8.errors import Calib8Error as Calib8Error
+    from calib8.errors import CalibrationError as CalibrationError
+    from calib8.errors import DataError as DataError
+    from calib8.errors import ModelError as ModelError
+    from calib8.errors import OutputError as OutputError
+    from calib8.errors import TableError as TableError
+    from calib8.errors import UnsupportedModelError as UnsupportedModelError
+    from calib8.errors import UsageError as UsageError
+    from calib8.pipeline import Calibration as Calibration
+    from calib8.pipeline import Quantization as Quantization
+    from calib8.pipeline import calibrate as calibrate
+    from calib8.pipeline import evaluate as evaluate
+    from calib8.pipeline import preflight as preflight
+    from calib8.pipeline import quantize as quantize
+    from calib8.qparams import QuantSpec as QuantSpec
+    from calib8.scheme import QuantScheme as QuantScheme
+    from calib8.table import CalibrationTable as CalibrationTable
+    from calib8.table import Range as Range
+
+__version__: Final = version("calib8")
+
+_HOMES: Final[dict[str, str]] = {
+    "Calib8Error": "errors",
+    "Calibration": "pipeline",
+    "CalibrationError": "errors",
+    "CalibrationTable": "table",
+    "DataError": "errors",
+    "Evaluation": "analysis.evaluate",
+    "ModelError": "errors",
+    "OutputError": "errors",
+    "Preprocess": "data.preprocess",
+    "QuantScheme": "scheme",
+    "QuantSpec": "qparams",
+    "Quantization": "pipeline",
+    "Range": "table",
+    "TableError": "errors",
+    "UnsupportedModelError": "errors",
+    "UsageError": "errors",
+    "calibrate": "pipeline",
+    "evaluate": "pipeline",
+    "inspect_model": "analysis.inspect",
+    "lint": "analysis.lint",
+    "preflight": "pipeline",
+    "preset": "data.presets",
+    "quantize": "pipeline",
+}
+
+__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'calib8' has no attribute '{name}'")
+    value = getattr(import_module(f"calib8.{home}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

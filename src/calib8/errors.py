@@ -18,17 +18,18 @@ from typing import ClassVar
 
 
 class Calib8Error(Exception):
-    """Base of all errors of calib8.
-
-    Args:
-        subject: the file, node or tensor concerned.
-        problem: what is wrong with it, with the offending value.
-        cure: what the user can do about it.
-    """
+    """Base of all errors of calib8."""
 
     exit_code: ClassVar[int] = 1
 
     def __init__(self, subject: str, problem: str, cure: str) -> None:
+        """Builds the one-line message.
+
+        Args:
+            subject: the file, node or tensor concerned.
+            problem: what is wrong with it, with the offending value.
+            cure: what the user can do about it.
+        """
         self.subject = subject
         self.problem = problem
         self.cure = cure

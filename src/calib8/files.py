@@ -22,7 +22,7 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
     """
     target = Path(path)
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path("."))
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
         os.close(handle)
     except OSError as error:
         raise _cannot_write(target, error) from error

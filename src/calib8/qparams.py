@@ -36,6 +36,7 @@ class QuantSpec:
     symmetric: bool = False
 
     def __post_init__(self) -> None:
+        """Refuses what is no code."""
         if not 2 <= self.bits <= 16:
             raise ValueError(f"bits must be in 2 … 16, not {self.bits}")
         if self.symmetric and not self.signed:

@@ -68,12 +68,12 @@ class QuantScheme:
         Raises:
             UsageError: unknown type, or one that the target cannot take.
         """
-        if name not in ACTIVATION_TYPES:
-            raise UsageError(f"--activations {name}", "unknown activation type", f"Use one of {names(ACTIVATION_TYPES)}")
-        spec = ACTIVATION_TYPES[name]
+        spec = activation_type(name)
         if self.activations.symmetric and not spec.symmetric:
             raise UsageError(
-                f"--activations {name}", f"target '{self.name}' takes symmetric int8 only", "Use int8-symmetric"
+                f"--activations {name}",
+                f"target '{self.name}' takes symmetric int8 only",
+                "Use int8-symmetric",
             )
         if self.name == "tflite" and not spec.signed:
             raise UsageError(f"--activations {name}", "target 'tflite' takes int8 only", "Use int8")
@@ -92,13 +92,24 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             concat_share_ratio=float("inf"),
             quantize_outputs=True,
         ),
+        QuantScheme("tensorrt", activations=INT8_SYMMETRIC, placement="weighted-inputs", quantize_bias=False),
         QuantScheme(
-            "tensorrt", activations=INT8_SYMMETRIC, placement="weighted-inputs", quantize_bias=False
+            "tengine", activations=INT8_SYMMETRIC, concat_share_ratio=float("inf"), quantize_outputs=True
         ),
-        QuantScheme("tengine", activations=INT8_SYMMETRIC, concat_share_ratio=float("inf"), quantize_outputs=True),
         QuantScheme("ncnn", activations=INT8_SYMMETRIC, placement="weighted-inputs", quantize_bias=False),
     )
 }
+
+
+def activation_type(name: str) -> QuantSpec:
+    """The code of an activation type.
+
+    Raises:
+        UsageError: there is no such type.
+    """
+    if name not in ACTIVATION_TYPES:
+        raise UsageError(f"--activations {name}", "unknown type", f"Use one of {', '.join(ACTIVATION_TYPES)}")
+    return ACTIVATION_TYPES[name]
 
 
 def target_scheme(name: str) -> QuantScheme:
@@ -108,10 +119,5 @@ def target_scheme(name: str) -> QuantScheme:
         UsageError: there is no such target.
     """
     if name not in TARGETS:
-        raise UsageError(f"--target {name}", "unknown target", f"Use one of {names(TARGETS)}")
+        raise UsageError(f"--target {name}", "unknown target", f"Use one of {', '.join(TARGETS)}")
     return TARGETS[name]
-
-
-def names(table: dict[str, object] | dict[str, QuantSpec] | dict[str, QuantScheme]) -> str:
-    """The keys of a literal table, for messages."""
-    return ", ".join(table)

@@ -29,6 +29,7 @@ class Range:
     max: float
 
     def __post_init__(self) -> None:
+        """Refuses NaN, Inf and crossed bounds."""
         if not (math.isfinite(self.min) and math.isfinite(self.max) and self.min <= self.max):
             raise ValueError(f"[{self.min}, {self.max}] is not a range")
 
@@ -133,7 +134,9 @@ class CalibrationTable:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise TableError(str(path), f"cannot be read ({error})", "Give a table that calib8 wrote") from error
+            raise TableError(
+                str(path), f"cannot be read ({error})", "Give a table that calib8 wrote"
+            ) from error
         return cls.from_json(text, str(path))
 
 
@@ -146,7 +149,9 @@ def _parse(text: str, source: str) -> dict[str, Any]:
         raise TableError(source, f"is not a {TABLE_FORMAT}", "Give a table that calib8 wrote")
     version = document.get("version")
     if version != TABLE_VERSION:
-        raise TableError(source, f"has version {version}, not {TABLE_VERSION}", "Calibrate again or update calib8")
+        raise TableError(
+            source, f"has version {version}, not {TABLE_VERSION}", "Calibrate again or update calib8"
+        )
     return document
 
 
@@ -161,4 +166,6 @@ def _entry(name: str, fields: Any, source: str) -> TableEntry:
             observed=Range(**fields["observed"]),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise TableError(f"{source}, tensor '{name}'", f"broken entry ({error})", "Calibrate again") from error
+        raise TableError(
+            f"{source}, tensor '{name}'", f"broken entry ({error})", "Calibrate again"
+        ) from error

@@ -23,5 +23,6 @@ class TensorSpec:
     shape: tuple[int | str | None, ...] | None
 
     def __str__(self) -> str:
+        """``name: dtype N×3×224×224``, as messages show it."""
         shape = "unknown shape" if self.shape is None else "×".join(str(size or "?") for size in self.shape)
         return f"{self.name}: {self.dtype} {shape}"

@@ -25,6 +25,27 @@ def scalar_constant(value: ir.Value | None) -> float | None:
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
+def add_constant(graph: ir.Graph, base: str, array: npt.NDArray[np.generic]) -> ir.Value:
+    """A new initializer called ``base``, numbered where the graph has a value of that name already."""
+    name = unique_name(graph, base)
+    tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+    value = ir.Value(
+        name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
+    )
+    graph.register_initializer(value)
+    return value
+
+
+def unique_name(graph: ir.Graph, base: str) -> str:
+    """``base``, numbered where an input, initializer or node output has it already."""
+    taken = set(graph.initializers) | {value.name for value in graph.inputs}
+    taken |= {value.name for node in graph for value in node.outputs}
+    name, count = base, 1
+    while name in taken:
+        name, count = f"{base}_{count}", count + 1
+    return name
+
+
 def input_at(node: ir.Node, index: int) -> ir.Value | None:
     """Input ``index`` of a node, None where it is omitted or beyond the list."""
     return node.inputs[index] if index < len(node.inputs) else None

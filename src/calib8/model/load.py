@@ -8,7 +8,7 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import opset_version
@@ -41,7 +41,9 @@ def _from_path(path: Path) -> ir.Model:
     try:
         model = ir.load(path)
     except OSError as error:
-        raise ModelError(str(path), f"cannot be read ({error.strerror or error})", "Check its permissions") from error
+        raise ModelError(
+            str(path), f"cannot be read ({error.strerror or error})", "Check its permissions"
+        ) from error
     except (DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise _not_onnx(str(path), error) from error
     if model.graph.num_nodes() == 0 and not model.opset_imports:
@@ -58,7 +60,9 @@ def _from_proto(proto: onnx.ModelProto) -> ir.Model:
 
 def _not_onnx(subject: str, error: Exception | None) -> ModelError:
     detail = f" ({_first_line(error)})" if error is not None and str(error) else ""
-    return ModelError(subject, f"is not an ONNX model or is truncated{detail}", "Export or download the model again")
+    return ModelError(
+        subject, f"is not an ONNX model or is truncated{detail}", "Export or download the model again"
+    )
 
 
 def _check_opset(model: ir.Model, subject: str) -> None:
@@ -83,7 +87,9 @@ def _check_external_data(model: ir.Model, subject: str) -> None:
             raise ModelError(subject, f"external data file '{tensor.location}' of '{name}' is missing", cure)
         needed = (tensor.offset or 0) + tensor.nbytes
         if path.stat().st_size < needed:
-            problem = f"external data file '{tensor.location}' ends before tensor '{name}' ({needed} bytes needed)"
+            problem = (
+                f"external data file '{tensor.location}' ends before tensor '{name}' ({needed} bytes needed)"
+            )
             raise ModelError(subject, problem, cure)
 
 
@@ -95,7 +101,9 @@ def _check_graph(model: ir.Model, source: str | os.PathLike[str] | onnx.ModelPro
         raise ModelError(subject, f"is not valid ONNX ({_first_line(error)})", "Export it again") from error
     for name, value in model.graph.initializers.items():
         if value.const_value is None:
-            raise ModelError(subject, f"initializer '{name}' has no data", "Export or download the model again")
+            raise ModelError(
+                subject, f"initializer '{name}' has no data", "Export or download the model again"
+            )
 
 
 def _first_line(error: BaseException | None) -> str:

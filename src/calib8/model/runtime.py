@@ -82,7 +82,9 @@ def open_session(
     except Exception as error:
         if not _is_runtime_error(error):
             raise
-        raise ModelError(name, f"ONNX Runtime cannot load it ({_reason(error)})", "Check it with onnx.checker") from error
+        raise ModelError(
+            name, f"ONNX Runtime cannot load it ({_reason(error)})", "Check it with onnx.checker"
+        ) from error
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
 
 

@@ -45,9 +45,12 @@ def model_bytes(model: ir.Model) -> bytes:
         OutputError: larger than protobuf can hold.
     """
     try:
-        return ir.to_proto(model).SerializeToString(deterministic=True)
+        data: bytes = ir.to_proto(model).SerializeToString(deterministic=True)
     except ValueError as error:
-        raise OutputError(model.graph.name or "model", f"cannot be serialized ({error})", "Save it to a path") from error
+        raise OutputError(
+            model.graph.name or "model", f"cannot be serialized ({error})", "Save it to a path"
+        ) from error
+    return data
 
 
 def _rename_external_data(path: Path, old: str, new: str) -> None:

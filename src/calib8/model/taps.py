@@ -20,6 +20,8 @@ def tapped_model(model: ir.Model, tensors: Iterable[str]) -> ir.Model:
     copy.graph.outputs.clear()
     for name in tensors:
         if name not in values:
-            raise ModelError(name, "the graph computes no such tensor", "Name a tensor that `calib8 inspect` lists")
+            raise ModelError(
+                name, "the graph computes no such tensor", "Name a tensor that `calib8 inspect` lists"
+            )
         copy.graph.outputs.append(values[name])
     return copy

@@ -15,7 +15,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, float_attribute, input_at, int_attribute, rank, sole_consumer
+from calib8.model.graph import (
+    add_constant,
+    constant,
+    float_attribute,
+    input_at,
+    int_attribute,
+    rank,
+    sole_consumer,
+)
 
 Vector = npt.NDArray[np.float64]
 
@@ -139,13 +147,14 @@ def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
 
 def output_channels(layer: ir.Node, weight: npt.NDArray[np.generic]) -> int:
     """Number of output channels of Conv [O,I/g,…], ConvTranspose [I,O/g,…], Gemm, MatMul [K,N]."""
+    sizes: tuple[int, ...] = weight.shape
     if layer.op_type == "Conv":
-        return weight.shape[0]
+        return sizes[0]
     if layer.op_type == "ConvTranspose":
-        return weight.shape[1] * int_attribute(layer, "group", 1)
+        return sizes[1] * int_attribute(layer, "group", 1)
     if layer.op_type == "Gemm":
-        return weight.shape[0 if int_attribute(layer, "transB", 0) else 1]
-    return weight.shape[-1]
+        return sizes[0 if int_attribute(layer, "transB", 0) else 1]
+    return sizes[-1]
 
 
 def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
@@ -185,23 +194,12 @@ def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suf
     assert name is not None
     if keeps_name:
         graph.initializers.pop(name, None)
-    tensor = ir.tensor(np.ascontiguousarray(array, dtype=np.float32), name=name)
-    value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
-    graph.register_initializer(value)
+    value = add_constant(graph, name, array.astype(np.float32))
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
     node.replace_input_with(index, value)
     if old is not None and not list(old.uses()) and not keeps_name:
         graph.initializers.pop(old.name or "", None)
-
-
-def unique_name(graph: ir.Graph, base: str) -> str:
-    """``base``, numbered where an initializer or node output has it already."""
-    taken = set(graph.initializers) | {value.name for node in graph for value in node.outputs}
-    name, count = base, 1
-    while name in taken:
-        name, count = f"{base}_{count}", count + 1
-    return name
 
 
 def _take_over(graph: ir.Graph, layer: ir.Node, node: ir.Node) -> None:

@@ -56,7 +56,7 @@ class Placement:
         return frozenset(decision.node for decision in self.decisions if decision.quantized)
 
     def summary(self) -> str:
-        """``52 of 53 Conv quantized; 1 float because …`` for the weighted layers, then the other float nodes."""
+        """``52 of 53 Conv quantized; 1 float because …`` per weighted op, then the other float nodes."""
         lines = []
         weighted = [decision for decision in self.decisions if decision.op_type in WEIGHTED_OPS]
         for op_type, total in Counter(decision.op_type for decision in weighted).items():
@@ -81,8 +81,21 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         scheme: the target's rules.
         keep_float: names of nodes that the user wants in float.
     """
+    decisions, quantized = _decide(model, keep_float)
     if scheme.placement == "weighted-inputs":
-        return _place_weighted_inputs(model, keep_float)
+        return _place_weighted_inputs(decisions, quantized)
+    readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
+    return Placement(tuple(decisions), readers)
+
+
+def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
+    """Tensors whose ranges serve every target: all that any placement gives Q/DQ."""
+    widest = QuantScheme("calibration", quantize_outputs=True)
+    return tuple(place(model, widest, keep_float).readers)
+
+
+def _decide(model: ir.Model, keep_float: frozenset[str]) -> tuple[list[NodeDecision], set[ir.Node]]:
+    """A decision per float node, and the nodes that can be computed from codes."""
     feeds_weights = _upstream_of_weights(model)
     decisions = []
     quantized: set[ir.Node] = set()
@@ -92,8 +105,7 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         if not reason:
             quantized.add(node)
     _drop_idle_moves(decisions, quantized)
-    readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
-    return Placement(tuple(decisions), readers)
+    return decisions, quantized
 
 
 def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
@@ -152,8 +164,9 @@ def _why_operand_float(node: ir.Node) -> str:
         mode = node.attributes.get("mode")
         fill = input_at(node, 2)
         if (mode is None or mode.as_string() == "constant") and fill is not None:
-            value = scalar_constant(fill)
-            return "" if value is not None and math.isfinite(value) else "it pads with a computed or infinite value"
+            padding = scalar_constant(fill)
+            if padding is None or not math.isfinite(padding):
+                return "it pads with a computed or infinite value"
     return ""
 
 
@@ -194,7 +207,9 @@ def _drop_idle_moves(decisions: list[NodeDecision], quantized: set[ir.Node]) -> 
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
         if consumers and not leaves_graph and not any(consumer in quantized for consumer in consumers):
             quantized.discard(node)
-            decisions[index] = NodeDecision(decision.node, decision.op_type, False, "only float nodes read it")
+            decisions[index] = NodeDecision(
+                decision.node, decision.op_type, False, "only float nodes read it"
+            )
 
 
 def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme) -> Iterator[str]:
@@ -207,7 +222,9 @@ def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme
             read = any(use.node in quantized for use in value.uses())
             if not is_activation(value) or not (node in quantized or read):
                 continue
-            if node in quantized and (fused_activation(node, scheme) or _can_stay_float(node, value, quantized, scheme)):
+            if node in quantized and (
+                fused_activation(node, scheme) or _can_stay_float(node, value, quantized, scheme)
+            ):
                 continue
             yield value.name or ""
 
@@ -246,24 +263,29 @@ def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], sch
     return not any(use.node in quantized for use in value.uses())
 
 
-def _place_weighted_inputs(model: ir.Model, keep_float: frozenset[str]) -> Placement:
-    """Q/DQ on the inputs of weighted layers and averaging pools, and on one side of additions."""
-    decisions = []
+def _place_weighted_inputs(decisions: list[NodeDecision], quantized: set[ir.Node]) -> Placement:
+    """Q/DQ on the inputs of weighted layers and averaging pools, and on one side of additions.
+
+    The ops between them are listed as quantized where the runtime moves the codes through them.
+    """
     readers: dict[str, set[str]] = {}
-    for node in _float_nodes(model):
-        reason = _why_float(node, keep_float)
-        if not reason and node.op_type in WEIGHTED_OPS | {"AveragePool", "GlobalAveragePool"}:
-            values = [node.inputs[0]]
-        elif not reason and node.op_type == "Add":
-            values = _skip_branches(node)
-        else:
-            values = []
-        for value in values:
-            if value is not None and is_activation(value):
-                readers.setdefault(value.name or "", set()).add(node.name or "")
-        if node.op_type in WEIGHTED_OPS or values:
-            decisions.append(NodeDecision(node.name or "", node.op_type, bool(values), reason))
+    by_name = {node.name: node for node in quantized}
+    for decision in decisions:
+        node = by_name.get(decision.node)
+        if node is None:
+            continue
+        for value in _wanted_inputs(node):
+            readers.setdefault(value.name or "", set()).add(decision.node)
     return Placement(tuple(decisions), {name: frozenset(nodes) for name, nodes in readers.items()})
+
+
+def _wanted_inputs(node: ir.Node) -> list[ir.Value]:
+    """Inputs of a node that get Q/DQ in the ``weighted-inputs`` placement."""
+    if node.op_type == "Add":
+        return _skip_branches(node)
+    if node.op_type in WEIGHTED_OPS | {"AveragePool", "GlobalAveragePool"}:
+        return list(activation_inputs(node))[:1]
+    return []
 
 
 def _skip_branches(node: ir.Node) -> list[ir.Value]:

@@ -16,7 +16,12 @@ from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import Arrays, open_session
 from calib8.passes.fold_affine import fold_affine
 from calib8.passes.normalize import normalize
-from calib8.passes.rewrite_leftovers import batch_norm_to_conv, divide_to_multiply
+from calib8.passes.rewrite_leftovers import (
+    batch_norm_to_conv,
+    divide_to_multiply,
+    mean_to_global_pool,
+    sum_to_add,
+)
 from calib8.passes.simplify import fold_constants, fold_pads, fuse_hard_swish, remove_identities
 
 Pass = Callable[[ir.Model], int]
@@ -30,6 +35,8 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fold_affine,
     batch_norm_to_conv,
     divide_to_multiply,
+    sum_to_add,
+    mean_to_global_pool,
 )
 
 CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
@@ -117,7 +124,7 @@ def _control_flow(model: ir.Model, nodes: list[str]) -> UnsupportedModelError:
     return UnsupportedModelError(
         model.graph.name or "model",
         f"holds control flow that depends on its inputs, which is not supported yet: {', '.join(nodes)}",
-        "Export it with the condition fixed (one sampling rate, one branch), or quantize the branches one by one",
+        "Export it with the condition fixed (one branch), or quantize the branches one by one",
     )
 
 
@@ -126,10 +133,16 @@ def _refuse_unsupported(model: ir.Model) -> None:
     quantizers = [node.name or node.op_type for node in model.graph if node.op_type == "QuantizeLinear"]
     if quantizers:
         raise UnsupportedModelError(
-            name, f"holds QuantizeLinear nodes ('{quantizers[0]}' …): it is quantized already", "Give the float model"
+            name,
+            f"holds QuantizeLinear nodes ('{quantizers[0]}' …): it is quantized already",
+            "Give the float model",
         )
     for spec in graph_inputs(model):
         if spec.dtype == np.float16:
-            raise UnsupportedModelError(name, f"input '{spec.name}' is float16", "Export the model in float32")
+            raise UnsupportedModelError(
+                name, f"input '{spec.name}' is float16", "Export the model in float32"
+            )
     if opset_version(model) == 0:
-        raise UnsupportedModelError(name, "imports no standard operator set", "Export it with opset_version=17")
+        raise UnsupportedModelError(
+            name, "imports no standard operator set", "Export it with opset_version=17"
+        )

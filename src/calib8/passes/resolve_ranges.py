@@ -1,15 +1,15 @@
 """From a calibration table to the ranges that the quantizers get: what only the graph can tell.
 
-    1. fixed       Softmax, Sigmoid → [0, 1), Tanh → [−1, 1): their limits are known, no data needed
-    2. handed up   an op that moves codes or takes their maximum keeps them: the value before it, if nobody
-                   else reads it, takes the range behind it
-    3. shared      ops that need one scale on all sides: every class takes the hull of its members
+1. fixed       Softmax, Sigmoid → [0, 1), Tanh → [−1, 1): their limits are known, no data needed
+2. handed up   an op that moves codes or takes their maximum keeps them: the value before it, if nobody
+               else reads it, takes the range behind it
+3. shared      ops that need one scale on all sides: every class takes the hull of its members
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import onnx_ir as ir
@@ -51,8 +51,9 @@ def resolve_ranges(
 
 
 def fixed_range(op_type: str, spec: QuantSpec) -> Range:
-    """Range of an op with known limits: scale 1/2^bits (0 … 1), 2/2^bits (−1 … 1); symmetric 1/(2^(bits−1)−1).
+    """Range of an op with known limits.
 
+    Scale 1/2^bits for 0 … 1, 2/2^bits for −1 … 1; symmetric 1/(2^(bits−1)−1).
     8 bits: 1/256 with the zero point at the lowest code, 1/128 with it in the middle, 1/127.
     """
     low, high = FIXED_LIMITS[op_type]
@@ -86,7 +87,16 @@ def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], fi
 
 def _commutes_with_clipping(node: ir.Node) -> bool:
     """``op(clip(x)) = clip(op(x))``, and the op reads one tensor whose every useful value it yields."""
-    return node.op_type in ("MaxPool", "Relu", "Clip", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze")
+    return node.op_type in (
+        "MaxPool",
+        "Relu",
+        "Clip",
+        "Reshape",
+        "Flatten",
+        "Transpose",
+        "Squeeze",
+        "Unsqueeze",
+    )
 
 
 def _covers(node: ir.Node, result: Range) -> bool:
@@ -116,9 +126,7 @@ def _share(
             ranges[name] = chosen
 
 
-def _one_scale(
-    node: ir.Node, ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme
-) -> list[str]:
+def _one_scale(node: ir.Node, ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme) -> list[str]:
     """Names of the tensors of a node that must have one scale, none where they may differ."""
     inputs = [value.name or "" for value in activation_inputs(node)]
     if node.op_type in CODE_PRESERVING_OPS:
@@ -142,7 +150,9 @@ def _concat_partners(
     return free if scheme.concat_share_ratio > 0 else []
 
 
-def _group_range(members: list[str], ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]) -> Range:
+def _group_range(
+    members: list[str], ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]
+) -> Range:
     for name in members:
         if name in fixed:
             return ranges[name]
@@ -165,5 +175,3 @@ def _root(classes: dict[str, str], name: str) -> str:
     while classes[name] != name:
         name = classes[name]
     return name
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, rank
+from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, rank
 from calib8.passes.fold_affine import batch_norm_affine, unique_name
 
 
@@ -28,7 +28,11 @@ def batch_norm_to_conv(model: ir.Model) -> int:
         weight = affine.k.reshape(channels, 1, *[1] * (axes - 2))
         conv = ir.node(
             "Conv",
-            [node.inputs[0], _new(model.graph, f"{node.name}.weight", weight), _new(model.graph, f"{node.name}.bias", affine.d)],
+            [
+                node.inputs[0],
+                _new(model.graph, f"{node.name}.weight", weight),
+                _new(model.graph, f"{node.name}.bias", affine.d),
+            ],
             {"group": channels, "kernel_shape": [1] * (axes - 2)},
             name=node.name,
         )
@@ -54,11 +58,66 @@ def divide_to_multiply(model: ir.Model) -> int:
     return rewritten
 
 
+def sum_to_add(model: ir.Model) -> int:
+    """``Sum(a, b, c) → Add(Add(a, b), c)``; Caffe2 and Caffe exporters write residual additions so.
+
+    Returns:
+        Number of nodes rewritten.
+    """
+    rewritten = 0
+    for node in list(model.graph):
+        terms = [value for value in node.inputs if value is not None]
+        if node.op_type != "Sum" or len(terms) < 2:
+            continue
+        total = terms[0]
+        for index, term in enumerate(terms[1:-1], start=1):
+            partial = ir.node("Add", [total, term], name=f"{node.name}_{index}")
+            partial.outputs[0].name = unique_name(model.graph, f"{node.outputs[0].name}_{index}")
+            partial.outputs[0].type = node.outputs[0].type
+            model.graph.insert_before(node, partial)
+            total = partial.outputs[0]
+        _replace(model.graph, node, ir.node("Add", [total, terms[-1]], name=node.name))
+        rewritten += 1
+    return rewritten
+
+
+def mean_to_global_pool(model: ir.Model) -> int:
+    """``ReduceMean(x, all spatial axes, keepdims) → GlobalAveragePool(x)``, which runtimes have in integers.
+
+    Without ``keepdims`` a Flatten follows. Values of rank 3 … 5 only.
+
+    Returns:
+        Number of nodes rewritten.
+    """
+    rewritten = 0
+    for node in list(model.graph):
+        axes = rank(node.inputs[0]) if node.op_type == "ReduceMean" else None
+        if axes not in (3, 4, 5) or axes is None or _reduced_axes(node, axes) != set(range(2, axes)):
+            continue
+        pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
+        if int_attribute(node, "keepdims", 1):
+            _replace(model.graph, node, pool)
+        else:
+            pool.outputs[0].name = unique_name(model.graph, f"{node.outputs[0].name}_pooled")
+            pool.outputs[0].type = node.outputs[0].type
+            model.graph.insert_before(node, pool)
+            _replace(model.graph, node, ir.node("Flatten", [pool.outputs[0]], name=f"{node.name}_flatten"))
+        rewritten += 1
+    return rewritten
+
+
+def _reduced_axes(node: ir.Node, axes: int) -> set[int]:
+    """Axes of a ReduceMean as non-negative numbers: an attribute up to operator set 17, an input after it."""
+    listed = constant(input_at(node, 1))
+    chosen = ints_attribute(node, "axes", ()) if listed is None else tuple(int(axis) for axis in listed.reshape(-1))
+    return {axis % axes for axis in chosen}
+
+
 def _new(graph: ir.Graph, base: str, array: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> ir.Value:
     """A new float32 initializer."""
     name = unique_name(graph, base)
     tensor = ir.tensor(np.ascontiguousarray(array, dtype=np.float32), name=name)
-    value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
+    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
     graph.register_initializer(value)
     return value
 

@@ -62,7 +62,9 @@ def remove_identities(model: ir.Model) -> int:
 
 
 def fold_pads(model: ir.Model) -> int:
-    """``Conv(Pad(x)) → Conv(x, pads)`` for zero padding; automatic padding becomes explicit where sizes are known.
+    """``Conv(Pad(x)) → Conv(x, pads)`` for zero padding.
+
+    Automatic padding becomes explicit where sizes are known.
 
     Returns:
         Pad nodes removed.

@@ -1,7 +1,8 @@
 """Writes the int8 form of a prepared model: Q/DQ on activations, integer weights and biases behind DQ.
 
     t → QuantizeLinear → DequantizeLinear → readers of t
-    W int8, s float32[C] → DequantizeLinear(axis) → layer          bias int32, s_x·s_c → DequantizeLinear → layer
+    W int8,  s_c float32[C]     → DequantizeLinear(axis) → layer
+    b int32, s_x·s_c float32[C] → DequantizeLinear(axis) → layer
 
 An output of the graph that carries Q/DQ keeps its name; the float value before it gets ``/float`` added.
 """
@@ -14,10 +15,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import constant, input_at, is_activation
 from calib8.passes.fold_affine import output_channels
-from calib8.passes.place import Placement, clip_limits, fused_activation
+from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.weights import quantize_layer
 from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
@@ -58,8 +60,8 @@ def insert_quantizers(
         if value.name in qparams:
             _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
     _requantize_for_concat(model, qparams, scheme)
-    ir.passes.common.RemoveUnusedNodesPass()(model)
-    ir.passes.common.TopologicalSortPass()(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    ir_passes.TopologicalSortPass()(model)
     return QuantizedModel(model, qparams, float_layers)
 
 
@@ -172,7 +174,7 @@ def _initializer(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> 
     if existing is not None:
         return existing
     tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
-    value = ir.Value(name=name, shape=tensor.shape, type=ir.TensorType(tensor.dtype), const_value=tensor)
+    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
     graph.register_initializer(value)
     return value
 
@@ -232,7 +234,9 @@ def _pair(
     first = ir.node("QuantizeLinear", [source, scale, point], name=f"{name}{tag}/QuantizeLinear")
     first.outputs[0].name = f"{name}{tag}/quantized"
     first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)
-    second = ir.node("DequantizeLinear", [first.outputs[0], scale, point], name=f"{name}{tag}/DequantizeLinear")
+    second = ir.node(
+        "DequantizeLinear", [first.outputs[0], scale, point], name=f"{name}{tag}/DequantizeLinear"
+    )
     second.outputs[0].name = f"{name}{tag}/dequantized"
     second.outputs[0].dtype = ir.DataType.FLOAT
     for output in (first.outputs[0], second.outputs[0]):
@@ -272,6 +276,7 @@ def _coded_name(value: ir.Value) -> str:
 def keep_layers_float(placement: Placement, layers: Mapping[str, str]) -> Placement:
     """The placement with some layers turned float after all, with their reasons."""
     decisions = tuple(
-        replace(d, quantized=False, reason=layers[d.node]) if d.node in layers else d for d in placement.decisions
+        replace(d, quantized=False, reason=layers[d.node]) if d.node in layers else d
+        for d in placement.decisions
     )
     return replace(placement, decisions=decisions)

@@ -43,7 +43,7 @@ class QuantizedLayer:
 
 
 def channel_axis(layer: ir.Node) -> int:
-    """Axis of the output channels: Conv [O,I,…] 0, ConvTranspose [I,O/g,…] 1, Gemm by transB, MatMul [K,N] 1."""
+    """Output-channel axis: Conv [O,I,…] 0, ConvTranspose [I,O/g,…] 1, Gemm by transB, MatMul [K,N] 1."""
     if layer.op_type == "Conv":
         return 0
     if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0):
@@ -86,7 +86,8 @@ def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -
     scale = (largest / (spec.magnitude_levels - 1)).astype(np.float32)
     dead = scale < FLOAT32_TINY
     substitute = np.float32(0.01) * np.max(scale, initial=0.0) if not np.all(dead) else np.float32(1.0)
-    return np.where(dead, np.maximum(substitute, np.float32(FLOAT32_TINY)), scale).astype(np.float32)
+    result: npt.NDArray[np.float32] = np.where(dead, np.maximum(substitute, FLOAT32_TINY), scale)
+    return result.astype(np.float32)
 
 
 def quantize_weight(
@@ -117,9 +118,7 @@ def room_for_bias(
     return np.maximum(scale, needed.astype(np.float32))
 
 
-def quantize_bias(
-    bias: npt.NDArray[np.float32], scale: npt.NDArray[np.float32]
-) -> npt.NDArray[np.int32]:
+def quantize_bias(bias: npt.NDArray[np.float32], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
     """``rint(b / s)``, saturated to int32 explicitly."""
     codes = np.rint(bias.astype(np.float64).reshape(-1) / scale.astype(np.float64))
     return np.clip(codes, -INT32_MAX, INT32_MAX).astype(np.int32)

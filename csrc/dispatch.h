@@ -1,0 +1,30 @@
+// Which instruction sets can count here, and the one that does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "histogram.h"
+
+namespace calib8 {
+
+struct Isa {
+  const char* name;     // "avx512", "avx2" or "reference"
+  bool (*available)();  // does this CPU (and its operating system) have it?
+  void (*count)(const float* values, int64_t n, Histogram& state);
+};
+
+// Those that this CPU can run, fastest first; "reference" is always the last.
+std::vector<const Isa*> available_isas();
+
+// The one with this name. Throws std::invalid_argument when it is unknown or not available.
+const Isa& isa_by_name(const std::string& name);
+
+// The fastest one, or the one that the environment variable CALIB8_ISA names (read once, at first use; empty
+// counts as not set). Throws std::invalid_argument as `isa_by_name` does.
+const Isa& active_isa();
+
+// Counts n values with `isa`, whatever denormal mode the calling thread is in.
+void count_values(const Isa& isa, const float* values, int64_t n, Histogram& state);
+
+}  // namespace calib8

@@ -1,0 +1,49 @@
+// The counting of values, one at a time: the definition that the other instruction sets must match.
+#include <cmath>
+
+#include "histogram.h"
+
+namespace calib8 {
+namespace {
+
+// NaN, an infinity, or a value beyond the covered range, which it widens.
+void count_uncovered(float value, Histogram& state) {
+  if (std::isnan(value)) {
+    ++state.nans;
+  } else if (std::isinf(value)) {
+    ++(value > 0 ? state.positive_infs : state.negative_infs);
+  } else {
+    const float magnitude = std::fabs(value);
+    grow(state, magnitude);
+    ++(value > 0 ? state.positive : state.negative)[static_cast<int>(magnitude * bin_scale(state.exponent))];
+    widen(state, value, value);
+  }
+}
+
+}  // namespace
+
+void count_reference(const float* values, int64_t n, Histogram& state) {
+  float scale = bin_scale(state.exponent);
+  float minimum = state.minimum, maximum = state.maximum;
+  int64_t zeros = 0;
+  int64_t* const sides[2] = {state.negative, state.positive};  // indexed: signs are too random to branch on
+  for (int64_t i = 0; i < n; ++i) {
+    const float value = values[i];
+    const float position = std::fabs(value) * scale;
+    if (position < kBins) {  // false for NaN
+      const bool zero = value == 0.0f;
+      zeros += zero;
+      sides[value > 0][static_cast<int>(position)] += !zero;
+      minimum = value < minimum ? value : minimum;
+      maximum = value > maximum ? value : maximum;
+    } else {
+      count_uncovered(value, state);
+      scale = bin_scale(state.exponent);
+    }
+  }
+  state.count += n;
+  state.zeros += zeros;
+  widen(state, minimum, maximum);
+}
+
+}  // namespace calib8

@@ -1,0 +1,80 @@
+"""The statistics kernel in C++: counts float32 values into histograms of power-of-two range."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+class TensorAccumulator:
+    """Counts of one tensor; a new one has seen nothing. ``calib8.calibration.statistics`` defines the fields.
+
+    May be used from several Python threads; the counting itself runs without the GIL.
+    """
+
+    def __init__(self) -> None: ...
+    def update(self, values: npt.NDArray[np.float32], isa: str | None = None) -> str:
+        """Counts all values of a C-contiguous array; returns the instruction set that did it.
+
+        Args:
+            values: float32, any shape.
+            isa: one of ``available_isas()``; None: ``isa()``.
+
+        Raises:
+            TypeError: not a C-contiguous float32 array.
+            ValueError: the instruction set is unknown or not available here.
+        """
+
+    def merge(self, other: TensorAccumulator) -> None:
+        """Adds the counts of another one (or its own once more), exactly."""
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def zeros(self) -> int: ...
+    @property
+    def nans(self) -> int: ...
+    @property
+    def positive_infs(self) -> int: ...
+    @property
+    def negative_infs(self) -> int: ...
+    @property
+    def minimum(self) -> float: ...
+    @property
+    def maximum(self) -> float: ...
+    @property
+    def exponent(self) -> int: ...
+    @property
+    def positive(self) -> npt.NDArray[np.int64]:
+        """A copy, shape [4096]."""
+
+    @property
+    def negative(self) -> npt.NDArray[np.int64]:
+        """A copy, shape [4096]."""
+
+def accumulate(
+    items: Sequence[tuple[TensorAccumulator, npt.NDArray[np.float32]]],
+    threads: int = 1,
+    isa: str | None = None,
+) -> str:
+    """Counts each array into its accumulator, on up to ``threads`` threads (1 … 256), without the GIL.
+
+    The result does not depend on the number of threads. Returns the instruction set that counted. When it
+    raises, nothing has been counted.
+
+    Raises:
+        TypeError: an item is not an accumulator and a C-contiguous float32 array.
+        ValueError: an accumulator appears twice, ``threads`` is out of range, or the instruction set is
+            unknown or not available here.
+    """
+
+def isa() -> str:
+    """The instruction set that counts: the fastest one, or what the environment variable CALIB8_ISA names.
+
+    The variable is read once, at first use.
+
+    Raises:
+        ValueError: CALIB8_ISA names something unknown or not available here.
+    """
+
+def available_isas() -> list[str]:
+    """What this CPU can run, fastest first; the last is always ``reference``."""

@@ -1,0 +1,79 @@
+"""From statistics to a calibration table: one method for all tensors, refusals where no range can be told."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from calib8.calibration.ranges import METHODS, RangeMethod, choose_range, clipped_share
+from calib8.calibration.ranges.percentile import percentile
+from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.errors import CalibrationError, UsageError
+from calib8.qparams import QuantSpec
+from calib8.table import CalibrationTable, Range, TableEntry
+
+
+def choose_table(
+    statistics: Statistics, spec: QuantSpec, method: str, percent: float | None = None
+) -> CalibrationTable:
+    """A range for every tensor.
+
+    Args:
+        statistics: the counts of one model.
+        spec: activation type that the search assumes.
+        method: a key of ``calib8.calibration.ranges.METHODS``.
+        percent: share of the values to keep, for ``percentile`` only.
+
+    Raises:
+        UsageError: unknown method, or a percent that does not fit it.
+        CalibrationError: a tensor held NaN or infinite values (all are named).
+    """
+    name, function = range_method(method, percent)
+    _refuse_non_finite(statistics)
+    entries = {}
+    for tensor in sorted(statistics.tensors):
+        counts = statistics.tensors[tensor]
+        chosen = choose_range(counts, spec, method) if percent is None else function(counts, spec)
+        entries[tensor] = TableEntry(
+            range=chosen,
+            method=name,
+            clipped=clipped_share(counts, chosen),
+            count=counts.finite,
+            zeros=counts.zeros,
+            observed=Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0),
+        )
+    return CalibrationTable(statistics.model_hash, entries)
+
+
+def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
+    """The full name and the function of a method.
+
+    Raises:
+        UsageError: unknown method, or a percent that does not fit it.
+    """
+    if method not in METHODS:
+        raise UsageError(f"--method {method}", "unknown method", f"Use one of {', '.join(METHODS)}")
+    if percent is None:
+        return method, METHODS[method]
+    if method != "percentile":
+        raise UsageError(f"--percent {percent}", f"method '{method}' takes no percent", "Use --method percentile")
+    if not 50.0 <= percent <= 100.0:
+        raise UsageError(f"--percent {percent}", "must be in 50 … 100", "Try 99.99")
+    return f"percentile {percent:g}", partial(percentile, percent=percent)
+
+
+def _refuse_non_finite(statistics: Statistics) -> None:
+    bad = [name for name in sorted(statistics.tensors) if _non_finite(statistics.tensors[name])]
+    if not bad:
+        return
+    first = statistics.tensors[bad[0]]
+    infinite = first.positive_infs + first.negative_infs
+    others = f"; so did {len(bad) - 1} more: {', '.join(bad[1:6])}" if len(bad) > 1 else ""
+    raise CalibrationError(
+        f"tensor '{bad[0]}'",
+        f"held {first.nans} NaN and {infinite} infinite of {first.count} values{others}",
+        "Check the preprocessing and the float model, or keep the nodes around it in float with --keep-float",
+    )
+
+
+def _non_finite(counts: TensorStatistics) -> bool:
+    return counts.nans + counts.positive_infs + counts.negative_infs > 0

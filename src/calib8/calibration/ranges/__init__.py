@@ -1,0 +1,71 @@
+"""The methods that choose a range from statistics, and the choice itself.
+
+A method is a pure function of one tensor's statistics and its code; it sees no graph. To add one, write
+its file and its line in ``METHODS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from calib8.calibration.ranges.entropy import entropy
+from calib8.calibration.ranges.minmax import minmax
+from calib8.calibration.ranges.mse import mse
+from calib8.calibration.ranges.percentile import percentile
+from calib8.calibration.statistics import BINS, TensorStatistics
+from calib8.errors import UsageError
+from calib8.qparams import FLOAT32_TINY, QuantSpec
+from calib8.table import Range
+
+RangeMethod: TypeAlias = Callable[[TensorStatistics, QuantSpec], Range]
+
+METHODS: Final[dict[str, RangeMethod]] = {
+    "minmax": minmax,
+    "percentile": percentile,
+    "mse": mse,
+    "entropy": entropy,
+}
+
+
+def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: str) -> Range:
+    """The range of one tensor by one of ``METHODS``, for statistics of any kind.
+
+    The range holds 0. An asymmetric one lies within the hull of 0 and the finite values seen, a symmetric
+    one is [−T, T] with T at most their largest magnitude. Nothing seen, zeros only, or values so small that
+    the scale would be no normal float32: [0, 0]. A constant tensor is not clipped.
+
+    Raises:
+        UsageError: there is no such method.
+    """
+    if method not in METHODS:
+        raise UsageError(f"method '{method}'", "unknown range method", f"Use one of {', '.join(METHODS)}")
+    if statistics.is_degenerate:
+        return Range(0.0, 0.0)
+    everything = minmax(statistics, spec)
+    steps = spec.magnitude_levels - 1 if spec.symmetric else spec.qmax - spec.qmin
+    length = everything.max if spec.symmetric else everything.max - everything.min
+    if np.float32(length / steps) < FLOAT32_TINY:
+        return Range(0.0, 0.0)
+    if statistics.minimum == statistics.maximum:
+        return everything
+    return METHODS[method](statistics, spec)
+
+
+def clipped_share(statistics: TensorStatistics, chosen: Range) -> float:
+    """Share of the finite values that lie outside a range that holds 0: 0 … 1, 0 where nothing was seen.
+
+    Whether anything lies beyond a bound is known exactly from the extrema. How much is read from the bins:
+    a bin is outside when its centre is, and at least the extremum itself is.
+    """
+    if statistics.finite == 0:
+        return 0.0
+    centres = (np.arange(BINS) + 0.5) * statistics.width
+    outside = 0
+    if statistics.maximum > chosen.max:
+        outside += max(int(statistics.positive[centres > chosen.max].sum()), 1)
+    if statistics.minimum < chosen.min:
+        outside += max(int(statistics.negative[centres > -chosen.min].sum()), 1)
+    return outside / statistics.finite

@@ -1,0 +1,66 @@
+"""The command line: ``calib8 demo | quantize | calibrate | evaluate | run | inspect``.
+
+Exit codes: 0 done, 1 something is wrong with model, data, table or output, 2 wrong usage, 130 Ctrl-C.
+The modules here import the other rooms inside their functions, so that ``--help`` is instant.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from calib8 import __version__
+from calib8.cli.calibrate import calibrate
+from calib8.cli.commands import as_command
+from calib8.cli.demo import demo
+from calib8.cli.evaluate import evaluate
+from calib8.cli.inspect import inspect
+from calib8.cli.quantize import quantize
+from calib8.cli.run import run
+
+app = typer.Typer(
+    name="calib8",
+    help="Turns a trained FP32 CNN (ONNX) into an INT8 one and proves that it kept its accuracy.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    # Boxes and colours are for people; a pipe gets plain text.
+    rich_markup_mode="rich" if sys.stdout.isatty() else None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"calib8 {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+    ] = False,
+) -> None:
+    """Options that come before the command."""
+
+
+for _function in (demo, quantize, calibrate, evaluate, run, inspect):
+    app.command(_function.__name__)(as_command(_function))
+
+
+def main() -> None:
+    """Runs the command line and leaves with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A file name that is no valid text, or a terminal without "×", must not end a run.
+            stream.reconfigure(errors="backslashreplace")
+    logging.basicConfig(level=logging.ERROR)
+    if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+    app(prog_name="calib8")

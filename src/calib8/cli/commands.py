@@ -1,0 +1,91 @@
+"""From a function to a command: dataclasses of options become single options, errors become one line.
+
+    def quantize(model: ModelArgument, data: DataOptions, …)   →   calib8 quantize MODEL --data … --samples …
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, Final, get_type_hints
+
+import typer
+
+from calib8.errors import Calib8Error
+
+TRACEBACK_VARIABLE: Final = "CALIB8_TRACEBACK"
+"""Set to 1 this environment variable lets unexpected errors through with their traceback."""
+
+INTERRUPTED: Final = 130
+"""Exit code after Ctrl-C: 128 + SIGINT."""
+
+
+def as_command(function: Callable[..., None]) -> Callable[..., None]:
+    """A function that Typer can make a command of.
+
+    Args:
+        function: its parameters are Typer's (``Annotated`` with an Argument or Option) or frozen
+            dataclasses whose fields are; the fields become options in place of the parameter.
+    """
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type] = {}
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if is_dataclass(parameter.annotation) and isinstance(parameter.annotation, type):
+            groups[parameter.name] = parameter.annotation
+            parameters.extend(_options_of(parameter.annotation))
+        else:
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    def command(**values: Any) -> None:  # Typer passes what it parsed by name
+        with_groups = dict(values)
+        for name, group in groups.items():
+            with_groups[name] = group(**{field.name: with_groups.pop(field.name) for field in fields(group)})
+        _run_reporting_errors(function, with_groups)
+
+    command.__name__ = function.__name__
+    command.__doc__ = function.__doc__
+    command.__annotations__ = {}
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return command
+
+
+def _options_of(group: type) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=_default(field), annotation=hints[field.name]
+        )
+        for field in fields(group)
+    ]
+
+
+def _default(field: Field[Any]) -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, Any]) -> None:
+    try:
+        function(**arguments)
+    except Calib8Error as error:
+        _print_error(str(error))
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except (typer.Exit, typer.Abort, BrokenPipeError):
+        raise
+    except Exception as error:
+        if os.environ.get(TRACEBACK_VARIABLE) == "1":
+            raise
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        _print_error(
+            f"unexpected {what}. Please report this as a bug; {TRACEBACK_VARIABLE}=1 shows where it happened."
+        )
+        raise typer.Exit(1) from None
+
+
+def _print_error(message: str) -> None:
+    typer.secho("error:", fg=typer.colors.RED, bold=True, nl=False, err=True)
+    typer.echo(f" {message}", file=sys.stderr)

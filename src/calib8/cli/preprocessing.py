@@ -1,0 +1,98 @@
+"""From flags to a ``Preprocess``: a preset, or what a model has stored, overridden flag by flag."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from calib8.cli.options import PreprocessOptions
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.data.preprocess import Preprocess
+
+
+def chosen_preprocess(options: PreprocessOptions, stored: Preprocess | None = None) -> Preprocess | None:
+    """The preprocessing that the flags ask for; None where neither they nor a model say anything.
+
+    Args:
+        options: the flags.
+        stored: what applies where there is no ``--preprocess``.
+
+    Raises:
+        UsageError: unknown preset, a flag that is no number, or settings that exclude each other.
+    """
+    from calib8.data.preprocess import Preprocess
+    from calib8.data.presets import preset
+
+    flags = _given_flags(options)
+    if options.preprocess is not None:
+        start = preset(options.preprocess)
+    elif stored is not None:
+        start = stored
+    elif flags:
+        start = Preprocess()
+    else:
+        return None
+    return replace(start, **{**_made_room_for(flags), **flags})
+
+
+def _given_flags(options: PreprocessOptions) -> dict[str, Any]:
+    read = {
+        "size": _size("--size", options.size),
+        "mean": _numbers("--mean", options.mean),
+        "scale": _numbers("--scale", options.scale),
+        "color": options.color,
+        "resize": options.resize,
+        "filter": options.filter,
+        "crop": options.crop,
+        "crop_pad": options.crop_pad,
+        "resize_to": _size("--resize-to", options.resize_to),
+        "letterbox_color": options.letterbox_color,
+        "focus": options.focus,
+        "layout": options.layout,
+        "dtype": options.dtype,
+    }
+    return {name: value for name, value in read.items() if value is not None}
+
+
+def _made_room_for(flags: dict[str, Any]) -> dict[str, Any]:
+    """Settings of the starting point that a flag replaces although they bear other names."""
+    cleared: dict[str, Any] = {}
+    boxes = ("crop", "crop_pad", "resize_to")
+    if any(box in flags for box in boxes) or flags.get("resize") in ("letterbox", "none"):
+        cleared.update(dict.fromkeys(boxes))
+    if flags.get("resize", "letterbox") != "letterbox":
+        cleared["letterbox_color"] = None
+    if flags.get("dtype") == "uint8":
+        cleared.update(mean=(0.0,), scale=(1.0,))
+    return cleared
+
+
+def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(_number(part) for part in text.split(","))
+    except (ValueError, ZeroDivisionError) as error:
+        raise UsageError(
+            f"{option} {text}", "is no list of numbers", f"Give one number or one per channel: {option} 127.5,127.5,127.5"
+        ) from error
+
+
+def _number(text: str) -> float:
+    numerator, slash, denominator = text.partition("/")
+    return float(numerator) / float(denominator) if slash else float(numerator)
+
+
+def _size(option: str, text: str | None) -> tuple[int, int] | None:
+    """``224`` or ``224,224`` as (height, width)."""
+    if text is None:
+        return None
+    try:
+        lengths = [int(part) for part in text.split(",")]
+    except ValueError:
+        lengths = []
+    if len(lengths) not in (1, 2):
+        raise UsageError(f"{option} {text}", "is no size in pixels", f"Give height and width: {option} 224,224")
+    return lengths[0], lengths[-1]

@@ -1,0 +1,127 @@
+"""Arrays as the model's inputs take them: reading .npy and .npz, checking type and shape."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.errors import DataError
+from calib8.tensors import TensorSpec
+
+
+def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
+    """The arrays of an .npz by name; that of an .npy, mapped from the file, under the name ``images``.
+
+    Raises:
+        DataError: the file is missing, corrupt, or holds Python objects.
+    """
+    try:
+        if path.suffix.lower() == ".npy":
+            return {"images": np.lib.format.open_memmap(path, mode="r")}
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                raise ValueError("it holds a single array, as an .npy does")
+            with loaded:
+                return {name: loaded[name] for name in loaded.files}
+    except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            str(path), f"cannot be read ({error})", "Save it again with numpy.savez or numpy.save"
+        ) from error
+
+
+def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
+    """``numpy.asarray`` of the value under ``key`` of the sample ``name``.
+
+    Raises:
+        DataError: NumPy cannot make an array of it.
+    """
+    try:
+        return np.asarray(value)
+    except Exception as error:  # foreign array types raise what they like
+        raise DataError(name, f"the value of '{key}' is no array ({error})", "Give NumPy arrays") from error
+
+
+def conform(value: Any, spec: TensorSpec, name: str, partial: bool = False) -> npt.NDArray[np.generic]:
+    """The value as an array of the input's dtype, checked against its shape.
+
+    Floats and integers become the float type of a float input; integers become wider ones; nothing else
+    is converted.
+
+    Args:
+        value: an array or what ``numpy.asarray`` takes.
+        spec: the input.
+        name: the sample, subject of error messages.
+        partial: axis 0 is the batch, and a divisor of the model's is enough.
+
+    Raises:
+        DataError: the value is no numeric array, or its dtype or shape does not fit.
+    """
+    array = as_array(value, name, spec.name)
+    if not (_type_fits(array.dtype, spec.dtype) and _shape_fits(array.shape, spec.shape, partial)):
+        shape = "×".join(map(str, array.shape)) or "scalar"
+        problem = f"has {array.dtype} {shape} for the input '{spec}'"
+        raise DataError(name, problem, "Give arrays of the model's type and shape, batch axis included")
+    return np.ascontiguousarray(array, spec.dtype).reshape(array.shape)
+
+
+def conform_all(
+    values: Mapping[str, Any], inputs: Sequence[TensorSpec], name: str
+) -> dict[str, npt.NDArray[np.generic]]:
+    """One checked array per input, in the order of the model's inputs.
+
+    Raises:
+        DataError: an input is missing, a name is none of the model's, or an array does not fit.
+    """
+    wanted = [spec.name for spec in inputs]
+    extra = [key for key in values if key not in wanted]
+    missing = [key for key in wanted if key not in values]
+    if extra or missing:
+        problem = f"has no array for input '{missing[0]}'" if missing else f"has an array '{extra[0]}'"
+        raise DataError(name, problem, f"Give one array for each input of the model: {', '.join(wanted)}")
+    partial = rows_per_batch(inputs) != 1
+    return {spec.name: conform(values[spec.name], spec, name, partial) for spec in inputs}
+
+
+def rows_per_batch(inputs: Sequence[TensorSpec]) -> int | None:
+    """How many rows (entries of axis 0) the model takes at once; None: any number.
+
+    Where axis 0 is not the same batch axis in every input the answer is 1: samples are not stacked.
+    """
+    leading: set[int | str | None] = set()
+    for spec in inputs:
+        if spec.shape is None:
+            leading.add(None)
+        elif not spec.shape:
+            return 1
+        else:
+            leading.add(spec.shape[0])
+    if len(leading) != 1:
+        return 1
+    (rows,) = leading
+    return rows if isinstance(rows, int) else None
+
+
+def _type_fits(given: np.dtype[np.generic], wanted: np.dtype[np.generic]) -> bool:
+    if wanted.kind == "f":
+        return given.kind in "fiu"
+    return given.kind in "biuf" and np.can_cast(given, wanted, "safe")
+
+
+def _shape_fits(given: tuple[int, ...], wanted: tuple[int | str | None, ...] | None, partial: bool) -> bool:
+    if 0 in given:
+        return False
+    if wanted is None:
+        return True
+    if len(given) != len(wanted):
+        return False
+    return all(
+        not isinstance(length, int) or size == length or (partial and axis == 0 and length % size == 0)
+        for axis, (size, length) in enumerate(zip(given, wanted, strict=True))
+    )

@@ -1,0 +1,95 @@
+"""Image files and Pillow images as 8-bit gray or RGB pixels, upright, without alpha."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from PIL import Image, ImageOps
+
+from calib8.errors import DataError
+
+IMAGE_SUFFIXES: Final = frozenset(
+    {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
+)
+"""Lower-case suffixes of the files that count as images."""
+
+
+def image_files(folder: Path) -> list[str]:
+    """Paths of the image files below a folder, relative to it, with ``/``, in ascending order.
+
+    Files and folders whose name starts with a dot are passed over.
+
+    Raises:
+        DataError: the folder holds no image file or cannot be listed.
+    """
+    try:
+        found = [path.relative_to(folder) for path in folder.rglob("*") if _is_image(path)]
+    except OSError as error:
+        raise DataError(str(folder), f"cannot be listed ({error})", "Check its permissions") from error
+    names = sorted(path.as_posix() for path in found if not any(part.startswith(".") for part in path.parts))
+    if not names:
+        known = ", ".join(sorted(IMAGE_SUFFIXES))
+        raise DataError(str(folder), "holds no image file", f"Give a folder with images ({known})")
+    return names
+
+
+def read_image(path: Path, name: str) -> Image.Image:
+    """The decoded image of a file, its first frame, upright.
+
+    Raises:
+        DataError: the file is missing, corrupt, truncated or of unknown format; ``name`` is its subject.
+    """
+    try:
+        with Image.open(path) as image:
+            image.load()
+            return ImageOps.exif_transpose(image)
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow's decoders let many types escape from broken files
+        raise _undecodable(name, error) from error
+
+
+def eight_bit(image: Image.Image, gray: bool, name: str) -> Image.Image:
+    """The image turned upright by its EXIF orientation, as mode ``L`` or ``RGB``.
+
+    Alpha is dropped, not blended. 16-bit gray keeps the upper byte. RGB becomes gray as
+    0.299·R + 0.587·G + 0.114·B (ITU-R BT.601).
+
+    Raises:
+        DataError: pixels that are no 8- or 16-bit integers.
+    """
+    try:
+        image = ImageOps.exif_transpose(image)
+        if image.mode.startswith("I"):
+            image = _upper_byte(image, name)
+        if image.mode == "F":
+            raise DataError(name, "holds floating-point pixels", "Save it with 8 bits per channel")
+        if "transparency" in image.info:
+            image = image.convert("RGBA")
+        if image.mode == "L":
+            return image if gray else image.convert("RGB")
+        image = image.convert("RGB")
+        return image.convert("L") if gray else image
+    except (OSError, ValueError, SyntaxError) as error:
+        raise _undecodable(name, error) from error
+
+
+def _upper_byte(image: Image.Image, name: str) -> Image.Image:
+    values = np.asarray(image).astype(np.int64)
+    if values.min() < 0 or values.max() > 0xFFFF:
+        bounds = f"{values.min()} … {values.max()}"
+        raise DataError(name, f"holds pixels {bounds}, outside of 16 bits", "Save it with 8 or 16 bits")
+    return Image.fromarray((values >> 8).astype(np.uint8))
+
+
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()
+
+
+def _undecodable(name: str, error: Exception) -> DataError:
+    reason = str(error) or type(error).__name__
+    return DataError(
+        name, f"cannot be decoded as an image ({reason})", "Repair or remove it, or skip bad images"
+    )

@@ -1,0 +1,107 @@
+"""Class labels of image folders: a list of ``file label`` lines, or one sub-folder per class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from calib8.errors import DataError
+
+LABELS_FILE: Final = "labels.txt"
+"""A list of this name in the image folder is used unless another one is given."""
+
+
+def folder_labels(folder: Path, files: Sequence[str], labels: Path | None) -> list[int | None]:
+    """The label of each file, in the order of ``files``; None for each where the folder has no labels.
+
+    A list (the one given, else ``labels.txt`` in the folder) comes first. Otherwise, where all images lie
+    in two or more sub-folders, these are the classes: sorted by name as text, numbered from 0; a
+    sub-folder without images keeps its number.
+
+    Args:
+        folder: the image folder.
+        files: paths relative to it, with ``/``.
+        labels: a list of ``file label`` lines, or None.
+
+    Raises:
+        DataError: the list cannot be read, is malformed, or does not cover exactly these files.
+    """
+    if labels is None and (folder / LABELS_FILE).is_file():
+        labels = folder / LABELS_FILE
+    if labels is not None:
+        return _listed(read_label_list(labels), files, labels)
+    classes = _class_numbers(folder)
+    if len(classes) < 2 or any("/" not in file for file in files):
+        return [None] * len(files)
+    return [classes[file.split("/", 1)[0]] for file in files]
+
+
+def read_label_list(path: Path) -> dict[str, int]:
+    """File name → label from lines of ``file label``; the label is the last word, an integer >= 0.
+
+    Raises:
+        DataError: unreadable, a line of another form, or a file listed twice.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(
+            str(path), f"cannot be read ({error})", "Give a text file of 'file label' lines"
+        ) from error
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        name, label = _split(line, f"{path}, line {number}")
+        if name in found:
+            raise DataError(
+                f"{path}, line {number}", f"lists '{name}' a second time", "Keep one line per file"
+            )
+        found[name] = label
+    return found
+
+
+def integer_label(value: object, name: str) -> int:
+    """A class label as int.
+
+    Raises:
+        DataError: the value is no integer >= 0.
+    """
+    array = np.asarray(value)
+    number = int(array.item()) if array.dtype.kind in "iu" and array.size == 1 else -1
+    if number < 0:
+        raise DataError(name, f"has the label {value!r}", "Give one class number, 0 or more, per sample")
+    return number
+
+
+def _split(line: str, subject: str) -> tuple[str, int]:
+    words = line.rsplit(maxsplit=1)
+    if len(words) != 2:
+        raise DataError(subject, f"'{line.strip()}' is not 'file label'", "Write a file and its class number")
+    try:
+        label = int(words[1])
+    except ValueError:
+        label = -1
+    if label < 0:
+        raise DataError(subject, f"'{words[1]}' is no class number", "Write integers from 0 as labels")
+    return words[0].strip(), label
+
+
+def _listed(listed: dict[str, int], files: Sequence[str], source: Path) -> list[int | None]:
+    absent = sorted(set(listed) - set(files))
+    if absent:
+        problem = f"lists {len(absent)} files that are no images of the folder, such as '{absent[0]}'"
+        raise DataError(str(source), problem, "Write paths relative to the image folder")
+    lacking = [file for file in files if file not in listed]
+    if lacking:
+        problem = f"lacks {len(lacking)} of {len(files)} images, such as '{lacking[0]}'"
+        raise DataError(str(source), problem, "Add the missing lines or remove the images")
+    return [listed[file] for file in files]
+
+
+def _class_numbers(folder: Path) -> dict[str, int]:
+    names = sorted(path.name for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    return {name: number for number, name in enumerate(names)}

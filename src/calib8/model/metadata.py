@@ -1,0 +1,33 @@
+"""What a quantized file says of itself: target, activation type, preprocessing, version."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+import onnx
+import onnx_ir as ir
+
+from calib8.errors import ModelError
+
+PREFIX: Final = "calib8."
+
+
+def write_metadata(model: ir.Model, entries: dict[str, str]) -> None:
+    """Stores entries under ``calib8.<key>`` in the model's metadata."""
+    for key, value in entries.items():
+        model.metadata_props[PREFIX + key] = value
+
+
+def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
+    """The entries that ``write_metadata`` stored, without the prefix; empty for a foreign model.
+
+    Raises:
+        ModelError: the file is no ONNX model.
+    """
+    try:
+        proto = onnx.load(path, load_external_data=False)
+    except Exception as error:
+        raise ModelError(str(path), "is not an ONNX model", "Give the path of an .onnx file") from error
+    entries = {entry.key: entry.value for entry in proto.metadata_props}
+    return {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}

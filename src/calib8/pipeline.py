@@ -1,0 +1,388 @@
+"""The whole flow on one page: load → prepare → collect → choose ranges → quantize → evaluate."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Final
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+
+from calib8.analysis.evaluate import Evaluation, evaluate_sessions
+from calib8.analysis.runtimes import open_in_runtime
+from calib8.calibration.choose import choose_table, range_method
+from calib8.calibration.collect import collect
+from calib8.calibration.statistics import Statistics
+from calib8.data.batches import Batch, batches
+from calib8.data.preflight import InputCheck, check_inputs
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.model.graph import graph_inputs, model_hash
+from calib8.model.load import load_model
+from calib8.model.metadata import read_metadata, write_metadata
+from calib8.model.runtime import Arrays, open_session
+from calib8.model.save import save_model
+from calib8.passes.place import Placement, calibration_tensors, place
+from calib8.passes.prepare import PreparedModel, prepare
+from calib8.passes.resolve_ranges import resolve_ranges
+from calib8.qparams import QParams
+from calib8.quantization.insert import insert_quantizers, keep_layers_float
+from calib8.scheme import ACTIVATION_TYPES, WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
+from calib8.table import CalibrationTable
+from calib8.tensors import TensorSpec
+
+DEFAULT_METHOD: Final = "mse"
+PREFLIGHT_SAMPLES: Final = 32
+
+Model = str | os.PathLike[str] | onnx.ModelProto
+Progress = Callable[[str, int, int | None], None]
+"""Called with the stage, the samples done and the samples in all (None where unknown)."""
+
+
+def _silent(stage: str, done: int, total: int | None) -> None:
+    """No progress shown."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What ``calibrate`` found.
+
+    Attributes:
+        prepared: the float graph that the table belongs to.
+        statistics: the counts; other methods can be tried on them without the data.
+        table: the chosen ranges.
+        dataset: the data as it was read (``skipped`` names the bad images).
+    """
+
+    prepared: PreparedModel
+    statistics: Statistics
+    table: CalibrationTable
+    dataset: Dataset
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What ``quantize`` made.
+
+    Attributes:
+        model: the QDQ model.
+        placement: which nodes are quantized, and why the others are not.
+        qparams: tensor name → scale and zero point.
+        table: the ranges behind them.
+        calibration: how the table came about, None if it was given.
+    """
+
+    model: ir.Model
+    placement: Placement
+    qparams: dict[str, QParams]
+    table: CalibrationTable
+    calibration: Calibration | None
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the QDQ model.
+
+        Raises:
+            OutputError: the file cannot be written; an old file stays intact.
+        """
+        save_model(self.model, path)
+
+
+def calibrate(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    method: str = DEFAULT_METHOD,
+    activations: str = "uint8",
+    percent: float | None = None,
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    keep_float: Sequence[str] = (),
+    progress: Progress = _silent,
+) -> Calibration:
+    """Runs the float model over the data once and chooses a range for every activation.
+
+    Args:
+        model: path or ModelProto of the float model.
+        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        preprocess: how images become inputs; not needed for arrays.
+        method: ``minmax``, ``percentile``, ``mse`` or ``entropy``.
+        activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
+        percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
+        samples: at most so many.
+        batch: samples per run; the result does not depend on it.
+        threads: for decoding, the float model and counting; the result does not depend on it.
+        skip_bad: pass over images that cannot be read.
+        keep_float: names of nodes that will stay float: what only they need is not calibrated.
+        progress: see ``Progress``.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data or options, in one line each.
+    """
+    range_method(method, percent)
+    spec = activation_type(activations)
+    check_positive("--batch", batch)
+    check_positive("--threads", threads)
+    original = load_model(model)
+    dataset = open_dataset(data, graph_inputs(original), preprocess, samples=samples, skip_bad=skip_bad)
+    prepared = prepare(original, first_sample(dataset))
+    tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
+    seen = _Counter("calibrating", dataset.count, progress)
+    feeds = (piece.inputs for piece in batches(dataset, batch, threads))
+    statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
+    table = choose_table(statistics, spec, method, percent)
+    return Calibration(prepared, statistics, table, dataset)
+
+
+def quantize(
+    model: Model,
+    data: DataSource | None = None,
+    *,
+    table: CalibrationTable | None = None,
+    target: str = "onnxruntime",
+    activations: str | None = None,
+    preprocess: Preprocess | None = None,
+    method: str = DEFAULT_METHOD,
+    percent: float | None = None,
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    keep_float: Sequence[str] = (),
+    progress: Progress = _silent,
+) -> Quantization:
+    """Makes the INT8 model, from data or from a table.
+
+    Args:
+        model: path or ModelProto of the float model.
+        data: calibration data; needed unless ``table`` is given.
+        table: ranges of an earlier calibration of the same model.
+        target: a key of ``calib8.scheme.TARGETS``.
+        activations: activation type, None for the target's own.
+        keep_float: names of nodes to keep in float.
+        preprocess, method, percent, samples, batch, threads, skip_bad, progress: see ``calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data, table or options, in one line each.
+    """
+    scheme = target_scheme(target)
+    scheme = scheme if activations is None else scheme.with_activations(activations)
+    calibration = None
+    if table is None:
+        if data is None:
+            raise UsageError("quantize", "neither data nor a table was given", "Give --data or --table")
+        calibration = calibrate(
+            model, data, preprocess=preprocess, method=method, activations=_type_name(scheme), percent=percent,
+            samples=samples, batch=batch, threads=threads, skip_bad=skip_bad, keep_float=keep_float, progress=progress,
+        )  # fmt: skip
+        prepared, table = calibration.prepared, calibration.table
+        preprocess = calibration.dataset.preprocess
+    else:
+        prepared = _prepare_for_table(model, data, table, preprocess)
+    return _quantize_prepared(prepared, table, scheme, frozenset(keep_float), preprocess, calibration)
+
+
+def _quantize_prepared(
+    prepared: PreparedModel,
+    table: CalibrationTable,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    preprocess: Preprocess | None,
+    calibration: Calibration | None,
+) -> Quantization:
+    _check_node_names(prepared.model, keep_float)
+    placement = place(prepared.model, scheme, keep_float)
+    ranges = resolve_ranges(prepared.model, placement, table, scheme)
+    result = insert_quantizers(prepared.model, placement, ranges, scheme)
+    entries = {"version": version("calib8"), "target": scheme.name, "activations": _type_name(scheme)}
+    if preprocess is not None:
+        entries["preprocess"] = preprocess.to_json()
+    write_metadata(result.model, entries)
+    placement = keep_layers_float(placement, result.float_layers)
+    return Quantization(result.model, placement, result.qparams, table, calibration)
+
+
+def evaluate(
+    models: Sequence[str | os.PathLike[str]],
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    runtime: str = "onnxruntime",
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    progress: Progress = _silent,
+) -> list[Evaluation]:
+    """Accuracy and speed of models side by side on the same data.
+
+    The first float model of the list is the reference for agreement and SQNR.
+
+    Args:
+        models: paths of .onnx files of one network.
+        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        preprocess: how images become inputs; None takes what a quantized model of the list has stored.
+        labels: a ``file label`` list for an image folder.
+        runtime: ``onnxruntime`` or ``openvino``.
+        samples, batch, threads, skip_bad, progress: see ``calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with models, data or options, in one line each.
+    """
+    if not models:
+        raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
+    check_positive("--batch", batch)
+    check_positive("--threads", threads)
+    sessions = [open_in_runtime(path, runtime, threads) for path in models]
+    preprocess = preprocess or stored_preprocess(models)
+    dataset = open_dataset(
+        data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
+    reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    seen = _Counter("evaluating", dataset.count, progress)
+    pieces = batches(dataset, batch, threads)
+    return evaluate_sessions(sessions, runtime, pieces, reference=reference, on_batch=seen)
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A look at the data before an hour is spent.
+
+    Attributes:
+        inputs: what goes into each input, against what mean and scale imply.
+        evaluation: the float model on the samples looked at.
+    """
+
+    inputs: tuple[InputCheck, ...]
+    evaluation: Evaluation
+
+
+def preflight(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    samples: int | None = PREFLIGHT_SAMPLES,
+    threads: int = 2,
+    skip_bad: bool = False,
+) -> Preflight:
+    """Feeds some samples to the float model: input ranges, and top-1 where there are labels.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data or options, in one line each.
+    """
+    original = load_model(model)
+    dataset = open_dataset(
+        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
+    pieces = list(batches(dataset, 1, threads))
+    session = open_session(original, threads=threads)
+    [evaluation] = evaluate_sessions([session], "onnxruntime", pieces, reference=None)
+    return Preflight(tuple(check_inputs(pieces, dataset.preprocess)), evaluation)
+
+
+def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:
+    """The tensors that any target would quantize.
+
+    Raises:
+        UsageError: ``keep_float`` names no node of the graph.
+        UnsupportedModelError: the model has no layer with constant weights that could be quantized.
+    """
+    _check_node_names(model, keep_float)
+    layers = [node for node in model.graph if node.op_type in WEIGHTED_OPS]
+    tensors = calibration_tensors(model, keep_float)
+    if not layers or not tensors:
+        raise UnsupportedModelError(
+            model.graph.name or "model",
+            "has no convolution or matrix product with constant weights to quantize",
+            "Give a convolutional network",
+        )
+    return tensors
+
+
+def _check_node_names(model: ir.Model, names: frozenset[str]) -> None:
+    unknown = names - {node.name for node in model.graph}
+    if unknown:
+        name = min(unknown)
+        raise UsageError("--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names")
+
+
+def first_sample(dataset: Dataset) -> Arrays:
+    """Inputs of the first sample that can be read."""
+    return next(iter(dataset)).inputs
+
+
+def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
+    """The preprocessing that the first model with one has stored."""
+    for path in models:
+        text = read_metadata(path).get("preprocess")
+        if text is not None:
+            return Preprocess.from_json(text, str(path))
+    return None
+
+
+def is_float_model(path: str | os.PathLike[str]) -> bool:
+    """No node of the graph reads or writes codes."""
+    graph = onnx.load(path, load_external_data=False).graph
+    return not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "QGemm")) for node in graph.node)
+
+
+def _prepare_for_table(
+    model: Model, data: DataSource | None, table: CalibrationTable, preprocess: Preprocess | None
+) -> PreparedModel:
+    original = load_model(model)
+    specs = graph_inputs(original)
+    if data is None:
+        sample = {spec.name: made_up_input(spec) for spec in specs}
+    else:
+        sample = dict(first_sample(open_dataset(data, specs, preprocess, samples=1)))
+    prepared = prepare(original, sample)
+    if table.model_hash != model_hash(prepared.model):
+        raise TableError("calibration table", "was made for another model", "Calibrate this model again")
+    return prepared
+
+
+def made_up_input(spec: TensorSpec) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Reproducible values in [0, 1) for an input; free sizes become 1 on axis 0 and 64 elsewhere."""
+    shape = [
+        size if isinstance(size, int) else (1 if axis == 0 else 64) for axis, size in enumerate(spec.shape or (1,))
+    ]
+    return np.random.default_rng(0).random(shape).astype(spec.dtype)
+
+
+def _type_name(scheme: QuantScheme) -> str:
+    return next(name for name, spec in ACTIVATION_TYPES.items() if spec == scheme.activations)
+
+
+def check_positive(option: str, value: int) -> None:
+    """Refuses a count below 1.
+
+    Raises:
+        UsageError: it is.
+    """
+    if value < 1:
+        raise UsageError(f"{option} {value}", "must be at least 1", f"Give {option} 1 or more")
+
+
+class _Counter:
+    """Adds up samples and reports them."""
+
+    def __init__(self, stage: str, total: int | None, progress: Progress) -> None:
+        self._stage, self._total, self._progress = stage, total, progress
+        self._done = 0
+        progress(stage, 0, total)
+
+    def __call__(self, samples: int) -> None:
+        self._done += samples
+        self._progress(self._stage, self._done, self._total)
+
+

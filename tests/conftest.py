@@ -1,0 +1,27 @@
+"""What tests share: seeded hypothesis, the folder of real models and images."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "calib8", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("calib8")
+
+SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Real models and labelled images; present in CI, absent on a user's machine."""
+    folder = Path(os.environ.get("CALIB8_SHARED_DATA", SHARED_DATA))
+    if folder.is_dir():
+        return folder
+    if os.environ.get("CI"):
+        pytest.fail(f"{folder} is missing: CI must run the tests on real models")
+    pytest.skip(f"{folder} is missing: tests on real models and images do not run")

@@ -1,0 +1,60 @@
+"""The public names: a change here is a change for every user."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import calib8
+
+PUBLIC = {
+    "__version__",
+    "Calib8Error",
+    "Calibration",
+    "CalibrationError",
+    "CalibrationTable",
+    "DataError",
+    "Evaluation",
+    "ModelError",
+    "OutputError",
+    "Preprocess",
+    "QuantScheme",
+    "QuantSpec",
+    "Quantization",
+    "Range",
+    "TableError",
+    "UnsupportedModelError",
+    "UsageError",
+    "calibrate",
+    "evaluate",
+    "inspect_model",
+    "lint",
+    "preflight",
+    "preset",
+    "quantize",
+}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(calib8.__all__) == PUBLIC
+    assert set(dir(calib8)) == PUBLIC
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_every_name_loads_and_is_documented(name: str) -> None:
+    value = getattr(calib8, name)
+    assert value is getattr(calib8, name)
+    assert name == "__version__" or value.__doc__
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        calib8.no_such_name  # noqa: B018
+
+
+def test_importing_the_package_loads_no_heavy_library() -> None:
+    code = "import calib8, sys; print([n for n in ('numpy', 'onnx', 'onnxruntime', 'PIL') if n in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
