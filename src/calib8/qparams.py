@@ -137,7 +137,8 @@ def quantize(
     """
     ratio = np.asarray(values, np.float32) / np.asarray(scale, np.float32)
     codes = np.rint(np.where(np.isnan(ratio), -np.inf, ratio)).astype(np.float64) + np.asarray(zero_point)
-    return np.clip(codes, spec.qmin, spec.qmax).astype(spec.dtype)
+    result: npt.NDArray[np.generic] = np.clip(codes, spec.qmin, spec.qmax).astype(spec.dtype)
+    return result
 
 
 def dequantize(

@@ -32,7 +32,7 @@ def choose_table(
     entries = {}
     for tensor in sorted(statistics.tensors):
         counts = statistics.tensors[tensor]
-        chosen = choose_range(counts, spec, method) if percent is None else function(counts, spec)
+        chosen = choose_range(counts, spec, function)
         entries[tensor] = TableEntry(
             range=chosen,
             method=name,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8._core import TensorAccumulator, accumulate
-from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.calibration.statistics import Statistics, TensorStatistics, counting_isa
 from calib8.errors import DataError
 from calib8.model.graph import model_hash
 from calib8.model.runtime import Arrays, Session, open_session
@@ -42,7 +42,9 @@ def collect(
 
     Raises:
         DataError: there is no batch, or one does not fit the model.
+        UsageError: CALIB8_ISA names an instruction set that is unknown or not available.
     """
+    counting_isa()
     fed = {value.name for value in model.graph.inputs}
     taps = [name for name in tensors if name not in fed]
     runner = _Runner(open_session(tapped_model(model, taps), threads=threads), taps) if taps else None
@@ -99,7 +101,9 @@ class _Runner:
         return dict(zip(self._taps, self._session.run(feeds), strict=True))
 
     def _one_by_one(self, feeds: Arrays, size: int) -> list[Activations]:
-        singles = ({name: array[i : i + 1] for name, array in feeds.items()} for i in range(size))
+        singles = (
+            {name: array[i : i + 1] if array.ndim else array for name, array in feeds.items()} for i in range(size)
+        )
         return [self._activations(single) for single in singles]
 
     def _batching_is_exact(self, feeds: Arrays, size: int) -> bool:

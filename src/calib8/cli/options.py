@@ -21,14 +21,33 @@ ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", show_default=False, help="The model, an .onnx file.")
 ]
 
-DataOption = Annotated[
-    Path,
+_DATA_OPTION: Final = typer.Option(
+    "--data",
+    metavar="DIR|FILE",
+    show_default=False,
+    rich_help_panel=_DATA,
+    help="Image folder (with its sub-folders), one image, or an .npz or .npy of arrays or uint8 images.",
+)
+DataOption = Annotated[Path, _DATA_OPTION]
+OptionalDataOption = Annotated[Path | None, _DATA_OPTION]
+
+LabelsOption = Annotated[
+    Path | None,
     typer.Option(
-        "--data",
-        metavar="DIR|FILE",
-        show_default=False,
+        "--labels",
+        metavar="FILE",
         rich_help_panel=_DATA,
-        help="Image folder (with its sub-folders), one image, or an .npz or .npy of arrays or uint8 images.",
+        help="List of 'file class-number' lines for an image folder. Default: its labels.txt or sub-folders.",
+    ),
+]
+
+KeepFloatOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--keep-float",
+        metavar="NODE",
+        rich_help_panel=_RANGES,
+        help="Name of a node to leave in float; may be given several times.",
     ),
 ]
 
@@ -76,17 +95,6 @@ class ReadingOptions:
     def thread_count(self) -> int:
         """Threads to use."""
         return usable_cores() if self.threads is None else self.threads
-
-
-LabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        metavar="FILE",
-        rich_help_panel=_DATA,
-        help="List of 'file class-number' lines for an image folder. Default: its labels.txt or sub-folders.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +154,7 @@ class PreprocessOptions:
             "--filter",
             metavar="nearest|bilinear|bicubic|…",
             rich_help_panel=_PREPROCESSING,
-            help="Resampling: nearest, box, bilinear, bicubic, lanczos (as Pillow), opencv-bilinear. "
+            help="Resampling: nearest, box, bilinear, hamming, bicubic, lanczos (as Pillow), opencv-bilinear. "
             "Default: bilinear.",
         ),
     ] = None
@@ -245,17 +253,6 @@ class RangeOptions:
             help="Code of the activations. Default: what the target takes, else uint8.",
         ),
     ] = None
-
-
-KeepFloatOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--keep-float",
-        metavar="NODE",
-        rich_help_panel=_RANGES,
-        help="Name of a node to leave in float; may be given several times.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)

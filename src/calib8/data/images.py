@@ -36,7 +36,7 @@ def image_files(folder: Path) -> list[str]:
 
 
 def read_image(path: Path, name: str) -> Image.Image:
-    """The decoded image of a file, its first frame, upright.
+    """The decoded image of a file, its first frame, as stored; ``eight_bit`` turns it upright.
 
     Raises:
         DataError: the file is missing, corrupt, truncated or of unknown format; ``name`` is its subject.
@@ -44,7 +44,7 @@ def read_image(path: Path, name: str) -> Image.Image:
     try:
         with Image.open(path) as image:
             image.load()
-            return ImageOps.exif_transpose(image)
+            return image.copy()
     except MemoryError:
         raise
     except Exception as error:  # Pillow's decoders let many types escape from broken files

@@ -13,6 +13,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped, 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import opset_version
 
+UNREADABLE: Final = (DecodeError, ValueError, TypeError, LookupError, AttributeError, RuntimeError)
+"""What onnx and onnx_ir raise on bytes that are no model."""
+
 OLDEST_OPSET: Final = 7
 """Older operator sets have broadcasting and attributes that no converter handles faithfully."""
 
@@ -28,10 +31,15 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows.
     """
     subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(source)
-    model = _from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
-    _check_opset(model, subject)
-    _check_external_data(model, subject)
-    _check_graph(model, source, subject)
+    try:
+        model = ir.from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
+        if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set
+            model.opset_imports[""] = model.opset_imports.pop("ai.onnx")
+        _check_opset(model, subject)
+        _check_external_data(model, subject)
+        _check_graph(model, source, subject)
+    except UNREADABLE as error:
+        raise _not_onnx(subject, error) from error
     return model
 
 
@@ -44,18 +52,9 @@ def _from_path(path: Path) -> ir.Model:
         raise ModelError(
             str(path), f"cannot be read ({error.strerror or error})", "Check its permissions"
         ) from error
-    except (DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _not_onnx(str(path), error) from error
     if model.graph.num_nodes() == 0 and not model.opset_imports:
         raise _not_onnx(str(path), None)
     return model
-
-
-def _from_proto(proto: onnx.ModelProto) -> ir.Model:
-    try:
-        return ir.from_proto(proto)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise _not_onnx("ModelProto", error) from error
 
 
 def _not_onnx(subject: str, error: Exception | None) -> ModelError:

@@ -33,17 +33,20 @@ def save_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
             temporary.write_bytes(model_bytes(model))
         return
     data_name = target.name + ".data"
-    with atomic_output(target.with_name(data_name)) as data, atomic_output(target) as temporary:
+    with atomic_output(target) as temporary, atomic_output(target.with_name(data_name)) as data:
         ir.save(model, temporary, external_data=data.name)
         _rename_external_data(temporary, data.name, data_name)
 
 
 def model_bytes(model: ir.Model) -> bytes:
-    """The serialized model, the same bytes for the same model.
+    """The serialized model with all its constants inside, the same bytes for the same model.
 
     Raises:
         OutputError: larger than protobuf can hold.
     """
+    tensors = (value.const_value for value in model.graph.initializers.values())
+    if any(isinstance(tensor, ir.ExternalTensor) for tensor in tensors):
+        model = ir.external_data.load_to_model(model.clone())
     try:
         data: bytes = ir.to_proto(model).SerializeToString(deterministic=True)
     except ValueError as error:

@@ -188,18 +188,15 @@ def _can_take_bias(layer: ir.Node, weight: npt.NDArray[np.generic]) -> bool:
 
 
 def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suffix: str) -> None:
-    old = input_at(node, index)
-    keeps_name = old is not None and len(list(old.uses())) == 1 and old.name is not None
-    name = old.name if keeps_name and old is not None else unique_name(graph, f"{node.name}.{suffix}")
-    assert name is not None
-    if keeps_name:
-        graph.initializers.pop(name, None)
-    value = add_constant(graph, name, array.astype(np.float32))
+    """A constant that only this node reads keeps its name, a shared one stays for its other readers."""
+    old, base = input_at(node, index), f"{node.name}.{suffix}"
+    if old is not None and len(list(old.uses())) == 1 and not old.is_graph_output():
+        base = old.name or base
+        graph.initializers.pop(base, None)
+    value = add_constant(graph, base, array.astype(np.float32))
     if index >= len(node.inputs):
         node.resize_inputs(index + 1)
     node.replace_input_with(index, value)
-    if old is not None and not list(old.uses()) and not keeps_name:
-        graph.initializers.pop(old.name or "", None)
 
 
 def _take_over(graph: ir.Graph, layer: ir.Node, node: ir.Node) -> None:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, rank
-from calib8.passes.fold_affine import batch_norm_affine, unique_name
+from calib8.model.graph import (
+    add_constant,
+    constant,
+    input_at,
+    int_attribute,
+    ints_attribute,
+    rank,
+    unique_name,
+)
+from calib8.passes.fold_affine import batch_norm_affine
 
 
 def batch_norm_to_conv(model: ir.Model) -> int:
@@ -30,8 +38,8 @@ def batch_norm_to_conv(model: ir.Model) -> int:
             "Conv",
             [
                 node.inputs[0],
-                _new(model.graph, f"{node.name}.weight", weight),
-                _new(model.graph, f"{node.name}.bias", affine.d),
+                add_constant(model.graph, f"{node.name}.weight", weight.astype(np.float32)),
+                add_constant(model.graph, f"{node.name}.bias", affine.d.astype(np.float32)),
             ],
             {"group": channels, "kernel_shape": [1] * (axes - 2)},
             name=node.name,
@@ -52,7 +60,8 @@ def divide_to_multiply(model: ir.Model) -> int:
         divisor = constant(node.inputs[1]) if node.op_type == "Div" else None
         if divisor is None or divisor.dtype != np.float32 or not np.all(divisor):
             continue
-        factor = _new(model.graph, f"{node.name}.reciprocal", 1.0 / divisor.astype(np.float64))
+        reciprocal = (1.0 / divisor.astype(np.float64)).astype(np.float32)
+        factor = add_constant(model.graph, f"{node.name}.reciprocal", reciprocal)
         _replace(model.graph, node, ir.node("Mul", [node.inputs[0], factor], name=node.name))
         rewritten += 1
     return rewritten
@@ -109,17 +118,12 @@ def mean_to_global_pool(model: ir.Model) -> int:
 def _reduced_axes(node: ir.Node, axes: int) -> set[int]:
     """Axes of a ReduceMean as non-negative numbers: an attribute up to operator set 17, an input after it."""
     listed = constant(input_at(node, 1))
-    chosen = ints_attribute(node, "axes", ()) if listed is None else tuple(int(axis) for axis in listed.reshape(-1))
+    chosen = (
+        ints_attribute(node, "axes", ())
+        if listed is None
+        else tuple(int(axis) for axis in listed.reshape(-1))
+    )
     return {axis % axes for axis in chosen}
-
-
-def _new(graph: ir.Graph, base: str, array: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> ir.Value:
-    """A new float32 initializer."""
-    name = unique_name(graph, base)
-    tensor = ir.tensor(np.ascontiguousarray(array, dtype=np.float32), name=name)
-    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(ir.DataType.FLOAT), const_value=tensor)
-    graph.register_initializer(value)
-    return value
 
 
 def _replace(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:

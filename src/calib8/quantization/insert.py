@@ -17,7 +17,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import constant, input_at, is_activation
+from calib8.model.graph import add_constant, constant, input_at, is_activation, unique_name
 from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
@@ -133,11 +133,7 @@ def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None
 def _constant_name(graph: ir.Graph, node: ir.Node, index: int) -> str:
     """Name for the integer form of an input: that of the float constant, made unique if it is shared."""
     value = input_at(node, index)
-    base = f"{value.name if value is not None else node.name}/codes"
-    name, count = base, 1
-    while name in graph.initializers:
-        name, count = f"{base}_{count}", count + 1
-    return name
+    return unique_name(graph, f"{value.name if value is not None else node.name}/codes")
 
 
 def _dequantized_constant(
@@ -153,9 +149,9 @@ def _dequantized_constant(
     """Input ``index`` of ``node`` becomes a DequantizeLinear of integer codes."""
     points = np.full(scale.shape, zero_point, codes.dtype)
     inputs = [
-        _initializer(graph, name, codes),
-        _initializer(graph, f"{name}/scale", scale),
-        _initializer(graph, f"{name}/zero_point", points),
+        add_constant(graph, name, codes),
+        add_constant(graph, f"{name}/scale", scale),
+        add_constant(graph, f"{name}/zero_point", points),
     ]
     attributes = {} if axis is None else {"axis": axis}
     dequantize = ir.node("DequantizeLinear", inputs, attributes, name=f"{name}/DequantizeLinear")
@@ -167,16 +163,6 @@ def _dequantized_constant(
     node.replace_input_with(index, result)
     if old is not None and not list(old.uses()):
         graph.initializers.pop(old.name or "", None)
-
-
-def _initializer(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> ir.Value:
-    existing = graph.initializers.get(name)
-    if existing is not None:
-        return existing
-    tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
-    value = ir.Value(name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor)
-    graph.register_initializer(value)
-    return value
 
 
 def _quantize_operands(model: ir.Model, placement: Placement, spec: QuantSpec) -> None:
@@ -229,8 +215,8 @@ def _pair(
     graph: ir.Graph, name: str, source: ir.Value, qparams: QParams, spec: QuantSpec, tag: str = ""
 ) -> tuple[ir.Node, ir.Node]:
     """QuantizeLinear and DequantizeLinear with one scale and zero point."""
-    scale = _initializer(graph, f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
-    point = _initializer(graph, f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
+    scale = add_constant(graph, f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
+    point = add_constant(graph, f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
     first = ir.node("QuantizeLinear", [source, scale, point], name=f"{name}{tag}/QuantizeLinear")
     first.outputs[0].name = f"{name}{tag}/quantized"
     first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)

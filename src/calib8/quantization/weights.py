@@ -115,7 +115,8 @@ def room_for_bias(
     """
     largest = np.max(np.abs(bias.astype(np.float64)), axis=0)
     needed = 2.0 * largest / (INT32_MAX * float(input_scale))
-    return np.maximum(scale, needed.astype(np.float32))
+    result: npt.NDArray[np.float32] = np.maximum(scale, needed.astype(np.float32))
+    return result
 
 
 def quantize_bias(bias: npt.NDArray[np.float32], scale: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:

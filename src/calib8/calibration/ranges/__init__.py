@@ -16,7 +16,6 @@ from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.ranges.mse import mse
 from calib8.calibration.ranges.percentile import percentile
 from calib8.calibration.statistics import BINS, TensorStatistics
-from calib8.errors import UsageError
 from calib8.qparams import FLOAT32_TINY, QuantSpec
 from calib8.table import Range
 
@@ -30,18 +29,13 @@ METHODS: Final[dict[str, RangeMethod]] = {
 }
 
 
-def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: str) -> Range:
-    """The range of one tensor by one of ``METHODS``, for statistics of any kind.
+def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: RangeMethod) -> Range:
+    """The range of one tensor by a method, for statistics of any kind.
 
     The range holds 0. An asymmetric one lies within the hull of 0 and the finite values seen, a symmetric
     one is [−T, T] with T at most their largest magnitude. Nothing seen, zeros only, or values so small that
     the scale would be no normal float32: [0, 0]. A constant tensor is not clipped.
-
-    Raises:
-        UsageError: there is no such method.
     """
-    if method not in METHODS:
-        raise UsageError(f"method '{method}'", "unknown range method", f"Use one of {', '.join(METHODS)}")
     if statistics.is_degenerate:
         return Range(0.0, 0.0)
     everything = minmax(statistics, spec)
@@ -51,7 +45,7 @@ def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: str) -> 
         return Range(0.0, 0.0)
     if statistics.minimum == statistics.maximum:
         return everything
-    return METHODS[method](statistics, spec)
+    return method(statistics, spec)
 
 
 def clipped_share(statistics: TensorStatistics, chosen: Range) -> float:

@@ -1,0 +1,75 @@
+"""Results as JSON documents for machines; what is unknown or not finite is null."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from calib8.analysis.evaluate import Evaluation
+    from calib8.data.preflight import InputCheck
+    from calib8.passes.place import Placement
+    from calib8.pipeline import Calibration, Preflight
+
+
+def evaluation_document(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
+    """``{"models": [{"model", "runtime", "images", "top1", …}]}``; shares are 0 … 1."""
+    return {"models": [_evaluation(evaluation) for evaluation in evaluations]}
+
+
+def _evaluation(e: Evaluation) -> dict[str, Any]:
+    return {
+        "model": e.model,
+        "runtime": e.runtime,
+        "images": e.images,
+        "top1": e.top1,
+        "top5": e.top5,
+        "agreement": e.agreement,
+        "sqnr_db": finite(e.sqnr_db),
+        "seconds": e.seconds,
+    }
+
+
+def preflight_document(found: Preflight) -> dict[str, Any]:
+    """What was seen before calibrating."""
+    return {
+        "inputs": [_input(check) for check in found.inputs],
+        "images": found.evaluation.images,
+        "top1": found.evaluation.top1,
+    }
+
+
+def _input(check: InputCheck) -> dict[str, Any]:
+    return {
+        "input": check.input,
+        "minimum": [finite(value) for value in check.minimum],
+        "maximum": [finite(value) for value in check.maximum],
+        "implied": None if check.implied is None else [list(bounds) for bounds in check.implied],
+        "warnings": list(check.warnings),
+    }
+
+
+def calibration_document(calibration: Calibration, samples: int) -> dict[str, Any]:
+    """What was calibrated; ``samples`` is how many went through the model."""
+    entries = calibration.table.entries
+    return {
+        "samples": samples,
+        "skipped": [{"name": bad.name, "reason": bad.reason} for bad in calibration.dataset.skipped],
+        "model_hash": calibration.table.model_hash,
+        "methods": sorted({entry.method for entry in entries.values()}),
+        "tensors": len(entries),
+    }
+
+
+def placement_document(placement: Placement) -> list[dict[str, Any]]:
+    """One entry per node that works on float activations, in graph order."""
+    return [
+        {"node": d.node, "op_type": d.op_type, "quantized": d.quantized, "reason": d.reason}
+        for d in placement.decisions
+    ]
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None where JSON has no number for it."""
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,78 @@
+"""The files of a command: looked at before the work starts, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calib8.errors import OutputError, UsageError
+from calib8.files import atomic_output
+
+
+def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
+    """Makes sure, before an hour is spent, that results will have a place and destroy nothing.
+
+    Args:
+        outputs: option → file to be written; None where the option is not given.
+        inputs: files that are read.
+
+    Raises:
+        UsageError: an output is an input, or two outputs are one file.
+        OutputError: the folder is missing or cannot be written to, or the path is no regular file.
+    """
+    taken: list[tuple[str, Path]] = [("an input", path) for path in inputs if path is not None]
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        for other, taken_path in taken:
+            if _same_file(path, taken_path):
+                raise UsageError(f"{option} {path}", f"is the same file as {other}", "Choose another path")
+        _check_writable(path)
+        taken.append((option, path))
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Writes a document as JSON.
+
+    Raises:
+        OutputError: the file cannot be written; an old file stays intact.
+    """
+    with atomic_output(path) as temporary:
+        temporary.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def model_bytes_on_disk(path: Path) -> int:
+    """Size of an .onnx file and its external data, in bytes."""
+    import onnx
+
+    graph = onnx.load(path, load_external_data=False).graph
+    locations = {
+        entry.value for tensor in graph.initializer for entry in tensor.external_data if entry.key == "location"
+    }
+    return sum(file.stat().st_size for file in (path, *(path.parent / location for location in locations)))
+
+
+def _same_file(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:
+        return os.path.realpath(path) == os.path.realpath(other)
+
+
+def _check_writable(path: Path) -> None:
+    try:
+        special = path.exists() and not path.is_file()
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(
+            str(path), f"cannot be written ({reason})", "Choose a path in a folder that exists and is writable"
+        ) from error
+    if special:
+        kind = "folder" if path.is_dir() else "device"
+        raise OutputError(str(path), f"is a {kind}, no file", "Give the path of a file")

@@ -1,0 +1,164 @@
+"""Results as lines and tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from rich.filesize import decimal
+from rich.table import Table
+
+from calib8.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from calib8.analysis.evaluate import Evaluation
+    from calib8.analysis.inspect import ModelInspection
+    from calib8.analysis.lint import Violation
+    from calib8.data.preflight import InputCheck
+    from calib8.data.samples import Skipped
+    from calib8.pipeline import Preflight
+
+_SKIPPED_SHOWN: Final = 5
+
+NOTHING: Final = "–"
+"""Stands where a figure is not known."""
+
+
+def say_preflight(terminal: Terminal, found: Preflight) -> None:
+    """What goes into the model, what looks wrong with it, and what the float model makes of it."""
+    for check in found.inputs:
+        terminal.say(_input_line(check))
+        for warning in check.warnings:
+            terminal.say(f"warning: input '{check.input}': {warning}", style="yellow")
+    evaluation = found.evaluation
+    if evaluation.top1 is not None:
+        terminal.say(f"FP32 top-1 on {evaluation.images} of these samples: {percent(evaluation.top1)} %")
+
+
+def _input_line(check: InputCheck) -> str:
+    low, high = min(check.minimum), max(check.maximum)
+    line = f"input '{check.input}', {check.rows} samples: observed {low:.4g} … {high:.4g}"
+    if check.implied is None:
+        return line
+    implied_low, implied_high = min(low for low, _ in check.implied), max(high for _, high in check.implied)
+    return f"{line}; mean and scale allow {implied_low:.4g} … {implied_high:.4g}"
+
+
+def say_skipped(terminal: Terminal, skipped: Sequence[Skipped]) -> None:
+    """How many bad images were passed over, and the first of them with the reason."""
+    if not skipped:
+        return
+    terminal.say(f"warning: {count(len(skipped), 'bad image')} skipped", style="yellow")
+    for bad in skipped[:_SKIPPED_SHOWN]:
+        terminal.say(f"  {bad.name}: {bad.reason}")
+    if len(skipped) > _SKIPPED_SHOWN:
+        terminal.say(f"  and {len(skipped) - _SKIPPED_SHOWN} more")
+
+
+def say_missing(terminal: Terminal, missing: int) -> None:
+    """How many bad images were passed over, where their names are not known."""
+    if missing:
+        terminal.say(f"warning: {count(missing, 'bad image')} skipped", style="yellow")
+
+
+def say_sizes(terminal: Terminal, before: tuple[Path, int], after: tuple[Path, int]) -> None:
+    """Paths and sizes in bytes of the float and the quantized model."""
+    ratio = before[1] / after[1]
+    terminal.say(f"FP32 {before[0]}  {decimal(before[1])}")
+    terminal.say(f"INT8 {after[0]}  {decimal(after[1])} ({ratio:.2f} times smaller)")
+
+
+def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) -> Table:
+    """One row per model; ``sizes`` in bytes."""
+    table = plain_table("model", "runtime", "images")
+    for header in ("top-1 %", "top-5 %", "agreement %", "SQNR dB", "images/s", "size"):
+        table.add_column(header, justify="right")
+    table.columns[2].justify = "right"
+    for e, size in zip(evaluations, sizes, strict=True):
+        table.add_row(
+            e.model,
+            e.runtime,
+            str(e.images),
+            percent(e.top1),
+            percent(e.top5),
+            percent(e.agreement),
+            NOTHING if e.sqnr_db is None else f"{e.sqnr_db:.2f}",
+            f"{e.images_per_second:.1f}",
+            decimal(size),
+        )
+    return table
+
+
+def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
+    """All that is known of a model."""
+    terminal.say(f"{found.path}: {found.kind} model, opset {found.opset}")
+    for title, specs in (("input", found.inputs), ("output", found.outputs)):
+        for spec in specs:
+            terminal.say(f"{title} {spec}")
+    terminal.say(f"{found.parameters:,} parameters, {_macs(found.macs)} multiply-accumulates per sample")
+    terminal.say("ops: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    for key, value in found.metadata.items():
+        terminal.say(f"{key}: {value}")
+    if found.layers:
+        terminal.show(_layer_table(found))
+        done = sum(layer.quantized for layer in found.layers)
+        verb = "would be quantized" if found.kind == "float" else "quantized"
+        terminal.say(f"{done} of {len(found.layers)} layers {verb}")
+    for warning in found.warnings:
+        terminal.say(f"warning: {warning}", style="yellow")
+
+
+def _layer_table(found: ModelInspection) -> Table:
+    table = plain_table("layer", "op", "output")
+    table.add_column("parameters", justify="right")
+    table.add_column("MACs", justify="right")
+    table.add_column("INT8")
+    table.add_column("why not", overflow="fold")
+    for layer in found.layers:
+        table.add_row(
+            layer.name,
+            layer.op_type,
+            shape_text(layer.output_shape),
+            f"{layer.parameters:,}",
+            _macs(layer.macs),
+            "yes" if layer.quantized else "no",
+            layer.reason,
+        )
+    return table
+
+
+def say_violations(terminal: Terminal, target: str, violations: Sequence[Violation]) -> None:
+    """The rules of a target that a model breaks."""
+    for violation in violations:
+        terminal.say(f"{violation.node}: [{violation.rule}] {violation.problem}. {violation.cure}.", style="red")
+    terminal.say(f"{count(len(violations), 'violation')} of the rules of target '{target}'")
+
+
+def plain_table(*headers: str) -> Table:
+    """An empty table without lines, its columns aligned left."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in headers:
+        table.add_column(header, overflow="fold")
+    return table
+
+
+def percent(share: float | None) -> str:
+    """``0.974`` → ``97.40``."""
+    return NOTHING if share is None else f"{100 * share:.2f}"
+
+
+def count(number: int, noun: str) -> str:
+    """``1 image``, ``2 images``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shape_text(shape: Sequence[int | str | None] | str | None) -> str:
+    """``(1, 3, None)`` → ``1×3×?``."""
+    if shape is None:
+        return "?"
+    return shape if isinstance(shape, str) else "×".join(str(size or "?") for size in shape)
+
+
+def _macs(macs: int | None) -> str:
+    return NOTHING if macs is None else f"{macs:,}"

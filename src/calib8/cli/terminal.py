@@ -1,0 +1,59 @@
+"""Where people read: results on standard output, progress and errors on standard error.
+
+Text is never taken for markup, so that a file called ``[bold].onnx`` is shown as it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+from rich.console import Console
+from rich.table import Table
+
+_PIPE_WIDTH: Final = 100_000
+"""Columns of a pipe: no line is broken and no name is cut there."""
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The two streams of a command, and whether it keeps quiet about success."""
+
+    out: Console
+    err: Console
+    quiet: bool
+
+    def say(self, text: str, style: str | None = None) -> None:
+        """One or more lines of text."""
+        if not self.quiet:
+            self.out.print(text, style=style, soft_wrap=True)
+
+    def show(self, table: Table) -> None:
+        """A table with an empty line before and behind it."""
+        if not self.quiet:
+            self.out.print()
+            self.out.print(table)
+            self.out.print()
+
+    @property
+    def animated(self) -> bool:
+        """Progress may be drawn: somebody watches, and wants to."""
+        return not self.quiet and self.err.file.isatty()
+
+
+def open_terminal(quiet: bool) -> Terminal:
+    """The streams of this process as they are now."""
+    return Terminal(_console(sys.stdout), _console(sys.stderr), quiet)
+
+
+def _console(stream: TextIO) -> Console:
+    watched = stream.isatty()
+    return Console(
+        file=stream,
+        width=None if watched else _PIPE_WIDTH,
+        force_terminal=watched,
+        markup=False,
+        emoji=False,
+        highlight=False,
+    )
