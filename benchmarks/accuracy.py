@@ -1,6 +1,6 @@
 """INT8 accuracy: every range method of calib8, and onnxruntime's own quantizer, on the same images.
 
-    python benchmarks/accuracy.py DATA [--models efficientnet_lite0,…] [--peers minmax,percentile] [--json FILE]
+    python benchmarks/accuracy.py DATA [--models resnet20,…] [--peers minmax,percentile] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names. Everything is judged in ONNX Runtime.
 """
@@ -61,7 +61,9 @@ class Reader(CalibrationDataReader):
         return next(self.samples, None)
 
 
-def quantize_with_onnxruntime(model: Path, data: Path, preprocess: Preprocess, method: str, output: Path) -> None:
+def quantize_with_onnxruntime(
+    model: Path, data: Path, preprocess: Preprocess, method: str, output: Path
+) -> None:
     """Its recommended way: pre-processed, per channel, uint8 activations, int8 weights."""
     prepared = output.with_suffix(".prepared.onnx")
     quant_pre_process(str(model), str(prepared))
@@ -109,7 +111,9 @@ def row(record: dict) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--models", default="")
     parser.add_argument("--peers", default="minmax,percentile")

@@ -22,6 +22,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+
 from accuracy import load_preprocess
 from networks import zoo_topology
 
@@ -110,7 +111,9 @@ def main() -> None:
     if sys.argv[1:2] == ["--child"]:
         kind, model, file, count, batch = sys.argv[2:]
         return child(kind, model, file, int(count), int(batch))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("data", type=Path)
     parser.add_argument("--counts", default="25,200")
     parser.add_argument("--rounds", type=int, default=3)
@@ -125,13 +128,18 @@ def main() -> None:
         entry = json.loads((Path(__file__).parent / "models.json").read_text())["efficientnet_lite0"]
         file = folder / "images.f32"
         decode(options.data, max(counts), entry["preprocess"], file)
-        networks = {"efficientnet_lite0": options.data / entry["file"], "resnet50": zoo_topology("resnet50", folder)}
+        networks = {
+            "efficientnet_lite0": options.data / entry["file"],
+            "resnet50": zoo_topology("resnet50", folder),
+        }
         for _ in range(options.rounds):
             for network, model in networks.items():
                 for count in counts:
                     for kind, batch in kinds:
                         record = measure(kind, model, file, count, batch)
-                        records.append({"network": network, "kind": kind, "batch": batch, "images": count, **record})
+                        records.append(
+                            {"network": network, "kind": kind, "batch": batch, "images": count, **record}
+                        )
     show(records)
     if options.json:
         options.json.write_text(json.dumps(records, indent=1))

@@ -58,9 +58,12 @@ def _values(role: tuple[str, int], shape: tuple[int, ...], rng: np.random.Genera
         return rng.standard_normal(shape) * np.sqrt(2.0 / fan_in)
     if op_type == "BatchNormalization":
         # scale, bias, mean, variance: residual sums grow, a variance of 2 keeps them in check
-        return [rng.uniform(0.5, 1.5, shape), rng.normal(0, 0.2, shape), rng.normal(0, 0.2, shape), np.full(shape, 2.0)][
-            index - 1
-        ]
+        return [
+            rng.uniform(0.5, 1.5, shape),
+            rng.normal(0, 0.2, shape),
+            rng.normal(0, 0.2, shape),
+            np.full(shape, 2.0),
+        ][index - 1]
     return rng.normal(0.0, 0.1, shape)
 
 

@@ -55,6 +55,8 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:
-    code = "import calib8, sys; print([n for n in ('numpy', 'onnx', 'onnxruntime', 'PIL') if n in sys.modules])"
+    code = (
+        "import calib8, sys; print([n for n in ('numpy', 'onnx', 'onnxruntime', 'PIL') if n in sys.modules])"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -62,7 +62,7 @@ _HOMES: Final[dict[str, str]] = {
     "quantize": "pipeline",
 }
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604
+__all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 
@@ -17,13 +16,14 @@ from calib8.analysis.runtimes import open_in_runtime
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.collect import collect
 from calib8.calibration.statistics import Statistics
-from calib8.data.batches import Batch, batches
+from calib8.data.batches import batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model
+from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata, write_metadata
 from calib8.model.runtime import Arrays, open_session
 from calib8.model.save import save_model
@@ -34,7 +34,6 @@ from calib8.qparams import QParams
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
 from calib8.scheme import ACTIVATION_TYPES, WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
 from calib8.table import CalibrationTable
-from calib8.tensors import TensorSpec
 
 DEFAULT_METHOD: Final = "mse"
 PREFLIGHT_SAMPLES: Final = 32
@@ -179,9 +178,19 @@ def quantize(
         if data is None:
             raise UsageError("quantize", "neither data nor a table was given", "Give --data or --table")
         calibration = calibrate(
-            model, data, preprocess=preprocess, method=method, activations=_type_name(scheme), percent=percent,
-            samples=samples, batch=batch, threads=threads, skip_bad=skip_bad, keep_float=keep_float, progress=progress,
-        )  # fmt: skip
+            model,
+            data,
+            preprocess=preprocess,
+            method=method,
+            activations=_type_name(scheme),
+            percent=percent,
+            samples=samples,
+            batch=batch,
+            threads=threads,
+            skip_bad=skip_bad,
+            keep_float=keep_float,
+            progress=progress,
+        )
         prepared, table = calibration.prepared, calibration.table
         preprocess = calibration.dataset.preprocess
     else:
@@ -313,7 +322,9 @@ def _check_node_names(model: ir.Model, names: frozenset[str]) -> None:
     unknown = names - {node.name for node in model.graph}
     if unknown:
         name = min(unknown)
-        raise UsageError("--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names")
+        raise UsageError(
+            "--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names"
+        )
 
 
 def first_sample(dataset: Dataset) -> Arrays:
@@ -351,14 +362,6 @@ def _prepare_for_table(
     return prepared
 
 
-def made_up_input(spec: TensorSpec) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """Reproducible values in [0, 1) for an input; free sizes become 1 on axis 0 and 64 elsewhere."""
-    shape = [
-        size if isinstance(size, int) else (1 if axis == 0 else 64) for axis, size in enumerate(spec.shape or (1,))
-    ]
-    return np.random.default_rng(0).random(shape).astype(spec.dtype)
-
-
 def _type_name(scheme: QuantScheme) -> str:
     return next(name for name, spec in ACTIVATION_TYPES.items() if spec == scheme.activations)
 
@@ -384,5 +387,3 @@ class _Counter:
     def __call__(self, samples: int) -> None:
         self._done += samples
         self._progress(self._stage, self._done, self._total)
-
-

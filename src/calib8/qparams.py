@@ -20,6 +20,9 @@ import numpy.typing as npt
 FLOAT32_TINY: Final = float(np.finfo(np.float32).tiny)
 """Smallest normal float32; a range whose scale would be smaller counts as all zero."""
 
+FLOAT32_MAX: Final = float(np.finfo(np.float32).max)
+"""Largest float32."""
+
 
 @dataclass(frozen=True)
 class QuantSpec:
@@ -84,9 +87,9 @@ def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QPara
     (the code of real 0.0 where 0 is no code cannot happen: 0 lies in every code range).
 
     Raises:
-        ValueError: a bound is not finite or minimum > maximum.
+        ValueError: a bound is no finite float32 or minimum > maximum.
     """
-    if not (math.isfinite(minimum) and math.isfinite(maximum)) or minimum > maximum:
+    if not -FLOAT32_MAX <= minimum <= maximum <= FLOAT32_MAX:
         raise ValueError(f"[{minimum}, {maximum}] is not a range")
     low, high = min(float(minimum), 0.0), max(float(maximum), 0.0)
     if spec.symmetric:
@@ -105,8 +108,10 @@ def within_upper_limit(qparams: QParams, spec: QuantSpec, limit: float) -> QPara
     A runtime drops a ``Clip(0, 6)`` before a quantizer only if the quantizer itself cannot exceed 6;
     6/255 rounded to float32 may miss that by one unit in the last place.
     """
-    scale = np.float32(qparams.scale)
     steps = np.float32(spec.qmax - qparams.zero_point)
+    if steps <= 0:
+        return qparams
+    scale = min(np.float32(qparams.scale), np.float32(limit) / steps)
     while scale * steps > np.float32(limit) and scale > FLOAT32_TINY:
         scale = np.nextafter(scale, np.float32(0.0))
     return QParams(float(scale), qparams.zero_point)
@@ -135,7 +140,8 @@ def quantize(
 
     ``scale`` and ``zero_point`` are scalars or broadcast against ``values``.
     """
-    ratio = np.asarray(values, np.float32) / np.asarray(scale, np.float32)
+    with np.errstate(over="ignore"):  # beyond float32 is beyond every code
+        ratio = np.asarray(values, np.float32) / np.asarray(scale, np.float32)
     codes = np.rint(np.where(np.isnan(ratio), -np.inf, ratio)).astype(np.float64) + np.asarray(zero_point)
     result: npt.NDArray[np.generic] = np.clip(codes, spec.qmin, spec.qmax).astype(spec.dtype)
     return result
@@ -148,4 +154,5 @@ def dequantize(
 ) -> npt.NDArray[np.float32]:
     """float32 values of codes; ``scale`` and ``zero_point`` are scalars or broadcast against ``codes``."""
     steps = np.asarray(codes, np.int64) - np.asarray(zero_point, np.int64)
-    return steps.astype(np.float32) * np.asarray(scale, np.float32)
+    with np.errstate(over="ignore"):
+        return steps.astype(np.float32) * np.asarray(scale, np.float32)

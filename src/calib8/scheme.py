@@ -84,7 +84,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     scheme.name: scheme
     for scheme in (
         QuantScheme("onnxruntime"),
-        QuantScheme("openvino", concat_share_ratio=float("inf")),
+        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"}), concat_share_ratio=float("inf")),
         QuantScheme(
             "tflite",
             activations=INT8,

@@ -7,7 +7,6 @@ serves every target. The file is JSON with sorted names: the same statistics giv
 from __future__ import annotations
 
 import json
-import math
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ from typing import Any, Final
 
 from calib8.errors import TableError
 from calib8.files import atomic_output
+from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
 TABLE_VERSION: Final = 1
@@ -23,14 +23,14 @@ TABLE_VERSION: Final = 1
 
 @dataclass(frozen=True)
 class Range:
-    """A closed interval of real values, finite, ``min <= max``."""
+    """A closed interval of real values, finite float32, ``min <= max``."""
 
     min: float
     max: float
 
     def __post_init__(self) -> None:
         """Refuses NaN, Inf and crossed bounds."""
-        if not (math.isfinite(self.min) and math.isfinite(self.max) and self.min <= self.max):
+        if not -FLOAT32_MAX <= self.min <= self.max <= FLOAT32_MAX:
             raise ValueError(f"[{self.min}, {self.max}] is not a range")
 
     @property
@@ -143,7 +143,7 @@ class CalibrationTable:
 def _parse(text: str, source: str) -> dict[str, Any]:
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise TableError(source, f"is not JSON ({error})", "Give a table that calib8 wrote") from error
     if not isinstance(document, dict) or document.get("format") != TABLE_FORMAT:
         raise TableError(source, f"is not a {TABLE_FORMAT}", "Give a table that calib8 wrote")
@@ -157,7 +157,7 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 def _entry(name: str, fields: Any, source: str) -> TableEntry:
     try:
-        return TableEntry(
+        entry = TableEntry(
             range=Range(**fields["range"]),
             method=str(fields["method"]),
             clipped=float(fields["clipped"]),
@@ -165,7 +165,10 @@ def _entry(name: str, fields: Any, source: str) -> TableEntry:
             zeros=int(fields["zeros"]),
             observed=Range(**fields["observed"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+        if not (0.0 <= entry.clipped <= 1.0 and 0 <= entry.zeros <= entry.count):
+            raise ValueError(f"clipped {entry.clipped}, zeros {entry.zeros} of {entry.count}")
+        return entry
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise TableError(
             f"{source}, tensor '{name}'", f"broken entry ({error})", "Calibrate again"
         ) from error

@@ -47,7 +47,9 @@ class Net:
         self.nodes.append(helper.make_node(kind, list(inputs), [f"{name}_out"], name=name, **attributes))
         return f"{name}_out"
 
-    def conv(self, x: str, inp: int, out: int, kernel: int = 3, name: str = "", group: int = 1, bias: bool = True) -> str:
+    def conv(
+        self, x: str, inp: int, out: int, kernel: int = 3, name: str = "", group: int = 1, bias: bool = True
+    ) -> str:
         tail = [self.weight(out)] if bias else []
         weight = self.weight(out, inp // group, kernel, kernel)
         return self.op("Conv", x, weight, *tail, name=name, pads=[kernel // 2] * 4, group=group)
@@ -88,7 +90,9 @@ def residual() -> onnx.ModelProto:
     start = net.op("Relu", net.conv("x", 4, 4, name="stem"))
     a = net.op("Add", net.conv(start, 4, 4, name="a"), start, name="plain_add")
     b = net.op("Relu", net.op("Add", a, net.conv(a, 4, 4, name="b"), name="relu_add"))
-    c = net.op("Relu", net.op("Add", net.conv(b, 4, 4, 1, name="short"), net.conv(b, 4, 4, name="long"), name="two"))
+    c = net.op(
+        "Relu", net.op("Add", net.conv(b, 4, 4, 1, name="short"), net.conv(b, 4, 4, name="long"), name="two")
+    )
     d = net.op("Add", net.op("Relu", net.conv(c, 4, 4, name="d")), c, name="activated_add")
     return net.model(net.conv(d, 4, 2, name="last"))
 
@@ -110,8 +114,12 @@ def concat() -> onnx.ModelProto:
 def classifier() -> onnx.ModelProto:
     """Pools, Flatten, Gemm, Softmax."""
     net = Net()
-    y = net.op("MaxPool", net.op("Relu", net.conv("x", 4, 8, name="first")), kernel_shape=[2, 2], strides=[2, 2])
-    y = net.op("AveragePool", net.op("Relu", net.conv(y, 8, 8)), kernel_shape=[2, 2], strides=[2, 2], name="average")
+    y = net.op(
+        "MaxPool", net.op("Relu", net.conv("x", 4, 8, name="first")), kernel_shape=[2, 2], strides=[2, 2]
+    )
+    y = net.op(
+        "AveragePool", net.op("Relu", net.conv(y, 8, 8)), kernel_shape=[2, 2], strides=[2, 2], name="average"
+    )
     y = net.op("GlobalAveragePool", net.op("Relu", net.conv(y, 8, 8)), name="global")
     y = net.op("Gemm", net.op("Flatten", y), net.weight(5, 8), net.weight(5), transB=1, name="scores")
     return net.model(net.op("Softmax", y, axis=1, name="softmax"))
@@ -153,8 +161,13 @@ def matmul() -> onnx.ModelProto:
     """Reshape, Transpose, MatMul with a bias behind it, a LeakyRelu and a Gemm without transB."""
     net = Net()
     y = net.op("LeakyRelu", net.conv("x", 4, 4), alpha=0.1)
-    y = net.op("Transpose", net.op("Reshape", y, net.const([1, 4, 64], np.int64)), perm=[0, 2, 1], name="transpose")
-    y = net.op("Relu", net.op("Add", net.op("MatMul", y, net.weight(4, 6), name="matmul"), net.weight(6), name="bias"))
+    y = net.op(
+        "Transpose", net.op("Reshape", y, net.const([1, 4, 64], np.int64)), perm=[0, 2, 1], name="transpose"
+    )
+    y = net.op(
+        "Relu",
+        net.op("Add", net.op("MatMul", y, net.weight(4, 6), name="matmul"), net.weight(6), name="bias"),
+    )
     y = net.op("Reshape", y, net.const([1, 384], np.int64), name="flat")
     return net.model(net.op("Gemm", y, net.weight(384, 3), net.weight(3), name="gemm"))
 
@@ -171,7 +184,10 @@ def quantized(proto: onnx.ModelProto, scheme: QuantScheme) -> onnx.ModelProto:
     model = prepare(load_model(proto), {"x": images[0]}).model
     tensors = calibration_tensors(model)
     session = open_session(tapped_model(model, [name for name in tensors if name != "x"]))
-    runs = [dict(zip([name for name in tensors if name != "x"], session.run({"x": x}), strict=True)) for x in images]
+    runs = [
+        dict(zip([name for name in tensors if name != "x"], session.run({"x": x}), strict=True))
+        for x in images
+    ]
     seen = {name: [run[name] for run in runs] for name in tensors if name != "x"} | {"x": list(images)}
     entries = {name: _entry(np.stack(arrays)) for name, arrays in seen.items() if name in tensors}
     placement = place(model, scheme)

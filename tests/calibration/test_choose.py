@@ -54,3 +54,13 @@ def test_methods_and_percent_are_checked() -> None:
     with pytest.raises(UsageError, match=r"--percent 40"):
         range_method("percentile", 40.0)
     assert range_method("percentile", 99.99)[0] == "percentile 99.99"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_symmetric_search_leaves_a_range_that_serves_every_type(method: str) -> None:
+    rng = np.random.default_rng(5)
+    values = np.abs(rng.standard_normal(5000)).tolist()
+    symmetric = choose_table(statistics(a=values), INT8_SYMMETRIC, method).entries["a"].range
+    assert symmetric.min == 0.0
+    exact = METHODS[method](TensorStatistics.from_values(np.array(values, np.float32)), INT8_SYMMETRIC)
+    assert symmetric.magnitude == exact.max == -exact.min

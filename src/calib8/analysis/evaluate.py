@@ -1,8 +1,8 @@
 """How good a model is on given data, alone and against its float original.
 
-    top1, top5    share of labelled images whose class is the first, or among the first five, scores
-    agreement     share of images whose best class is that of the reference model
-    sqnr_db       10 log10( Σ reference² / Σ (reference − output)² ) over all float outputs and images
+top1, top5    share of labelled images whose class is the first, or among the first five, scores
+agreement     share of images whose best class is that of the reference model
+sqnr_db       10 log10( Σ reference² / Σ (reference − output)² ) over all float outputs and images
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def evaluate_sessions(
     """
     tallies = [_Tally() for _ in sessions]
     for batch in batches:
-        results = [_timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)]
+        results = [
+            _timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)
+        ]
         expected = None if reference is None else results[reference]
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
             _count_labels(outputs[0], batch, tally, sessions[index].name)
@@ -95,7 +97,10 @@ def evaluate_sessions(
         on_batch(len(batch.names))
     if not tallies or tallies[0].images == 0:
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
-    return [_evaluation(s.name, runtime, t, i, reference) for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))]
+    return [
+        _evaluation(s.name, runtime, t, i, reference)
+        for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))
+    ]
 
 
 def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]]:
@@ -130,7 +135,9 @@ def _count_labels(output: npt.NDArray[Any], batch: Batch, tally: _Tally, name: s
             continue
         if not 0 <= label < scores.shape[1]:
             raise DataError(
-                batch.names[row], f"its label {label} is beyond the {scores.shape[1]} classes of {name}", "Check the labels"
+                batch.names[row],
+                f"its label {label} is beyond the {scores.shape[1]} classes of {name}",
+                "Check the labels",
             )
         tally.labelled += 1
         tally.top1 += int(best[row, 0] == label)
@@ -141,7 +148,11 @@ def _count_differences(
     expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, name: str
 ) -> None:
     if [array.shape for array in expected] != [array.shape for array in outputs]:
-        raise DataError(name, "its outputs differ in number or shape from the reference's", "Compare models of one network")
+        raise DataError(
+            name,
+            "its outputs differ in number or shape from the reference's",
+            "Compare models of one network",
+        )
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
     if reference_scores is not None and scores is not None:
         tally.classified += len(scores)

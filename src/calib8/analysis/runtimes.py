@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.model.runtime import Arrays, Session, open_session
+from calib8.model.runtime import Session, open_session
 from calib8.tensors import TensorSpec
 
 Path_ = str | os.PathLike[str]
@@ -46,7 +46,9 @@ def _open_openvino(path: Path_, threads: int) -> Session:
         import openvino
     except ImportError as error:
         raise UsageError(
-            "--runtime openvino", "OpenVINO is not installed", "Install it with: pip install 'calib8[openvino]'"
+            "--runtime openvino",
+            "OpenVINO is not installed",
+            "Install it with: pip install 'calib8[openvino]'",
         ) from error
     try:
         config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
@@ -56,7 +58,9 @@ def _open_openvino(path: Path_, threads: int) -> Session:
         compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", config)
     except RuntimeError as error:
         reason = str(error).strip().splitlines()[-1]
-        raise ModelError(str(path), f"OpenVINO cannot load it ({reason})", "Quantize it with --target openvino") from error
+        raise ModelError(
+            str(path), f"OpenVINO cannot load it ({reason})", "Quantize it with --target openvino"
+        ) from error
     inputs = tuple(_spec(port) for port in compiled.inputs)
     outputs = tuple(_spec(port) for port in compiled.outputs)
     return Session(str(path), inputs, outputs, _OpenVinoHandle(compiled, str(path)))
@@ -74,9 +78,13 @@ class _OpenVinoHandle:
             results = self.compiled(feeds)
         except RuntimeError as error:
             reason = str(error).strip().splitlines()[-1]
-            raise DataError(self.name, f"OpenVINO refused the input ({reason})", "Check names and shapes") from error
+            raise DataError(
+                self.name, f"OpenVINO refused the input ({reason})", "Check names and shapes"
+            ) from error
         ports = self.compiled.outputs
-        chosen = ports if outputs is None else [port for name in outputs for port in ports if name in port.names]
+        chosen = (
+            ports if outputs is None else [port for name in outputs for port in ports if name in port.names]
+        )
         return [np.asarray(results[port]) for port in chosen]
 
 
@@ -89,5 +97,3 @@ RUNTIMES: Final[dict[str, Callable[[Path_, int], Session]]] = {
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
 }
-
-

@@ -32,7 +32,7 @@ def choose_table(
     entries = {}
     for tensor in sorted(statistics.tensors):
         counts = statistics.tensors[tensor]
-        chosen = choose_range(counts, spec, function)
+        chosen = _within_observed(choose_range(counts, spec, function), counts)
         entries[tensor] = TableEntry(
             range=chosen,
             method=name,
@@ -42,6 +42,16 @@ def choose_table(
             observed=Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0),
         )
     return CalibrationTable(statistics.model_hash, entries)
+
+
+def _within_observed(chosen: Range, counts: TensorStatistics) -> Range:
+    """A symmetric [−T, T] without the part where nothing was seen, so that the table serves every type.
+
+    Its magnitude stays T, which is at most the largest magnitude seen.
+    """
+    if counts.finite == 0:
+        return chosen
+    return Range(max(chosen.min, min(counts.minimum, 0.0)), min(chosen.max, max(counts.maximum, 0.0)))
 
 
 def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
@@ -55,7 +65,9 @@ def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
     if percent is None:
         return method, METHODS[method]
     if method != "percentile":
-        raise UsageError(f"--percent {percent}", f"method '{method}' takes no percent", "Use --method percentile")
+        raise UsageError(
+            f"--percent {percent}", f"method '{method}' takes no percent", "Use --method percentile"
+        )
     if not 50.0 <= percent <= 100.0:
         raise UsageError(f"--percent {percent}", "must be in 50 … 100", "Try 99.99")
     return f"percentile {percent:g}", partial(percentile, percent=percent)

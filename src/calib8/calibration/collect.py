@@ -101,9 +101,7 @@ class _Runner:
         return dict(zip(self._taps, self._session.run(feeds), strict=True))
 
     def _one_by_one(self, feeds: Arrays, size: int) -> list[Activations]:
-        singles = (
-            {name: array[i : i + 1] if array.ndim else array for name, array in feeds.items()} for i in range(size)
-        )
+        singles = [{name: _row(array, index) for name, array in feeds.items()} for index in range(size)]
         return [self._activations(single) for single in singles]
 
     def _batching_is_exact(self, feeds: Arrays, size: int) -> bool:
@@ -117,3 +115,8 @@ class _Runner:
                 ):
                     return False
         return True
+
+
+def _row(array: npt.NDArray[np.generic], index: int) -> npt.NDArray[np.generic]:
+    """One sample of a stacked array; a scalar belongs to every sample."""
+    return array[index : index + 1] if array.ndim else array

@@ -10,11 +10,11 @@ import io
 import logging
 import sys
 import warnings
+from importlib.metadata import version as installed_version
 from typing import Annotated
 
 import typer
 
-from calib8 import __version__
 from calib8.cli.calibrate import calibrate
 from calib8.cli.commands import as_command
 from calib8.cli.demo import demo
@@ -37,14 +37,15 @@ app = typer.Typer(
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"calib8 {__version__}")
+        typer.echo(f"calib8 {installed_version('calib8')}")
         raise typer.Exit
 
 
 @app.callback()
 def _program(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and leave.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
     """Options that come before the command."""

@@ -1,6 +1,6 @@
 """From a function to a command: dataclasses of options become single options, errors become one line.
 
-    def quantize(model: ModelArgument, data: DataOptions, …)   →   calib8 quantize MODEL --data … --samples …
+def quantize(model: ModelArgument, data: DataOptions, …)   →   calib8 quantize MODEL --data … --samples …
 """
 
 from __future__ import annotations

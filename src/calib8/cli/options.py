@@ -8,48 +8,39 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-_DATA: Final = "Data"
-_PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
-_RANGES: Final = "Ranges"
-_OUTPUT: Final = "Output"
+DATA: Final = "Data"
+PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
+RANGES: Final = "Ranges"
+RESULTS: Final = "Results"
+"""Headings of the help."""
+
+
+def option(heading: str, name: str, metavar: str | None, text: str) -> Any:
+    """A named option; its default stands in the text, where None would say nothing."""
+    return typer.Option(name, metavar=metavar, help=text, rich_help_panel=heading, show_default=False)
+
 
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", show_default=False, help="The model, an .onnx file.")
 ]
 
-_DATA_OPTION: Final = typer.Option(
-    "--data",
-    metavar="DIR|FILE",
-    show_default=False,
-    rich_help_panel=_DATA,
-    help="Image folder (with its sub-folders), one image, or an .npz or .npy of arrays or uint8 images.",
+_DATA_HELP: Final = (
+    "Image folder (with its sub-folders), one image, or .npz or .npy of arrays or uint8 images."
 )
-DataOption = Annotated[Path, _DATA_OPTION]
-OptionalDataOption = Annotated[Path | None, _DATA_OPTION]
+DataOption = Annotated[Path, option(DATA, "--data", "DIR|FILE", _DATA_HELP)]
+OptionalDataOption = Annotated[Path | None, option(DATA, "--data", "DIR|FILE", _DATA_HELP)]
 
-LabelsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--labels",
-        metavar="FILE",
-        rich_help_panel=_DATA,
-        help="List of 'file class-number' lines for an image folder. Default: its labels.txt or sub-folders.",
-    ),
-]
+_LABELS_HELP: Final = (
+    "Lines of 'file class-number' for an image folder. Default: its labels.txt or sub-folders."
+)
+LabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE", _LABELS_HELP)]
 
-KeepFloatOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--keep-float",
-        metavar="NODE",
-        rich_help_panel=_RANGES,
-        help="Name of a node to leave in float; may be given several times.",
-    ),
-]
+_KEEP_FLOAT_HELP: Final = "Name of a node to leave in float; may be given several times."
+KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
 
 
 def usable_cores() -> int:
@@ -59,31 +50,19 @@ def usable_cores() -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
-    """How much of the data is read, and how."""
+    """How much of the data is read, and how; None: not given."""
 
     samples: Annotated[
-        int | None,
-        typer.Option(
-            "--samples", metavar="N", rich_help_panel=_DATA, help="At most so many, evenly spaced. Default: all."
-        ),
+        int | None, option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all.")
     ] = None
     batch: Annotated[
-        int | None,
-        typer.Option(
-            "--batch", metavar="N", rich_help_panel=_DATA, help="Samples per run; changes no result. Default: 1."
-        ),
+        int | None, option(DATA, "--batch", "N", "Samples per run; no result depends on it. Default: 1.")
     ] = None
     threads: Annotated[
-        int | None,
-        typer.Option(
-            "--threads", metavar="N", rich_help_panel=_DATA, help="Changes no result. Default: all usable cores."
-        ),
+        int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
     ] = None
     skip_bad: Annotated[
-        bool,
-        typer.Option(
-            "--skip-bad", rich_help_panel=_DATA, help="Pass over images that cannot be read; they are counted."
-        ),
+        bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
     ] = False
 
     @property
@@ -97,170 +76,69 @@ class ReadingOptions:
         return usable_cores() if self.threads is None else self.threads
 
 
+_PRESET_HELP: Final = (
+    "Start from a family: torchvision, caffe_bvlc, mobilenet_caffe, tf_inception, tf_vgg, keras_caffe, "
+    "efficientnet_lite, yolo, ssd_mobilenet_caffe, cifar10, mnist. The flags below override it."
+)
+_SIZE_HELP: Final = "Height and width that the model sees. Default: those of its input."
+_MEAN_HELP: Final = "Pixel value that becomes 0, one per channel or one for all. Default: 0."
+_SCALE_HELP: Final = "Factor after the mean is subtracted; 1/255 is understood. Default: 1."
+_COLOR_HELP: Final = "Order of the channels. Default: rgb."
+_RESIZE_HELP: Final = "What happens to the aspect ratio: warp, short-side, letterbox or none. Default: warp."
+_FILTER_HELP: Final = (
+    "Resampling: nearest, box, bilinear, hamming, bicubic or lanczos (as Pillow), or opencv-bilinear. "
+    "Default: bilinear."
+)
+_CROP_HELP: Final = "Resize to size/FRACTION and cut out the middle, such as 0.875."
+_CROP_PAD_HELP: Final = "Resize to size + N pixels and cut out the middle."
+_RESIZE_TO_HELP: Final = "Resize to so many pixels and cut out the middle."
+_LETTERBOX_HELP: Final = "Pixel value 0 … 255 around a letterboxed image. Default: what becomes 0.5."
+_FOCUS_HELP: Final = "2×2 pixels become 4 times the channels (first YOLOv5 models)."
+_LAYOUT_HELP: Final = "Default: what the shape of the model's input says."
+_DTYPE_HELP: Final = "uint8 passes the pixels on without mean and scale. Default: float32."
+
+
 @dataclass(frozen=True, kw_only=True)
 class PreprocessOptions:
     """How images become inputs; None: not given. ``calib8.cli.preprocessing`` makes a Preprocess of it."""
 
-    preprocess: Annotated[
-        str | None,
-        typer.Option(
-            "--preprocess",
-            metavar="PRESET",
-            rich_help_panel=_PREPROCESSING,
-            help="Start from a family: torchvision, caffe_bvlc, mobilenet_caffe, tf_inception, tf_vgg, keras_caffe, "
-            "efficientnet_lite, yolo, ssd_mobilenet_caffe, cifar10, mnist. The flags below override it.",
-        ),
-    ] = None
-    size: Annotated[
-        str | None,
-        typer.Option(
-            "--size",
-            metavar="H,W",
-            rich_help_panel=_PREPROCESSING,
-            help="Size that the model sees. Default: that of its input.",
-        ),
-    ] = None
-    mean: Annotated[
-        str | None,
-        typer.Option(
-            "--mean", metavar="A,B,C", rich_help_panel=_PREPROCESSING, help="Pixel value that becomes 0. Default: 0."
-        ),
-    ] = None
-    scale: Annotated[
-        str | None,
-        typer.Option(
-            "--scale",
-            metavar="A,B,C",
-            rich_help_panel=_PREPROCESSING,
-            help="Factor after the mean is subtracted; 1/255 is understood. Default: 1.",
-        ),
-    ] = None
-    color: Annotated[
-        str | None,
-        typer.Option("--color", metavar="rgb|bgr|gray", rich_help_panel=_PREPROCESSING, help="Default: rgb."),
-    ] = None
-    resize: Annotated[
-        str | None,
-        typer.Option(
-            "--resize",
-            metavar="warp|short-side|letterbox|none",
-            rich_help_panel=_PREPROCESSING,
-            help="What happens to the aspect ratio. Default: warp.",
-        ),
-    ] = None
-    filter: Annotated[
-        str | None,
-        typer.Option(
-            "--filter",
-            metavar="nearest|bilinear|bicubic|…",
-            rich_help_panel=_PREPROCESSING,
-            help="Resampling: nearest, box, bilinear, hamming, bicubic, lanczos (as Pillow), opencv-bilinear. "
-            "Default: bilinear.",
-        ),
-    ] = None
-    crop: Annotated[
-        float | None,
-        typer.Option(
-            "--crop",
-            metavar="FRACTION",
-            rich_help_panel=_PREPROCESSING,
-            help="Resize to size/FRACTION and cut out the middle, such as 0.875.",
-        ),
-    ] = None
-    crop_pad: Annotated[
-        int | None,
-        typer.Option(
-            "--crop-pad",
-            metavar="N",
-            rich_help_panel=_PREPROCESSING,
-            help="Resize to size + N pixels and cut out the middle.",
-        ),
-    ] = None
-    resize_to: Annotated[
-        str | None,
-        typer.Option(
-            "--resize-to",
-            metavar="N|H,W",
-            rich_help_panel=_PREPROCESSING,
-            help="Resize to so many pixels and cut out the middle.",
-        ),
-    ] = None
+    preprocess: Annotated[str | None, option(PREPROCESSING, "--preprocess", "PRESET", _PRESET_HELP)] = None
+    size: Annotated[str | None, option(PREPROCESSING, "--size", "H,W", _SIZE_HELP)] = None
+    mean: Annotated[str | None, option(PREPROCESSING, "--mean", "A,B,C", _MEAN_HELP)] = None
+    scale: Annotated[str | None, option(PREPROCESSING, "--scale", "A,B,C", _SCALE_HELP)] = None
+    color: Annotated[str | None, option(PREPROCESSING, "--color", "rgb|bgr|gray", _COLOR_HELP)] = None
+    resize: Annotated[str | None, option(PREPROCESSING, "--resize", "HOW", _RESIZE_HELP)] = None
+    filter: Annotated[str | None, option(PREPROCESSING, "--filter", "NAME", _FILTER_HELP)] = None
+    crop: Annotated[float | None, option(PREPROCESSING, "--crop", "FRACTION", _CROP_HELP)] = None
+    crop_pad: Annotated[int | None, option(PREPROCESSING, "--crop-pad", "N", _CROP_PAD_HELP)] = None
+    resize_to: Annotated[str | None, option(PREPROCESSING, "--resize-to", "N|H,W", _RESIZE_TO_HELP)] = None
     letterbox_color: Annotated[
-        float | None,
-        typer.Option(
-            "--letterbox-color",
-            metavar="VALUE",
-            rich_help_panel=_PREPROCESSING,
-            help="Pixel value 0 … 255 around a letterboxed image. Default: what becomes 0.5.",
-        ),
+        float | None, option(PREPROCESSING, "--letterbox-color", "VALUE", _LETTERBOX_HELP)
     ] = None
-    focus: Annotated[
-        bool | None,
-        typer.Option(
-            "--focus/--no-focus",
-            rich_help_panel=_PREPROCESSING,
-            help="2×2 pixels become 4 times the channels (first YOLOv5 models).",
-        ),
-    ] = None
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            "--layout",
-            metavar="NCHW|NHWC",
-            rich_help_panel=_PREPROCESSING,
-            help="Default: what the model's input shape says.",
-        ),
-    ] = None
-    dtype: Annotated[
-        str | None,
-        typer.Option(
-            "--dtype",
-            metavar="float32|uint8",
-            rich_help_panel=_PREPROCESSING,
-            help="uint8 passes the pixels on without mean and scale. Default: float32.",
-        ),
-    ] = None
+    focus: Annotated[bool | None, option(PREPROCESSING, "--focus/--no-focus", None, _FOCUS_HELP)] = None
+    layout: Annotated[str | None, option(PREPROCESSING, "--layout", "NCHW|NHWC", _LAYOUT_HELP)] = None
+    dtype: Annotated[str | None, option(PREPROCESSING, "--dtype", "float32|uint8", _DTYPE_HELP)] = None
+
+
+_METHOD_HELP: Final = "How the range of a tensor is chosen: minmax, percentile, mse or entropy. Default: mse."
+_PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
+_ACTIVATIONS_HELP: Final = (
+    "Code of the activations: uint8, int8 or int8-symmetric. Default: what the target takes, else uint8."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RangeOptions:
     """How the range of a tensor is chosen; None: not given."""
 
-    method: Annotated[
-        str | None,
-        typer.Option(
-            "--method",
-            metavar="minmax|percentile|mse|entropy",
-            rich_help_panel=_RANGES,
-            help="How the range of a tensor is chosen. Default: mse.",
-        ),
-    ] = None
-    percent: Annotated[
-        float | None,
-        typer.Option(
-            "--percent",
-            metavar="P",
-            rich_help_panel=_RANGES,
-            help="With --method percentile: keep P % of the values, 50 … 100.",
-        ),
-    ] = None
-    activations: Annotated[
-        str | None,
-        typer.Option(
-            "--activations",
-            metavar="uint8|int8|int8-symmetric",
-            rich_help_panel=_RANGES,
-            help="Code of the activations. Default: what the target takes, else uint8.",
-        ),
-    ] = None
+    method: Annotated[str | None, option(RANGES, "--method", "NAME", _METHOD_HELP)] = None
+    percent: Annotated[float | None, option(RANGES, "--percent", "P", _PERCENT_HELP)] = None
+    activations: Annotated[str | None, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
     """Where the results of a command go beside its own files."""
 
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", rich_help_panel=_OUTPUT, help="Write the results for machines."),
-    ] = None
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", rich_help_panel=_OUTPUT, help="Print errors only.")] = False
+    json: Annotated[Path | None, option(RESULTS, "--json", "FILE", "Write the results for machines.")] = None
+    quiet: Annotated[bool, option(RESULTS, "--quiet", None, "Print errors only.")] = False

@@ -51,7 +51,10 @@ def model_bytes_on_disk(path: Path) -> int:
 
     graph = onnx.load(path, load_external_data=False).graph
     locations = {
-        entry.value for tensor in graph.initializer for entry in tensor.external_data if entry.key == "location"
+        entry.value
+        for tensor in graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "location"
     }
     return sum(file.stat().st_size for file in (path, *(path.parent / location for location in locations)))
 
@@ -71,7 +74,9 @@ def _check_writable(path: Path) -> None:
     except OSError as error:
         reason = error.strerror or str(error)
         raise OutputError(
-            str(path), f"cannot be written ({reason})", "Choose a path in a folder that exists and is writable"
+            str(path),
+            f"cannot be written ({reason})",
+            "Choose a folder that exists and is writable",
         ) from error
     if special:
         kind = "folder" if path.is_dir() else "device"

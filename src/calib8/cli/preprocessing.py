@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from calib8.cli.options import PreprocessOptions
@@ -76,7 +78,9 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
         return tuple(_number(part) for part in text.split(","))
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(
-            f"{option} {text}", "is no list of numbers", f"Give one number or one per channel: {option} 127.5,127.5,127.5"
+            f"{option} {text}",
+            "is no list of numbers",
+            f"Give one or one per channel: {option} 1,2,3",
         ) from error
 
 
@@ -94,5 +98,16 @@ def _size(option: str, text: str | None) -> tuple[int, int] | None:
     except ValueError:
         lengths = []
     if len(lengths) not in (1, 2):
-        raise UsageError(f"{option} {text}", "is no size in pixels", f"Give height and width: {option} 224,224")
+        raise UsageError(f"{option} {text}", "is no size in pixels", f"Write {option} 224,224")
     return lengths[0], lengths[-1]
+
+
+def stored_in_file(models: Sequence[Path]) -> Preprocess | None:
+    """The preprocessing that the first model with one was calibrated with; missing files are passed over.
+
+    Raises:
+        ModelError: a file is no ONNX model.
+    """
+    from calib8.pipeline import stored_preprocess
+
+    return stored_preprocess([path for path in models if path.is_file()])

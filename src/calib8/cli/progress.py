@@ -7,7 +7,6 @@ from contextlib import contextmanager
 
 from rich.progress import (
     BarColumn,
-    MofNCompleteColumn,
     Progress,
     ProgressColumn,
     Task,
@@ -30,6 +29,7 @@ class SamplesSeen:
     """
 
     def __init__(self, bar: Progress | None, before: str, after: str) -> None:
+        """``bar`` None: nothing is drawn. ``before`` and ``after``: steps around the stage."""
         self.done = 0
         self.total: int | None = None
         self._bar = bar
@@ -75,8 +75,7 @@ def shown_progress(terminal: Terminal, before: str, after: str = "") -> Iterator
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
-        MofNCompleteColumn(),
-        _Rate(),
+        _Samples(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
@@ -84,9 +83,13 @@ def shown_progress(terminal: Terminal, before: str, after: str = "") -> Iterator
         yield SamplesSeen(bar, before, after)
 
 
-class _Rate(ProgressColumn):
-    """Samples per second."""
+class _Samples(ProgressColumn):
+    """Samples done, in all, and per second; nothing for a step of unknown length."""
 
     def render(self, task: Task) -> Text:
+        """The text of one line."""
+        if task.total is None:
+            return Text("")
         speed = task.finished_speed or task.speed
-        return Text("" if speed is None or task.total is None else f"{speed:.1f}/s", style="progress.data.speed")
+        rate = "" if speed is None else f"  {speed:.1f}/s"
+        return Text(f"{task.completed:.0f}/{task.total:.0f}{rate}", style="progress.data.speed")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calib8.cli.calibrate import check_ranges, look_at_data, say_calibration
 from calib8.cli.documents import calibration_document, placement_document, preflight_document
 from calib8.cli.options import (
-    DataOption,
     KeepFloatOption,
     LabelsOption,
     ModelArgument,
+    OptionalDataOption,
     PreprocessOptions,
     RangeOptions,
     ReadingOptions,
@@ -23,12 +23,27 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_sizes
+from calib8.cli.steps import check_ranges, look_at_data, say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
-    from calib8.pipeline import Quantization
+    from calib8.pipeline import Preflight, Quantization
+
+ModelOutput = Annotated[
+    Path,
+    typer.Option("--output", "-o", metavar="OUT.onnx", show_default=False, help="The INT8 model."),
+]
+
+TableOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--table",
+        metavar="TABLE.json",
+        help="Without --data: the ranges to use, as calib8 wrote them. With --data: where to write them.",
+    ),
+]
 
 TargetOption = Annotated[
     str,
@@ -40,27 +55,134 @@ TargetOption = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class _Request:
+    """What was asked for, flags and files checked."""
+
+    model: Path
+    table: Path | None
+    target: str
+    labels: Path | None
+    reading: ReadingOptions
+    ranges: RangeOptions
+    keep_float: list[str]
+    preprocess: Preprocess | None
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """A quantization, and what was seen on the way to it where there were data."""
+
+    result: Quantization
+    seen: Preflight | None
+    samples: int
+
+
 def quantize(
     model: ModelArgument,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="OUT.onnx", show_default=False, help="The INT8 model to write.")
-    ],
-    table: Annotated[
-        Path | None,
-        typer.Option(
-            "--table",
-            metavar="TABLE.json",
-            help="Ranges of an earlier calibration to use; with --data the file to write them to.",
-        ),
-    ] = None,
-    target: TargetOption = "onnxruntime",
-    data: DataOption | None = None,
+    output: ModelOutput,
     *,
-    labels: LabelsOption,
+    data: OptionalDataOption = None,
+    table: TableOption = None,
+    target: TargetOption = "onnxruntime",
+    labels: LabelsOption = None,
     reading: ReadingOptions,
     ranges: RangeOptions,
-    keep_float: KeepFloatOption,
+    keep_float: KeepFloatOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
-    """Make an INT8 model from a float one, with images to calibrate on or a table."""
+    """Make an INT8 model from a float one.
+
+    With --data it is calibrated first; with --table alone the ranges are those of the table.
+    """
+    terminal = open_terminal(report.quiet)
+    new_table = None if data is None else table
+    old_table = table if data is None else None
+    outputs = {"--output": output, "--table": new_table, "--json": report.json}
+    check_outputs(outputs, [model, data, labels, old_table])
+    check_ranges(ranges, target)
+    preprocess = chosen_preprocess(preprocessing)
+    request = _Request(model, old_table, target, labels, reading, ranges, keep_float or [], preprocess)
+    outcome = _from_table(terminal, request) if data is None else _from_data(terminal, request, data)
+    if new_table is not None:
+        outcome.result.table.save(new_table)
+    outcome.result.save(output)
+    terminal.say(outcome.result.placement.summary())
+    say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
+    if new_table is not None:
+        terminal.say(f"table {new_table}")
+    if report.json is not None:
+        _write_report(report.json, model, output, new_table or old_table, outcome)
+
+
+def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
+    reading, ranges = request.reading, request.ranges
+    seen = look_at_data(terminal, request.model, data, request.preprocess, request.labels, reading)
+
+    from calib8 import pipeline
+
+    with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
+        result = pipeline.quantize(
+            request.model, data, target=request.target, activations=ranges.activations,
+            preprocess=request.preprocess, method=ranges.method or pipeline.DEFAULT_METHOD,
+            percent=ranges.percent, samples=reading.samples, batch=reading.batch_size,
+            threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
+            progress=progress,
+        )  # fmt: skip
+    if result.calibration is not None:
+        say_calibration(terminal, result.calibration, progress.done)
+    return _Outcome(result, seen, progress.done)
+
+
+def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
+    if request.table is None:
+        raise UsageError("quantize", "neither data nor a table was given", "Give --data or --table")
+    _refuse_data_options(request)
+
+    from calib8 import pipeline
+    from calib8.table import CalibrationTable
+
+    with shown_progress(terminal, "quantizing"):
+        result = pipeline.quantize(
+            request.model,
+            table=CalibrationTable.load(request.table),
+            target=request.target,
+            activations=request.ranges.activations,
+            preprocess=request.preprocess,
+            keep_float=request.keep_float,
+        )
+    return _Outcome(result, None, 0)
+
+
+def _refuse_data_options(request: _Request) -> None:
+    reading, ranges = request.reading, request.ranges
+    given = {
+        "--labels": request.labels,
+        "--samples": reading.samples,
+        "--batch": reading.batch,
+        "--threads": reading.threads,
+        "--skip-bad": reading.skip_bad or None,
+        "--method": ranges.method,
+        "--percent": ranges.percent,
+    }
+    for option, value in given.items():
+        if value is not None:
+            raise UsageError(option, "does not go with a finished table", "Leave it away, or give --data")
+
+
+def _write_report(path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome) -> None:
+    from calib8.model.metadata import read_metadata
+
+    calibration = outcome.result.calibration
+    document = {
+        "model": str(model),
+        "output": str(output),
+        "table": None if table is None else str(table),
+        "metadata": read_metadata(output),
+        "bytes": {"float": model_bytes_on_disk(model), "quantized": model_bytes_on_disk(output)},
+        "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
+        "calibration": None if calibration is None else calibration_document(calibration, outcome.samples),
+        "nodes": placement_document(outcome.result.placement),
+    }
+    write_json(path, document)

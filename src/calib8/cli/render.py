@@ -33,7 +33,7 @@ def say_preflight(terminal: Terminal, found: Preflight) -> None:
             terminal.say(f"warning: input '{check.input}': {warning}", style="yellow")
     evaluation = found.evaluation
     if evaluation.top1 is not None:
-        terminal.say(f"FP32 top-1 on {evaluation.images} of these samples: {percent(evaluation.top1)} %")
+        terminal.say(f"FP32 top-1 on these {evaluation.images} samples: {percent(evaluation.top1)} %")
 
 
 def _input_line(check: InputCheck) -> str:
@@ -64,9 +64,8 @@ def say_missing(terminal: Terminal, missing: int) -> None:
 
 def say_sizes(terminal: Terminal, before: tuple[Path, int], after: tuple[Path, int]) -> None:
     """Paths and sizes in bytes of the float and the quantized model."""
-    ratio = before[1] / after[1]
     terminal.say(f"FP32 {before[0]}  {decimal(before[1])}")
-    terminal.say(f"INT8 {after[0]}  {decimal(after[1])} ({ratio:.2f} times smaller)")
+    terminal.say(f"INT8 {after[0]}  {decimal(after[1])}, {100 * after[1] / before[1]:.0f} % of it")
 
 
 def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) -> Table:
@@ -129,9 +128,10 @@ def _layer_table(found: ModelInspection) -> Table:
 
 
 def say_violations(terminal: Terminal, target: str, violations: Sequence[Violation]) -> None:
-    """The rules of a target that a model breaks."""
+    """The rules of a target that a model breaks; told even when success would not be."""
     for violation in violations:
-        terminal.say(f"{violation.node}: [{violation.rule}] {violation.problem}. {violation.cure}.", style="red")
+        text = f"{violation.node}: {violation.problem} ({violation.rule}). {violation.cure}."
+        terminal.out.print(text, style="red", soft_wrap=True)
     terminal.say(f"{count(len(violations), 'violation')} of the rules of target '{target}'")
 
 

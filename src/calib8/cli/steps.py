@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,7 @@ def look_at_data(
     labels: Path | None,
     reading: ReadingOptions,
 ) -> Preflight:
-    """Shows what the model is fed, against what the preprocessing implies, and its top-1 where there are labels.
+    """Shows what the model is fed, against what the preprocessing implies, and its top-1 if it can be told.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options.
@@ -74,42 +73,8 @@ def _has_images(seen: Preflight) -> bool:
     return any(check.implied is not None for check in seen.inputs)
 
 
-def run_calibration(
-    terminal: Terminal,
-    model: Path,
-    data: Path,
-    preprocess: Preprocess | None,
-    activations: str,
-    ranges: RangeOptions,
-    reading: ReadingOptions,
-    keep_float: Sequence[str],
-) -> tuple[Calibration, int]:
-    """Calibrates with a progress bar and tells how much was seen and what was skipped.
-
-    Returns:
-        What was found, and the number of samples that went through the model.
-
-    Raises:
-        Calib8Error: what can be wrong with model, data or options.
-    """
-    from calib8.pipeline import DEFAULT_METHOD, calibrate
-
-    with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
-        found = calibrate(
-            model,
-            data,
-            preprocess=preprocess,
-            method=ranges.method or DEFAULT_METHOD,
-            activations=activations,
-            percent=ranges.percent,
-            samples=reading.samples,
-            batch=reading.batch_size,
-            threads=reading.thread_count,
-            skip_bad=reading.skip_bad,
-            keep_float=keep_float,
-            progress=progress,
-        )
+def say_calibration(terminal: Terminal, found: Calibration, samples: int) -> None:
+    """How many samples went through the model, and which images were skipped."""
     say_skipped(terminal, found.dataset.skipped)
     tensors = count(len(found.table.entries), "tensor")
-    terminal.say(f"{count(progress.done, 'sample')} calibrated, ranges of {tensors} chosen")
-    return found, progress.done
+    terminal.say(f"{count(samples, 'sample')} calibrated, ranges of {tensors} chosen")

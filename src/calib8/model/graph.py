@@ -122,7 +122,7 @@ def opset_version(model: ir.Model) -> int:
 
 
 def model_hash(model: ir.Model) -> str:
-    """SHA-256 over nodes, attributes, names and constants; not over metadata or shapes.
+    """SHA-256 over operator sets, nodes, attributes, names and constants; not over metadata or shapes.
 
     Two prepared graphs with equal hashes compute the same function under the same tensor names.
     """
@@ -133,6 +133,7 @@ def model_hash(model: ir.Model) -> str:
             digest.update(repr(part).encode())
             digest.update(b"\0")
 
+    add(sorted(model.opset_imports.items()))
     add([value.name for value in model.graph.inputs], [value.name for value in model.graph.outputs])
     for node in model.graph:
         add(node.domain, node.op_type)

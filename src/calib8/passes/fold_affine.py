@@ -124,7 +124,7 @@ def _layer_before(node: ir.Node) -> ir.Node | None:
 def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
     """Rewrites the constants of ``layer``; False (and nothing changed) where that is impossible."""
     weight, bias = constant(layer.inputs[1]), _bias_vector(layer)
-    if weight is None or bias is None or weight.dtype != np.float32:
+    if weight is None or bias is None or weight.dtype != np.float32 or weight.ndim < 2:
         return False
     channels = output_channels(layer, weight)
     if affine.k.size not in (1, channels) or affine.d.size not in (1, channels):

@@ -109,10 +109,17 @@ def _decide(model: ir.Model, keep_float: frozenset[str]) -> tuple[list[NodeDecis
 
 
 def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
-    """Nodes that read a float activation (shape arithmetic and constants are no concern of quantization)."""
+    """Nodes that read a float activation, or what may be one behind an op that onnx does not know.
+
+    Shape arithmetic and constants are no concern of quantization.
+    """
     for node in model.graph:
-        if any(True for _ in activation_inputs(node)):
+        if any(True for _ in activation_inputs(node)) or _reads_unknown_type(node):
             yield node
+
+
+def _reads_unknown_type(node: ir.Node) -> bool:
+    return any(value is not None and value.dtype is None for value in node.inputs)
 
 
 def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
@@ -121,6 +128,8 @@ def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
         return "the user keeps it in float"
     if node.domain not in ("", "ai.onnx") or node.op_type not in QUANTIZABLE_OPS:
         return "the op has no integer form"
+    if _reads_unknown_type(node):
+        return "the type of its input is unknown"
     if node.op_type in WEIGHTED_OPS:
         return _why_weight_float(node)
     if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):

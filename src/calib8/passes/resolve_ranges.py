@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
@@ -107,61 +108,103 @@ def _covers(node: ir.Node, result: Range) -> bool:
     return low <= 0.0 and low <= result.min and result.max <= high
 
 
+@dataclass
+class _Classes:
+    """Tensors that share a scale, as trees of names.
+
+    Attributes:
+        parent: name → another name of its class; the root is its own parent.
+        hull: root → hull of the ranges of the class.
+        limit: root → lowest upper limit of the Clips whose output is in the class.
+    """
+
+    parent: dict[str, str]
+    hull: dict[str, Range]
+    limit: dict[str, float]
+
+    def root(self, name: str) -> str:
+        """The name that stands for the class."""
+        while self.parent[name] != name:
+            name = self.parent[name]
+        return name
+
+    def join(self, left: str, right: str) -> None:
+        """The classes of both names become one."""
+        kept, gone = self.root(left), self.root(right)
+        self.parent[gone] = kept
+        self.hull[kept] = self.hull[kept].hull(self.hull[gone])
+        self.limit[kept] = min(self.limit[kept], self.limit[gone])
+
+
 def _share(
     model: ir.Model, placement: Placement, ranges: dict[str, Range], fixed: set[str], scheme: QuantScheme
 ) -> None:
     quantized = placement.quantized_nodes()
-    classes: dict[str, str] = {name: name for name in ranges}
+    clips = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if node.op_type == "Clip"}
+    limits = {name: clips.get(name, math.inf) for name in ranges}
+    classes = _Classes({name: name for name in ranges}, dict(ranges), limits)
     for node in model.graph:
         if node.name in quantized:
-            members = _one_scale(node, ranges, fixed, scheme)
+            members = _one_scale(node, classes, fixed, scheme)
             for name in members[1:]:
-                classes[_root(classes, name)] = _root(classes, members[0])
+                classes.join(members[0], name)
     groups: dict[str, list[str]] = {}
     for name in ranges:
-        groups.setdefault(_root(classes, name), []).append(name)
-    for members in groups.values():
-        chosen = _group_range(members, ranges, fixed, _paddings(model, set(members)))
+        groups.setdefault(classes.root(name), []).append(name)
+    for root, members in groups.items():
+        chosen = _group_range(members, classes.hull[root], ranges, fixed, _paddings(model, set(members)))
         for name in members:
             ranges[name] = chosen
 
 
-def _one_scale(node: ir.Node, ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme) -> list[str]:
+def _one_scale(node: ir.Node, classes: _Classes, fixed: set[str], scheme: QuantScheme) -> list[str]:
     """Names of the tensors of a node that must have one scale, none where they may differ."""
     inputs = [value.name or "" for value in activation_inputs(node)]
-    if node.op_type in CODE_PRESERVING_OPS:
+    outputs = [value.name or "" for value in node.outputs]
+    if node.op_type in CODE_PRESERVING_OPS and not _overshoots(node):
         inputs = inputs[:1]
     elif node.op_type == "Concat":
-        inputs = _concat_partners(inputs, ranges, fixed, scheme)
+        free = [name for name in inputs if name not in fixed]
+        inputs = free if _alike([*free, *outputs], classes, scheme.concat_share_ratio) else []
     elif node.op_type not in scheme.shared_scale_ops:
         return []
-    outputs = [value.name or "" for value in node.outputs]
-    return [name for name in [*outputs, *inputs] if name in ranges] if inputs else []
+    return [name for name in [*outputs, *inputs] if name in classes.parent] if inputs else []
 
 
-def _concat_partners(
-    inputs: list[str], ranges: Mapping[str, Range], fixed: set[str], scheme: QuantScheme
-) -> list[str]:
-    """Inputs of a Concat that share its output's scale: all that are not fixed, if their ranges are alike."""
-    free = [name for name in inputs if name in ranges and name not in fixed]
-    sizes = [ranges[name].magnitude for name in free]
-    if not sizes or (min(sizes) > 0 and max(sizes) > scheme.concat_share_ratio * min(sizes)):
-        return []
-    return free if scheme.concat_share_ratio > 0 else []
+def _overshoots(node: ir.Node) -> bool:
+    """A cubic Resize yields values that its input does not have."""
+    mode = node.attributes.get("mode")
+    return node.op_type == "Resize" and mode is not None and mode.as_string() == "cubic"
+
+
+def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
+    """Whether the tensors around a Concat share one scale: their ranges differ by no more than ``ratio``.
+
+    Not where a range from 0 would get negative values, or one below the limit of a Clip higher ones:
+    the quantizer behind that Relu or Clip would no longer do its work, and the layer could not be fused.
+    """
+    if math.isinf(ratio) or ratio == 0:
+        return ratio > 0
+    roots = [classes.root(name) for name in names if name in classes.parent]
+    hulls = [classes.hull[root] for root in roots if classes.hull[root].magnitude > 0]
+    sizes = [hull.magnitude for hull in hulls] or [0.0]
+    lows, highs = [hull.min for hull in hulls] or [0.0], [hull.max for hull in hulls] or [0.0]
+    limit = min((classes.limit[root] for root in roots), default=math.inf)
+    unclips = min(lows) < max(lows) == 0.0 or max(highs) > limit
+    return max(sizes) <= ratio * min(sizes) and not unclips
 
 
 def _group_range(
-    members: list[str], ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]
+    members: list[str], hull: Range, ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]
 ) -> Range:
-    for name in members:
-        if name in fixed:
-            return ranges[name]
-    result = ranges[members[0]]
-    for name in members[1:]:
-        result = result.hull(ranges[name])
+    """The fixed range of a member if it holds everything up to one step of the code, else the hull."""
     for value in paddings:
-        result = result.hull(Range(value, value))
-    return result
+        hull = hull.hull(Range(value, value))
+    for name in members:
+        low, high = ranges[name].min, math.ceil(ranges[name].max)
+        if name in fixed and low <= hull.min and hull.max <= high:
+            return ranges[name]
+    return hull
 
 
 def _paddings(model: ir.Model, members: set[str]) -> list[float]:
@@ -169,9 +212,3 @@ def _paddings(model: ir.Model, members: set[str]) -> list[float]:
     pads = (node for node in model.graph if node.op_type == "Pad" and node.outputs[0].name in members)
     values = (scalar_constant(input_at(node, 2)) for node in pads)
     return [value for value in values if value is not None and math.isfinite(value)]
-
-
-def _root(classes: dict[str, str], name: str) -> str:
-    while classes[name] != name:
-        name = classes[name]
-    return name

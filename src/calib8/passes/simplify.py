@@ -55,10 +55,23 @@ def remove_identities(model: ir.Model) -> int:
         rules.successive_clip_rule,
         rules.transpose_transpose_rule,
     )
+    names = [value.name for value in model.graph.outputs]
     rewriter.RewritePass(chosen)(model)
     ir_passes.IdentityEliminationPass()(model)
+    _restore_outputs(model.graph, names)
     ir_passes.RemoveUnusedNodesPass()(model)
     return before - model.graph.num_nodes()
+
+
+def _restore_outputs(graph: ir.Graph, names: list[str | None]) -> None:
+    """Two outputs that became one value get their own names back, one of them through an Identity."""
+    for index, (value, name) in enumerate(zip(list(graph.outputs), names, strict=True)):
+        if value.name != name:
+            copy = ir.node("Identity", [value], name=f"{name}/Identity")
+            copy.outputs[0].name, copy.outputs[0].type = name, value.type
+            copy.outputs[0].shape = value.shape
+            graph.append(copy)
+            graph.outputs[index] = copy.outputs[0]
 
 
 def fold_pads(model: ir.Model) -> int:

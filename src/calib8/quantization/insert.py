@@ -192,7 +192,7 @@ def _quantize_value(
     """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
     graph, name = model.graph, value.name or ""
     uses = [use for use in value.uses() if readers is None or use.node.name in readers]
-    becomes_output = readers is None and value.is_graph_output()
+    becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
     quantize_node, dequantize_node = _pair(graph, name, value, qparams, scheme.activations)
     result = dequantize_node.outputs[0]
     anchor = value.producer()

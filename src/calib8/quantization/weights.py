@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import int_attribute
-from calib8.qparams import FLOAT32_TINY, QuantSpec
+from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 
 INT32_MAX: Final = 2**31 - 1
 MAX_ACTIVATION_STEP: Final = 255
@@ -61,7 +61,8 @@ def quantize_layer(
     """Codes and scales of a layer whose input has the given scale.
 
     Raises:
-        OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products).
+        OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
+            or the bias is out of all proportion to the input's scale.
     """
     axis = channel_axis(layer)
     groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
@@ -108,13 +109,20 @@ def room_for_bias(
 
     ``|b| ≥ ½ · s_x · s_c · (2^31 − 1)``   →   ``s_c = 2 |b| / ((2^31 − 1) · s_x)``
 
+    The bias scale ``s_x · s_c`` stays a normal float32 as well.
+
     Args:
         scale: weight scales, one per channel.
         bias: [groups, channels].
         input_scale: scale of the layer's input.
+
+    Raises:
+        OverflowError: no float32 scale is large enough.
     """
     largest = np.max(np.abs(bias.astype(np.float64)), axis=0)
-    needed = 2.0 * largest / (INT32_MAX * float(input_scale))
+    needed = np.maximum(2.0 * largest / INT32_MAX, FLOAT32_TINY) / float(input_scale)
+    if not np.all(needed <= FLOAT32_MAX):
+        raise OverflowError("its bias is too large for the scale of its input")
     result: npt.NDArray[np.float32] = np.maximum(scale, needed.astype(np.float32))
     return result
 

@@ -1,0 +1,133 @@
+"""How much a layer stores and computes.
+
+Conv             macs = elements of the output · I/g · k_h · k_w
+ConvTranspose    macs = elements of the input · O/g · k_h · k_w
+Gemm, MatMul     macs = elements of the output · K                     for [M, K] × [K, N]
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+
+from calib8.analysis.qdq import QUANTIZERS, dequantizer, float_origin, nodes
+from calib8.model.graph import constant, graph_inputs, input_at, int_attribute
+from calib8.scheme import WEIGHTED_OPS
+
+WEIGHT_INPUT: Final = {
+    "Conv": 1,
+    "ConvTranspose": 1,
+    "Gemm": 1,
+    "MatMul": 1,
+    "ConvInteger": 1,
+    "MatMulInteger": 1,
+    "QLinearConv": 3,
+    "QLinearMatMul": 3,
+    "QGemm": 3,
+}
+"""Ops that multiply and accumulate → index of their weight."""
+
+BIAS_INPUT: Final = {"QLinearConv": 8, "QGemm": 6}
+"""Integer ops → index of their bias."""
+
+SETTING_OPS: Final = frozenset({"Clip", "Pad", "Range", "Resize", "Upsample", *QUANTIZERS})
+"""Ops whose float constants are settings, nothing that was trained."""
+
+UNCOUNTED_OPS: Final = ("LSTM", "GRU", "RNN", "Einsum")
+"""Ops that multiply and accumulate but are not counted."""
+
+
+def with_batch_of_one(model: ir.Model) -> ir.Model:
+    """A copy with the free first axis of every input set to 1 and all shapes inferred again."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        if value.shape is not None and value.shape.rank() > 0 and not _known(value.shape[0]):
+            value.shape = ir.Shape([1, *value.shape[1:]])
+    for node in copy.graph:
+        for value in node.outputs:
+            value.shape = None
+    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(copy)
+    return copy
+
+
+def samples_per_run(model: ir.Model) -> int:
+    """The batch that a model is fixed to: the first size where first input and output agree on it, else 1."""
+    inputs = [spec.shape for spec in graph_inputs(model)]
+    outputs = [value.shape for value in model.graph.outputs]
+    if not inputs or not outputs or not inputs[0] or outputs[0] is None or outputs[0].rank() == 0:
+        return 1
+    first, last = inputs[0][0], outputs[0][0]
+    return first if isinstance(first, int) and len(inputs[0]) > 1 and first == last else 1
+
+
+def macs(node: ir.Node) -> int | None:
+    """Multiply-accumulates for the shapes in the graph; 0 for other ops, None where a size is unknown."""
+    if node.op_type not in WEIGHT_INPUT:
+        return 0
+    output, weight = elements(node.outputs[0]), input_at(node, WEIGHT_INPUT[node.op_type])
+    sizes = _sizes(weight)
+    if sizes is None or output is None:
+        return None
+    if node.op_type == "ConvTranspose":
+        source = elements(node.inputs[0])
+        return None if source is None else source * math.prod(sizes[1:])
+    if node.op_type in ("Conv", "ConvInteger", "QLinearConv"):
+        return output * math.prod(sizes[1:])
+    if node.op_type in ("Gemm", "QGemm") and int_attribute(node, "transB", 0):
+        return output * sizes[1]
+    return output * sizes[max(len(sizes) - 2, 0)]
+
+
+def stored_values(node: ir.Node) -> list[ir.Value]:
+    """The constants that a node was trained to, as they are stored: float, or codes behind DequantizeLinear.
+
+    Settings (limits, sizes, paddings), scales and zero points are not among them, nor the single number of
+    an elementwise op.
+    """
+    if node.op_type in SETTING_OPS:
+        return []
+    if node.op_type in BIAS_INPUT or node.op_type.startswith("QLinear"):
+        indices = (WEIGHT_INPUT.get(node.op_type), BIAS_INPUT.get(node.op_type))
+        found = [input_at(node, index) for index in indices if index is not None]
+        return [value for value in found if value is not None and constant(value) is not None]
+    result = [stored for stored in (_stored(value) for value in node.inputs) if stored is not None]
+    trained = node.op_type in WEIGHTED_OPS or node.op_type in ("BatchNormalization", "PRelu")
+    return [value for value in result if trained or (elements(value) or 0) > 1]
+
+
+def parameters(model: ir.Model) -> int:
+    """Elements of all trained constants of a graph, shared ones counted once."""
+    stored = {id(value): elements(value) or 0 for node in nodes(model) for value in stored_values(node)}
+    return sum(stored.values())
+
+
+def elements(value: ir.Value) -> int | None:
+    """Number of elements, None where a size is unknown."""
+    sizes = _sizes(value)
+    return None if sizes is None else math.prod(sizes)
+
+
+def _stored(value: ir.Value | None) -> ir.Value | None:
+    """The stored constant behind an input, None where it is computed or belongs to shape arithmetic."""
+    if value is None:
+        return None
+    node = dequantizer(value)
+    if node is not None:
+        origin = float_origin(value) if constant(node.inputs[0]) is None else node.inputs[0]
+        return origin if constant(origin) is not None else None
+    array = constant(value)
+    return value if array is not None and array.dtype.kind == "f" else None
+
+
+def _sizes(value: ir.Value | None) -> tuple[int, ...] | None:
+    if value is None or value.shape is None:
+        return None
+    sizes = tuple(size for size in value.shape if isinstance(size, int) and size >= 0)
+    return sizes if len(sizes) == value.shape.rank() else None
+
+
+def _known(size: int | ir.SymbolicDim) -> bool:
+    return isinstance(size, int) and size > 0

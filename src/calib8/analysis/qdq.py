@@ -1,0 +1,203 @@
+"""Questions asked of a quantized ONNX graph: which codes stand behind a value, and where results go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+from onnx_ir.traversal import RecursiveGraphIterator
+
+from calib8.model.graph import constant, input_at, int_attribute
+from calib8.quantization.weights import channel_axis
+from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
+
+QUANTIZERS: Final = ("QuantizeLinear", "DequantizeLinear")
+INTEGER_OPS: Final = frozenset({"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear", "QGemm"})
+"""Ops on codes beyond those whose name starts with QLinear."""
+
+ACTIVATIONS: Final = ("Relu", "Clip")
+
+
+@dataclass(frozen=True)
+class Codes:
+    """What one QuantizeLinear or DequantizeLinear says of its codes.
+
+    Attributes:
+        node: the node.
+        scale: float64, empty shape per-tensor, [C] per-channel; None where it is computed.
+        zero_point: int64, zeros of the scale's shape where omitted; None where it is computed.
+        dtype: type of the codes, None where nothing tells it.
+        axis: channel axis as stated (1 if nothing is stated), may be negative.
+    """
+
+    node: ir.Node
+    scale: npt.NDArray[np.float64] | None
+    zero_point: npt.NDArray[np.int64] | None
+    dtype: ir.DataType | None
+    axis: int
+
+    @property
+    def per_tensor(self) -> bool:
+        """One scale for the whole tensor."""
+        return self.scale is None or self.scale.size == 1
+
+    def same_parameters(self, other: Codes) -> bool:
+        """Equal scales and zero points (and axis, per-channel); computed ones count as equal."""
+        if self.scale is None or other.scale is None or self.zero_point is None or other.zero_point is None:
+            return True
+        scales, points = self.scale.reshape(-1), self.zero_point.reshape(-1)
+        equal = np.array_equal(scales, other.scale.reshape(-1), equal_nan=True)
+        equal = equal and np.array_equal(points, other.zero_point.reshape(-1))
+        return equal and (self.per_tensor or self.axis == other.axis)
+
+    def __str__(self) -> str:
+        """For messages: scale and zero point, or how many of them."""
+        if self.scale is None or self.zero_point is None:
+            return "computed scale"
+        if self.scale.size != 1:
+            return f"{self.scale.size} scales"
+        return f"scale {self.scale.item():.6g}, zero point {self.zero_point.reshape(-1)[0]}"
+
+
+def readable_copy(model: ir.Model) -> ir.Model:
+    """A copy with every constant an initializer that nothing else can feed, and types and shapes inferred."""
+    copy = model.clone()
+    ir_passes.RemoveInitializersFromInputsPass()(copy)
+    ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(copy)
+    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(copy)
+    return copy
+
+
+def nodes(model: ir.Model) -> Iterator[ir.Node]:
+    """All nodes, those in branches and loop bodies included."""
+    yield from RecursiveGraphIterator(model.graph)
+
+
+def label(node: ir.Node) -> str:
+    """The node's name, or op and output where it has none."""
+    return node.name or f"{node.op_type} of '{node.outputs[0].name}'"
+
+
+def is_integer_op(node: ir.Node) -> bool:
+    """An op that computes with codes itself (QOperator form, dynamic quantization)."""
+    return node.op_type.startswith("QLinear") or node.op_type in INTEGER_OPS
+
+
+def codes_of(node: ir.Node) -> Codes:
+    """Scale, zero point and type of a QuantizeLinear or DequantizeLinear."""
+    scale, point = constant(node.inputs[1]), input_at(node, 2)
+    zero_point = constant(point)
+    if point is None and scale is not None:
+        zero_point = np.zeros(scale.shape, np.int64)
+    return Codes(
+        node,
+        None if scale is None else scale.astype(np.float64),
+        None if zero_point is None else zero_point.astype(np.int64),
+        code_type(node.outputs[0]) if node.op_type == "QuantizeLinear" else code_type(node.inputs[0]),
+        int_attribute(node, "axis", 1),
+    )
+
+
+def code_type(value: ir.Value | None) -> ir.DataType | None:
+    """Type of a tensor of codes: of the constant, of its QuantizeLinear, or as the graph states it."""
+    if value is None:
+        return None
+    producer = value.producer()
+    if producer is None or producer.op_type != "QuantizeLinear":
+        return value.dtype
+    stated = int_attribute(producer, "output_dtype", 0)
+    if stated:
+        return ir.DataType(stated)
+    point = input_at(producer, 2)
+    return ir.DataType.UINT8 if point is None else point.dtype
+
+
+def dequantizer(value: ir.Value | None) -> ir.Node | None:
+    """The DequantizeLinear that yields a value, None where another node does."""
+    producer = None if value is None else value.producer()
+    return producer if producer is not None and producer.op_type == "DequantizeLinear" else None
+
+
+def codes_behind(value: ir.Value | None) -> Codes | None:
+    """The codes a float value stands for, also through ops that only move them; None for a float value."""
+    while value is not None:
+        node = dequantizer(value)
+        if node is not None:
+            return codes_of(node)
+        producer = value.producer()
+        value = (
+            producer.inputs[0] if producer is not None and producer.op_type in CODE_PRESERVING_OPS else None
+        )
+    return None
+
+
+def float_origin(value: ir.Value) -> ir.Value:
+    """The value before Q and DQ if there are such, else the value itself."""
+    node = dequantizer(value)
+    source = None if node is None or node.inputs[0] is None else node.inputs[0].producer()
+    if source is None or source.op_type != "QuantizeLinear" or source.inputs[0] is None:
+        return value
+    return source.inputs[0]
+
+
+def float_inputs(node: ir.Node) -> list[ir.Value]:
+    """The float32 inputs of a node, constants included, parameters (the limits of a Clip …) not."""
+    if node.op_type in ACTIVATIONS or node.op_type in CODE_PRESERVING_OPS:
+        inputs = list(node.inputs[:1])
+    else:
+        inputs = list(node.inputs)
+    return [value for value in inputs if value is not None and value.dtype in (None, ir.DataType.FLOAT)]
+
+
+def result_quantizers(node: ir.Node) -> tuple[list[ir.Node], ir.Node | None]:
+    """The QuantizeLinear nodes that read a node's first output, and the Relu or Clip in between, if any."""
+    readers = [use.node for use in node.outputs[0].uses()]
+    if len(readers) == 1 and readers[0].op_type in ACTIVATIONS and not node.outputs[0].is_graph_output():
+        behind = [use.node for use in readers[0].outputs[0].uses()]
+        return [reader for reader in behind if reader.op_type == "QuantizeLinear"], readers[0]
+    return [reader for reader in readers if reader.op_type == "QuantizeLinear"], None
+
+
+def weighted_layers(model: ir.Model) -> Iterator[ir.Node]:
+    """Conv, ConvTranspose, Gemm and MatMul whose weight is a constant, float or in codes."""
+    for node in nodes(model):
+        if node.op_type in WEIGHTED_OPS and (constant(node.inputs[1]) is not None or weight_is_coded(node)):
+            yield node
+
+
+def weight_is_coded(layer: ir.Node) -> bool:
+    """The weight comes from constant codes, or from a float constant that passes Q and DQ."""
+    codes = codes_behind(layer.inputs[1])
+    if codes is None:
+        return False
+    stored = codes.node.inputs[0]
+    origin = None if stored is None else stored.producer()
+    source = stored if origin is None else origin.inputs[0]
+    return constant(source) is not None
+
+
+def bias_value(layer: ir.Node) -> ir.Value | None:
+    """The bias of a Conv, ConvTranspose or Gemm."""
+    return None if layer.op_type == "MatMul" else input_at(layer, 2)
+
+
+def output_axis(layer: ir.Node, axes: int) -> int:
+    """Output-channel axis of a layer's weight with so many axes."""
+    return axes - 1 if layer.op_type == "MatMul" else channel_axis(layer)
+
+
+def activation_values(node: ir.Node) -> list[ir.Value]:
+    """Inputs of a node that may be float and do not come from constants, neither float nor in codes."""
+    return [value for value in node.inputs if value is not None and _changes(value)]
+
+
+def _changes(value: ir.Value) -> bool:
+    node = dequantizer(value)
+    if node is not None:
+        return constant(node.inputs[0]) is None
+    return constant(value) is None and value.dtype in (None, ir.DataType.FLOAT)

@@ -1,0 +1,95 @@
+"""What TensorFlow Lite's int8 kernels demand of scales; Tengine's fixed softmax scale beside it.
+
+    same scale in and out    AveragePool, Concat, MaxPool, Pad, Reshape, Resize, Slice, Sub, Transpose, …
+    fixed output             Softmax, Sigmoid: 1/256, −128      Tanh: 1/128, 0
+
+Source: TensorFlow Lite "8-bit quantization specification" and the converter's operator property table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.analysis.qdq import (
+    activation_values,
+    codes_behind,
+    codes_of,
+    float_inputs,
+    label,
+    nodes,
+    result_quantizers,
+    weight_is_coded,
+    weighted_layers,
+)
+from calib8.analysis.rules import Finding
+
+SAME_SCALE_OPS: Final = frozenset(
+    {
+        "AveragePool", "Concat", "DepthToSpace", "Flatten", "Gather", "GlobalMaxPool", "Max", "MaxPool",
+        "Min", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split",
+        "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
+
+TFLITE_FIXED: Final = {"Softmax": (1 / 256, -128), "Sigmoid": (1 / 256, -128), "Tanh": (1 / 128, 0)}
+TENGINE_FIXED: Final = {"Softmax": (1 / 127, 0)}
+FIXED_TOLERANCE: Final = 1e-6
+"""Relative; 1/127 as float32 is off by less than 6e-8."""
+
+
+def scale_stays_the_same(model: ir.Model) -> Iterator[Finding]:
+    """Inputs and output of the ops that copy or compare codes have one scale and zero point."""
+    for node in nodes(model):
+        if node.op_type not in SAME_SCALE_OPS:
+            continue
+        values = (
+            float_inputs(node) if node.op_type in ("Concat", "Max", "Min") else activation_values(node)[:2]
+        )
+        found = [codes_behind(value) for value in values]
+        sides = [codes for codes in found if codes is not None]
+        if not sides or len(sides) < len(found):
+            continue
+        sides += [codes_of(quantizer) for quantizer in result_quantizers(node)[0]]
+        other = next((codes for codes in sides if not codes.same_parameters(sides[0])), None)
+        if other is not None:
+            yield (
+                label(node),
+                f"has {sides[0]} on one side and {other} on another",
+                "Give all sides one scale",
+            )
+
+
+def fixed_outputs(model: ir.Model) -> Iterator[Finding]:
+    """Softmax and Sigmoid give codes of scale 1/256 and zero point −128, Tanh of 1/128 and 0."""
+    yield from _fixed(model, TFLITE_FIXED)
+
+
+def softmax_scale_is_fixed(model: ir.Model) -> Iterator[Finding]:
+    """Tengine's int8 softmax gives codes of scale 1/127."""
+    yield from _fixed(model, TENGINE_FIXED)
+
+
+def _fixed(model: ir.Model, wanted: Mapping[str, tuple[float, int]]) -> Iterator[Finding]:
+    for node in nodes(model):
+        if node.op_type not in wanted:
+            continue
+        scale, point = wanted[node.op_type]
+        for quantizer in result_quantizers(node)[0]:
+            codes = codes_of(quantizer)
+            if codes.scale is None or codes.zero_point is None or not codes.per_tensor:
+                continue
+            if abs(codes.scale.item() / scale - 1) > FIXED_TOLERANCE or codes.zero_point.item() != point:
+                cure = f"Give its output scale 1/{round(1 / scale)} and zero point {point}"
+                yield label(node), f"its output has {codes}", cure
+
+
+def layer_results_are_coded(model: ir.Model) -> Iterator[Finding]:
+    """The result of an integer layer is quantized again: there is no kernel from int8 to float."""
+    for layer in weighted_layers(model):
+        if not weight_is_coded(layer) or codes_behind(layer.inputs[0]) is None:
+            continue
+        if not result_quantizers(layer)[0]:
+            yield label(layer), f"its result '{layer.outputs[0].name}' stays float", "Quantize its result"

@@ -1,0 +1,64 @@
+"""``calib8 evaluate``: accuracy, agreement and speed of models side by side on the same data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from calib8.cli.documents import evaluation_document
+from calib8.cli.options import DataOption, LabelsOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import evaluation_table, say_missing
+from calib8.cli.terminal import open_terminal
+
+ModelsArgument = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="MODEL",
+        show_default=False,
+        help="Models of one network; the first float one is what the others are compared with.",
+    ),
+]
+
+RuntimeOption = Annotated[
+    str, typer.Option("--runtime", metavar="NAME", help="Where the models run: onnxruntime or openvino.")
+]
+
+
+def evaluate(
+    models: ModelsArgument,
+    data: DataOption,
+    *,
+    labels: LabelsOption = None,
+    runtime: RuntimeOption = "onnxruntime",
+    reading: ReadingOptions,
+    preprocessing: PreprocessOptions,
+    report: ReportOptions,
+) -> None:
+    """Compare accuracy, speed and size of models.
+
+    Agreement is the share of images with the same best class as the float model, SQNR the ratio of its
+    outputs to the difference from them.
+
+    Without preprocessing flags the images are treated as a quantized model of the list was calibrated.
+    """
+    terminal = open_terminal(report.quiet)
+    check_outputs({"--json": report.json}, [*models, data, labels])
+    preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
+
+    from calib8 import pipeline
+
+    with shown_progress(terminal, "opening the models") as progress:
+        results = pipeline.evaluate(
+            models, data, preprocess=preprocess, labels=labels, runtime=runtime, samples=reading.samples,
+            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
+            progress=progress,
+        )  # fmt: skip
+    say_missing(terminal, progress.missing)
+    terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
+    if report.json is not None:
+        write_json(report.json, evaluation_document(results))

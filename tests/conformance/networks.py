@@ -1,0 +1,45 @@
+"""The real networks that the conformance tests run on: where they are and how their images are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from calib8.data.preprocess import Preprocess
+from calib8.data.presets import preset
+
+
+@dataclass(frozen=True)
+class Network:
+    """Paths are relative to the folder of shared data."""
+
+    file: str
+    preprocess: Preprocess
+    calibration: str
+    evaluation: str
+
+
+SQUEEZENET: Final = Preprocess(color="bgr", resize="short-side", mean=(104.0, 117.0, 123.0))
+UNIT: Final = Preprocess(resize="warp", mean=(127.0,), scale=(1 / 128,))
+PADDLE: Final = replace(preset("torchvision"), color="bgr", resize="warp", crop=None)
+IMAGENET: Final = ("imagenet/calib", "imagenet/eval")
+CIFAR: Final = ("cifar10/train1024.npz", "cifar10/test5000.npz")
+PHOTOS: Final = ("photos", "photos")
+
+LITE = replace(preset("efficientnet_lite"), crop_pad=None, resize_to=256)
+
+NETWORKS: Final[dict[str, Network]] = {
+    "efficientnet_lite0": Network("models/efficientnet_lite0.onnx", LITE, *IMAGENET),
+    "mobilenet_v2": Network("models/mobilenet_v2_torchvision.onnx", preset("torchvision"), *IMAGENET),
+    "squeezenet": Network("models/squeezenet_v1.1.onnx", SQUEEZENET, *IMAGENET),
+    "resnet20": Network("models/resnet20_cifar10.onnx", preset("cifar10"), *CIFAR),
+    "resnet56": Network("models/resnet56_cifar10.onnx", preset("cifar10"), *CIFAR),
+    "resnet8": Network("models/resnet8_cifar10_mlperftiny.onnx", Preprocess(resize="none"), *CIFAR),
+    "ultraface": Network("models/ultraface_RFB-320.onnx", UNIT, *PHOTOS),
+    "ocr_detector": Network("models/ch_PP-OCRv4_det_infer.onnx", replace(PADDLE, size=(320, 320)), *PHOTOS),
+    "ocr_direction": Network(
+        "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", replace(UNIT, color="bgr", size=(48, 192)), *PHOTOS
+    ),
+}
+
+CLASSIFIERS: Final = ("efficientnet_lite0", "mobilenet_v2", "squeezenet", "resnet20", "resnet56", "resnet8")

@@ -1,0 +1,153 @@
+"""Real networks on real images: they quantize completely, keep their accuracy, and two runtimes agree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+
+from calib8.analysis.evaluate import Evaluation
+from calib8.analysis.lint import lint
+from calib8.calibration.choose import choose_table
+from calib8.errors import UnsupportedModelError
+from calib8.model.runtime import open_session
+from calib8.pipeline import DEFAULT_METHOD, Calibration, calibrate, evaluate, quantize
+from calib8.scheme import TARGETS
+from networks import CLASSIFIERS, NETWORKS, Network
+
+CALIBRATION_SAMPLES = 100
+BATCH = 20
+
+Calibrated = Callable[[str], Calibration]
+Quantized = Callable[[str], Path]
+
+
+@pytest.fixture(scope="session")
+def calibrated(shared_data: Path) -> Calibrated:
+    found: dict[str, Calibration] = {}
+
+    def get(name: str) -> Calibration:
+        if name not in found:
+            network = NETWORKS[name]
+            found[name] = calibrate(
+                shared_data / network.file,
+                shared_data / network.calibration,
+                preprocess=network.preprocess,
+                samples=CALIBRATION_SAMPLES,
+                batch=4,
+            )
+        return found[name]
+
+    return get
+
+
+@pytest.fixture(scope="session")
+def quantized(
+    shared_data: Path, calibrated: Calibrated, tmp_path_factory: pytest.TempPathFactory
+) -> Quantized:
+    folder = tmp_path_factory.mktemp("quantized")
+
+    def get(name: str) -> Path:
+        path = folder / f"{name}.onnx"
+        if not path.exists():
+            model = shared_data / NETWORKS[name].file
+            data = shared_data / NETWORKS[name].calibration
+            table = calibrated(name).table
+            quantize(model, data, table=table, preprocess=NETWORKS[name].preprocess).save(path)
+        return path
+
+    return get
+
+
+def judge(data: Path, network: Network, files: list[Path], runtime: str) -> list[Evaluation]:
+    batch = 1 if network.evaluation == "photos" else BATCH
+    return evaluate(
+        files, data / network.evaluation, preprocess=network.preprocess, runtime=runtime, batch=batch
+    )
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_no_float_layer_is_left_in_onnxruntime(name: str, quantized: Quantized, tmp_path: Path) -> None:
+    optimized = tmp_path / "optimized.onnx"
+    open_session(quantized(name), save_optimized=str(optimized))
+    ops = Counter(node.op_type for node in onnx.load(optimized).graph.node)
+    before = Counter(node.op_type for node in onnx.load(quantized(name)).graph.node)
+    assert [ops[op] for op in ("Conv", "FusedConv", "Gemm", "FusedGemm", "MatMul", "FusedMatMul")] == [0] * 6
+    assert ops["QLinearConv"] == before["Conv"] > 0
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_file_is_about_a_quarter(name: str, quantized: Quantized, shared_data: Path) -> None:
+    original = (shared_data / NETWORKS[name].file).stat().st_size
+    assert quantized(name).stat().st_size < 0.45 * original
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
+    name: str, quantized: Quantized, shared_data: Path
+) -> None:
+    files = [shared_data / NETWORKS[name].file, quantized(name)]
+    results = {
+        runtime: judge(shared_data, NETWORKS[name], files, runtime)[1]
+        for runtime in ("onnxruntime", "openvino")
+    }
+    ours, other = results["onnxruntime"], results["openvino"]
+    assert ours.images == other.images > 0
+    if name in CLASSIFIERS:
+        assert ours.agreement is not None and other.agreement is not None
+        assert abs(ours.agreement - other.agreement) <= 0.02
+    else:
+        assert ours.sqnr_db is not None and other.sqnr_db is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "points", "agreement"),
+    [
+        ("efficientnet_lite0", 0.005, 0.97),
+        ("resnet20", 0.003, 0.98),
+        ("resnet56", 0.003, 0.98),
+    ],
+)
+def test_accuracy_is_kept(
+    name: str, points: float, agreement: float, quantized: Quantized, shared_data: Path
+) -> None:
+    files = [shared_data / NETWORKS[name].file, quantized(name)]
+    reference, result = judge(shared_data, NETWORKS[name], files, "onnxruntime")
+    assert reference.top1 is not None and result.top1 is not None and result.agreement is not None
+    assert result.top1 >= reference.top1 - points
+    assert result.agreement >= agreement
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_target_passes_its_own_rules(
+    name: str, target: str, calibrated: Calibrated, shared_data: Path, tmp_path: Path
+) -> None:
+    found = calibrated(name)
+    table = choose_table(found.statistics, TARGETS[target].activations, DEFAULT_METHOD)
+    network = NETWORKS[name]
+    result = quantize(
+        shared_data / network.file,
+        shared_data / network.calibration,
+        table=table,
+        target=target,
+        preprocess=network.preprocess,
+    )
+    result.save(tmp_path / "model.onnx")
+    assert lint(tmp_path / "model.onnx", target) == ()
+
+
+def test_control_flow_gets_a_clear_answer(shared_data: Path) -> None:
+    import numpy as np
+
+    model = shared_data / "models" / "silero_vad_16k_op15.onnx"
+    sample = {
+        "input": np.zeros((1, 576), np.float32),
+        "state": np.zeros((2, 1, 128), np.float32),
+        "sr": np.array(16000, np.int64),
+    }
+    with pytest.raises(UnsupportedModelError, match=r"control flow .* not supported yet: .*If '"):
+        quantize(model, [sample])

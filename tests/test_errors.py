@@ -1,0 +1,34 @@
+"""Messages are one line with subject, problem and cure; every error belongs to the tree."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from calib8 import errors
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
+
+CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Calib8Error)]
+
+
+def test_the_message_is_subject_problem_cure() -> None:
+    error = ModelError("net.onnx", "has 3 heads", "Give it one")
+    assert str(error) == "net.onnx: has 3 heads. Give it one."
+    assert (error.subject, error.problem, error.cure) == ("net.onnx", "has 3 heads", "Give it one")
+
+
+def test_line_breaks_and_trailing_dots_vanish() -> None:
+    error = ModelError("a\nb", "went\r\n  wrong.", "Try\tagain.")
+    assert str(error) == "a b: went wrong. Try again."
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_every_error_can_be_caught_at_the_root_and_is_drawn_in_the_tree(kind: type[Calib8Error]) -> None:
+    assert issubclass(kind, Calib8Error)
+    assert kind.__name__ in (errors.__doc__ or "")
+    assert kind.exit_code == (2 if kind is UsageError else 1)
+
+
+def test_unsupported_is_a_model_error() -> None:
+    assert issubclass(UnsupportedModelError, ModelError)
