@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
 import statistics
 import subprocess
 import sys
@@ -70,8 +69,14 @@ def child(kind: str, model_path: str, file: str, count: int, batch: int) -> None
         record["seconds"] = time.perf_counter() - start
     else:
         record |= _calibrate(model, Path(file), name, count, batch)
-    record["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    record["peak_mb"] = peak_megabytes()
     print(json.dumps(record))
+
+
+def peak_megabytes() -> float:
+    """VmHWM of this process (ru_maxrss would start at the parent's peak)."""
+    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return int(line.split()[1]) / 1024
 
 
 def _calibrate(model: object, file: Path, name: str, count: int, batch: int) -> dict[str, float]:

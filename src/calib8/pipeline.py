@@ -96,6 +96,7 @@ def calibrate(
     data: DataSource,
     *,
     preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
     method: str = DEFAULT_METHOD,
     activations: str = "uint8",
     percent: float | None = None,
@@ -112,6 +113,7 @@ def calibrate(
         model: path or ModelProto of the float model.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; not needed for arrays.
+        labels: the list to check an image folder against; calibration itself needs none.
         method: ``minmax``, ``percentile``, ``mse`` or ``entropy``.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
@@ -130,7 +132,9 @@ def calibrate(
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     original = load_model(model)
-    dataset = open_dataset(data, graph_inputs(original), preprocess, samples=samples, skip_bad=skip_bad)
+    dataset = open_dataset(
+        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
     prepared = prepare(original, first_sample(dataset))
     tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
     seen = _Counter("calibrating", dataset.count, progress)
@@ -148,6 +152,7 @@ def quantize(
     target: str = "onnxruntime",
     activations: str | None = None,
     preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
     method: str = DEFAULT_METHOD,
     percent: float | None = None,
     samples: int | None = None,
@@ -166,7 +171,7 @@ def quantize(
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
         keep_float: names of nodes to keep in float.
-        preprocess, method, percent, samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        preprocess, labels, method, percent, samples, batch, threads, skip_bad, progress: see ``calibrate``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
@@ -181,6 +186,7 @@ def quantize(
             model,
             data,
             preprocess=preprocess,
+            labels=labels,
             method=method,
             activations=_type_name(scheme),
             percent=percent,

@@ -11,8 +11,9 @@ import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
 
-from calib8.model.graph import model_hash
+from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model
+from calib8.model.made_up import made_up_input
 from calib8.model.runtime import open_session
 from calib8.model.taps import tapped_model
 from calib8.passes.place import calibration_tensors, place
@@ -28,7 +29,7 @@ IMAGE: Final = (1, 4, 8, 8)
 class Net:
     """Collects nodes and constants; every method returns the name of the tensor it adds."""
 
-    def __init__(self, opset: int = 17, shape: tuple[int | str, ...] = ("N", 4, 8, 8)) -> None:
+    def __init__(self, opset: int = 17, shape: tuple[int | str, ...] = ("N", *IMAGE[1:])) -> None:
         self.opset, self.shape = opset, shape
         self.nodes: list[onnx.NodeProto] = []
         self.constants: list[onnx.TensorProto] = []
@@ -180,18 +181,40 @@ NETS: Final[dict[str, Callable[[], onnx.ModelProto]]] = {
 
 def quantized(proto: onnx.ModelProto, scheme: QuantScheme) -> onnx.ModelProto:
     """The int8 form of a float model, with the ranges seen on eight random images."""
-    images = np.random.default_rng(3).normal(0, 1, (8, *IMAGE)).astype(np.float32)
-    model = prepare(load_model(proto), {"x": images[0]}).model
+    model, table = _calibrated(proto, samples=8)
+    return _written(model, table, scheme)
+
+
+def int8_forms(
+    proto: onnx.ModelProto, targets: tuple[str, ...], samples: int = 8
+) -> dict[str, onnx.ModelProto]:
+    """The int8 forms of a float model for several targets from one table."""
+    model, table = _calibrated(proto, samples)
+    return {target: _written(model, table, target_scheme(target)) for target in targets}
+
+
+def _calibrated(proto: onnx.ModelProto, samples: int) -> tuple[ir.Model, CalibrationTable]:
+    """The prepared model and the smallest and largest values seen on random inputs."""
+    original = load_model(proto)
+    [spec] = graph_inputs(original)
+    shape = made_up_input(spec).shape
+    feeds = [np.random.default_rng(seed).normal(0, 1, shape).astype(np.float32) for seed in range(samples)]
+    model = prepare(original, {spec.name: feeds[0]}).model
     tensors = calibration_tensors(model)
-    session = open_session(tapped_model(model, [name for name in tensors if name != "x"]))
-    runs = [
-        dict(zip([name for name in tensors if name != "x"], session.run({"x": x}), strict=True))
-        for x in images
-    ]
-    seen = {name: [run[name] for run in runs] for name in tensors if name != "x"} | {"x": list(images)}
-    entries = {name: _entry(np.stack(arrays)) for name, arrays in seen.items() if name in tensors}
+    inner = [name for name in tensors if name != spec.name]
+    session = open_session(tapped_model(model, inner))
+    seen: dict[str, list[Any]] = {name: [] for name in tensors}
+    for feed in feeds:
+        values = dict(zip(inner, session.run({spec.name: feed}), strict=True)) | {spec.name: feed}
+        for name in tensors:
+            seen[name].append(values[name])
+    entries = {name: _entry(np.stack(arrays)) for name, arrays in seen.items()}
+    return model, CalibrationTable(model_hash(model), entries)
+
+
+def _written(model: ir.Model, table: CalibrationTable, scheme: QuantScheme) -> onnx.ModelProto:
     placement = place(model, scheme)
-    ranges = resolve_ranges(model, placement, CalibrationTable(model_hash(model), entries), scheme)
+    ranges = resolve_ranges(model, placement, table, scheme)
     return ir.to_proto(insert_quantizers(model, placement, ranges, scheme).model)
 
 

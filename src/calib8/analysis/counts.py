@@ -11,9 +11,8 @@ import math
 from typing import Final
 
 import onnx_ir as ir
-from onnx_ir.passes import common as ir_passes
 
-from calib8.analysis.qdq import QUANTIZERS, dequantizer, float_origin, nodes
+from calib8.analysis.qdq import QUANTIZERS, dequantizer, float_origin, infer_shapes, nodes
 from calib8.model.graph import constant, graph_inputs, input_at, int_attribute
 from calib8.scheme import WEIGHTED_OPS
 
@@ -49,7 +48,7 @@ def with_batch_of_one(model: ir.Model) -> ir.Model:
     for node in copy.graph:
         for value in node.outputs:
             value.shape = None
-    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(copy)
+    infer_shapes(copy)
     return copy
 
 
@@ -104,8 +103,8 @@ def parameters(model: ir.Model) -> int:
     return sum(stored.values())
 
 
-def elements(value: ir.Value) -> int | None:
-    """Number of elements, None where a size is unknown."""
+def elements(value: ir.Value | None) -> int | None:
+    """Number of elements, None for no value or where a size is unknown."""
     sizes = _sizes(value)
     return None if sizes is None else math.prod(sizes)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -65,12 +66,27 @@ class Codes:
 
 
 def readable_copy(model: ir.Model) -> ir.Model:
-    """A copy with every constant an initializer that nothing else can feed, and types and shapes inferred."""
+    """A copy with constants as initializers that nothing else feeds, without dead nodes, shapes inferred."""
     copy = model.clone()
     ir_passes.RemoveInitializersFromInputsPass()(copy)
     ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(copy)
-    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(copy)
+    ir_passes.RemoveUnusedNodesPass()(copy)
+    infer_shapes(copy)
     return copy
+
+
+def infer_shapes(model: ir.Model) -> None:
+    """Types and shapes as onnx infers them; what a file states where they contradict each other or itself.
+
+    The pass reports a contradiction as a logged warning with a traceback; here it is no news.
+    """
+    logger = logging.getLogger(ir_passes.ShapeInferencePass.__module__)
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    finally:
+        logger.setLevel(level)
 
 
 def nodes(model: ir.Model) -> Iterator[ir.Node]:
@@ -109,12 +125,17 @@ def code_type(value: ir.Value | None) -> ir.DataType | None:
         return None
     producer = value.producer()
     if producer is None or producer.op_type != "QuantizeLinear":
-        return value.dtype
+        return stored_type(value)
     stated = int_attribute(producer, "output_dtype", 0)
     if stated:
         return ir.DataType(stated)
     point = input_at(producer, 2)
-    return ir.DataType.UINT8 if point is None else point.dtype
+    return ir.DataType.UINT8 if point is None else stored_type(point)
+
+
+def stored_type(value: ir.Value) -> ir.DataType | None:
+    """Type of a constant's data, or as the graph states it for other values."""
+    return value.dtype if value.const_value is None else value.const_value.dtype
 
 
 def dequantizer(value: ir.Value | None) -> ir.Node | None:

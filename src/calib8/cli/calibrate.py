@@ -52,7 +52,8 @@ def calibrate(
 
     with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
         found = pipeline.calibrate(
-            model, data, preprocess=preprocess, method=ranges.method or pipeline.DEFAULT_METHOD,
+            model, data, preprocess=preprocess, labels=labels,
+            method=ranges.method or pipeline.DEFAULT_METHOD,
             activations=ranges.activations or "uint8", percent=ranges.percent, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
             keep_float=keep_float or (), progress=progress,

@@ -125,7 +125,8 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
             request.model, data, target=request.target, activations=ranges.activations,
-            preprocess=request.preprocess, method=ranges.method or pipeline.DEFAULT_METHOD,
+            preprocess=request.preprocess, labels=request.labels,
+            method=ranges.method or pipeline.DEFAULT_METHOD,
             percent=ranges.percent, samples=reading.samples, batch=reading.batch_size,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
             progress=progress,

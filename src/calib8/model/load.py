@@ -10,8 +10,9 @@ import onnx
 import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-from calib8.errors import ModelError, UnsupportedModelError
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.model.graph import opset_version
+from calib8.model.runtime import open_session
 
 UNREADABLE: Final = (DecodeError, ValueError, TypeError, LookupError, AttributeError, RuntimeError)
 """What onnx and onnx_ir raise on bytes that are no model."""
@@ -93,16 +94,30 @@ def _check_external_data(model: ir.Model, subject: str) -> None:
 
 
 def _check_graph(model: ir.Model, source: str | os.PathLike[str] | onnx.ModelProto, subject: str) -> None:
-    """onnx's own checker; it reads a path itself, so that external data and > 2 GB pass."""
+    """onnx's own checker; what it refuses passes all the same if ONNX Runtime can load it.
+
+    The checker reads a path itself, so that external data and > 2 GB pass. It is stricter than any runtime:
+    exporters forget the shape of an output, or to list initializers as inputs in old files.
+    """
     try:
         onnx.checker.check_model(source if isinstance(source, onnx.ModelProto) else os.fspath(source))
     except (onnx.checker.ValidationError, DecodeError, ValueError) as error:
+        if _loads_in_runtime(model):
+            return
         raise ModelError(subject, f"is not valid ONNX ({_first_line(error)})", "Export it again") from error
     for name, value in model.graph.initializers.items():
         if value.const_value is None:
             raise ModelError(
                 subject, f"initializer '{name}' has no data", "Export or download the model again"
             )
+
+
+def _loads_in_runtime(model: ir.Model) -> bool:
+    try:
+        open_session(model, threads=1)
+    except Calib8Error:
+        return False
+    return True
 
 
 def _first_line(error: BaseException | None) -> str:

@@ -70,7 +70,8 @@ class Placement:
 
 def _because(decisions: list[NodeDecision]) -> str:
     reasons = Counter(f"{decision.reason} ({decision.op_type})" for decision in decisions)
-    return "".join(f"; {count} float because {reason}" for reason, count in reasons.items())
+    separator = "; " if len(reasons) == 1 else "\n  "
+    return "".join(f"{separator}{count} float because {reason}" for reason, count in reasons.items())
 
 
 def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = frozenset()) -> Placement:

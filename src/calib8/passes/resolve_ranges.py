@@ -115,11 +115,13 @@ class _Classes:
     Attributes:
         parent: name → another name of its class; the root is its own parent.
         hull: root → hull of the ranges of the class.
+        least: root → smallest magnitude of a range of the class, those of only zero left out.
         limit: root → lowest upper limit of the Clips whose output is in the class.
     """
 
     parent: dict[str, str]
     hull: dict[str, Range]
+    least: dict[str, float]
     limit: dict[str, float]
 
     def root(self, name: str) -> str:
@@ -133,6 +135,7 @@ class _Classes:
         kept, gone = self.root(left), self.root(right)
         self.parent[gone] = kept
         self.hull[kept] = self.hull[kept].hull(self.hull[gone])
+        self.least[kept] = min(self.least[kept], self.least[gone])
         self.limit[kept] = min(self.limit[kept], self.limit[gone])
 
 
@@ -142,7 +145,8 @@ def _share(
     quantized = placement.quantized_nodes()
     clips = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if node.op_type == "Clip"}
     limits = {name: clips.get(name, math.inf) for name in ranges}
-    classes = _Classes({name: name for name in ranges}, dict(ranges), limits)
+    least = {name: found.magnitude or math.inf for name, found in ranges.items()}
+    classes = _Classes({name: name for name in ranges}, dict(ranges), least, limits)
     for node in model.graph:
         if node.name in quantized:
             members = _one_scale(node, classes, fixed, scheme)
@@ -180,6 +184,7 @@ def _overshoots(node: ir.Node) -> bool:
 def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
     """Whether the tensors around a Concat share one scale: their ranges differ by no more than ``ratio``.
 
+    What they share a scale with already counts, lest a chain of Concats drift apart step by step.
     Not where a range from 0 would get negative values, or one below the limit of a Clip higher ones:
     the quantizer behind that Relu or Clip would no longer do its work, and the layer could not be fused.
     """
@@ -187,11 +192,13 @@ def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
         return ratio > 0
     roots = [classes.root(name) for name in names if name in classes.parent]
     hulls = [classes.hull[root] for root in roots if classes.hull[root].magnitude > 0]
-    sizes = [hull.magnitude for hull in hulls] or [0.0]
-    lows, highs = [hull.min for hull in hulls] or [0.0], [hull.max for hull in hulls] or [0.0]
-    limit = min((classes.limit[root] for root in roots), default=math.inf)
-    unclips = min(lows) < max(lows) == 0.0 or max(highs) > limit
-    return max(sizes) <= ratio * min(sizes) and not unclips
+    if not hulls:
+        return True
+    lows, highs = [hull.min for hull in hulls], [hull.max for hull in hulls]
+    if min(lows) < max(lows) == 0.0 or max(highs) > min(classes.limit[root] for root in roots):
+        return False
+    largest = max(hull.magnitude for hull in hulls)
+    return largest <= ratio * min(classes.least[root] for root in roots)
 
 
 def _group_range(

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.qdq import QUANTIZERS, Codes, code_type, codes_of, label, nodes
+from calib8.analysis.qdq import QUANTIZERS, Codes, code_type, codes_of, label, nodes, stored_type
 from calib8.analysis.rules import Finding
 from calib8.model.graph import constant, input_at, opset_version
 from calib8.scheme import CODE_PRESERVING_OPS
@@ -46,11 +46,11 @@ def zero_point_type(model: ir.Model) -> Iterator[Finding]:
     """The zero point has the type of the codes (ONNX QuantizeLinear, DequantizeLinear: type T2, T1)."""
     for codes in quantizers(model):
         point = input_at(codes.node, 2)
-        known = point is not None and point.dtype is not None and codes.dtype is not None
-        if point is not None and known and point.dtype != codes.dtype:
+        kind = None if point is None else stored_type(point)
+        if kind is not None and codes.dtype is not None and kind != codes.dtype:
             yield (
                 label(codes.node),
-                f"its zero point is {point.dtype}, its codes are {codes.dtype}",
+                f"its zero point is {kind}, its codes are {codes.dtype}",
                 "Store the zero point in the type of the codes",
             )
 

@@ -1,0 +1,315 @@
+"""Which nodes are quantized, which tensors carry Q/DQ, and the reason wherever it is not so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper
+
+from calib8.passes.place import (
+    NodeDecision,
+    Placement,
+    calibration_tensors,
+    clip_limits,
+    fused_activation,
+    place,
+)
+from calib8.scheme import TARGETS
+from small_models import Array, graph, normal, onnx_model
+
+ORT = TARGETS["onnxruntime"]
+TFLITE = TARGETS["tflite"]
+TENSORRT = TARGETS["tensorrt"]
+
+IMAGE = "float[N,4,8,8] x"
+ANY = "float[A,B,C,D] y"
+WEIGHTS: dict[str, Array] = {"w": normal(4, 4, 3, 3), "v": normal(4, 4, 3, 3, seed=1)}
+CONV = "Conv<pads=[1,1,1,1]>"
+
+
+def image(body: str, constants: Mapping[str, Array] | None = None, outputs: str = ANY) -> ir.Model:
+    used = {name: array for name, array in WEIGHTS.items() if f", {name}" in body}
+    return graph(IMAGE, outputs, body, {**used, **(constants or {})})
+
+
+def reasons(placement: Placement) -> dict[str, str]:
+    return {decision.node: decision.reason for decision in placement.decisions if not decision.quantized}
+
+
+def carriers(model: ir.Model, placement: Placement) -> list[str]:
+    order = [value.name for value in model.graph.inputs]
+    order += [value.name for node in model.graph for value in node.outputs]
+    assert sorted(placement.readers, key=order.index) == list(placement.readers), "not in graph order"
+    return list(placement.readers)
+
+
+def test_a_chain_of_layers_is_quantized_from_input_to_output() -> None:
+    model = image(f"c = {CONV}(x, w) r = Relu(c) y = {CONV}(r, v)")
+    placement = place(model, ORT)
+    assert reasons(placement) == {}
+    assert placement.quantized_nodes() == {"c", "r", "y"}
+    assert carriers(model, placement) == ["x", "r", "y"]
+    assert all(readers is None for readers in placement.readers.values())
+
+
+def test_an_activation_is_fused_only_if_nobody_else_reads_the_layer() -> None:
+    model = image(f"c = {CONV}(x, w) r = Relu(c) s = Sigmoid(c) m = Mul(r, s) y = {CONV}(m, v)")
+    assert carriers(model, place(model, ORT)) == ["x", "c", "r", "s", "m", "y"]
+    model = image(f"c = {CONV}(x, w) y = Relu(c)", outputs=f"{ANY}, float[A,B2,C2,D2] c")
+    assert carriers(model, place(model, ORT)) == ["x", "c", "y"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "fused"),
+    [
+        ((0.0, 6.0), True),
+        ((0.0, None), True),
+        ((-1.0, 1.0), False),
+        ((1.0, 6.0), False),
+        ((None, 6.0), False),
+    ],
+)
+def test_a_clip_is_fused_if_it_starts_at_zero(limits: tuple[float | None, float | None], fused: bool) -> None:
+    given = {name: np.float32(v) for name, v in zip(("lo", "hi"), limits, strict=True) if v is not None}
+    operands = ", ".join(name if name in given else "" for name in ("lo", "hi")).rstrip(", ")
+    model = image(f"c = {CONV}(x, w) y = Clip(c, {operands})", given)
+    conv, clip = list(model.graph)
+    assert (fused_activation(conv, ORT) is clip) is fused
+    assert ("c" not in place(model, ORT).readers) is fused
+
+
+def test_only_ops_with_sums_fuse_an_activation() -> None:
+    for op, fused in (
+        ("Add(x, x)", True),
+        ("AveragePool<kernel_shape=[2,2]>(x)", True),
+        ("Sigmoid(x)", False),
+    ):
+        model = image(f"a = {op} y = Relu(a)")
+        assert (fused_activation(next(iter(model.graph)), ORT) is not None) is fused
+
+
+def test_limits_of_a_clip() -> None:
+    model = image(
+        "r = Relu(x) a = Clip(r, lo, hi) y = Clip(a, , hi)", {"lo": np.float32(-2), "hi": np.float32(3)}
+    )
+    assert [clip_limits(node) for node in model.graph] == [(0.0, math.inf), (-2.0, 3.0), (-math.inf, 3.0)]
+    model = graph("float[N] x, float h", "float[N] y", "y = Clip(x, , h)")
+    assert clip_limits(next(iter(model.graph))) == (-math.inf, math.inf)
+
+
+FILTER = np.ones((4, 4, 3, 3), np.float32)
+FLOAT_NODES: dict[str, tuple[str, dict[str, Array], str]] = {
+    "no integer form": (f"c = {CONV}(x, w) y = Erf(c) z = {CONV}(y, v)", {}, "the op has no integer form"),
+    "alpha": (
+        "f = Flatten(x) y = Gemm<alpha=0.5>(f, a)",
+        {"a": normal(256, 4)},
+        "its input is transposed or scaled",
+    ),
+    "beta": (
+        "f = Flatten(x) y = Gemm<beta=0.5>(f, a, b)",
+        {"a": normal(256, 4), "b": normal(4)},
+        "its input is transposed or scaled",
+    ),
+    "bias matrix": (
+        "f = Flatten(x) y = Gemm(f, a, b)",
+        {"a": normal(256, 4), "b": normal(2, 4)},
+        "its bias is a matrix",
+    ),
+    "NaN": (
+        f"y = {CONV}(x, n)",
+        {"n": np.full((4, 4, 3, 3), np.nan, np.float32)},
+        "its weight holds NaN or Inf",
+    ),
+    "infinity": (
+        f"y = {CONV}(x, n)",
+        {"n": np.full((4, 4, 3, 3), np.inf, np.float32)},
+        "its weight holds NaN or Inf",
+    ),
+    "batched product": ("y = MatMul(x, a)", {"a": normal(4, 8, 8)}, "its weight is float32 with 3 axes"),
+    "computed slope": ("s = Sigmoid(x) y = PRelu(x, s)", {}, "one of its parameters is computed"),
+    "infinite padding": (
+        "y = Pad(x, p, i)",
+        {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "i": np.float32(-np.inf)},
+        "it pads with a computed or infinite value",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FLOAT_NODES)
+def test_what_cannot_be_computed_from_codes_stays_float_with_its_reason(name: str) -> None:
+    body, constants, reason = FLOAT_NODES[name]
+    inputs = "float[2,4,8,8] x"
+    used = {key: array for key, array in WEIGHTS.items() if f", {key})" in body}
+    outputs = "float[A,B,C,D] z" if "z =" in body else "float y"
+    proto = onnx_model(inputs, outputs, body, {**used, **constants})
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    model = ir.from_proto(proto)
+    for node in model.graph:
+        node.name = node.outputs[0].name
+        node.outputs[0].dtype = ir.DataType.FLOAT
+    assert reasons(place(model, ORT))["y"] == reason
+
+
+def test_computed_weights_biases_and_limits_stay_float() -> None:
+    cases = {
+        "float[4,4,3,3] w": (f"y = {CONV}(x, w)", {}, "its weight is computed, not constant"),
+        "float[4] b": (f"y = {CONV}(x, w, b)", {"w": WEIGHTS["w"]}, "its bias is computed, not constant"),
+        "float h": ("y = Clip(x, , h)", {}, "one of its parameters is computed"),
+    }
+    for extra, (body, constants, reason) in cases.items():
+        model = graph(f"{IMAGE}, {extra}", ANY, body, constants)
+        assert reasons(place(model, ORT)) == {"y": reason}
+        assert place(model, ORT).readers == {}
+
+
+def test_a_transposed_input_of_gemm_stays_float() -> None:
+    model = graph("float[6,N] x", "float[N,4] y", "y = Gemm<transA=1>(x, w)", {"w": normal(6, 4)})
+    assert reasons(place(model, ORT)) == {"y": "its input is transposed or scaled"}
+
+
+def test_the_user_keeps_nodes_in_float_and_their_neighbours_stay_quantized() -> None:
+    model = image(f"a = {CONV}(x, w) b = {CONV}(a, v) y = {CONV}(b, w)")
+    placement = place(model, ORT, frozenset({"b"}))
+    assert reasons(placement) == {"b": "the user keeps it in float"}
+    assert carriers(model, placement) == ["x", "a", "b", "y"]
+
+
+def test_a_value_of_unknown_type_is_named_not_forgotten() -> None:
+    proto = onnx_model(IMAGE, ANY, f"a = {CONV}(x, w) g = Relu(a) y = {CONV}(g, v)", WEIGHTS)
+    proto.graph.node[1].op_type, proto.graph.node[1].domain = "Gelu", "com.microsoft"
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    model = ir.from_proto(proto)
+    for node in model.graph:
+        node.name = node.outputs[0].name
+    next(iter(model.graph)).outputs[0].dtype = ir.DataType.FLOAT
+    placement = place(model, ORT)
+    assert reasons(placement) == {"g": "the op has no integer form", "y": "the type of its input is unknown"}
+    assert carriers(model, placement) == ["x", "a"]
+
+
+def test_shape_arithmetic_is_no_concern() -> None:
+    body = """s = Shape(x) g = Gather(s, i) u = Unsqueeze(g, z) h = Concat<axis=0>(u, m)
+              r = Reshape(x, h) y = Gemm(r, a)"""
+    constants = {
+        "i": np.int64(0),
+        "z": np.array([0], np.int64),
+        "m": np.array([-1], np.int64),
+        "a": normal(256, 4),
+    }
+    model = graph(IMAGE, "float[A,B] y", body, constants)
+    names = [decision.node for decision in place(model, ORT).decisions]
+    assert names == ["s", "r", "y"]
+
+
+def test_a_gemm_at_the_end_gives_floats_directly() -> None:
+    body = "f = Flatten(x) g = Gemm(f, a) r = Relu(g) y = Gemm(r, b)"
+    constants = {"a": normal(256, 8), "b": normal(8, 4)}
+    model = graph(IMAGE, "float[A,B] y", body, constants)
+    assert carriers(model, place(model, ORT)) == ["x", "f", "r"]
+    assert carriers(model, place(model, TFLITE)) == ["x", "f", "r", "y"]
+    assert calibration_tensors(model) == ("x", "f", "r", "y")
+
+
+def test_a_convolution_at_the_end_gives_codes() -> None:
+    model = image(f"y = {CONV}(x, w)")
+    assert carriers(model, place(model, ORT)) == ["x", "y"]
+
+
+def test_softmax_behind_the_last_layer_continues_the_chain() -> None:
+    model = graph(
+        IMAGE, "float[A,B] y", "f = Flatten(x) g = Gemm(f, a) y = Softmax(g)", {"a": normal(256, 4)}
+    )
+    assert reasons(place(model, ORT)) == {}
+
+
+def test_box_decoding_behind_the_last_layer_stays_float() -> None:
+    body = f"""c = {CONV}(x, w) s = Sigmoid(c) two = Mul(s, k) shifted = Sub(two, k) e = Exp(shifted)
+               m = Mul(e, shifted) y = Concat<axis=1>(m, shifted)"""
+    placement = place(image(body, {"k": np.float32(2)}), ORT)
+    arithmetic = "it is arithmetic with constants behind the last weighted layer"
+    assert reasons(placement) == {
+        "two": arithmetic,
+        "shifted": "it is post-processing of float values",
+        "e": "the op has no integer form",
+        "m": "it is post-processing of float values",
+        "y": "it is post-processing of float values",
+    }
+    assert "s" in placement.readers and "two" not in placement.readers
+
+
+def test_the_same_arithmetic_before_a_layer_is_quantized() -> None:
+    model = image(f"a = Mul(x, k) b = Add(a, k) y = {CONV}(b, w)", {"k": np.float32(2)})
+    assert reasons(place(model, ORT)) == {}
+
+
+def test_a_residual_addition_behind_the_last_layer_is_quantized() -> None:
+    model = image(f"a = {CONV}(x, w) b = {CONV}(x, v) s = Add(a, b) y = Relu(s)")
+    placement = place(model, ORT)
+    assert reasons(placement) == {}
+    assert carriers(model, placement) == ["x", "a", "b", "y"]
+
+
+def test_moves_that_only_float_nodes_read_stay_float_as_a_whole_chain() -> None:
+    constants = {"s": np.array([0, -1], np.int64)}
+    body = f"c = {CONV}(x, w) t = Transpose<perm=[0,2,3,1]>(c) r = Reshape(t, s) y = Erf(r)"
+    model = image(body, constants, outputs="float[A,B] y")
+    placement = place(model, ORT)
+    assert reasons(placement) == {
+        "t": "only float nodes read it",
+        "r": "only float nodes read it",
+        "y": "the op has no integer form",
+    }
+    assert carriers(model, placement) == ["x", "c"]
+
+
+def test_moves_to_an_output_or_to_one_quantized_reader_stay_quantized() -> None:
+    body = f"c = {CONV}(x, w) y = Transpose<perm=[0,2,3,1]>(c)"
+    assert reasons(place(image(body), ORT)) == {}
+    body = f"c = {CONV}(x, w) t = Transpose<perm=[0,1,3,2]>(c) e = Erf(t) y = {CONV}(t, v)"
+    model = image(body, outputs=f"{ANY}, float[A,B2,C2,D2] e")
+    assert reasons(place(model, ORT)) == {"e": "the op has no integer form"}
+
+
+def test_weighted_inputs_only_for_tensorrt() -> None:
+    body = f"a = {CONV}(x, w) r = Relu(a) p = GlobalAveragePool(r) y = Conv(p, u)"
+    model = image(body, {"u": normal(4, 4, 1, 1)})
+    placement = place(model, TENSORRT)
+    assert placement.readers == {"x": {"a"}, "r": {"p"}, "p": {"y"}}
+    assert reasons(placement) == {}
+
+
+def test_one_branch_of_a_residual_addition_for_tensorrt() -> None:
+    body = f"a = {CONV}(x, w) r = Relu(a) b = {CONV}(r, v) s = Add(r, b) y = {CONV}(s, w)"
+    assert place(image(body), TENSORRT).readers == {"x": {"a"}, "r": {"b", "s"}, "s": {"y"}}
+    two_layers = f"a = {CONV}(x, w) b = {CONV}(x, v) s = Add(a, b) y = {CONV}(s, w)"
+    assert place(image(two_layers), TENSORRT).readers == {"x": {"a", "b"}, "a": {"s"}, "s": {"y"}}
+    no_layer = f"a = Relu(x) b = Sigmoid(x) s = Add(a, b) y = {CONV}(s, w)"
+    assert place(image(no_layer), TENSORRT).readers == {"a": {"s"}, "b": {"s"}, "s": {"y"}}
+    constant = f"a = Relu(x) s = Add(a, k) y = {CONV}(s, w)"
+    assert place(image(constant, {"k": normal(4, 1, 1)}), TENSORRT).readers == {"s": {"y"}}
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_calibration_covers_every_target(name: str) -> None:
+    body = f"""a = {CONV}(x, w) r = Relu(a) b = {CONV}(r, v) s = Add(r, b) p = GlobalAveragePool(s)
+               f = Flatten(p) g = Gemm(f, m) y = Softmax(g)"""
+    model = image(body, {"m": normal(4, 5)}, outputs="float[A,B] y")
+    assert set(place(model, TARGETS[name]).readers) <= set(calibration_tensors(model))
+
+
+def test_the_summary_counts_and_names_reasons() -> None:
+    decisions = (
+        NodeDecision("a", "Conv", True, ""),
+        NodeDecision("b", "Conv", False, "the user keeps it in float"),
+        NodeDecision("c", "Relu", True, ""),
+        NodeDecision("d", "Erf", False, "the op has no integer form"),
+        NodeDecision("e", "Erf", False, "the op has no integer form"),
+    )
+    assert Placement(decisions, {}).summary().split("\n") == [
+        "1 of 2 Conv quantized; 1 float because the user keeps it in float (Conv)",
+        "1 of 3 other ops quantized; 2 float because the op has no integer form (Erf)",
+    ]
