@@ -72,7 +72,7 @@ def test_symmetric_scales_have_the_bits_that_tensorrt_writes(limit: float, bits:
 @pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS)
 @pytest.mark.parametrize("bound", [0.0, 1e-38, 1e-45])
 def test_a_range_too_small_for_a_scale_counts_as_zero(spec: QuantSpec, bound: float) -> None:
-    assert activation_qparams(-bound, bound, spec) == QParams(1.0, 0)
+    assert activation_qparams(-bound, bound, spec) == QParams(1.0, 0 if spec.symmetric else spec.qmin)
 
 
 @pytest.mark.parametrize(

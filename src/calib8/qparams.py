@@ -83,8 +83,8 @@ class QParams:
 def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QParams:
     """Scale and zero point of the range [minimum, maximum], widened to contain 0.
 
-    A range too small for a normal float32 scale counts as all zero and gets scale 1, zero point 0
-    (the code of real 0.0 where 0 is no code cannot happen: 0 lies in every code range).
+    A range too small for a normal float32 scale counts as all zero and gets scale 1 and the zero point
+    of [0, …]: 0 if symmetric, else the lowest code, so that the quantizer still clips like a Relu.
 
     Raises:
         ValueError: a bound is no finite float32 or minimum > maximum.
@@ -97,7 +97,7 @@ def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QPara
         return QParams(1.0, 0) if scale < FLOAT32_TINY else QParams(float(scale), 0)
     scale = np.float32((high - low) / (spec.qmax - spec.qmin))
     if scale < FLOAT32_TINY:
-        return QParams(1.0, 0)
+        return QParams(1.0, spec.qmin)
     zero_point = round_half_away(spec.qmin - low / float(scale))
     return QParams(float(scale), min(max(zero_point, spec.qmin), spec.qmax))
 

@@ -122,7 +122,9 @@ def _shape(sizes: Sequence[int | str | None] | None) -> tuple[int | str | None, 
 
 def _is_runtime_error(error: Exception) -> bool:
     """ONNX Runtime's exceptions derive from Exception directly; they are known by their module."""
-    return type(error).__module__.startswith("onnxruntime") or isinstance(error, (ValueError, RuntimeError, TypeError))
+    return type(error).__module__.startswith("onnxruntime") or isinstance(
+        error, (ValueError, RuntimeError, TypeError)
+    )
 
 
 def _reason(error: Exception) -> str:

@@ -135,6 +135,8 @@ def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
         return _why_weight_float(node)
     if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
         return _why_operand_float(node)
+    if node.op_type in BINARY_OPS or node.op_type == "Concat":
+        return _why_constant_float(node)
     return ""
 
 
@@ -177,6 +179,13 @@ def _why_operand_float(node: ir.Node) -> str:
             padding = scalar_constant(fill)
             if padding is None or not math.isfinite(padding):
                 return "it pads with a computed or infinite value"
+    return ""
+
+
+def _why_constant_float(node: ir.Node) -> str:
+    for array in (constant(value) for value in node.inputs):
+        if array is not None and not (array.size and np.all(np.isfinite(array))):
+            return "one of its constants is empty or holds NaN or Inf"
     return ""
 
 

@@ -55,7 +55,8 @@ def insert_quantizers(
     model = prepared.clone()
     qparams = activation_codes(model, placement, ranges, scheme)
     float_layers = _quantize_layers(model, placement, qparams, scheme)
-    _quantize_operands(model, placement, scheme.activations)
+    if scheme.placement == "every-op":
+        _quantize_operands(model, placement, scheme.activations)
     for value in list(_values(model)):
         if value.name in qparams:
             _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
@@ -116,11 +117,11 @@ def _quantize_layers(
 def _quantize_layer(graph: ir.Graph, node: ir.Node, input_scale: float, scheme: QuantScheme) -> None:
     weight = constant(node.inputs[1])
     assert weight is not None
-    bias = _bias_vector(node, output_channels(node, weight))
+    bias = _bias_vector(node, output_channels(node, weight)) if scheme.quantize_bias else None
     layer = quantize_layer(node, weight.astype(np.float32), bias, input_scale, scheme.weights)
     name = _constant_name(graph, node, 1)
     _dequantized_constant(graph, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
-    if layer.bias is not None and scheme.quantize_bias:
+    if layer.bias is not None:
         name = _constant_name(graph, node, 2)
         _dequantized_constant(graph, node, 2, name, layer.bias, layer.bias_scale, 0)
 

@@ -1,0 +1,357 @@
+"""The QDQ graph: valid, complete, named like the float model, and numerically what the codes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, numpy_helper
+from quantized_models import quantized
+
+from calib8.model.graph import graph_inputs, graph_outputs, model_hash
+from calib8.model.load import load_model
+from calib8.passes.place import Placement, place
+from calib8.passes.prepare import prepare
+from calib8.qparams import QParams, dequantize, quantize
+from calib8.quantization.insert import QuantizedModel, insert_quantizers, keep_layers_float
+from calib8.scheme import TARGETS, QuantScheme
+from calib8.table import Range
+from small_models import Array, normal, onnx_model, ops, relative_difference, run
+
+ORT = TARGETS["onnxruntime"]
+SCHEMES = {
+    "uint8": ORT,
+    "int8": ORT.with_activations("int8"),
+    "symmetric": ORT.with_activations("int8-symmetric"),
+    **{name: scheme for name, scheme in TARGETS.items() if name != "onnxruntime"},
+}
+IMAGE = normal(2, 3, 8, 8, seed=9)
+CONV = "Conv<pads=[1,1,1,1]>"
+
+
+def network() -> onnx.ModelProto:
+    """Conv-Relu, residual addition, pooling, two heads, one inner tensor as output."""
+    body = f"""c = {CONV}(x, w, b) r = Relu(c) d = {CONV}(r, u, b) s = Add(r, d) t = Relu(s)
+               p = GlobalAveragePool(t) f = Flatten(p) logits = Gemm<transB=1>(f, fw, fb)
+               prob = Softmax(logits)"""
+    constants = {
+        "w": normal(8, 3, 3, 3),
+        "b": normal(8, seed=1),
+        "u": normal(8, 8, 3, 3, seed=2) * np.float32(0.2),
+        "fw": normal(5, 8, seed=3),
+        "fb": normal(5, seed=4),
+    }
+    outputs = "float[N,5] logits, float[N,5] prob, float[N,8,8,8] t"
+    return onnx_model("float[N,3,8,8] x", outputs, body, constants)
+
+
+def initializers(model: ir.Model) -> dict[str, Array]:
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in ir.to_proto(model).graph.initializer}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_graph_is_valid_and_keeps_its_face(name: str) -> None:
+    prepared, _, result = quantized(network(), {"x": IMAGE}, SCHEMES[name])
+    proto = ir.to_proto(result.model)
+    onnx.checker.check_model(proto, full_check=True)
+    assert proto.opset_import[0].version >= 13
+    assert graph_inputs(result.model) == graph_inputs(prepared)
+    assert graph_outputs(result.model) == graph_outputs(prepared)
+    assert len({node.name for node in proto.graph.node}) == len(proto.graph.node)
+    for feeds in ({"x": IMAGE[:1]}, {"x": np.tile(IMAGE, (3, 1, 1, 1))}):
+        expected, actual = run(prepared, feeds), run(result.model, feeds)
+        assert relative_difference(expected[::2], actual[::2]) < 0.05
+        assert np.max(np.abs(expected[1] - actual[1])) < 0.15, "probabilities follow the logits"
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_prepared_model_is_not_changed(name: str) -> None:
+    prepared, placement, _ = quantized(network(), {"x": IMAGE}, SCHEMES[name])
+    before = model_hash(prepared)
+    _, again, _ = quantized(network(), {"x": IMAGE}, SCHEMES[name])
+    assert (model_hash(prepared), again) == (before, placement)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_weights_are_int8_biases_int32_and_no_float_weight_is_left(name: str) -> None:
+    scheme = SCHEMES[name]
+    _, _, result = quantized(network(), {"x": IMAGE}, scheme)
+    arrays = initializers(result.model)
+    assert not {"w", "u", "fw"} & set(arrays)
+    for key in ("w", "u", "fw"):
+        codes = arrays[f"{key}/codes"]
+        assert codes.dtype == np.int8 and codes.min() >= -127 and np.abs(codes.astype(int)).max() == 127
+    biases = [key for key, array in arrays.items() if array.dtype == np.int32 and "zero_point" not in key]
+    assert len(biases) == (3 if scheme.quantize_bias else 0)
+    assert ("fb" in arrays) is not scheme.quantize_bias
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_the_stored_scales_are_those_reported(name: str) -> None:
+    scheme = SCHEMES[name]
+    _, placement, result = quantized(network(), {"x": IMAGE}, scheme)
+    assert list(result.qparams) == list(placement.readers)
+    arrays = initializers(result.model)
+    for tensor, qparams in result.qparams.items():
+        assert (
+            arrays[f"{tensor}/scale"] == np.float32(qparams.scale) and arrays[f"{tensor}/scale"].shape == ()
+        )
+        assert arrays[f"{tensor}/zero_point"] == qparams.zero_point
+        assert arrays[f"{tensor}/zero_point"].dtype == scheme.activations.dtype
+        assert not scheme.activations.symmetric or qparams.zero_point == 0
+
+
+def test_every_op_of_the_placement_reads_codes_only() -> None:
+    _, placement, result = quantized(network(), {"x": IMAGE}, ORT)
+    for node in result.model.graph:
+        if node.name in placement.quantized_nodes() and node.op_type != "Relu":
+            producers = [value.producer() for value in node.inputs if value is not None]
+            assert all(p is not None and p.op_type == "DequantizeLinear" for p in producers), node.name
+
+
+def test_outputs_that_carry_codes_are_multiples_of_their_scale() -> None:
+    _, _, result = quantized(network(), {"x": IMAGE}, ORT)
+    _, prob, t = run(result.model, {"x": IMAGE})
+    for name, values in (("prob", prob), ("t", t)):
+        steps = values / np.float32(result.qparams[name].scale)
+        assert np.max(np.abs(steps - np.rint(steps))) < 1e-3
+
+
+def test_tensorrt_reads_floats_where_the_layer_can_add_them() -> None:
+    _, placement, result = quantized(network(), {"x": IMAGE}, TARGETS["tensorrt"])
+    assert placement.readers["r"] == {next(n for n in placement.readers["r"] if n != "s"), "s"}
+    addition = next(node for node in result.model.graph if node.op_type == "Add")
+    kinds = [value.producer().op_type for value in addition.inputs if value is not None]  # type: ignore[union-attr]
+    assert sorted(kinds) == ["Conv", "DequantizeLinear"]
+
+
+def test_constants_between_layers_stay_float_for_tensorrt() -> None:
+    body = f"c = {CONV}(x, w) m = Mul(c, k) r = Sigmoid(m) n = Mul(r, k) y = {CONV}(n, u)"
+    constants = {"w": normal(8, 3, 3, 3), "u": normal(8, 8, 3, 3), "k": normal(1, 1, 8, 1)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,8,8,8] y", body, constants)
+    _, _, result = quantized(proto, {"x": IMAGE}, TARGETS["tensorrt"])
+    assert "k" in initializers(result.model)
+    _, _, result = quantized(proto, {"x": IMAGE}, ORT)
+    assert "k" not in initializers(result.model)
+    assert initializers(result.model)["k/codes"].dtype == np.uint8
+
+
+def test_weights_shared_by_layers_with_different_inputs_get_their_own_biases() -> None:
+    body = f"c = {CONV}(x, w, b) d = {CONV}(c, w, b) y = {CONV}(d, w, b)"
+    constants = {"w": normal(3, 3, 3, 3), "b": normal(3, seed=1) * np.float32(10)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,3,8,8] y", body, constants)
+    prepared, _, result = quantized(proto, {"x": IMAGE}, ORT)
+    arrays = initializers(result.model)
+    biases = [key for key, array in arrays.items() if array.dtype == np.int32 and "zero_point" not in key]
+    scales = {key: arrays[f"{key}/scale"] for key in biases}
+    weights = {tuple(arrays[key].ravel()) for key in arrays if arrays[key].shape == (3, 3, 3, 3)}
+    assert len(scales) == 3 and len({float(scale[0]) for scale in scales.values()}) == 3
+    assert len(weights) == 1
+    assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
+
+
+def test_names_that_are_taken_are_avoided() -> None:
+    body = f"c = {CONV}(x, w) r = Relu(c) y = {CONV}(r, u)"
+    proto = onnx_model(
+        "float[N,3,8,8] x", "float[N,4,8,8] y", body, {"w": normal(8, 3, 3, 3), "u": normal(4, 8, 3, 3)}
+    )
+    for node in proto.graph.node:
+        node.input[:] = ["r/scale" if name == "u" else name for name in node.input]
+    proto.graph.initializer[1].name = "r/scale"
+    prepared, _, result = quantized(proto, {"x": IMAGE}, ORT)
+    assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
+
+
+def test_an_input_that_is_also_an_output_keeps_its_name() -> None:
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", f"y = {CONV}(x, w)", {"w": normal(4, 3, 3, 3)})
+    proto.graph.output.append(proto.graph.input[0])
+    _, _, result = quantized(proto, {"x": IMAGE}, ORT)
+    assert [spec.name for spec in graph_inputs(result.model)] == ["x"]
+    assert [spec.name for spec in graph_outputs(result.model)] == ["y", "x"]
+    np.testing.assert_array_equal(run(result.model, {"x": IMAGE})[1], IMAGE)
+
+
+def test_a_layer_whose_sums_can_overflow_is_reported_and_keeps_its_weights() -> None:
+    constants = {"w": np.ones((70_000, 2), np.float32), "u": normal(2, 3)}
+    proto = onnx_model(
+        "float[N,70000] x", "float[N,3] y", "h = MatMul(x, w) r = Relu(h) y = MatMul(r, u)", constants
+    )
+    feeds = {"x": normal(1, 70_000)}
+    prepared, placement, result = quantized(proto, feeds, ORT)
+    assert result.float_layers == {"h": "its int32 sums can overflow"}
+    assert "w" in initializers(result.model) and "u" not in initializers(result.model)
+    kept = keep_layers_float(placement, result.float_layers)
+    assert kept.quantized_nodes() == placement.quantized_nodes() - {"h"}
+    assert "1 of 2 MatMul quantized; 1 float because its int32 sums can overflow" in kept.summary()
+    again = place(prepared, ORT, frozenset(result.float_layers))
+    assert "x" not in again.readers
+
+
+def test_float_nodes_read_the_dequantized_values() -> None:
+    body = f"c = {CONV}(x, w) e = Erf(c) y = {CONV}(e, u)"
+    constants = {"w": normal(3, 3, 3, 3), "u": normal(4, 3, 3, 3)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
+    _, placement, result = quantized(proto, {"x": IMAGE}, ORT)
+    assert "e" not in placement.quantized_nodes()
+    assert list(result.qparams) == ["x", "c", "e", "y"]
+    assert ops(result.model)["QuantizeLinear"] == 4
+
+
+def test_concat_inputs_are_coded_once_more_where_the_target_wants_one_scale() -> None:
+    body = f"c = {CONV}(x, w) s = Sigmoid(c) a = Concat<axis=1>(s, c) y = {CONV}(a, u)"
+    constants = {"w": normal(4, 3, 3, 3), "u": normal(4, 8, 3, 3)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
+    _, _, result = quantized(proto, {"x": IMAGE}, TARGETS["tflite"])
+    concat = next(node for node in result.model.graph if node.op_type == "Concat")
+    scales = []
+    for value in concat.inputs:
+        producer = None if value is None else value.producer()
+        assert producer is not None and producer.op_type == "DequantizeLinear"
+        tensor = producer.inputs[1]
+        assert tensor is not None and tensor.const_value is not None
+        scales.append(float(tensor.const_value.numpy()))
+    assert scales == [np.float32(result.qparams["a"].scale)] * 2
+    assert ops(result.model)["QuantizeLinear"] == len(result.qparams) + 1
+    _, _, result = quantized(proto, {"x": IMAGE}, ORT)
+    assert ops(result.model)["QuantizeLinear"] == len(result.qparams)
+
+
+def quantized_with_finite_ranges(proto: onnx.ModelProto) -> tuple[ir.Model, Placement, QuantizedModel]:
+    """With ranges of [−8, 8], where no calibration could give finite ones."""
+    prepared = prepare(load_model(proto), {"x": normal(4, 6)}).model
+    placement = place(prepared, ORT)
+    ranges = {name: Range(-8.0, 8.0) for name in placement.readers}
+    return prepared, placement, insert_quantizers(prepared, placement, ranges, ORT)
+
+
+def test_a_mask_of_minus_infinity_leaves_its_addition_float() -> None:
+    mask = np.where(np.eye(4, dtype=bool), 0.0, -np.inf).astype(np.float32)
+    constants = {"w": normal(6, 4), "k": mask, "u": normal(4, 2)}
+    body = "h = MatMul(x, w) m = Add(h, k) s = Softmax(m) y = MatMul(s, u)"
+    proto = onnx_model("float[4,6] x", "float[4,2] y", body, constants)
+    prepared, placement, result = quantized_with_finite_ranges(proto)
+    [decision] = [d for d in placement.decisions if d.node == "m"]
+    assert decision.reason == "one of its constants is empty or holds NaN or Inf"
+    assert (
+        relative_difference(run(prepared, {"x": normal(4, 6)}), run(result.model, {"x": normal(4, 6)})) < 0.1
+    )
+
+
+SINGLE: dict[str, tuple[str, str, str, dict[str, Array]]] = {
+    "gemm": ("float[N,6] x", "float[N,4] y", "y = Gemm(x, w, b)", {"w": normal(6, 4), "b": normal(4)}),
+    "gemm, transposed": (
+        "float[N,6] x",
+        "float[N,4] y",
+        "y = Gemm<transB=1>(x, w, b)",
+        {"w": normal(4, 6), "b": normal(1, 4)},
+    ),
+    "matmul": ("float[N,5,6] x", "float[N,5,4] y", "y = MatMul(x, w)", {"w": normal(6, 4)}),
+    "conv": (
+        "float[N,3,8,8] x",
+        "float[N,8,8,8] y",
+        f"y = {CONV}(x, w, b)",
+        {"w": normal(8, 3, 3, 3), "b": normal(8)},
+    ),
+    "grouped": (
+        "float[N,4,8,8] x",
+        "float[N,8,6,6] y",
+        "y = Conv<group=2>(x, w, b)",
+        {"w": normal(8, 2, 3, 3), "b": normal(8)},
+    ),
+    "depthwise": (
+        "float[N,4,8,8] x",
+        "float[N,4,6,6] y",
+        "y = Conv<group=4>(x, w)",
+        {"w": normal(4, 1, 3, 3)},
+    ),
+    "1-d": ("float[N,4,9] x", "float[N,6,7] y", "y = Conv(x, w)", {"w": normal(6, 4, 3)}),
+    "transposed": (
+        "float[N,4,8,8] x",
+        "float[N,6,16,16] y",
+        "y = ConvTranspose<strides=[2,2]>(x, w, b)",
+        {"w": normal(4, 6, 2, 2), "b": normal(6)},
+    ),
+    "transposed, grouped": (
+        "float[N,4,8,8] x",
+        "float[N,6,16,16] y",
+        "y = ConvTranspose<strides=[2,2], group=2>(x, w, b)",
+        {"w": normal(4, 3, 2, 2), "b": normal(6)},
+    ),
+}
+
+
+def with_constants(proto: onnx.ModelProto, arrays: Mapping[str, Array]) -> onnx.ModelProto:
+    changed = onnx.ModelProto()
+    changed.CopyFrom(proto)
+    del changed.graph.initializer[:]
+    changed.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in arrays.items())
+    return changed
+
+
+def broadcast_scale(model: ir.Model, weight: Array) -> Array:
+    """The stored weight scales in the shape of the weight, along the axis that the graph states."""
+    [node] = [node for node in model.graph if node.name == "w/codes/DequantizeLinear"]
+    along = [1] * weight.ndim
+    along[node.attributes["axis"].as_int()] = -1
+    return np.broadcast_to(initializers(model)["w/codes/scale"].reshape(along), weight.shape)
+
+
+def fake_quantized(values: Array, qparams: QParams, scheme: QuantScheme) -> Array:
+    codes = quantize(values.astype(np.float32), qparams.scale, qparams.zero_point, scheme.activations)
+    return dequantize(codes.astype(np.int64), qparams.scale, qparams.zero_point)
+
+
+@pytest.mark.parametrize("name", SINGLE)
+@pytest.mark.parametrize(
+    "scheme", [ORT, SCHEMES["int8"], SCHEMES["tengine"]], ids=["uint8", "int8", "symmetric"]
+)
+def test_one_layer_is_the_float_layer_of_rounded_numbers(name: str, scheme: QuantScheme) -> None:
+    inputs, outputs, body, constants = SINGLE[name]
+    proto = onnx_model(inputs, outputs, body, constants)
+    shape = [dim.dim_value or 3 for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+    x = normal(*shape, seed=7)
+    _, _, result = quantized(proto, {"x": x}, scheme)
+    arrays = initializers(result.model)
+    weight_scale = broadcast_scale(result.model, constants["w"])
+    rounded = {"w": arrays["w/codes"] * weight_scale}
+    assert np.all(np.abs(rounded["w"] - constants["w"]) <= 0.501 * weight_scale)
+    if "b" in constants:
+        rounded["b"] = arrays["b/codes"].astype(np.float32) * arrays["b/codes/scale"]
+    coded_x = fake_quantized(x, result.qparams["x"], scheme)
+    [expected] = run(with_constants(proto, rounded), {"x": coded_x})
+    if "y" in result.qparams:
+        expected = fake_quantized(expected, result.qparams["y"], scheme)
+    [actual] = run(result.model, {"x": x})
+    step = result.qparams["y"].scale if "y" in result.qparams else 0.0
+    difference = np.abs(actual - expected)
+    assert np.max(difference) <= 1.001 * step + 1e-4
+    assert np.mean(difference > 0.5 * step + 1e-4) < 0.01, "only ties may fall to the other side"
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_one_layer_is_as_near_to_the_float_layer_as_its_scales_promise(name: str) -> None:
+    inputs, outputs, body, constants = SINGLE[name]
+    proto = onnx_model(inputs, outputs, body, constants)
+    shape = [dim.dim_value or 3 for dim in proto.graph.input[0].type.tensor_type.shape.dim]
+    x = normal(*shape, seed=7)
+    _, _, result = quantized(proto, {"x": x}, ORT)
+    half_steps = (broadcast_scale(result.model, constants["w"]) / 2).astype(np.float32)
+    no_bias = {"b": np.zeros_like(constants["b"])} if "b" in constants else {}
+    rounded_weights = {"w": np.abs(constants["w"]) + half_steps, **no_bias}
+    rounded_input = np.full_like(x, 0.5 * result.qparams["x"].scale)
+    [from_input] = run(with_constants(proto, rounded_weights), {"x": rounded_input})
+    [from_weights] = run(with_constants(proto, {"w": half_steps, **no_bias}), {"x": np.abs(x)})
+    from_output = 1.001 * result.qparams["y"].scale if "y" in result.qparams else 0.0
+    [expected], [actual] = run(proto, {"x": x}), run(result.model, {"x": x})
+    assert np.all(np.abs(actual - expected) <= from_input + from_weights + from_output + 1e-4)
+
+
+def test_codes_of_activations_are_stored_in_the_chosen_type() -> None:
+    for name, kind in (("uint8", TensorProto.UINT8), ("int8", TensorProto.INT8)):
+        _, _, result = quantized(network(), {"x": IMAGE}, SCHEMES[name])
+        proto = onnx.shape_inference.infer_shapes(ir.to_proto(result.model), strict_mode=True)
+        kinds = {v.name: v.type.tensor_type.elem_type for v in proto.graph.value_info}
+        assert {kinds[f"{tensor}/quantized"] for tensor in result.qparams} == {kind}
