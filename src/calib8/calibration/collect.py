@@ -17,6 +17,7 @@ from calib8.model.runtime import Arrays, Session, open_session
 from calib8.model.taps import tapped_model
 
 Activations = dict[str, npt.NDArray[np.float32]]
+Shapes = dict[str, tuple[int, ...]]
 
 
 def collect(
@@ -81,15 +82,20 @@ def _batch_size(feeds: Arrays) -> int:
 
 
 class _Runner:
-    """Runs the tapped model batch by batch, or sample by sample once batching changed a bit."""
+    """Runs the tapped model batch by batch, or sample by sample once batching changed a bit.
+
+    Activations are written into two sets of buffers in turn: while one is counted the other is filled.
+    """
 
     def __init__(self, session: Session, taps: list[str]) -> None:
         self._session = session
         self._taps = taps
         self._batching: bool | None = None
+        self._shapes: Shapes | None = None
+        self._buffers: tuple[Activations, Activations] = ({}, {})
 
     def run(self, feeds: Arrays) -> list[Activations]:
-        """Activations of all samples, in one or several parts."""
+        """Activations of all samples, in one or several parts; valid until the call after the next."""
         size = _batch_size(feeds)
         if size == 1:
             return [self._activations(feeds)]
@@ -98,21 +104,37 @@ class _Runner:
         return [self._activations(feeds)] if self._batching else self._one_by_one(feeds, size)
 
     def _activations(self, feeds: Arrays) -> Activations:
+        """Into the buffers where the shapes are those of the run before, into new arrays elsewhere."""
+        shapes = {name: array.shape for name, array in feeds.items()}
+        if shapes != self._shapes:
+            found = self._fresh(feeds)
+            self._shapes = shapes
+            self._buffers = (found, {name: np.empty_like(array) for name, array in found.items()})
+            return found
+        self._buffers = self._buffers[::-1]
+        try:
+            self._session.run_into(feeds, self._buffers[0])
+        except DataError:  # shapes that depend on values, or a real fault, which running afresh tells
+            return self._fresh(feeds)
+        return self._buffers[0]
+
+    def _fresh(self, feeds: Arrays) -> Activations:
         return dict(zip(self._taps, self._session.run(feeds), strict=True))
 
     def _one_by_one(self, feeds: Arrays, size: int) -> list[Activations]:
         singles = [{name: _row(array, index) for name, array in feeds.items()} for index in range(size)]
-        return [self._activations(single) for single in singles]
+        return [self._fresh(single) for single in singles]
 
     def _batching_is_exact(self, feeds: Arrays, size: int) -> bool:
         """Matrix products may sum in another order when they get more rows."""
-        together = self._activations(feeds)
+        together = self._fresh(feeds)
         for index, single in enumerate(self._one_by_one(feeds, size)):
             for name, array in single.items():
+                rows = array.shape[0] if array.ndim else 0
                 share = together[name]
-                if share.shape[0] != size * array.shape[0] or not np.array_equal(
-                    share[index * array.shape[0] : (index + 1) * array.shape[0]], array, equal_nan=True
-                ):
+                if rows == 0 or share.shape[0] != size * rows:
+                    return False
+                if not np.array_equal(share[index * rows : (index + 1) * rows], array, equal_nan=True):
                     return False
         return True
 

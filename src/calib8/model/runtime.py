@@ -47,12 +47,33 @@ class Session:
         except Exception as error:
             if not _is_runtime_error(error):
                 raise
-            fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
-            wanted = ", ".join(str(spec) for spec in self.inputs)
-            raise DataError(
-                self.name, f"ONNX Runtime refused {fed} ({_reason(error)})", f"The model takes {wanted}"
-            ) from error
+            raise self._refused(feeds, error) from error
         return results
+
+    def run_into(self, feeds: Arrays, outputs: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Writes the named outputs into arrays of the right shape and dtype, allocating nothing for them.
+
+        Raises:
+            DataError: as for ``run``, or an array does not fit its output.
+        """
+        try:
+            binding = self.handle.io_binding()
+            for name, array in feeds.items():
+                binding.bind_cpu_input(name, np.ascontiguousarray(array))
+            for name, array in outputs.items():
+                binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
+            self.handle.run_with_iobinding(binding)
+        except Exception as error:
+            if not _is_runtime_error(error):
+                raise
+            raise self._refused(feeds, error) from error
+
+    def _refused(self, feeds: Arrays, error: Exception) -> DataError:
+        fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
+        wanted = ", ".join(str(spec) for spec in self.inputs)
+        return DataError(
+            self.name, f"ONNX Runtime refused {fed} ({_reason(error)})", f"The model takes {wanted}"
+        )
 
 
 def open_session(
