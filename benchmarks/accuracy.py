@@ -31,9 +31,10 @@ from calib8.calibration.ranges import METHODS
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
 from calib8.data.samples import open_dataset
+from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
-from calib8.pipeline import calibrate, evaluate, quantize
+from calib8.pipeline import calibrate, quantize
 from calib8.scheme import ACTIVATION_TYPES
 
 PEER_METHODS = {

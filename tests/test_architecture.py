@@ -12,14 +12,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"errors"},
-    {"files", "qparams", "tensors"},
+    {"files", "qparams", "tensors", "progress"},
     {"scheme", "table"},
     {"model", "data"},
     {"passes"},
     {"calibration"},
     {"quantization"},
     {"analysis"},
-    {"pipeline"},
+    {"pipeline", "judge"},
     {"demo"},
     {"cli"},
     {"__main__"},

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from calib8.errors import TableError as TableError
     from calib8.errors import UnsupportedModelError as UnsupportedModelError
     from calib8.errors import UsageError as UsageError
+    from calib8.judge import evaluate as evaluate
+    from calib8.judge import preflight as preflight
     from calib8.pipeline import Calibration as Calibration
     from calib8.pipeline import Quantization as Quantization
     from calib8.pipeline import calibrate as calibrate
-    from calib8.pipeline import evaluate as evaluate
-    from calib8.pipeline import preflight as preflight
     from calib8.pipeline import quantize as quantize
     from calib8.qparams import QuantSpec as QuantSpec
     from calib8.scheme import QuantScheme as QuantScheme
@@ -54,10 +54,10 @@ _HOMES: Final[dict[str, str]] = {
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
     "calibrate": "pipeline",
-    "evaluate": "pipeline",
+    "evaluate": "judge",
     "inspect_model": "analysis.inspect",
     "lint": "analysis.lint",
-    "preflight": "pipeline",
+    "preflight": "judge",
     "preset": "data.presets",
     "quantize": "pipeline",
 }

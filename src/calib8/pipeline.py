@@ -1,9 +1,10 @@
-"""The whole flow on one page: load → prepare → collect → choose ranges → quantize → evaluate."""
+"""The whole flow on one page: load → prepare → collect → choose ranges → quantize."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
@@ -11,40 +12,31 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from calib8.analysis.evaluate import Evaluation, evaluate_sessions
-from calib8.analysis.runtimes import open_in_runtime
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.collect import collect
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
-from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
-from calib8.model.metadata import read_metadata, write_metadata
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.metadata import write_metadata
+from calib8.model.runtime import Arrays
 from calib8.model.save import save_model
 from calib8.passes.place import Placement, calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare
 from calib8.passes.resolve_ranges import resolve_ranges
+from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.qparams import QParams
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
-from calib8.scheme import ACTIVATION_TYPES, WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
+from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
 from calib8.table import CalibrationTable
 
 DEFAULT_METHOD: Final = "mse"
-PREFLIGHT_SAMPLES: Final = 32
 
 Model = str | os.PathLike[str] | onnx.ModelProto
-Progress = Callable[[str, int, int | None], None]
-"""Called with the stage, the samples done and the samples in all (None where unknown)."""
-
-
-def _silent(stage: str, done: int, total: int | None) -> None:
-    """No progress shown."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +66,7 @@ class Quantization:
         qparams: tensor name → scale and zero point.
         table: the ranges behind them.
         calibration: how the table came about, None if it was given.
+        caution: what to know of this activation type in this target, empty if there is nothing.
     """
 
     model: ir.Model
@@ -81,6 +74,7 @@ class Quantization:
     qparams: dict[str, QParams]
     table: CalibrationTable
     calibration: Calibration | None
+    caution: str
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the QDQ model.
@@ -105,7 +99,7 @@ def calibrate(
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data once and chooses a range for every activation.
 
@@ -137,7 +131,7 @@ def calibrate(
     )
     prepared = prepare(original, first_sample(dataset))
     tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
-    seen = _Counter("calibrating", dataset.count, progress)
+    seen = SampleCounter("calibrating", dataset.count, progress)
     feeds = (piece.inputs for piece in batches(dataset, batch, threads))
     statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
     table = choose_table(statistics, spec, method, percent)
@@ -160,7 +154,7 @@ def quantize(
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
-    progress: Progress = _silent,
+    progress: Progress = silent,
 ) -> Quantization:
     """Makes the INT8 model, from data or from a table.
 
@@ -188,7 +182,7 @@ def quantize(
             preprocess=preprocess,
             labels=labels,
             method=method,
-            activations=_type_name(scheme),
+            activations=scheme.activation_name,
             percent=percent,
             samples=samples,
             batch=batch,
@@ -213,96 +207,23 @@ def _quantize_prepared(
     calibration: Calibration | None,
 ) -> Quantization:
     _check_node_names(prepared.model, keep_float)
-    placement = place(prepared.model, scheme, keep_float)
-    ranges = resolve_ranges(prepared.model, placement, table, scheme)
-    result = insert_quantizers(prepared.model, placement, ranges, scheme)
-    entries = {"version": version("calib8"), "target": scheme.name, "activations": _type_name(scheme)}
+    overflowing: dict[str, str] = {}
+    while True:
+        floats = keep_float | frozenset(overflowing)
+        placement = place(prepared.model, scheme, floats)
+        ranges = resolve_ranges(prepared.model, placement, table, scheme)
+        result = insert_quantizers(prepared.model, placement, ranges, scheme)
+        if not result.float_layers:
+            break
+        overflowing |= result.float_layers
+    entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
+    entries["keep_float"] = json.dumps(sorted(floats))
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
-    placement = keep_layers_float(placement, result.float_layers)
-    return Quantization(result.model, placement, result.qparams, table, calibration)
-
-
-def evaluate(
-    models: Sequence[str | os.PathLike[str]],
-    data: DataSource,
-    *,
-    preprocess: Preprocess | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    runtime: str = "onnxruntime",
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
-    progress: Progress = _silent,
-) -> list[Evaluation]:
-    """Accuracy and speed of models side by side on the same data.
-
-    The first float model of the list is the reference for agreement and SQNR.
-
-    Args:
-        models: paths of .onnx files of one network.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs; None takes what a quantized model of the list has stored.
-        labels: a ``file label`` list for an image folder.
-        runtime: ``onnxruntime`` or ``openvino``.
-        samples, batch, threads, skip_bad, progress: see ``calibrate``.
-
-    Raises:
-        Calib8Error: what can be wrong with models, data or options, in one line each.
-    """
-    if not models:
-        raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
-    check_positive("--batch", batch)
-    check_positive("--threads", threads)
-    sessions = [open_in_runtime(path, runtime, threads) for path in models]
-    preprocess = preprocess or stored_preprocess(models)
-    dataset = open_dataset(
-        data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
-    seen = _Counter("evaluating", dataset.count, progress)
-    pieces = batches(dataset, batch, threads)
-    return evaluate_sessions(sessions, runtime, pieces, reference=reference, on_batch=seen)
-
-
-@dataclass(frozen=True)
-class Preflight:
-    """A look at the data before an hour is spent.
-
-    Attributes:
-        inputs: what goes into each input, against what mean and scale imply.
-        evaluation: the float model on the samples looked at.
-    """
-
-    inputs: tuple[InputCheck, ...]
-    evaluation: Evaluation
-
-
-def preflight(
-    model: Model,
-    data: DataSource,
-    *,
-    preprocess: Preprocess | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    samples: int | None = PREFLIGHT_SAMPLES,
-    threads: int = 2,
-    skip_bad: bool = False,
-) -> Preflight:
-    """Feeds some samples to the float model: input ranges, and top-1 where there are labels.
-
-    Raises:
-        Calib8Error: what can be wrong with model, data or options, in one line each.
-    """
-    original = load_model(model)
-    dataset = open_dataset(
-        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    pieces = list(batches(dataset, 1, threads))
-    session = open_session(original, threads=threads)
-    [evaluation] = evaluate_sessions([session], "onnxruntime", pieces, reference=None)
-    return Preflight(tuple(check_inputs(pieces, dataset.preprocess)), evaluation)
+    placement = keep_layers_float(placement, overflowing)
+    caution = scheme.cautions.get(scheme.activation_name, "")
+    return Quantization(result.model, placement, result.qparams, table, calibration, caution)
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:
@@ -313,15 +234,15 @@ def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[s
         UnsupportedModelError: the model has no layer with constant weights that could be quantized.
     """
     _check_node_names(model, keep_float)
-    layers = [node for node in model.graph if node.op_type in WEIGHTED_OPS]
-    tensors = calibration_tensors(model, keep_float)
-    if not layers or not tensors:
+    layers = [d for d in place(model, QuantScheme("any"), keep_float).decisions if d.op_type in WEIGHTED_OPS]
+    if not any(layer.quantized for layer in layers):
+        problem = "has no convolution or matrix product with constant weights to quantize"
+        if layers:
+            problem += f" ({layers[0].op_type} '{layers[0].node}': {layers[0].reason})"
         raise UnsupportedModelError(
-            model.graph.name or "model",
-            "has no convolution or matrix product with constant weights to quantize",
-            "Give a convolutional network",
+            model.graph.name or "model", problem, "Give a float32 convolutional network"
         )
-    return tensors
+    return calibration_tensors(model, keep_float)
 
 
 def _check_node_names(model: ir.Model, names: frozenset[str]) -> None:
@@ -338,21 +259,6 @@ def first_sample(dataset: Dataset) -> Arrays:
     return next(iter(dataset)).inputs
 
 
-def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
-    """The preprocessing that the first model with one has stored."""
-    for path in models:
-        text = read_metadata(path).get("preprocess")
-        if text is not None:
-            return Preprocess.from_json(text, str(path))
-    return None
-
-
-def is_float_model(path: str | os.PathLike[str]) -> bool:
-    """No node of the graph reads or writes codes."""
-    graph = onnx.load(path, load_external_data=False).graph
-    return not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "QGemm")) for node in graph.node)
-
-
 def _prepare_for_table(
     model: Model, data: DataSource | None, table: CalibrationTable, preprocess: Preprocess | None
 ) -> PreparedModel:
@@ -366,30 +272,3 @@ def _prepare_for_table(
     if table.model_hash != model_hash(prepared.model):
         raise TableError("calibration table", "was made for another model", "Calibrate this model again")
     return prepared
-
-
-def _type_name(scheme: QuantScheme) -> str:
-    return next(name for name, spec in ACTIVATION_TYPES.items() if spec == scheme.activations)
-
-
-def check_positive(option: str, value: int) -> None:
-    """Refuses a count below 1.
-
-    Raises:
-        UsageError: it is.
-    """
-    if value < 1:
-        raise UsageError(f"{option} {value}", "must be at least 1", f"Give {option} 1 or more")
-
-
-class _Counter:
-    """Adds up samples and reports them."""
-
-    def __init__(self, stage: str, total: int | None, progress: Progress) -> None:
-        self._stage, self._total, self._progress = stage, total, progress
-        self._done = 0
-        progress(stage, 0, total)
-
-    def __call__(self, samples: int) -> None:
-        self._done += samples
-        self._progress(self._stage, self._done, self._total)

@@ -5,7 +5,8 @@ A target is a value, never a class with code: adding one means adding a line to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from calib8.errors import UsageError
@@ -51,6 +52,8 @@ class QuantScheme:
         concat_share_ratio: inputs of a Concat share one scale when the largest range is at most so many
             times the smallest (inf: always, 0: never).
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
+        takes: names of the activation types that the target can run.
+        cautions: activation type → what the user should know before choosing it.
     """
 
     name: str
@@ -61,6 +64,13 @@ class QuantScheme:
     shared_scale_ops: frozenset[str] = frozenset()
     concat_share_ratio: float = 2.0
     quantize_outputs: bool = False
+    takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
+    cautions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def activation_name(self) -> str:
+        """Key of ``ACTIVATION_TYPES`` for ``activations``."""
+        return next(name for name, spec in ACTIVATION_TYPES.items() if spec == self.activations)
 
     def with_activations(self, name: str) -> QuantScheme:
         """The same scheme with another activation type.
@@ -69,34 +79,56 @@ class QuantScheme:
             UsageError: unknown type, or one that the target cannot take.
         """
         spec = activation_type(name)
-        if self.activations.symmetric and not spec.symmetric:
+        if name not in self.takes:
             raise UsageError(
                 f"--activations {name}",
-                f"target '{self.name}' takes symmetric int8 only",
-                "Use int8-symmetric",
+                f"target '{self.name}' takes {' or '.join(self.takes)} only",
+                f"Use {self.takes[0]}",
             )
-        if self.name == "tflite" and not spec.signed:
-            raise UsageError(f"--activations {name}", "target 'tflite' takes int8 only", "Use int8")
         return replace(self, activations=spec)
 
 
 TARGETS: Final[dict[str, QuantScheme]] = {
     scheme.name: scheme
     for scheme in (
-        QuantScheme("onnxruntime"),
-        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"}), concat_share_ratio=float("inf")),
+        QuantScheme(
+            "onnxruntime",
+            cautions={
+                "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
+                "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",
+                "int8-symmetric": "ONNX Runtime runs layers followed by Relu or Clip in float: zero point 0 "
+                "does not clip at 0; uint8 is its fast path",
+            },
+        ),
+        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"})),
         QuantScheme(
             "tflite",
             activations=INT8,
-            shared_scale_ops=frozenset({"AveragePool", "Concat", "Sub"}),
+            shared_scale_ops=frozenset({"AveragePool", "Concat"}),
+            quantize_outputs=True,
+            takes=("int8",),
+        ),
+        QuantScheme(
+            "tensorrt",
+            activations=INT8_SYMMETRIC,
+            placement="weighted-inputs",
+            quantize_bias=False,
+            takes=("int8-symmetric",),
+        ),
+        QuantScheme(
+            "tengine",
+            activations=INT8_SYMMETRIC,
             concat_share_ratio=float("inf"),
             quantize_outputs=True,
+            takes=("int8-symmetric",),
         ),
-        QuantScheme("tensorrt", activations=INT8_SYMMETRIC, placement="weighted-inputs", quantize_bias=False),
         QuantScheme(
-            "tengine", activations=INT8_SYMMETRIC, concat_share_ratio=float("inf"), quantize_outputs=True
+            "ncnn",
+            activations=INT8_SYMMETRIC,
+            placement="weighted-inputs",
+            quantize_bias=False,
+            takes=("int8-symmetric",),
         ),
-        QuantScheme("ncnn", activations=INT8_SYMMETRIC, placement="weighted-inputs", quantize_bias=False),
     )
 }
 

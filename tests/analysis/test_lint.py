@@ -52,8 +52,11 @@ def left_in_float(proto: onnx.ModelProto, folder: Path) -> set[str]:
 
 @pytest.mark.parametrize("net", NETS)
 def test_onnxruntime_fuses_what_is_clean(net: str, tmp_path: Path) -> None:
-    """The rules are those of the runtime: no op that it can run on codes is left in float."""
-    assert left_in_float(clean(net, "onnxruntime"), tmp_path) == set()
+    """The rules are those of the runtime: no op that it can run on codes is left in float.
+
+    Class probabilities at the end are float on purpose.
+    """
+    assert left_in_float(clean(net, "onnxruntime"), tmp_path) - {"softmax"} == set()
 
 
 def raw_skip(proto: onnx.ModelProto) -> None:

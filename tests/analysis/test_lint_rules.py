@@ -40,7 +40,7 @@ def set_scale(value: float) -> Plant:
 
 def other_zero_point_type(proto: onnx.ModelProto) -> None:
     edit.store(proto, "other", np.int8(0))
-    edit.rewire(proto, "softmax_out/DequantizeLinear", 2, "other")
+    edit.rewire(proto, "relu12_out/DequantizeLinear", 2, "other")
 
 
 def shorten_scales(proto: onnx.ModelProto) -> None:
@@ -201,7 +201,7 @@ PLANTED: dict[str, list[Case]] = {
     "scale-is-positive": [
         ("conv_chain", ORT, set_scale(value), LAST) for value in (0.0, -0.5, np.inf, np.nan)
     ],
-    "zero-point-type": [("classifier", ORT, other_zero_point_type, "softmax_out/DequantizeLinear")],
+    "zero-point-type": [("residual", ORT, other_zero_point_type, "relu12_out/DequantizeLinear")],
     "channel-axis-fits": [
         ("conv_chain", "openvino", without_axis("c10/codes/DequantizeLinear"), "c10/codes/DequantizeLinear"),
         ("conv_chain", "openvino", with_axis("c10/codes/DequantizeLinear", 4), "c10/codes/DequantizeLinear"),
@@ -270,7 +270,7 @@ PLANTED: dict[str, list[Case]] = {
     "weights-are-int8": [
         ("conv_chain", "openvino", unsigned_weight("c10/codes"), "c10/codes/DequantizeLinear"),
     ],
-    "concat-inputs-share-scale": [("concat", "openvino", set_point("end0_out", 1, np.uint8), "ends")],
+    "concat-inputs-share-scale": [("concat", "openvino", set_point("end1_out", 1, np.uint8), "ends")],
     "weights-are-symmetric": [("conv_chain", "tflite", shift_weight, "c10/codes/DequantizeLinear")],
     "scale-stays-the-same": [
         ("classifier", "tflite", set_point("maxpool2_out", 1, np.int8), "maxpool2"),

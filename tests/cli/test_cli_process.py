@@ -112,9 +112,9 @@ def test_ctrl_c_while_results_are_made(
 
 
 BROKEN = """
-import calib8.pipeline
+import calib8.judge
 def broken(*a, **k): raise ZeroDivisionError('a\\nb')
-calib8.pipeline.preflight = broken
+calib8.judge.preflight = broken
 """
 
 

@@ -78,7 +78,10 @@ def test_unknown_names(cli, refused, model: Path, images: Path, out: Path) -> No
         (("--method", "mse", "--percent", "99"), ("--percent 99", "takes no percent", "--method percentile")),
         (("--percent", "99"), ("--percent 99", "method 'mse'")),
         (("--method", "percentile", "--percent", "101"), ("--percent 101", "50 … 100")),
-        (("--target", "tensorrt", "--activations", "uint8"), ("--activations uint8", "symmetric int8 only")),
+        (
+            ("--target", "tensorrt", "--activations", "uint8"),
+            ("--activations uint8", "int8-symmetric only"),
+        ),
         (("--samples", "0"), ("0 is too few",)),
         (("--batch", "0"), ("--batch 0: must be at least 1",)),
         (("--threads", "-1"), ("--threads -1: must be at least 1",)),

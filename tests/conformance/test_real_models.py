@@ -13,8 +13,9 @@ from calib8.analysis.evaluate import Evaluation
 from calib8.analysis.lint import lint
 from calib8.calibration.choose import choose_table
 from calib8.errors import UnsupportedModelError
+from calib8.judge import evaluate
 from calib8.model.runtime import open_session
-from calib8.pipeline import DEFAULT_METHOD, Calibration, calibrate, evaluate, quantize
+from calib8.pipeline import DEFAULT_METHOD, Calibration, calibrate, quantize
 from calib8.scheme import TARGETS
 from networks import CLASSIFIERS, NETWORKS, Network
 

@@ -219,11 +219,14 @@ def test_a_convolution_at_the_end_gives_codes() -> None:
     assert carriers(model, place(model, ORT)) == ["x", "y"]
 
 
-def test_softmax_behind_the_last_layer_continues_the_chain() -> None:
+def test_softmax_at_the_end_stays_float_unless_outputs_are_coded() -> None:
     model = graph(
         IMAGE, "float[A,B] y", "f = Flatten(x) g = Gemm(f, a) y = Softmax(g)", {"a": normal(256, 4)}
     )
-    assert reasons(place(model, ORT)) == {}
+    assert reasons(place(model, ORT)) == {"y": "it yields the graph's class probabilities"}
+    assert "g" not in place(model, ORT).readers
+    assert reasons(place(model, TARGETS["tflite"])) == {}
+    assert {"g", "y"} <= set(place(model, TARGETS["tflite"]).readers)
 
 
 def test_box_decoding_behind_the_last_layer_stays_float() -> None:

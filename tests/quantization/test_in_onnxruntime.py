@@ -187,7 +187,7 @@ def float_layers(found: Counter[str]) -> dict[str, int]:
 def test_no_layer_runs_in_float_with_unsigned_codes(name: str, tmp_path: Path) -> None:
     proto, feeds = network(name)
     _, placement, result = quantized(proto, feeds, UINT8)
-    assert not [decision for decision in placement.decisions if not decision.quantized]
+    assert {d.op_type for d in placement.decisions if not d.quantized} <= {"Softmax"}
     path = tmp_path / "optimized.onnx"
     session = open_session(result.model, threads=1, save_optimized=str(path))
     assert float_layers(ops_in_file(path)) == {}

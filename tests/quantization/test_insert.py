@@ -113,7 +113,7 @@ def test_every_op_of_the_placement_reads_codes_only() -> None:
 
 
 def test_outputs_that_carry_codes_are_multiples_of_their_scale() -> None:
-    _, _, result = quantized(network(), {"x": IMAGE}, ORT)
+    _, _, result = quantized(network(), {"x": IMAGE}, TARGETS["tflite"])
     _, prob, t = run(result.model, {"x": IMAGE})
     for name, values in (("prob", prob), ("t", t)):
         steps = values / np.float32(result.qparams[name].scale)

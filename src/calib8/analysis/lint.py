@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from typing import Final
@@ -13,6 +14,7 @@ from calib8.analysis.qdq import QUANTIZERS, is_integer_op, label, nodes, readabl
 from calib8.analysis.rules import Rule, codes, layers, onnxruntime, openvino, symmetric, tensorrt, tflite
 from calib8.errors import UnsupportedModelError
 from calib8.model.load import load_model
+from calib8.model.metadata import PREFIX
 from calib8.scheme import target_scheme
 
 EVERY_TARGET: Final[tuple[Rule, ...]] = (
@@ -110,6 +112,8 @@ class Violation:
 def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[Violation, ...]:
     """Every violation of a target's rules in a QDQ model, ours or another tool's; empty for a clean one.
 
+    Nodes that calib8 was told to keep in float are passed over.
+
     Args:
         model: path of an .onnx file, or a ModelProto.
         target: a key of ``calib8.scheme.TARGETS``.
@@ -122,11 +126,18 @@ def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[
     target_scheme(target)
     graph = readable_copy(load_model(model))
     _check_form(graph)
+    wanted_float = _kept_float(graph)
     return tuple(
         Violation(node, rule.__name__.replace("_", "-"), problem, cure)
         for rule in RULES[target]
         for node, problem, cure in rule(graph)
+        if node not in wanted_float
     )
+
+
+def _kept_float(model: ir.Model) -> frozenset[str]:
+    """Nodes that are float on purpose: the user wanted it, or their int32 sums would overflow."""
+    return frozenset(json.loads(model.metadata_props.get(f"{PREFIX}keep_float", "[]")))
 
 
 def _check_form(model: ir.Model) -> None:

@@ -62,12 +62,12 @@ def _make_folder(folder: Path) -> None:
 
 def _quantize(terminal: Terminal, model: Path) -> Quantization:
     from calib8 import demo as assets
-    from calib8 import pipeline
+    from calib8 import judge, pipeline
     from calib8.data.preprocess import Preprocess
 
     preprocess = Preprocess(color="gray", mean=(assets.PIXEL_MEAN,), scale=(assets.PIXEL_SCALE,))
     data, threads = assets.CALIBRATION_PATH, usable_cores()
-    say_preflight(terminal, pipeline.preflight(model, data, preprocess=preprocess, threads=threads))
+    say_preflight(terminal, judge.preflight(model, data, preprocess=preprocess, threads=threads))
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(model, data, preprocess=preprocess, threads=threads, progress=progress)
     if result.calibration is not None:
@@ -77,12 +77,10 @@ def _quantize(terminal: Terminal, model: Path) -> Quantization:
 
 def _evaluate(terminal: Terminal, models: list[Path]) -> list[Evaluation]:
     from calib8 import demo as assets
-    from calib8 import pipeline
+    from calib8 import judge
 
     with shown_progress(terminal, "opening the models") as progress:
-        evaluations = pipeline.evaluate(
-            models, assets.HELDOUT_PATH, threads=usable_cores(), progress=progress
-        )
+        evaluations = judge.evaluate(models, assets.HELDOUT_PATH, threads=usable_cores(), progress=progress)
     terminal.say(f"\n{evaluations[0].images} images that neither training nor calibration saw:")
     terminal.show(evaluation_table(evaluations, [model_bytes_on_disk(model) for model in models]))
     return evaluations

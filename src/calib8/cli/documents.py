@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
     from calib8.data.preflight import InputCheck
+    from calib8.judge import Preflight
     from calib8.passes.place import Placement
-    from calib8.pipeline import Calibration, Preflight
+    from calib8.pipeline import Calibration
 
 
 def evaluation_document(evaluations: Sequence[Evaluation]) -> dict[str, Any]:

@@ -50,10 +50,10 @@ def evaluate(
     check_outputs({"--json": report.json}, [*models, data, labels])
     preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
 
-    from calib8 import pipeline
+    from calib8 import judge
 
     with shown_progress(terminal, "opening the models") as progress:
-        results = pipeline.evaluate(
+        results = judge.evaluate(
             models, data, preprocess=preprocess, labels=labels, runtime=runtime, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,

@@ -29,7 +29,8 @@ from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
-    from calib8.pipeline import Preflight, Quantization
+    from calib8.judge import Preflight
+    from calib8.pipeline import Quantization
 
 ModelOutput = Annotated[
     Path,
@@ -109,6 +110,8 @@ def quantize(
         outcome.result.table.save(new_table)
     outcome.result.save(output)
     terminal.say(outcome.result.placement.summary())
+    if outcome.result.caution:
+        terminal.say(f"note: {outcome.result.caution}")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
     if new_table is not None:
         terminal.say(f"table {new_table}")

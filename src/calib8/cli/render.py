@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from calib8.analysis.lint import Violation
     from calib8.data.preflight import InputCheck
     from calib8.data.samples import Skipped
-    from calib8.pipeline import Preflight
+    from calib8.judge import Preflight
 
 _SKIPPED_SHOWN: Final = 5
 

@@ -70,7 +70,7 @@ def run(
 
     from calib8.analysis.runtimes import open_in_runtime
     from calib8.data.samples import open_dataset
-    from calib8.pipeline import check_positive
+    from calib8.progress import check_positive
 
     check_positive("--top", top)
     check_positive("--batch", reading.batch_size)

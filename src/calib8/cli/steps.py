@@ -12,7 +12,8 @@ from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
-    from calib8.pipeline import Calibration, Preflight
+    from calib8.judge import Preflight
+    from calib8.pipeline import Calibration
 
 
 def check_ranges(ranges: RangeOptions, target: str | None = None) -> None:
@@ -46,7 +47,8 @@ def look_at_data(
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
-    from calib8.pipeline import PREFLIGHT_SAMPLES, check_positive, preflight
+    from calib8.judge import PREFLIGHT_SAMPLES, preflight
+    from calib8.progress import check_positive
 
     check_positive("--batch", reading.batch_size)
     check_positive("--threads", reading.thread_count)

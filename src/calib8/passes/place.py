@@ -82,7 +82,7 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         scheme: the target's rules.
         keep_float: names of nodes that the user wants in float.
     """
-    decisions, quantized = _decide(model, keep_float)
+    decisions, quantized = _decide(model, scheme, keep_float)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
     readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
@@ -91,17 +91,25 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
 
 def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
     """Tensors whose ranges serve every target: all that any placement gives Q/DQ."""
-    widest = QuantScheme("calibration", quantize_outputs=True)
+    widest = QuantScheme(
+        "calibration", quantize_outputs=True, shared_scale_ops=frozenset({"AveragePool", "Concat"})
+    )
     return tuple(place(model, widest, keep_float).readers)
 
 
-def _decide(model: ir.Model, keep_float: frozenset[str]) -> tuple[list[NodeDecision], set[ir.Node]]:
+def _decide(
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]
+) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes."""
     feeds_weights = _upstream_of_weights(model)
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
-        reason = _why_float(node, keep_float) or _why_tail(node, feeds_weights, quantized)
+        reason = (
+            _why_float(node, keep_float)
+            or _why_float_output(node, scheme)
+            or _why_tail(node, feeds_weights, quantized)
+        )
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
@@ -138,6 +146,13 @@ def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
     if node.op_type in BINARY_OPS or node.op_type == "Concat":
         return _why_constant_float(node)
     return ""
+
+
+def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
+    """Codes of 1/256 would make many of a thousand class probabilities equal."""
+    if scheme.quantize_outputs or node.op_type != "Softmax" or not node.outputs[0].is_graph_output():
+        return ""
+    return "it yields the graph's class probabilities"
 
 
 def _why_weight_float(node: ir.Node) -> str:
@@ -251,9 +266,13 @@ def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme
 def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
     """The Relu or Clip(0, …) behind a layer that the output quantizer (or the kernel) carries out.
 
-    Only where the layer's output has no other reader. With a symmetric code the clamp is the kernel's.
+    Only where the layer's output has no other reader and need not have the scale of its input. With a
+    symmetric code the clamp is the kernel's.
     """
-    if node.op_type not in WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}:
+    if node.op_type in scheme.shared_scale_ops or node.op_type not in WEIGHTED_OPS | BINARY_OPS | {
+        "AveragePool",
+        "GlobalAveragePool",
+    }:
         return None
     consumer = sole_consumer(node.outputs[0])
     if consumer is None or consumer.op_type not in ("Relu", "Clip"):

@@ -40,6 +40,9 @@ PREPARE: Final[tuple[Pass, ...]] = (
     mean_to_global_pool,
 )
 
+CODED_OPS: Final = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "ConvInteger", "MatMulInteger")
+"""Beginnings of the names of ops that only a quantized model holds."""
+
 CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 RELATIVE_TOLERANCE: Final = 1e-3
@@ -132,18 +135,18 @@ def _run_passes(model: ir.Model) -> dict[str, int]:
 def _control_flow(model: ir.Model, nodes: list[str]) -> UnsupportedModelError:
     return UnsupportedModelError(
         model.graph.name or "model",
-        f"holds control flow that depends on its inputs, which is not supported yet: {', '.join(nodes)}",
+        f"holds control flow that cannot be resolved beforehand (not supported yet): {', '.join(nodes)}",
         "Export it with the condition fixed (one branch), or quantize the branches one by one",
     )
 
 
 def _refuse_unsupported(model: ir.Model) -> None:
     name = model.graph.name or "model"
-    quantizers = [node.name or node.op_type for node in model.graph if node.op_type == "QuantizeLinear"]
-    if quantizers:
+    coded = [node for node in model.graph if node.op_type.startswith(CODED_OPS)]
+    if coded:
         raise UnsupportedModelError(
             name,
-            f"holds QuantizeLinear nodes ('{quantizers[0]}' …): it is quantized already",
+            f"holds {coded[0].op_type} nodes ('{coded[0].name}' …): it is quantized already",
             "Give the float model",
         )
     for spec in graph_inputs(model):

@@ -16,7 +16,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.errors import TableError
-from calib8.model.graph import activation_inputs, input_at, scalar_constant, sole_consumer
+from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QuantSpec
 from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
@@ -156,7 +156,9 @@ def _share(
     for name in ranges:
         groups.setdefault(classes.root(name), []).append(name)
     for root, members in groups.items():
-        chosen = _group_range(members, classes.hull[root], ranges, fixed, _paddings(model, set(members)))
+        chosen = _group_range(
+            members, classes.hull[root], ranges, fixed, _constants(model, set(members), scheme)
+        )
         for name in members:
             ranges[name] = chosen
 
@@ -202,10 +204,10 @@ def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
 
 
 def _group_range(
-    members: list[str], hull: Range, ranges: Mapping[str, Range], fixed: set[str], paddings: list[float]
+    members: list[str], hull: Range, ranges: Mapping[str, Range], fixed: set[str], constants: list[float]
 ) -> Range:
     """The fixed range of a member if it holds everything up to one step of the code, else the hull."""
-    for value in paddings:
+    for value in constants:
         hull = hull.hull(Range(value, value))
     for name in members:
         low, high = ranges[name].min, math.ceil(ranges[name].max)
@@ -214,8 +216,16 @@ def _group_range(
     return hull
 
 
-def _paddings(model: ir.Model, members: set[str]) -> list[float]:
-    """Constants that Pad nodes add to a class."""
-    pads = (node for node in model.graph if node.op_type == "Pad" and node.outputs[0].name in members)
-    values = (scalar_constant(input_at(node, 2)) for node in pads)
-    return [value for value in values if value is not None and math.isfinite(value)]
+def _constants(model: ir.Model, members: set[str], scheme: QuantScheme) -> list[float]:
+    """Values that nodes mix into a class: what a Pad fills in, constants of a Concat with one scale."""
+    values: list[float] = []
+    for node in model.graph:
+        if node.outputs[0].name not in members:
+            continue
+        if node.op_type == "Pad":
+            fill = scalar_constant(input_at(node, 2))
+            values += [fill] if fill is not None and math.isfinite(fill) else []
+        elif node.op_type == "Concat" and "Concat" in scheme.shared_scale_ops:
+            arrays = (constant(value) for value in node.inputs)
+            values += [bound for a in arrays if a is not None for bound in (float(a.min()), float(a.max()))]
+    return values

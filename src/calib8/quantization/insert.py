@@ -56,7 +56,7 @@ def insert_quantizers(
     qparams = activation_codes(model, placement, ranges, scheme)
     float_layers = _quantize_layers(model, placement, qparams, scheme)
     if scheme.placement == "every-op":
-        _quantize_operands(model, placement, scheme.activations)
+        _quantize_operands(model, placement, qparams, scheme)
     for value in list(_values(model)):
         if value.name in qparams:
             _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
@@ -166,8 +166,14 @@ def _dequantized_constant(
         graph.initializers.pop(old.name or "", None)
 
 
-def _quantize_operands(model: ir.Model, placement: Placement, spec: QuantSpec) -> None:
-    """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range."""
+def _quantize_operands(
+    model: ir.Model, placement: Placement, activations: Mapping[str, QParams], scheme: QuantScheme
+) -> None:
+    """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range.
+
+    Where Concat needs one scale, they take that of its output.
+    """
+    spec = scheme.activations
     quantized = placement.quantized_nodes()
     for node in list(model.graph):
         if node.name not in quantized or node.op_type not in BINARY_OPS | {"Concat"}:
@@ -177,6 +183,8 @@ def _quantize_operands(model: ir.Model, placement: Placement, spec: QuantSpec) -
             if array is None or array.dtype != np.float32:
                 continue
             qparams = activation_qparams(float(array.min()), float(array.max()), spec)
+            if node.op_type == "Concat" and "Concat" in scheme.shared_scale_ops:
+                qparams = activations.get(node.outputs[0].name or "", qparams)
             codes = quantize(array.astype(np.float32), qparams.scale, qparams.zero_point, spec)
             name = _constant_name(model.graph, node, index)
             scale = np.asarray(qparams.scale, np.float32)

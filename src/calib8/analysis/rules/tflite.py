@@ -1,6 +1,6 @@
 """What TensorFlow Lite's int8 kernels demand of scales; Tengine's fixed softmax scale beside it.
 
-    same scale in and out    AveragePool, Concat, MaxPool, Pad, Reshape, Resize, Slice, Sub, Transpose, …
+    same scale in and out    AveragePool, Concat, MaxPool, Pad, Reshape, Resize, Slice, Transpose, …
     fixed output             Softmax, Sigmoid: 1/256, −128      Tanh: 1/128, 0
 
 Source: TensorFlow Lite "8-bit quantization specification" and the converter's operator property table.
@@ -30,7 +30,7 @@ SAME_SCALE_OPS: Final = frozenset(
     {
         "AveragePool", "Concat", "DepthToSpace", "Flatten", "Gather", "GlobalMaxPool", "Max", "MaxPool",
         "Min", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split",
-        "Squeeze", "Sub", "Tile", "Transpose", "Unsqueeze",
+        "Squeeze", "Tile", "Transpose", "Unsqueeze",
     }
 )  # fmt: skip
 

@@ -1,0 +1,121 @@
+"""Judging models on data: accuracy side by side, and a look at what goes in before time is spent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import onnx
+
+from calib8.analysis.evaluate import Evaluation, evaluate_sessions
+from calib8.analysis.runtimes import open_in_runtime
+from calib8.data.batches import batches
+from calib8.data.preflight import InputCheck, check_inputs
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import DataSource, open_dataset
+from calib8.errors import UsageError
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.model.metadata import read_metadata
+from calib8.model.runtime import open_session
+from calib8.progress import Progress, SampleCounter, check_positive, silent
+
+PREFLIGHT_SAMPLES: Final = 32
+
+
+def evaluate(
+    models: Sequence[str | os.PathLike[str]],
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    runtime: str = "onnxruntime",
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    progress: Progress = silent,
+) -> list[Evaluation]:
+    """Accuracy and speed of models side by side on the same data.
+
+    The first float model of the list is the reference for agreement and SQNR.
+
+    Args:
+        models: paths of .onnx files of one network.
+        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        preprocess: how images become inputs; None takes what a quantized model of the list has stored.
+        labels: a ``file label`` list for an image folder.
+        runtime: ``onnxruntime`` or ``openvino``.
+        samples, batch, threads, skip_bad, progress: see ``calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with models, data or options, in one line each.
+    """
+    if not models:
+        raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
+    check_positive("--batch", batch)
+    check_positive("--threads", threads)
+    sessions = [open_in_runtime(path, runtime, threads) for path in models]
+    preprocess = preprocess or stored_preprocess(models)
+    dataset = open_dataset(
+        data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
+    reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    seen = SampleCounter("evaluating", dataset.count, progress)
+    pieces = batches(dataset, batch, threads)
+    return evaluate_sessions(sessions, runtime, pieces, reference=reference, on_batch=seen)
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """A look at the data before an hour is spent.
+
+    Attributes:
+        inputs: what goes into each input, against what mean and scale imply.
+        evaluation: the float model on the samples looked at.
+    """
+
+    inputs: tuple[InputCheck, ...]
+    evaluation: Evaluation
+
+
+def preflight(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    samples: int | None = PREFLIGHT_SAMPLES,
+    threads: int = 2,
+    skip_bad: bool = False,
+) -> Preflight:
+    """Feeds some samples to the float model: input ranges, and top-1 where there are labels.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data or options, in one line each.
+    """
+    original = load_model(model)
+    dataset = open_dataset(
+        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
+    pieces = list(batches(dataset, 1, threads))
+    session = open_session(original, threads=threads)
+    [evaluation] = evaluate_sessions([session], "onnxruntime", pieces, reference=None)
+    return Preflight(tuple(check_inputs(pieces, dataset.preprocess)), evaluation)
+
+
+def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
+    """The preprocessing that the first model with one has stored."""
+    for path in models:
+        text = read_metadata(path).get("preprocess")
+        if text is not None:
+            return Preprocess.from_json(text, str(path))
+    return None
+
+
+def is_float_model(path: str | os.PathLike[str]) -> bool:
+    """No node of the graph reads or writes codes."""
+    graph = onnx.load(path, load_external_data=False).graph
+    return not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "QGemm")) for node in graph.node)
