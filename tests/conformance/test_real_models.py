@@ -81,9 +81,13 @@ def test_no_float_layer_is_left_in_onnxruntime(name: str, quantized: Quantized, 
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-def test_the_file_is_about_a_quarter(name: str, quantized: Quantized, shared_data: Path) -> None:
+def test_the_file_is_about_a_quarter(
+    name: str, calibrated: Calibrated, quantized: Quantized, shared_data: Path
+) -> None:
+    """Codes take one byte instead of four; scales, Q/DQ nodes and names take about 2 kB per float node."""
     original = (shared_data / NETWORKS[name].file).stat().st_size
-    assert quantized(name).stat().st_size < 0.45 * original
+    nodes = len(calibrated(name).prepared.model.graph)
+    assert quantized(name).stat().st_size < 0.25 * original + 2000 * nodes
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -150,5 +154,5 @@ def test_control_flow_gets_a_clear_answer(shared_data: Path) -> None:
         "state": np.zeros((2, 1, 128), np.float32),
         "sr": np.array(16000, np.int64),
     }
-    with pytest.raises(UnsupportedModelError, match=r"control flow .* not supported yet: .*If '"):
+    with pytest.raises(UnsupportedModelError, match=r"control flow .*\(not supported yet\): If '"):
         quantize(model, [sample])
