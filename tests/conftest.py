@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile(
     "calib8", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
-settings.load_profile("calib8")
+settings.register_profile("wide", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calib8"))
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 

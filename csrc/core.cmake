@@ -1,0 +1,26 @@
+# The native core as a static library, shared by the extension module and the native check.
+option(CALIB8_WERROR "treat compiler warnings as errors" OFF)
+set(CALIB8_WARNINGS -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+if(CALIB8_WERROR)
+  list(APPEND CALIB8_WARNINGS -Werror)
+endif()
+
+set(CALIB8_CSRC ${CMAKE_CURRENT_LIST_DIR})
+set(CALIB8_SOURCES
+  ${CALIB8_CSRC}/accumulate.cc
+  ${CALIB8_CSRC}/dispatch.cc
+  ${CALIB8_CSRC}/histogram.cc
+  ${CALIB8_CSRC}/histogram_reference.cc
+  ${CALIB8_CSRC}/thread_pool.cc)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
+  list(APPEND CALIB8_SOURCES ${CALIB8_CSRC}/histogram_avx2.cc ${CALIB8_CSRC}/histogram_avx512.cc)
+  set_source_files_properties(${CALIB8_CSRC}/histogram_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2;-mpopcnt")
+  # GCC 12 takes the deliberately undefined operands of its own AVX-512 header for mistakes.
+  set_source_files_properties(${CALIB8_CSRC}/histogram_avx512.cc PROPERTIES COMPILE_OPTIONS
+    "-mavx512f;-mavx512bw;-mavx512vbmi2;-mpopcnt;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")
+endif()
+
+add_library(calib8_core STATIC ${CALIB8_SOURCES})
+set_target_properties(calib8_core PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
+target_compile_options(calib8_core PRIVATE ${CALIB8_WARNINGS} -ffp-contract=off)
+target_link_libraries(calib8_core PUBLIC Threads::Threads)

@@ -1,0 +1,108 @@
+// Compares every instruction set and thread count with the plain loops on random arrays, endlessly varied.
+//
+//   histogram_check ROUNDS SEED      prints what it did; exit code 1 at the first difference
+//
+// Meant to be built with sanitizers (scripts/check-full): arrays are exactly as long as told, so that a read
+// beyond them is seen.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "../../csrc/accumulate.h"
+
+namespace {
+
+using calib8::Histogram;
+using Values = std::vector<float>;
+
+float special(unsigned which) {
+  using limits = std::numeric_limits<float>;
+  const float table[] = {0.0F,          -0.0F,         limits::infinity(),   -limits::infinity(),
+                         limits::max(), limits::min(), limits::denorm_min(), -limits::denorm_min(),
+                         6.0F,          std::nanf("")};
+  return table[which % (sizeof table / sizeof *table)];
+}
+
+// Lengths around the widths of registers and blocks, and now and then a long one.
+size_t length(std::mt19937& random) {
+  const size_t edges[] = {0, 1, 7, 8, 15, 16, 17, 31, 32, 33, 63, 65, 1023, 1024, 1025, 4097, 65537};
+  if (random() % 8 == 0) return random() % 200000;
+  return edges[random() % (sizeof edges / sizeof *edges)] + random() % 3;
+}
+
+Values sample(std::mt19937& random) {
+  Values values(length(random));
+  const int scale = static_cast<int>(random() % 260) - 130;
+  const unsigned zeros = random() % 4;
+  const unsigned odd = random() % 3 == 0 ? 50 : 0;
+  std::normal_distribution<float> normal;
+  for (float& value : values) {
+    value = random() % 4 < zeros ? 0.0F : std::ldexp(normal(random), scale);
+    if (odd != 0 && random() % odd == 0) value = special(random());
+  }
+  return values;
+}
+
+bool same(const Histogram& left, const Histogram& right) {
+  return left.count == right.count && left.zeros == right.zeros && left.nans == right.nans &&
+         left.positive_infs == right.positive_infs && left.negative_infs == right.negative_infs &&
+         std::memcmp(&left.minimum, &right.minimum, sizeof left.minimum) == 0 &&
+         std::memcmp(&left.maximum, &right.maximum, sizeof left.maximum) == 0 &&
+         left.exponent == right.exponent &&
+         std::memcmp(left.positive, right.positive, sizeof left.positive) == 0 &&
+         std::memcmp(left.negative, right.negative, sizeof left.negative) == 0;
+}
+
+std::vector<std::unique_ptr<Histogram>> expected(const std::vector<Values>& tensors) {
+  std::vector<std::unique_ptr<Histogram>> states;
+  for (const Values& values : tensors) {
+    states.push_back(std::make_unique<Histogram>());
+    calib8::count_reference(values.data(), static_cast<int64_t>(values.size()), *states.back());
+  }
+  return states;
+}
+
+bool agrees(const std::vector<Values>& tensors, const std::vector<std::unique_ptr<Histogram>>& wanted,
+            const calib8::Isa& isa, int threads) {
+  std::vector<std::unique_ptr<Histogram>> states;
+  std::vector<calib8::Work> work;
+  for (const Values& values : tensors) {
+    states.push_back(std::make_unique<Histogram>());
+    work.push_back({states.back().get(), values.data(), static_cast<int64_t>(values.size())});
+  }
+  calib8::accumulate(work, threads, isa);
+  for (size_t index = 0; index < states.size(); ++index) {
+    if (same(*states[index], *wanted[index])) continue;
+    std::printf("%s with %d threads differs on tensor %zu\n", isa.name, threads, index);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const int rounds = argc > 1 ? std::atoi(argv[1]) : 100;
+  std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U);
+  const auto isas = calib8::available_isas();
+  long tensors_seen = 0;
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<Values> tensors(1 + random() % 4);
+    for (Values& values : tensors) values = sample(random);
+    const auto wanted = expected(tensors);
+    tensors_seen += static_cast<long>(tensors.size());
+    for (const calib8::Isa* isa : isas) {
+      for (const int threads : {1, 2, 3}) {
+        if (!agrees(tensors, wanted, *isa, threads)) return 1;
+      }
+    }
+  }
+  std::printf("%d rounds, %ld tensors, %zu instruction sets, 1 to 3 threads: no difference\n", rounds,
+              tensors_seen, isas.size());
+  return 0;
+}
