@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final
@@ -217,7 +218,8 @@ def _quantize_prepared(
             break
         overflowing |= result.float_layers
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
-    entries["keep_float"] = json.dumps(sorted(floats))
+    float_layers = {d.node for d in placement.decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
+    entries["keep_float"] = json.dumps(sorted(floats | float_layers))
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
@@ -255,8 +257,9 @@ def _check_node_names(model: ir.Model, names: frozenset[str]) -> None:
 
 
 def first_sample(dataset: Dataset) -> Arrays:
-    """Inputs of the first sample that can be read."""
-    return next(iter(dataset)).inputs
+    """Inputs of the first sample that can be read, of the first several for a model with a fixed batch."""
+    with closing(batches(dataset, 1, 1)) as pieces:
+        return next(pieces).inputs
 
 
 def _prepare_for_table(
@@ -267,7 +270,7 @@ def _prepare_for_table(
     if data is None:
         sample = {spec.name: made_up_input(spec) for spec in specs}
     else:
-        sample = dict(first_sample(open_dataset(data, specs, preprocess, samples=1)))
+        sample = dict(first_sample(open_dataset(data, specs, preprocess)))
     prepared = prepare(original, sample)
     if table.model_hash != model_hash(prepared.model):
         raise TableError("calibration table", "was made for another model", "Calibrate this model again")

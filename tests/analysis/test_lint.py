@@ -9,17 +9,19 @@ from pathlib import Path
 import graph_edits as edit
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from small_nets import IMAGE, NETS, clean, int8_forms
+from small_nets import IMAGE, NETS, Net, clean, int8_forms, quantized
 
 from calib8.analysis.lint import RULES, Violation, lint
 from calib8.analysis.rules.onnxruntime import COMPUTING_OPS
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
-from calib8.scheme import TARGETS
+from calib8.pipeline import quantize
+from calib8.scheme import TARGETS, target_scheme
 
 
 def test_every_target_has_rules() -> None:
@@ -125,6 +127,49 @@ def test_a_model_of_another_tool_is_told_what_tensorrt_refuses(foreign: Path) ->
     additions = {violation.node for violation in violations if violation.rule == "residual-branch-is-coded"}
     assert additions == {"plain_add", "relu_add", "two", "activated_add"}
     assert found["layer-is-whole"] == found["scale-is-positive"] == found["pairs-agree"] == 0
+
+
+def test_shape_arithmetic_is_no_concern() -> None:
+    """A Concat of sizes runs on integers: it needs no quantizer."""
+    net = Net(shape=("N", 4, "H", "W"))
+    y = net.op("Relu", net.conv("x", 4, 4, name="first"))
+    sizes = [
+        net.op("Slice", net.op("Shape", y), *(net.const([i], np.int64) for i in (at, at + 2, 0)))
+        for at in (0, 2)
+    ]
+    pooled = net.op("MaxPool", y, kernel_shape=[2, 2], strides=[2, 2])
+    size = net.op("Concat", *sizes, axis=0, name="size")
+    y = net.op("Resize", pooled, "", "", size, mode="nearest", name="resize")
+    proto = quantized(net.model(net.conv(y, 4, 4, name="last")), target_scheme("onnxruntime"))
+    assert any(node.name == "size" for node in proto.graph.node)
+    assert lint(proto, "onnxruntime") == ()
+
+
+def test_class_probabilities_at_the_end_are_float_on_purpose() -> None:
+    """Also where they are read from codes, behind a pool."""
+    net = Net()
+    y = net.op("GlobalAveragePool", net.op("Relu", net.conv("x", 4, 4, name="first")))
+    proto = quantized(net.model(net.op("Softmax", y, axis=1)), target_scheme("onnxruntime"))
+    assert lint(proto, "onnxruntime") == ()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_cubic_resize_needs_another_scale_behind(target: str) -> None:
+    net = Net()
+    y = net.op("Relu", net.conv("x", 4, 4, name="first"))
+    y = net.op("Resize", y, "", net.const([1, 1, 2, 2]), mode="cubic", name="resize")
+    assert lint(quantized(net.model(net.conv(y, 4, 4)), target_scheme(target)), target) == ()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_layer_left_float_with_its_reason_is_no_violation(target: str) -> None:
+    net = Net(shape=(1, *IMAGE[1:]))
+    y = net.op("GlobalMaxPool", net.op("Relu", net.conv("x", 4, 4, name="first")))
+    y = net.op("Gemm", net.op("Reshape", y, net.const([2, 2], np.int64)), net.weight(2, 3), net.weight(2, 3))
+    data = [{"x": np.random.default_rng(0).normal(0, 1, IMAGE).astype(np.float32)}]
+    result = quantize(net.model(y), data, target=target)
+    assert "its bias is a matrix" in result.placement.summary()
+    assert lint(ir.to_proto(result.model), target) == ()
 
 
 def test_a_violation_reads_as_one_line() -> None:

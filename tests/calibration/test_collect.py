@@ -100,3 +100,17 @@ def test_a_wrong_instruction_set_is_named(model: ir.Model) -> None:
     result = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)
     assert UsageError.__name__ in result.stderr
     assert "CALIB8_ISA=sse9" in result.stderr
+
+
+@pytest.mark.parametrize("shape", [(4, 3, 12, 12), (3, 12, 12)])
+def test_a_model_with_a_fixed_first_axis_is_never_run_on_a_part_of_it(shape: tuple[int, ...]) -> None:
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["input"], ["relu"])],
+        "fixed",
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("relu", TensorProto.FLOAT, shape)],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    arrays = [RNG.standard_normal(shape).astype(np.float32) for _ in range(3)]
+    found = collect(ir.from_proto(proto), ["relu"], [{"input": array} for array in arrays])
+    assert found.tensors["relu"] == TensorStatistics.from_values(np.maximum(np.stack(arrays), 0))

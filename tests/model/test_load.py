@@ -50,6 +50,13 @@ def test_the_long_name_of_the_standard_operator_set_is_understood() -> None:
     assert load_model(proto).opset_imports == {"": 17}
 
 
+def test_a_name_that_two_nodes_yield_is_told() -> None:
+    proto = small_model()
+    proto.graph.node[1].output[0] = "c"
+    with pytest.raises(ModelError, match=r"is not an ONNX model or is truncated .*'c'"):
+        load_model(proto)
+
+
 @pytest.mark.parametrize("name", ["none.onnx", "."])
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(ModelError, match="no such file") as caught:
@@ -182,4 +189,12 @@ def test_an_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr("calib8.model.load.ir.load", refuse)  # a test may run as root, whom no mode stops
     with pytest.raises(ModelError, match="Permission denied"):
+        load_model(path)
+
+
+@pytest.mark.parametrize("suffix", ["json", "textproto"])
+def test_text_that_is_no_model_is_refused(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"model.{suffix}"
+    path.write_text('{"format": "something else"}')
+    with pytest.raises(ModelError, match="not an ONNX model"):
         load_model(path)

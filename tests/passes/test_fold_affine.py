@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from calib8.passes.fold_affine import fold_affine
+from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from small_models import Array, graph, normal, ops, relative_difference, run
 
 TOLERANCE = 1e-5
@@ -268,3 +268,34 @@ def test_half_precision_is_left_alone() -> None:
     constants = {"w": normal(4, 6, 1, 1).astype(np.float16), "k": np.float16(2)}
     model = graph("float16[N,6,3,3] x", "float16[N,4,3,3] y", "c = Conv(x, w) y = Mul(c, k)", constants)
     assert fold_affine(model) == 0
+
+
+@pytest.mark.parametrize("trans_b", [0, 1])
+@pytest.mark.parametrize(
+    "bias", [np.float32(0.3), normal(1), normal(4), normal(1, 1), normal(1, 4)], ids=lambda b: str(b.shape)
+)
+def test_factors_of_a_gemm_go_into_its_constants(bias: Array, trans_b: int) -> None:
+    weight = normal(4, 6) if trans_b else normal(6, 4)
+    body = f"y = Gemm<alpha=0.5, beta=2.0, transB={trans_b}>(x, w, b)"
+    model = graph("float[N,6] x", "float[N,4] y", body, {"w": weight, "b": bias})
+    feeds = {"x": normal(3, 6, seed=7)}
+    expected = run(model, feeds)
+    assert fold_gemm_factors(model) == 1
+    [node] = model.graph
+    assert {"alpha", "beta"}.isdisjoint(node.attributes) and array(model, "Gemm", 2).shape == (4,)
+    assert relative_difference(expected, run(model, feeds)) < TOLERANCE
+    assert fold_gemm_factors(model) == 0
+
+
+def test_a_single_number_as_bias_becomes_a_vector() -> None:
+    constants = {"w": normal(6, 4), "b": np.float32(0.3)}
+    model = graph("float[N,6] x", "float[N,4] y", "y = Gemm(x, w, b)", constants)
+    assert fold_gemm_factors(model) == 1
+    np.testing.assert_array_equal(array(model, "Gemm", 2), np.full(4, 0.3, np.float32))
+
+
+def test_factors_of_a_gemm_with_a_bias_matrix_stay() -> None:
+    constants = {"w": normal(6, 4), "b": normal(5, 4)}
+    model = graph("float[5,6] x", "float[5,4] y", "y = Gemm<alpha=0.5>(x, w, b)", constants)
+    assert fold_gemm_factors(model) == 0
+    assert next(iter(model.graph)).attributes["alpha"].as_float() == 0.5

@@ -69,6 +69,17 @@ def test_an_old_upsample_becomes_a_resize(opset: int) -> None:
     assert ops(model) == {"Resize": 1}
 
 
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("kind", ["Upsample", "Resize"])
+@pytest.mark.parametrize("factor", [2.0, 2.5, 3.0])
+def test_an_old_upsample_keeps_the_positions_of_its_pixels(kind: str, mode: str, factor: float) -> None:
+    size = int(8 * factor)
+    scales = {"s": np.array([1, 1, factor, factor], np.float32)}
+    outputs = f"float[N,3,{size},{size}] y"
+    body = f'y = {kind}<mode="{mode}">(x, s)'
+    checked(onnx_model("float[N,3,8,8] x", outputs, body, scales, 9 if kind == "Upsample" else 10))
+
+
 @pytest.mark.parametrize("opset", [7, 11, 12])
 def test_an_old_softmax_keeps_its_flattened_meaning(opset: int) -> None:
     checked(

@@ -316,3 +316,11 @@ def test_the_summary_counts_and_names_reasons() -> None:
         "1 of 2 Conv quantized; 1 float because the user keeps it in float (Conv)",
         "1 of 3 other ops quantized; 2 float because the op has no integer form (Erf)",
     ]
+
+
+def test_an_activation_behind_a_float_layer_is_float_too() -> None:
+    model = image(f"a = {CONV}(x, w) r = Relu(a) y = {CONV}(r, v)")
+    found = place(model, ORT, frozenset({"a"}))
+    assert reasons(found) == {"a": "the user keeps it in float", "r": "the layer before it is float"}
+    assert carriers(model, found) == ["r", "y"]
+    assert set(found.readers) <= set(calibration_tensors(model))

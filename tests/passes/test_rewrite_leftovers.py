@@ -12,6 +12,7 @@ from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
     divide_to_multiply,
     mean_to_global_pool,
+    pad_before_average_pool,
     sum_to_add,
 )
 from small_models import Array, graph, normal, ops, relative_difference, run
@@ -113,3 +114,33 @@ def test_a_mean_over_everything_or_over_nothing_stays() -> None:
     assert mean_to_global_pool(graph("float[N,3,4,4] x", "float[A,B,C,D] y", body, opset=18)) == 0
     model = graph("float[N,4] x", "float[N,1] y", "y = ReduceMean<axes=[1]>(x)")
     assert mean_to_global_pool(model) == 0
+
+
+POOL = "AveragePool<kernel_shape=[3,3], strides=[2,2], pads=[1,0,1,2], count_include_pad=1>"
+
+
+@pytest.mark.parametrize("producer", ["Tanh(x)", "Concat<axis=1>(x, r)", "Clip(x, minus)", "Identity(x)"])
+def test_counted_padding_of_signed_values_becomes_a_node_of_its_own(producer: str) -> None:
+    body = f"r = Relu(x) s = {producer} y = {POOL}(s)"
+    constants = {"minus": np.float32(-1)}
+    model = graph("float[N,3,8,8] x", "float[A,B,C,D] y", body, constants)
+    rewritten(pad_before_average_pool, model, normal(2, 3, 8, 8), 1)
+    assert ops(model)["Pad"] == 1
+    assert pad_before_average_pool(model) == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"r = Relu(x) y = {POOL}(r)",
+        f"r = Relu(x) s = Sigmoid(x) c = Concat<axis=1>(r, s) y = {POOL}(c)",
+        f"r = Clip(x, zero) m = MaxPool<kernel_shape=[2,2]>(r) y = {POOL}(m)",
+        "y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(x)",
+        "y = AveragePool<kernel_shape=[3,3], count_include_pad=1>(x)",
+        'y = AveragePool<kernel_shape=[3,3], auto_pad="SAME_UPPER", count_include_pad=1>(x)',
+        "y = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1], ceil_mode=1, count_include_pad=1>(x)",
+    ],
+)
+def test_other_average_pools_stay(body: str) -> None:
+    model = graph("float[N,3,8,8] x", "float[A,B,C,D] y", body, {"zero": np.float32(0)})
+    assert pad_before_average_pool(model) == 0

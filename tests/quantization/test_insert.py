@@ -165,6 +165,55 @@ def test_names_that_are_taken_are_avoided() -> None:
     assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
 
 
+@pytest.mark.parametrize(
+    "taken", ["float", "quantized", "dequantized", "scale", "zero_point", "DequantizeLinear"]
+)
+@pytest.mark.parametrize("scheme", ["uint8", "openvino", "tensorrt"])
+def test_values_and_nodes_called_like_the_added_ones_keep_their_names(scheme: str, taken: str) -> None:
+    """A float tensor ``y/float`` beside an output ``y``, and a node of the same name."""
+    body = f"""y = {CONV}(x, w) r = Relu(y) d = {CONV}(x, u) c = Concat<axis=1>(y, r, d) z = {CONV}(c, v)"""
+    constants = {
+        "w": normal(3, 3, 3, 3), "u": normal(2, 3, 3, 3) * np.float32(20), "v": normal(4, 8, 3, 3)
+    }  # fmt: skip
+    proto = onnx_model(
+        "float[N,3,8,8] x", "float[N,3,8,8] y, float[N,3,8,8] r, float[N,4,8,8] z", body, constants
+    )
+    relu = proto.graph.node[1]
+    relu.name = f"y/{taken}" if taken[0].isupper() else "x/QuantizeLinear"
+    for node in proto.graph.node:
+        node.input[:] = [f"y/{taken}" if name == "r" else name for name in node.input]
+        node.output[:] = [f"y/{taken}" if name == "r" else name for name in node.output]
+    proto.graph.output[1].name = f"y/{taken}"
+    prepared, _, result = quantized(proto, {"x": IMAGE}, SCHEMES[scheme])
+    onnx.checker.check_model(ir.to_proto(result.model), full_check=True)
+    assert [spec.name for spec in graph_outputs(result.model)] == ["y", f"y/{taken}", "z"]
+    assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
+
+
+def test_a_tensor_whose_name_ends_like_a_renamed_one_is_coded_once_more_before_a_concat() -> None:
+    """``s/float`` is a tensor of its own here, not the float side of an output ``s``."""
+    body = f"a = {CONV}(x, w) r = Sigmoid(a) b = {CONV}(x, u) c = Concat<axis=1>(r, b) y = {CONV}(c, v)"
+    constants = {"w": normal(3, 3, 3, 3), "u": normal(3, 3, 3, 3), "v": normal(4, 6, 3, 3)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
+    for node in proto.graph.node:
+        node.input[:] = ["s/float" if name == "r" else name for name in node.input]
+        node.output[:] = ["s/float" if name == "r" else name for name in node.output]
+    _, _, result = quantized(proto, {"x": IMAGE}, TARGETS["tflite"])
+    [concat] = [node for node in result.model.graph if node.op_type == "Concat"]
+    scales = {value.producer().inputs[1].const_value.numpy().item() for value in concat.inputs}
+    assert scales == {np.float32(result.qparams["c"].scale).item()}
+
+
+@pytest.mark.parametrize("scheme", ["uint8", "symmetric", "tensorrt", "tengine", "ncnn"])
+@pytest.mark.parametrize("limit", [0.5, 0.01])
+def test_a_clip_from_above_only_leaves_room_for_what_is_negative(scheme: str, limit: float) -> None:
+    body = f"c = {CONV}(x, w) r = Clip(c, , limit) y = {CONV}(r, u)"
+    constants = {"w": normal(3, 3, 3, 3), "u": normal(4, 3, 3, 3), "limit": np.float32(limit)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
+    prepared, _, result = quantized(proto, {"x": IMAGE}, SCHEMES[scheme])
+    assert relative_difference(run(prepared, {"x": IMAGE}), run(result.model, {"x": IMAGE})) < 0.05
+
+
 def test_an_input_that_is_also_an_output_keeps_its_name() -> None:
     proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", f"y = {CONV}(x, w)", {"w": normal(4, 3, 3, 3)})
     proto.graph.output.append(proto.graph.input[0])

@@ -48,7 +48,7 @@ from calib8.scheme import CODE_PRESERVING_OPS, TARGETS, WEIGHTED_OPS
 from calib8.tensors import TensorSpec
 
 REFERENCE_TARGET: Final = "onnxruntime"
-"""Which nodes are quantized is the same for all targets; they differ in where Q/DQ go."""
+"""Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there)."""
 
 NO_LAYERS: Final = (*QUANTIZERS, "Shape", "Size")
 """Ops that read activations but compute nothing from their values."""

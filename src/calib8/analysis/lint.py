@@ -112,7 +112,7 @@ class Violation:
 def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[Violation, ...]:
     """Every violation of a target's rules in a QDQ model, ours or another tool's; empty for a clean one.
 
-    Nodes that calib8 was told to keep in float are passed over.
+    Nodes that calib8 left in float, because the user wanted it or with a reason told, are passed over.
 
     Args:
         model: path of an .onnx file, or a ModelProto.
@@ -136,7 +136,7 @@ def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[
 
 
 def _kept_float(model: ir.Model) -> frozenset[str]:
-    """Nodes that are float on purpose: the user wanted it, or their int32 sums would overflow."""
+    """Nodes that are float on purpose: the user wanted it, or the layer has no integer form."""
     return frozenset(json.loads(model.metadata_props.get(f"{PREFIX}keep_float", "[]")))
 
 

@@ -74,7 +74,7 @@ def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
 
 
 def _refuse_non_finite(statistics: Statistics) -> None:
-    bad = [name for name in sorted(statistics.tensors) if _non_finite(statistics.tensors[name])]
+    bad = [name for name in statistics.tensors if _non_finite(statistics.tensors[name])]
     if not bad:
         return
     first = statistics.tensors[bad[0]]

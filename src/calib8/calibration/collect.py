@@ -84,13 +84,16 @@ def _batch_size(feeds: Arrays) -> int:
 class _Runner:
     """Runs the tapped model batch by batch, or sample by sample once batching changed a bit.
 
+    A model with a fixed axis 0 (a batch of that size, or an image without batch axis) cannot be run on less.
+
     Activations are written into two sets of buffers in turn: while one is counted the other is filled.
     """
 
     def __init__(self, session: Session, taps: list[str]) -> None:
         self._session = session
         self._taps = taps
-        self._batching: bool | None = None
+        fixed = any(spec.shape and isinstance(spec.shape[0], int) for spec in session.inputs)
+        self._batching: bool | None = True if fixed else None
         self._shapes: Shapes | None = None
         self._buffers: tuple[Activations, Activations] = ({}, {})
 

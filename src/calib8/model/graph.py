@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +38,18 @@ def add_constant(graph: ir.Graph, base: str, array: npt.NDArray[np.generic]) -> 
 
 def unique_name(graph: ir.Graph, base: str) -> str:
     """``base``, numbered where an input, initializer or node output has it already."""
-    taken = set(graph.initializers) | {value.name for value in graph.inputs}
-    taken |= {value.name for node in graph for value in node.outputs}
+    taken = set(graph.initializers) | {value.name or "" for value in graph.inputs}
+    taken |= {value.name or "" for node in graph for value in node.outputs}
+    return first_free(base, taken)
+
+
+def unique_node_name(graph: ir.Graph, base: str) -> str:
+    """``base``, numbered where a node has it already; values have names of their own."""
+    return first_free(base, {node.name or "" for node in graph})
+
+
+def first_free(base: str, taken: Collection[str]) -> str:
+    """``base`` or the first of ``base_1``, ``base_2`` … that is not taken."""
     name, count = base, 1
     while name in taken:
         name, count = f"{base}_{count}", count + 1

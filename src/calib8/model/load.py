@@ -8,13 +8,23 @@ from typing import Final
 
 import onnx
 import onnx_ir as ir
+from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.model.graph import opset_version
 from calib8.model.runtime import open_session
 
-UNREADABLE: Final = (DecodeError, ValueError, TypeError, LookupError, AttributeError, RuntimeError)
+UNREADABLE: Final = (
+    DecodeError,
+    json_format.ParseError,
+    text_format.ParseError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    RuntimeError,
+)
 """What onnx and onnx_ir raise on bytes that are no model."""
 
 OLDEST_OPSET: Final = 7
@@ -120,6 +130,9 @@ def _loads_in_runtime(model: ir.Model) -> bool:
     return True
 
 
-def _first_line(error: BaseException | None) -> str:
+def _first_line(error: BaseException) -> str:
+    """First line of what went wrong first: a reader wraps that in errors that only say where."""
+    while error.__cause__ is not None:
+        error = error.__cause__
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

@@ -62,6 +62,24 @@ def fold_affine(model: ir.Model) -> int:
     return folded
 
 
+def fold_gemm_factors(model: ir.Model) -> int:
+    """``Gemm(x, W, C, alpha, beta) → Gemm(x, alpha·W, beta·C)``; a C that is one number becomes a vector.
+
+    Returns:
+        Number of nodes rewritten; one with computed weights or a matrix C stays.
+    """
+    rewritten = 0
+    for node in model.graph:
+        if node.op_type != "Gemm":
+            continue
+        bias = constant(input_at(node, 2))
+        plain = float_attribute(node, "alpha", 1.0) == float_attribute(node, "beta", 1.0) == 1.0
+        if plain and (bias is None or bias.ndim > 0):
+            continue
+        rewritten += _fold(model.graph, node, Affine(np.ones(1), np.zeros(1)))
+    return rewritten
+
+
 def batch_norm_affine(node: ir.Node) -> Affine | None:
     """k and d of a BatchNormalization with constant parameters in inference mode."""
     parameters = [constant(value) for value in node.inputs[1:5]]

@@ -12,10 +12,13 @@ from onnx_ir.passes import common as ir_passes
 from onnxscript.version_converter import ConvertVersionPass
 
 from calib8.errors import UnsupportedModelError
-from calib8.model.graph import opset_version
+from calib8.model.graph import first_free, opset_version
 
 WORKING_OPSET: Final = 17
 """Older models are brought here: Clip, Pad, Squeeze, Softmax … then have one form each."""
+
+RESIZE_WITH_COORDINATES: Final = 11
+"""First operator set whose Resize says where an output pixel lies in the input."""
 
 MINIMUM_IR_VERSION: Final = 8
 
@@ -36,6 +39,8 @@ def normalize(model: ir.Model) -> int:
     before = opset_version(model)
     if before < WORKING_OPSET:
         _convert(model, before)
+    if before < RESIZE_WITH_COORDINATES:
+        _state_old_coordinates(model)
     _run(ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0), model)
     model.ir_version = max(model.ir_version, MINIMUM_IR_VERSION)
     _name_nodes(model)
@@ -60,16 +65,27 @@ def _convert(model: ir.Model, before: int) -> None:
         )
 
 
+def _state_old_coordinates(model: ir.Model) -> None:
+    """A Resize that was an Upsample or a Resize of operator set 10 keeps the positions these had.
+
+    Back then output pixel i lay at i / scale; the converter leaves the attributes away, whose default today
+    is (i + 0.5) / scale − 0.5. Nearest took the floor.
+    """
+    for node in model.graph:
+        if node.op_type == "Resize" and "coordinate_transformation_mode" not in node.attributes:
+            node.attributes["coordinate_transformation_mode"] = ir.AttrString(
+                "coordinate_transformation_mode", "asymmetric"
+            )
+            node.attributes["nearest_mode"] = ir.AttrString("nearest_mode", "floor")
+
+
 def _name_nodes(model: ir.Model) -> None:
     """Nodes without a name are called after their first output."""
     taken: set[str] = set()
     for node in model.graph:
         base = node.name or (node.outputs[0].name if node.outputs else "") or node.op_type
-        name, count = base, 1
-        while name in taken:
-            name, count = f"{base}_{count}", count + 1
-        taken.add(name)
-        node.name = name
+        node.name = first_free(base, taken)
+        taken.add(node.name)
 
 
 def _run(step: ir.passes.PassBase, model: ir.Model) -> None:

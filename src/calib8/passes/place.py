@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import onnx_ir as ir
@@ -26,6 +27,9 @@ from calib8.model.graph import (
     sole_consumer,
 )
 from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS, QuantScheme
+
+FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
+"""Ops with which runtimes compute the activation behind them."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +112,7 @@ def _decide(
         reason = (
             _why_float(node, keep_float)
             or _why_float_output(node, scheme)
+            or _why_behind_float(node, quantized)
             or _why_tail(node, feeds_weights, quantized)
         )
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
@@ -153,6 +158,14 @@ def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
     if scheme.quantize_outputs or node.op_type != "Softmax" or not node.outputs[0].is_graph_output():
         return ""
     return "it yields the graph's class probabilities"
+
+
+def _why_behind_float(node: ir.Node, quantized: set[ir.Node]) -> str:
+    """An activation that would be fused into a float layer is float as well: codes follow behind it."""
+    layer = node.inputs[0].producer() if node.op_type in ("Relu", "Clip") and node.inputs[0] else None
+    if layer is None or layer in quantized or layer.op_type not in FUSING_OPS:
+        return ""
+    return "the layer before it is float" if activation_behind(layer) is node else ""
 
 
 def _why_weight_float(node: ir.Node) -> str:
@@ -269,10 +282,12 @@ def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
     Only where the layer's output has no other reader and need not have the scale of its input. With a
     symmetric code the clamp is the kernel's.
     """
-    if node.op_type in scheme.shared_scale_ops or node.op_type not in WEIGHTED_OPS | BINARY_OPS | {
-        "AveragePool",
-        "GlobalAveragePool",
-    }:
+    return None if node.op_type in scheme.shared_scale_ops else activation_behind(node)
+
+
+def activation_behind(node: ir.Node) -> ir.Node | None:
+    """The Relu or Clip(0, …) that is the only reader of a layer's, an addition's or a pool's output."""
+    if node.op_type not in FUSING_OPS:
         return None
     consumer = sole_consumer(node.outputs[0])
     if consumer is None or consumer.op_type not in ("Relu", "Clip"):

@@ -15,12 +15,13 @@ from onnx_ir.passes import common as ir_passes
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import Arrays, open_session
-from calib8.passes.fold_affine import fold_affine
+from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
     divide_to_multiply,
     mean_to_global_pool,
+    pad_before_average_pool,
     sum_to_add,
 )
 from calib8.passes.simplify import fold_constants, fold_pads, fuse_hard_swish, remove_identities
@@ -34,10 +35,12 @@ PREPARE: Final[tuple[Pass, ...]] = (
     fold_pads,
     fuse_hard_swish,
     fold_affine,
+    fold_gemm_factors,
     batch_norm_to_conv,
     divide_to_multiply,
     sum_to_add,
     mean_to_global_pool,
+    pad_before_average_pool,
 )
 
 CODED_OPS: Final = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "ConvInteger", "MatMulInteger")

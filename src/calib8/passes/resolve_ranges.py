@@ -167,7 +167,7 @@ def _one_scale(node: ir.Node, classes: _Classes, fixed: set[str], scheme: QuantS
     """Names of the tensors of a node that must have one scale, none where they may differ."""
     inputs = [value.name or "" for value in activation_inputs(node)]
     outputs = [value.name or "" for value in node.outputs]
-    if node.op_type in CODE_PRESERVING_OPS and not _overshoots(node):
+    if node.op_type in CODE_PRESERVING_OPS and not overshoots(node):
         inputs = inputs[:1]
     elif node.op_type == "Concat":
         free = [name for name in inputs if name not in fixed]
@@ -177,7 +177,7 @@ def _one_scale(node: ir.Node, classes: _Classes, fixed: set[str], scheme: QuantS
     return [name for name in [*outputs, *inputs] if name in classes.parent] if inputs else []
 
 
-def _overshoots(node: ir.Node) -> bool:
+def overshoots(node: ir.Node) -> bool:
     """A cubic Resize yields values that its input does not have."""
     mode = node.attributes.get("mode")
     return node.op_type == "Resize" and mode is not None and mode.as_string() == "cubic"

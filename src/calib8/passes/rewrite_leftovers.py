@@ -12,7 +12,9 @@ from calib8.model.graph import (
     int_attribute,
     ints_attribute,
     rank,
+    scalar_constant,
     unique_name,
+    unique_node_name,
 )
 from calib8.passes.fold_affine import batch_norm_affine
 
@@ -113,6 +115,60 @@ def mean_to_global_pool(model: ir.Model) -> int:
             _replace(model.graph, node, ir.node("Flatten", [pool.outputs[0]], name=f"{node.name}_flatten"))
         rewritten += 1
     return rewritten
+
+
+def pad_before_average_pool(model: ir.Model) -> int:
+    """``AveragePool(x, pads, count_include_pad=1) → AveragePool(Pad(x))`` where x may be negative.
+
+    OpenVINO pads codes with 0, which is the real 0 only if the zero point is 0; a Pad of its own is padded
+    right by every runtime. Values that cannot be negative have the zero point 0 there, and the pool stays.
+
+    Returns:
+        Number of nodes rewritten; pools of unknown rank, with rounding up or automatic padding stay.
+    """
+    rewritten = 0
+    for node in list(model.graph):
+        axes = rank(node.inputs[0]) if node.op_type == "AveragePool" else None
+        if axes is None or not int_attribute(node, "count_include_pad", 0):
+            continue
+        pads = ints_attribute(node, "pads", ())
+        automatic = node.attributes.get("auto_pad")
+        stated = automatic is None or automatic.as_string() == "NOTSET"
+        if (
+            not any(pads)
+            or not stated
+            or int_attribute(node, "ceil_mode", 0)
+            or _not_negative(node.inputs[0])
+        ):
+            continue
+        spatial = axes - 2
+        amounts = np.array([0, 0, *pads[:spatial], 0, 0, *pads[spatial:]], np.int64)
+        pad = ir.node(
+            "Pad",
+            [node.inputs[0], add_constant(model.graph, f"{node.name}.pads", amounts)],
+            name=unique_node_name(model.graph, f"{node.name}_pad"),
+        )
+        pad.outputs[0].name = unique_name(model.graph, f"{node.outputs[0].name}_padded")
+        pad.outputs[0].type = node.outputs[0].type
+        model.graph.insert_before(node, pad)
+        node.replace_input_with(0, pad.outputs[0])
+        for name in ("pads", "count_include_pad"):
+            node.attributes.pop(name, None)
+        rewritten += 1
+    return rewritten
+
+
+def _not_negative(value: ir.Value | None) -> bool:
+    """A Relu, a Sigmoid or a Clip from 0 on, also behind pools and joined by Concat."""
+    node = None if value is None else value.producer()
+    if node is None:
+        return False
+    if node.op_type == "Clip":
+        low = scalar_constant(input_at(node, 1))
+        return low is not None and low >= 0.0
+    if node.op_type in ("Concat", "MaxPool", "AveragePool"):
+        return all(_not_negative(source) for source in node.inputs)
+    return node.op_type in ("Relu", "Sigmoid", "HardSigmoid", "Softmax")
 
 
 def _reduced_axes(node: ir.Node, axes: int) -> set[int]:

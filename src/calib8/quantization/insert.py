@@ -5,6 +5,7 @@
     b int32, s_x·s_c float32[C] → DequantizeLinear(axis) → layer
 
 An output of the graph that carries Q/DQ keeps its name; the float value before it gets ``/float`` added.
+Names that are taken get a number behind.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import add_constant, constant, input_at, is_activation, unique_name
+from calib8.model.graph import (
+    add_constant,
+    constant,
+    input_at,
+    is_activation,
+    unique_name,
+    unique_node_name,
+)
 from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
@@ -53,6 +61,7 @@ def insert_quantizers(
         scheme: types of the codes and rules of the target.
     """
     model = prepared.clone()
+    tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
     float_layers = _quantize_layers(model, placement, qparams, scheme)
     if scheme.placement == "every-op":
@@ -60,7 +69,7 @@ def insert_quantizers(
     for value in list(_values(model)):
         if value.name in qparams:
             _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
-    _requantize_for_concat(model, qparams, scheme)
+    _requantize_for_concat(model, qparams, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
     return QuantizedModel(model, qparams, float_layers)
@@ -73,7 +82,8 @@ def activation_codes(
 
     Behind a Clip(0, limit) the scale is rounded so that the top code does not exceed the limit: the
     quantizer then does the clipping and the runtime drops the node. Tensors that share a range keep
-    sharing: the limit then holds for all of them.
+    sharing: the limit then holds for all of them. A range with
+    negative values keeps its scale: no quantizer of it does what the Clip does, and they would be cut off.
     """
     spec = scheme.activations
     limits: dict[Range, float] = {}
@@ -85,7 +95,7 @@ def activation_codes(
     for name in placement.readers:
         qparams = activation_qparams(ranges[name].min, ranges[name].max, spec)
         limit = limits.get(ranges[name], np.inf)
-        reaches = ranges[name].max <= limit < np.inf
+        reaches = ranges[name].min >= 0.0 and ranges[name].max <= limit < np.inf
         result[name] = within_upper_limit(qparams, spec, limit) if reaches else qparams
     return result
 
@@ -155,9 +165,10 @@ def _dequantized_constant(
         add_constant(graph, f"{name}/zero_point", points),
     ]
     attributes = {} if axis is None else {"axis": axis}
-    dequantize = ir.node("DequantizeLinear", inputs, attributes, name=f"{name}/DequantizeLinear")
+    node_name = unique_node_name(graph, f"{name}/DequantizeLinear")
+    dequantize = ir.node("DequantizeLinear", inputs, attributes, name=node_name)
     result = dequantize.outputs[0]
-    result.name = f"{name}/dequantized"
+    result.name = unique_name(graph, f"{name}/dequantized")
     result.dtype, result.shape = ir.DataType.FLOAT, ir.Shape(codes.shape)
     graph.insert_before(node, dequantize)
     old = node.inputs[index]
@@ -213,7 +224,7 @@ def _quantize_value(
     for use in uses:
         use.node.replace_input_with(use.idx, result)
     if becomes_output:
-        value.name = f"{name}/float"
+        value.name = unique_name(graph, f"{name}/float")
         result.name = name
         for index, output in enumerate(graph.outputs):
             if output is value:
@@ -226,46 +237,50 @@ def _pair(
     """QuantizeLinear and DequantizeLinear with one scale and zero point."""
     scale = add_constant(graph, f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
     point = add_constant(graph, f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
-    first = ir.node("QuantizeLinear", [source, scale, point], name=f"{name}{tag}/QuantizeLinear")
-    first.outputs[0].name = f"{name}{tag}/quantized"
+    node_name = unique_node_name(graph, f"{name}{tag}/QuantizeLinear")
+    first = ir.node("QuantizeLinear", [source, scale, point], name=node_name)
+    first.outputs[0].name = unique_name(graph, f"{name}{tag}/quantized")
     first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)
-    second = ir.node(
-        "DequantizeLinear", [first.outputs[0], scale, point], name=f"{name}{tag}/DequantizeLinear"
-    )
-    second.outputs[0].name = f"{name}{tag}/dequantized"
+    node_name = unique_node_name(graph, f"{name}{tag}/DequantizeLinear")
+    second = ir.node("DequantizeLinear", [first.outputs[0], scale, point], name=node_name)
+    second.outputs[0].name = unique_name(graph, f"{name}{tag}/dequantized")
     second.outputs[0].dtype = ir.DataType.FLOAT
     for output in (first.outputs[0], second.outputs[0]):
         output.shape = source.shape
     return first, second
 
 
-def _requantize_for_concat(model: ir.Model, qparams: dict[str, QParams], scheme: QuantScheme) -> None:
+def _requantize_for_concat(
+    model: ir.Model, qparams: dict[str, QParams], tensors: Mapping[ir.Value, str], scheme: QuantScheme
+) -> None:
     """Where a target wants one scale around Concat, an input that cannot share it is coded once more.
 
     ``x → Q(s_1) → DQ → Concat``   becomes   ``x → Q(s_1) → DQ → Q(s) → DQ → Concat``
+
+    ``tensors`` has the name that every value of the prepared graph had there.
     """
     if "Concat" not in scheme.shared_scale_ops:
         return
     for node in [node for node in model.graph if node.op_type == "Concat"]:
-        wanted = qparams.get(_coded_name(node.outputs[0]))
+        wanted = qparams.get(tensors[node.outputs[0]])
         for index, value in enumerate(node.inputs):
             if wanted is None or value is None or not is_activation(value):
                 continue
-            own = _coded_name(value)
+            own = tensors.get(_before_codes(value), "")
             if own in qparams and qparams[own] != wanted:
                 pair = _pair(model.graph, own, value, wanted, scheme.activations, f"/to_{node.name}_{index}")
                 model.graph.insert_before(node, pair)
                 node.replace_input_with(index, pair[1].outputs[0])
 
 
-def _coded_name(value: ir.Value) -> str:
-    """Name of the tensor whose codes a dequantized value, or a value that gets quantized, stands for."""
+def _before_codes(value: ir.Value) -> ir.Value:
+    """The value that a dequantized one was before Q and DQ, any other value itself."""
     producer = value.producer()
-    if producer is not None and producer.op_type == "DequantizeLinear":
-        source = producer.inputs[0]
-        origin = None if source is None else source.producer()
-        value = value if origin is None or origin.inputs[0] is None else origin.inputs[0]
-    return (value.name or "").removesuffix("/float")
+    if producer is None or producer.op_type != "DequantizeLinear":
+        return value
+    source = producer.inputs[0]
+    origin = None if source is None else source.producer()
+    return value if origin is None or origin.inputs[0] is None else origin.inputs[0]
 
 
 def keep_layers_float(placement: Placement, layers: Mapping[str, str]) -> Placement:

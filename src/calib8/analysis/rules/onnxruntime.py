@@ -28,6 +28,7 @@ from calib8.analysis.qdq import (
 )
 from calib8.analysis.rules import Finding
 from calib8.passes.place import clip_limits
+from calib8.passes.resolve_ranges import overshoots
 from calib8.scheme import WEIGHTED_OPS
 
 FLOAT_RESULT_OPS: Final = frozenset({"Gemm", "MatMul"})
@@ -66,7 +67,7 @@ def inputs_are_all_coded(model: ir.Model) -> Iterator[Finding]:
 def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
     """The result of an op on codes goes to exactly one QuantizeLinear and nowhere else.
 
-    Gemm and MatMul may also give floats.
+    Gemm and MatMul may also give floats, and class probabilities at the end are float on purpose.
     """
     for node in _computing(model):
         if not _reads_codes(node):
@@ -74,7 +75,7 @@ def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
         quantizers, activation = result_quantizers(node)
         value = node.outputs[0] if activation is None else activation.outputs[0]
         others = len(list(value.uses())) + value.is_graph_output() - len(quantizers)
-        if node.op_type in FLOAT_RESULT_OPS and not quantizers:
+        if not quantizers and (node.op_type in FLOAT_RESULT_OPS or _yields_probabilities(node)):
             continue
         if not quantizers:
             yield (
@@ -134,7 +135,7 @@ def moves_keep_codes(model: ir.Model) -> Iterator[Finding]:
     """An op that only moves values has one scale and zero point before and behind it."""
     for node in nodes(model):
         source = dequantizer(node.inputs[0]) if node.op_type in MOVING_OPS and node.inputs else None
-        if source is None:
+        if source is None or overshoots(node):
             continue
         before = codes_of(source)
         for value in node.outputs:
@@ -147,6 +148,10 @@ def moves_keep_codes(model: ir.Model) -> Iterator[Finding]:
                     )
 
 
+def _yields_probabilities(node: ir.Node) -> bool:
+    return node.op_type == "Softmax" and node.outputs[0].is_graph_output()
+
+
 def _computing(model: ir.Model) -> Iterator[ir.Node]:
     return (node for node in nodes(model) if node.op_type in COMPUTING_OPS)
 
@@ -155,7 +160,8 @@ def _reads_codes(node: ir.Node) -> bool:
     """All inputs that matter for fusing are codes (a float bias is quantized by the runtime)."""
     if node.op_type in WEIGHTED_OPS:
         return codes_behind(node.inputs[0]) is not None and weight_is_coded(node)
-    return all(codes_behind(value) is not None for value in float_inputs(node))
+    values = float_inputs(node)
+    return bool(values) and all(codes_behind(value) is not None for value in values)
 
 
 def _operand_codes(node: ir.Node) -> list[Codes]:

@@ -25,6 +25,7 @@ from calib8.analysis.qdq import (
     weighted_layers,
 )
 from calib8.analysis.rules import Finding
+from calib8.passes.resolve_ranges import overshoots
 
 SAME_SCALE_OPS: Final = frozenset(
     {
@@ -43,7 +44,7 @@ FIXED_TOLERANCE: Final = 1e-6
 def scale_stays_the_same(model: ir.Model) -> Iterator[Finding]:
     """Inputs and output of the ops that copy or compare codes have one scale and zero point."""
     for node in nodes(model):
-        if node.op_type not in SAME_SCALE_OPS:
+        if node.op_type not in SAME_SCALE_OPS or overshoots(node):
             continue
         values = (
             float_inputs(node) if node.op_type in ("Concat", "Max", "Min") else activation_values(node)[:2]

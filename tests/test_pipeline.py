@@ -1,0 +1,54 @@
+"""The whole flow from Python: models whose batch axis is fixed or missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from calib8.data.preprocess import Preprocess
+from calib8.model.graph import graph_inputs
+from calib8.pipeline import calibrate, quantize
+from small_models import Array, normal, onnx_model, ops, relative_difference, run
+
+CONV = "Conv<pads=[1,1,1,1]>"
+FILTERS: dict[str, Array] = {"w": normal(8, 3, 3, 3), "u": normal(4, 8, 3, 3, seed=1)}
+PIXELS = np.random.default_rng(0).integers(0, 256, (8, 12, 12, 3)).astype(np.uint8)
+CENTRED = Preprocess(mean=(127.0,), scale=(1 / 64,))
+
+
+def fixed_batch() -> onnx.ModelProto:
+    body = f"c = {CONV}(x, w) r = Relu(c) y = {CONV}(r, u)"
+    return onnx_model("float[4,3,12,12] x", "float[4,4,12,12] y", body, FILTERS)
+
+
+def without_batch() -> onnx.ModelProto:
+    body = f"b = Unsqueeze(x, axes) c = {CONV}(b, w) r = Relu(c) d = {CONV}(r, u) y = Squeeze(d, axes)"
+    constants = {**FILTERS, "axes": np.array([0], np.int64)}
+    return onnx_model("float[3,12,12] x", "float[4,12,12] y", body, constants)
+
+
+MODELS = {"batch of 4": fixed_batch, "no batch axis": without_batch}
+
+
+@pytest.mark.parametrize("kind", ["images", "arrays"])
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fixed_first_axis_is_fed_whole(name: str, kind: str) -> None:
+    proto = MODELS[name]()
+    shape = [axis.dim_value for axis in proto.graph.input[0].type.tensor_type.shape.dim]
+    arrays = [{"x": normal(*shape, seed=seed)} for seed in range(3)]
+    data = {"images": PIXELS} if kind == "images" else arrays
+    result = quantize(proto, data, preprocess=CENTRED if kind == "images" else None, method="minmax")
+    assert graph_inputs(result.model)[0].shape == tuple(shape)
+    assert ops(result.model)["QuantizeLinear"] >= 3
+    feeds = {"x": np.clip(arrays[0]["x"], -1.5, 1.5)}
+    assert relative_difference(run(proto, feeds), run(result.model, feeds)) < 0.05
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_table_of_such_a_model_is_used_with_and_without_data(name: str) -> None:
+    proto = MODELS[name]()
+    table = calibrate(proto, {"images": PIXELS}, preprocess=CENTRED).table
+    first = quantize(proto, table=table)
+    second = quantize(proto, {"images": PIXELS}, table=table, preprocess=CENTRED)
+    assert first.qparams == second.qparams
