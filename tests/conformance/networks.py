@@ -36,7 +36,7 @@ NETWORKS: Final[dict[str, Network]] = {
     "resnet56": Network("models/resnet56_cifar10.onnx", preset("cifar10"), *CIFAR),
     "resnet8": Network("models/resnet8_cifar10_mlperftiny.onnx", Preprocess(resize="none"), *CIFAR),
     "ultraface": Network("models/ultraface_RFB-320.onnx", UNIT, *PHOTOS),
-    "ocr_detector": Network("models/ch_PP-OCRv4_det_infer.onnx", replace(PADDLE, size=(320, 320)), *PHOTOS),
+    "ocr_detector": Network("models/ch_PP-OCRv4_det_infer.onnx", replace(PADDLE, size=(640, 640)), *PHOTOS),
     "ocr_direction": Network(
         "models/ch_ppocr_mobile_v2.0_cls_infer.onnx", replace(UNIT, color="bgr", size=(48, 192)), *PHOTOS
     ),

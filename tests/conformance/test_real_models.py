@@ -14,9 +14,11 @@ from calib8.analysis.lint import lint
 from calib8.calibration.choose import choose_table
 from calib8.errors import UnsupportedModelError
 from calib8.judge import evaluate
+from calib8.model.graph import constant
 from calib8.model.runtime import open_session
+from calib8.passes.fold_affine import output_channels
 from calib8.pipeline import DEFAULT_METHOD, Calibration, calibrate, quantize
-from calib8.scheme import TARGETS
+from calib8.scheme import TARGETS, WEIGHTED_OPS
 from networks import CLASSIFIERS, NETWORKS, Network
 
 CALIBRATION_SAMPLES = 100
@@ -84,10 +86,18 @@ def test_no_float_layer_is_left_in_onnxruntime(name: str, quantized: Quantized, 
 def test_the_file_is_about_a_quarter(
     name: str, calibrated: Calibrated, quantized: Quantized, shared_data: Path
 ) -> None:
-    """Codes take one byte instead of four; scales, Q/DQ nodes and names take about 2 kB per float node."""
+    """Codes take one byte instead of four.
+
+    An output channel has 20 bytes besides: a bias in full, the scales and zero points of weight and bias.
+    Q/DQ nodes and names take about 2 kB per float node.
+    """
     original = (shared_data / NETWORKS[name].file).stat().st_size
-    nodes = len(calibrated(name).prepared.model.graph)
-    assert quantized(name).stat().st_size < 0.25 * original + 2000 * nodes
+    graph = calibrated(name).prepared.model.graph
+    layers = [(node, constant(node.inputs[1])) for node in graph if node.op_type in WEIGHTED_OPS]
+    channels = sum(output_channels(node, weight) for node, weight in layers if weight is not None)
+    size = quantized(name).stat().st_size
+    assert size < 0.25 * original + 20 * channels + 2000 * graph.num_nodes()
+    assert size < 0.5 * original + 2000 * graph.num_nodes()
 
 
 @pytest.mark.parametrize("name", NETWORKS)
@@ -106,6 +116,9 @@ def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
         assert abs(ours.agreement - other.agreement) <= 0.02
     else:
         assert ours.sqnr_db is not None and other.sqnr_db is not None
+        # The detector is the worst: five photos with hardly any text are little to calibrate it on.
+        assert ours.sqnr_db > 1.0, "nothing of the float outputs is left"
+        assert abs(ours.sqnr_db - other.sqnr_db) <= 3.0
 
 
 @pytest.mark.parametrize(
