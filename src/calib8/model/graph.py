@@ -25,9 +25,39 @@ def scalar_constant(value: ir.Value | None) -> float | None:
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
-def add_constant(graph: ir.Graph, base: str, array: npt.NDArray[np.generic]) -> ir.Value:
-    """A new initializer called ``base``, numbered where the graph has a value of that name already."""
-    name = unique_name(graph, base)
+class Names:
+    """New names for a graph, numbered where they are taken; values and nodes have names of their own.
+
+    What it gave out counts as taken at once, so that one object serves many additions; names that others
+    add to the graph meanwhile are not seen.
+    """
+
+    def __init__(self, graph: ir.Graph) -> None:
+        """Reads the names that ``graph`` has."""
+        self.graph = graph
+        self._values = set(graph.initializers) | {value.name or "" for value in graph.inputs}
+        self._values |= {value.name or "" for node in graph for value in node.outputs}
+        self._nodes = {node.name or "" for node in graph}
+
+    def value(self, base: str) -> str:
+        """A name for a new input, initializer or node output."""
+        name = first_free(base, self._values)
+        self._values.add(name)
+        return name
+
+    def node(self, base: str) -> str:
+        """A name for a new node."""
+        name = first_free(base, self._nodes)
+        self._nodes.add(name)
+        return name
+
+    def constant(self, base: str, array: npt.NDArray[np.generic]) -> ir.Value:
+        """A new initializer of the graph."""
+        return register_constant(self.graph, self.value(base), array)
+
+
+def register_constant(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> ir.Value:
+    """A new initializer under a name that is known to be free."""
     tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
     value = ir.Value(
         name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
@@ -36,16 +66,19 @@ def add_constant(graph: ir.Graph, base: str, array: npt.NDArray[np.generic]) -> 
     return value
 
 
+def add_constant(graph: ir.Graph, base: str, array: npt.NDArray[np.generic]) -> ir.Value:
+    """A new initializer called ``base``, numbered where the graph has a value of that name already."""
+    return Names(graph).constant(base, array)
+
+
 def unique_name(graph: ir.Graph, base: str) -> str:
     """``base``, numbered where an input, initializer or node output has it already."""
-    taken = set(graph.initializers) | {value.name or "" for value in graph.inputs}
-    taken |= {value.name or "" for node in graph for value in node.outputs}
-    return first_free(base, taken)
+    return Names(graph).value(base)
 
 
 def unique_node_name(graph: ir.Graph, base: str) -> str:
-    """``base``, numbered where a node has it already; values have names of their own."""
-    return first_free(base, {node.name or "" for node in graph})
+    """``base``, numbered where a node has it already."""
+    return Names(graph).node(base)
 
 
 def first_free(base: str, taken: Collection[str]) -> str:

@@ -19,12 +19,11 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import (
-    add_constant,
+    Names,
     constant,
     input_at,
     is_activation,
-    unique_name,
-    unique_node_name,
+    register_constant,
 )
 from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
@@ -63,13 +62,14 @@ def insert_quantizers(
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
-    float_layers = _quantize_layers(model, placement, qparams, scheme)
+    names = Names(model.graph)
+    float_layers = _quantize_layers(names, placement, qparams, scheme)
     if scheme.placement == "every-op":
-        _quantize_operands(model, placement, qparams, scheme)
+        _quantize_operands(names, placement, qparams, scheme)
     for value in list(_values(model)):
         if value.name in qparams:
-            _quantize_value(model, value, qparams[value.name], placement.readers[value.name], scheme)
-    _requantize_for_concat(model, qparams, tensors, scheme)
+            _quantize_value(names, value, qparams[value.name], placement.readers[value.name], scheme)
+    _requantize_for_concat(names, qparams, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
     return QuantizedModel(model, qparams, float_layers)
@@ -107,33 +107,33 @@ def _values(model: ir.Model) -> Iterable[ir.Value]:
 
 
 def _quantize_layers(
-    model: ir.Model, placement: Placement, qparams: Mapping[str, QParams], scheme: QuantScheme
+    names: Names, placement: Placement, qparams: Mapping[str, QParams], scheme: QuantScheme
 ) -> dict[str, str]:
     """Weights and biases of every quantized layer become integers behind DQ."""
     quantized = placement.quantized_nodes()
     float_layers: dict[str, str] = {}
-    for node in list(model.graph):
+    for node in list(names.graph):
         if node.name not in quantized or node.op_type not in WEIGHTED_OPS:
             continue
         source = node.inputs[0]
         assert source is not None and source.name is not None
         try:
-            _quantize_layer(model.graph, node, qparams[source.name].scale, scheme)
+            _quantize_layer(names, node, qparams[source.name].scale, scheme)
         except OverflowError as error:
             float_layers[node.name or ""] = str(error)
     return float_layers
 
 
-def _quantize_layer(graph: ir.Graph, node: ir.Node, input_scale: float, scheme: QuantScheme) -> None:
+def _quantize_layer(names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme) -> None:
     weight = constant(node.inputs[1])
     assert weight is not None
     bias = _bias_vector(node, output_channels(node, weight)) if scheme.quantize_bias else None
     layer = quantize_layer(node, weight.astype(np.float32), bias, input_scale, scheme.weights)
-    name = _constant_name(graph, node, 1)
-    _dequantized_constant(graph, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
+    name = _constant_name(names, node, 1)
+    _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
     if layer.bias is not None:
-        name = _constant_name(graph, node, 2)
-        _dequantized_constant(graph, node, 2, name, layer.bias, layer.bias_scale, 0)
+        name = _constant_name(names, node, 2)
+        _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, 0)
 
 
 def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None:
@@ -141,14 +141,14 @@ def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None
     return None if array is None else np.broadcast_to(array.astype(np.float32).reshape(-1), channels)
 
 
-def _constant_name(graph: ir.Graph, node: ir.Node, index: int) -> str:
-    """Name for the integer form of an input: that of the float constant, made unique if it is shared."""
+def _constant_name(names: Names, node: ir.Node, index: int) -> str:
+    """Stem of the names for the integer form of an input: that of its float constant, numbered if shared."""
     value = input_at(node, index)
-    return unique_name(graph, f"{value.name if value is not None else node.name}/codes")
+    return names.value(f"{value.name if value is not None else node.name}/codes")
 
 
 def _dequantized_constant(
-    graph: ir.Graph,
+    names: Names,
     node: ir.Node,
     index: int,
     name: str,
@@ -157,18 +157,19 @@ def _dequantized_constant(
     axis: int | None,
     zero_point: int = 0,
 ) -> None:
-    """Input ``index`` of ``node`` becomes a DequantizeLinear of integer codes."""
+    """Input ``index`` of ``node`` becomes a DequantizeLinear of integer codes called ``name``."""
+    graph = names.graph
     points = np.full(scale.shape, zero_point, codes.dtype)
     inputs = [
-        add_constant(graph, name, codes),
-        add_constant(graph, f"{name}/scale", scale),
-        add_constant(graph, f"{name}/zero_point", points),
+        register_constant(graph, name, codes),
+        names.constant(f"{name}/scale", scale),
+        names.constant(f"{name}/zero_point", points),
     ]
     attributes = {} if axis is None else {"axis": axis}
-    node_name = unique_node_name(graph, f"{name}/DequantizeLinear")
+    node_name = names.node(f"{name}/DequantizeLinear")
     dequantize = ir.node("DequantizeLinear", inputs, attributes, name=node_name)
     result = dequantize.outputs[0]
-    result.name = unique_name(graph, f"{name}/dequantized")
+    result.name = names.value(f"{name}/dequantized")
     result.dtype, result.shape = ir.DataType.FLOAT, ir.Shape(codes.shape)
     graph.insert_before(node, dequantize)
     old = node.inputs[index]
@@ -178,7 +179,7 @@ def _dequantized_constant(
 
 
 def _quantize_operands(
-    model: ir.Model, placement: Placement, activations: Mapping[str, QParams], scheme: QuantScheme
+    names: Names, placement: Placement, activations: Mapping[str, QParams], scheme: QuantScheme
 ) -> None:
     """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range.
 
@@ -186,7 +187,7 @@ def _quantize_operands(
     """
     spec = scheme.activations
     quantized = placement.quantized_nodes()
-    for node in list(model.graph):
+    for node in list(names.graph):
         if node.name not in quantized or node.op_type not in BINARY_OPS | {"Concat"}:
             continue
         for index, value in enumerate(node.inputs):
@@ -197,23 +198,23 @@ def _quantize_operands(
             if node.op_type == "Concat" and "Concat" in scheme.shared_scale_ops:
                 qparams = activations.get(node.outputs[0].name or "", qparams)
             codes = quantize(array.astype(np.float32), qparams.scale, qparams.zero_point, spec)
-            name = _constant_name(model.graph, node, index)
+            name = _constant_name(names, node, index)
             scale = np.asarray(qparams.scale, np.float32)
-            _dequantized_constant(model.graph, node, index, name, codes, scale, None, qparams.zero_point)
+            _dequantized_constant(names, node, index, name, codes, scale, None, qparams.zero_point)
 
 
 def _quantize_value(
-    model: ir.Model,
+    names: Names,
     value: ir.Value,
     qparams: QParams,
     readers: frozenset[str] | None,
     scheme: QuantScheme,
 ) -> None:
     """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
-    graph, name = model.graph, value.name or ""
+    graph, name = names.graph, value.name or ""
     uses = [use for use in value.uses() if readers is None or use.node.name in readers]
     becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
-    quantize_node, dequantize_node = _pair(graph, name, value, qparams, scheme.activations)
+    quantize_node, dequantize_node = _pair(names, name, value, qparams, scheme.activations)
     result = dequantize_node.outputs[0]
     anchor = value.producer()
     if anchor is None:
@@ -224,7 +225,7 @@ def _quantize_value(
     for use in uses:
         use.node.replace_input_with(use.idx, result)
     if becomes_output:
-        value.name = unique_name(graph, f"{name}/float")
+        value.name = names.value(f"{name}/float")
         result.name = name
         for index, output in enumerate(graph.outputs):
             if output is value:
@@ -232,18 +233,18 @@ def _quantize_value(
 
 
 def _pair(
-    graph: ir.Graph, name: str, source: ir.Value, qparams: QParams, spec: QuantSpec, tag: str = ""
+    names: Names, name: str, source: ir.Value, qparams: QParams, spec: QuantSpec, tag: str = ""
 ) -> tuple[ir.Node, ir.Node]:
     """QuantizeLinear and DequantizeLinear with one scale and zero point."""
-    scale = add_constant(graph, f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
-    point = add_constant(graph, f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
-    node_name = unique_node_name(graph, f"{name}{tag}/QuantizeLinear")
+    scale = names.constant(f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
+    point = names.constant(f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
+    node_name = names.node(f"{name}{tag}/QuantizeLinear")
     first = ir.node("QuantizeLinear", [source, scale, point], name=node_name)
-    first.outputs[0].name = unique_name(graph, f"{name}{tag}/quantized")
+    first.outputs[0].name = names.value(f"{name}{tag}/quantized")
     first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)
-    node_name = unique_node_name(graph, f"{name}{tag}/DequantizeLinear")
+    node_name = names.node(f"{name}{tag}/DequantizeLinear")
     second = ir.node("DequantizeLinear", [first.outputs[0], scale, point], name=node_name)
-    second.outputs[0].name = unique_name(graph, f"{name}{tag}/dequantized")
+    second.outputs[0].name = names.value(f"{name}{tag}/dequantized")
     second.outputs[0].dtype = ir.DataType.FLOAT
     for output in (first.outputs[0], second.outputs[0]):
         output.shape = source.shape
@@ -251,7 +252,7 @@ def _pair(
 
 
 def _requantize_for_concat(
-    model: ir.Model, qparams: dict[str, QParams], tensors: Mapping[ir.Value, str], scheme: QuantScheme
+    names: Names, qparams: dict[str, QParams], tensors: Mapping[ir.Value, str], scheme: QuantScheme
 ) -> None:
     """Where a target wants one scale around Concat, an input that cannot share it is coded once more.
 
@@ -261,15 +262,15 @@ def _requantize_for_concat(
     """
     if "Concat" not in scheme.shared_scale_ops:
         return
-    for node in [node for node in model.graph if node.op_type == "Concat"]:
+    for node in [node for node in names.graph if node.op_type == "Concat"]:
         wanted = qparams.get(tensors[node.outputs[0]])
         for index, value in enumerate(node.inputs):
             if wanted is None or value is None or not is_activation(value):
                 continue
             own = tensors.get(_before_codes(value), "")
             if own in qparams and qparams[own] != wanted:
-                pair = _pair(model.graph, own, value, wanted, scheme.activations, f"/to_{node.name}_{index}")
-                model.graph.insert_before(node, pair)
+                pair = _pair(names, own, value, wanted, scheme.activations, f"/to_{node.name}_{index}")
+                names.graph.insert_before(node, pair)
                 node.replace_input_with(index, pair[1].outputs[0])
 
 
