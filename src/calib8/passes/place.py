@@ -180,7 +180,7 @@ def _why_weight_float(node: ir.Node) -> str:
         return "its bias is a matrix"
     if node.op_type == "Gemm" and (int_attribute(node, "transA", 0) or _gemm_factors(node) != (1.0, 1.0)):
         return "its input is transposed or scaled"
-    return "" if np.all(np.isfinite(weight.astype(np.float64))) else "its weight holds NaN or Inf"
+    return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
 
 
 def _bias_is_vector(node: ir.Node) -> bool:

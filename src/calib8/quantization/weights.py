@@ -83,7 +83,7 @@ def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -
     (scale 1 where the whole layer is zero).
     """
     others = tuple(index for index in range(weight.ndim) if index != axis)
-    largest = np.max(np.abs(weight.astype(np.float64)), axis=others, initial=0.0)
+    largest = np.max(np.abs(weight), axis=others, initial=0.0).astype(np.float64)
     scale = (largest / (spec.magnitude_levels - 1)).astype(np.float32)
     dead = scale < FLOAT32_TINY
     substitute = np.float32(0.01) * np.max(scale, initial=0.0) if not np.all(dead) else np.float32(1.0)
@@ -98,8 +98,9 @@ def quantize_weight(
     shape = [1] * weight.ndim
     shape[axis] = -1
     limit = spec.magnitude_levels - 1
-    ratio = weight.astype(np.float64) / scale.astype(np.float64).reshape(shape)
-    return np.clip(np.rint(ratio), -limit, limit).astype(np.int8)
+    ratio = weight / scale.reshape(shape)  # float32, as ONNX QuantizeLinear divides
+    np.rint(ratio, out=ratio)
+    return np.clip(ratio, -limit, limit, out=ratio).astype(np.int8)
 
 
 def room_for_bias(
@@ -138,7 +139,7 @@ def _check_sums(
 ) -> None:
     """Proves ``|q_b| + Σ|q_w| · 255 < 2^31`` for every output channel from the actual weights."""
     others = tuple(index for index in range(codes.ndim) if index != axis)
-    products = np.sum(np.abs(codes.astype(np.int64)), axis=others) * MAX_ACTIVATION_STEP
+    products = np.sum(np.abs(codes), axis=others, dtype=np.int64) * MAX_ACTIVATION_STEP
     start = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
     if int(np.max(np.tile(products, groups) + start, initial=0)) > INT32_MAX:
         raise OverflowError("its int32 sums can overflow")
