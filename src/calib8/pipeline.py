@@ -66,6 +66,7 @@ class Quantization:
         placement: which nodes are quantized, and why the others are not.
         qparams: tensor name → scale and zero point.
         table: the ranges behind them.
+        prepared: the float graph it was made from, with its largest difference to the original.
         calibration: how the table came about, None if it was given.
         caution: what to know of this activation type in this target, empty if there is nothing.
     """
@@ -74,6 +75,7 @@ class Quantization:
     placement: Placement
     qparams: dict[str, QParams]
     table: CalibrationTable
+    prepared: PreparedModel
     calibration: Calibration | None
     caution: str
 
@@ -225,7 +227,7 @@ def _quantize_prepared(
     write_metadata(result.model, entries)
     placement = keep_layers_float(placement, overflowing)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    return Quantization(result.model, placement, result.qparams, table, calibration, caution)
+    return Quantization(result.model, placement, result.qparams, table, prepared, calibration, caution)
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:

@@ -185,6 +185,10 @@ def _write_report(path: Path, model: Path, output: Path, table: Path | None, out
         "table": None if table is None else str(table),
         "metadata": read_metadata(output),
         "bytes": {"float": model_bytes_on_disk(model), "quantized": model_bytes_on_disk(output)},
+        "prepared": {
+            "max_abs_diff": outcome.result.prepared.max_abs_diff,
+            "max_rel_diff": outcome.result.prepared.max_rel_diff,
+        },
         "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
         "calibration": None if calibration is None else calibration_document(calibration, outcome.samples),
         "nodes": placement_document(outcome.result.placement),
