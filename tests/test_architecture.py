@@ -12,12 +12,14 @@ SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"errors"},
-    {"files", "qparams", "tensors", "progress"},
+    {"files", "qparams", "fixedpoint", "tensors", "progress"},
     {"scheme", "table"},
     {"model", "data"},
     {"passes"},
     {"calibration"},
     {"quantization"},
+    {"program"},
+    {"session"},
     {"analysis"},
     {"pipeline", "judge"},
     {"demo"},

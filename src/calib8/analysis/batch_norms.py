@@ -15,9 +15,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.qdq import label, nodes
 from calib8.model.graph import constant
 from calib8.passes.fold_affine import batch_norm_affine
+from calib8.quantization.qdq import label, nodes
 
 MAX_RATIO: Final = 100.0
 """Largest |k| over median |k| that passes."""

@@ -24,7 +24,14 @@ from calib8.analysis.counts import (
     stored_values,
     with_batch_of_one,
 )
-from calib8.analysis.qdq import (
+from calib8.errors import Calib8Error
+from calib8.model.graph import graph_inputs, graph_outputs, opset_version, sole_consumer, tensor_spec
+from calib8.model.load import load_model
+from calib8.model.made_up import made_up_input
+from calib8.model.metadata import read_metadata
+from calib8.passes.place import place
+from calib8.passes.prepare import prepare
+from calib8.quantization.qdq import (
     ACTIVATIONS,
     QUANTIZERS,
     activation_values,
@@ -37,13 +44,6 @@ from calib8.analysis.qdq import (
     result_quantizers,
     weight_is_coded,
 )
-from calib8.errors import Calib8Error
-from calib8.model.graph import graph_inputs, graph_outputs, opset_version, sole_consumer, tensor_spec
-from calib8.model.load import load_model
-from calib8.model.made_up import made_up_input
-from calib8.model.metadata import read_metadata
-from calib8.passes.place import place
-from calib8.passes.prepare import prepare
 from calib8.scheme import CODE_PRESERVING_OPS, TARGETS, WEIGHTED_OPS
 from calib8.tensors import TensorSpec
 

@@ -10,11 +10,11 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from calib8.analysis.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
 from calib8.analysis.rules import Rule, codes, layers, onnxruntime, openvino, symmetric, tensorrt, tflite
 from calib8.errors import UnsupportedModelError
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
+from calib8.quantization.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
 from calib8.scheme import target_scheme
 
 EVERY_TARGET: Final[tuple[Rule, ...]] = (

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.qdq import QUANTIZERS, Codes, code_type, codes_of, label, nodes, stored_type
 from calib8.analysis.rules import Finding
 from calib8.model.graph import constant, input_at, opset_version
+from calib8.quantization.qdq import QUANTIZERS, Codes, code_type, codes_of, label, nodes, stored_type
 from calib8.scheme import CODE_PRESERVING_OPS
 
 PER_CHANNEL_OPSET: Final = 13

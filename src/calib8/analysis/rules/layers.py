@@ -9,7 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.qdq import (
+from calib8.analysis.rules import Finding
+from calib8.analysis.rules.codes import shape_problem
+from calib8.model.graph import int_attribute, rank
+from calib8.quantization.qdq import (
     Codes,
     bias_value,
     codes_behind,
@@ -20,9 +23,6 @@ from calib8.analysis.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.analysis.rules import Finding
-from calib8.analysis.rules.codes import shape_problem
-from calib8.model.graph import int_attribute, rank
 
 BIAS_SCALE_TOLERANCE: Final = 1e-6
 """Relative; a float32 product of two float32 scales is off by at most 1.2e-7."""

@@ -15,7 +15,10 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.qdq import (
+from calib8.analysis.rules import Finding
+from calib8.passes.place import clip_limits
+from calib8.passes.resolve_ranges import overshoots
+from calib8.quantization.qdq import (
     Codes,
     codes_behind,
     codes_of,
@@ -26,9 +29,6 @@ from calib8.analysis.qdq import (
     result_quantizers,
     weight_is_coded,
 )
-from calib8.analysis.rules import Finding
-from calib8.passes.place import clip_limits
-from calib8.passes.resolve_ranges import overshoots
 from calib8.scheme import WEIGHTED_OPS
 
 FLOAT_RESULT_OPS: Final = frozenset({"Gemm", "MatMul"})

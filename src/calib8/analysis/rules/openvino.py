@@ -11,10 +11,10 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.qdq import codes_behind, label, nodes
 from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.analysis.rules.layers import coded_weights
+from calib8.quantization.qdq import codes_behind, label, nodes
 
 EIGHT_BITS: Final = (None, ir.DataType.INT8, ir.DataType.UINT8)
 

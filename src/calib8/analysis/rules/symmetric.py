@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.qdq import Codes, bias_value, dequantizer, label, weighted_layers
 from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.model.graph import constant
+from calib8.quantization.qdq import Codes, bias_value, dequantizer, label, weighted_layers
 
 
 def zero_point_is_zero(model: ir.Model) -> Iterator[Finding]:

@@ -14,7 +14,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.qdq import (
+from calib8.analysis.rules import Finding
+from calib8.model.graph import sole_consumer
+from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
     dequantizer,
@@ -24,8 +26,6 @@ from calib8.analysis.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.analysis.rules import Finding
-from calib8.model.graph import sole_consumer
 from calib8.scheme import WEIGHTED_OPS
 
 FUSED_BEHIND_LAYER: Final = ("BatchNormalization", "Relu", "Clip")

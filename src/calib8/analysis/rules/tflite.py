@@ -13,7 +13,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.qdq import (
+from calib8.analysis.rules import Finding
+from calib8.passes.resolve_ranges import overshoots
+from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
     codes_of,
@@ -24,8 +26,6 @@ from calib8.analysis.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.analysis.rules import Finding
-from calib8.passes.resolve_ranges import overshoots
 
 SAME_SCALE_OPS: Final = frozenset(
     {

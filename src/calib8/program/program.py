@@ -1,0 +1,85 @@
+"""A network as a list of instructions over typed slots.
+
+    real = scale · (code − zero_point)          of every slot of codes (uint8, int8)
+    real = scale[c] · acc                       of a slot of sums (int32)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from calib8.program.instructions import Float, Instruction
+from calib8.program.rules import F32, Profile
+
+CODE_TYPES: Final = ("uint8", "int8")
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """One tensor of a program.
+
+    Attributes:
+        name: the tensor of the model that it holds.
+        shape: sizes of its axes as they lie in memory (NHWC for images).
+        dtype: NumPy name: ``uint8`` and ``int8`` (codes), ``int32`` (sums), ``float32`` and others at the
+            border.
+        scales: float32, > 0: [1] for codes, [1] or [channels of the last axis] for sums, else empty.
+        zero_point: of codes, within their type; 0 otherwise.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    scales: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+    zero_point: int = 0
+
+    @property
+    def scale(self) -> float:
+        """The one scale of codes, a float32 value."""
+        return float(self.scales[0])
+
+    @property
+    def is_codes(self) -> bool:
+        """Holds 8-bit codes."""
+        return self.dtype in CODE_TYPES
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of the program as the user sees it.
+
+    Attributes:
+        name: its name in the model.
+        slot: where it lies. Axes are in the model's order: Quantize and Dequantize change the layout.
+    """
+
+    name: str
+    slot: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A network of fixed shapes as a list of instructions.
+
+    Attributes:
+        profile: the rounding rules that its instructions carry.
+        slots: all tensors; instructions name them by their place here. Each is written once.
+        instructions: in the order of execution.
+        inputs, outputs: what is fed and what comes out.
+        name: of the model.
+    """
+
+    profile: Profile
+    slots: tuple[Slot, ...]
+    instructions: tuple[Instruction, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    name: str = ""
+
+    @property
+    def float_instructions(self) -> tuple[Float, ...]:
+        """Those that ONNX Runtime runs."""
+        return tuple(step for step in self.instructions if isinstance(step, Float))

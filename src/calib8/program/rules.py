@@ -1,0 +1,191 @@
+"""How sums become codes: the rounding parameters that instructions carry, as plain frozen data.
+
+Every instruction holds its own rule, so that a program means the same bits wherever it runs.
+docs/numerics.md gives the formula of every rule; ``reference`` is its executable form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+Profile = Literal["onnx", "tflite", "single"]
+PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
+
+F32 = npt.NDArray[np.float32]
+I32 = npt.NDArray[np.int32]
+Codes = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, eq=False)
+class FloatRescale:
+    """``code = clip(rint(float32(acc) · factor[c]) + zero_point)``, ties to even: profile ``onnx``.
+
+    Attributes:
+        factor: float32 [1] or [channels], > 0: ``fl(fl(input scale · weight scale[c]) / output scale)``.
+    """
+
+    factor: F32
+
+
+@dataclass(frozen=True, eq=False)
+class FixedRescale:
+    """``code = clip(multiply(acc, multiplier[c], shift[c]) + zero_point)``, integers only.
+
+    Attributes:
+        multiplier: int32 [1] or [channels], 0 or in [2^30, 2^31).
+        shift: int32 of the same shape, −31 … 30, positive = left.
+        rounding: the function of ``fixedpoint``: ``double``, ``single`` or ``away``.
+    """
+
+    multiplier: I32
+    shift: I32
+    rounding: Literal["double", "single", "away"]
+
+
+Rescale = FloatRescale | FixedRescale
+
+
+@dataclass(frozen=True)
+class FloatSum:
+    """QLinearAdd: ``clip(rint(fma(A, lhs, fma(B, rhs, fixed))))``, all float32: profile ``onnx``, Add."""
+
+    lhs: float
+    rhs: float
+    fixed: float
+
+
+@dataclass(frozen=True)
+class DequantizedSum:
+    """``clip(rint(fl(fl(s_a·(A − z_a)) ± fl(s_b·(B − z_b))) / s_y) + z_y)``, float32: profile ``onnx``, Sub.
+
+    Attributes:
+        lhs, rhs, output: the three scales, float32 values.
+    """
+
+    lhs: float
+    rhs: float
+    output: float
+
+
+@dataclass(frozen=True)
+class ScaledSum:
+    """TFLite's Add: ``M(M((A−z_a) << left, lhs) ± M((B−z_b) << left, rhs), output)``, M double rounding.
+
+    Attributes:
+        left_shift: 20.
+        lhs, rhs, output: (multiplier, shift).
+    """
+
+    left_shift: int
+    lhs: tuple[int, int]
+    rhs: tuple[int, int]
+    output: tuple[int, int]
+
+
+@dataclass(frozen=True)
+class AlignedSum:
+    """``((A−z_a)·lhs ± (B−z_b)·rhs + 2^(shift−1)) >> shift``, one rounding, fits int32: profile ``single``.
+
+    Attributes:
+        lhs, rhs: 0 … 2^21, the larger one in [2^20, 2^21].
+        shift: right shift, 1 … 62.
+    """
+
+    lhs: int
+    rhs: int
+    shift: int
+
+
+SumRule = FloatSum | DequantizedSum | ScaledSum | AlignedSum
+
+
+@dataclass(frozen=True, eq=False)
+class AlignedSums:
+    """``(a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]`` in int64: profiles ``tflite`` and ``single``.
+
+    a and b are sums, or codes minus their zero point.
+
+    Attributes:
+        lhs, rhs: int32 [1] or [channels], 0 … 2^30, the larger one of a channel ≥ 2^29.
+        shift: int32 of the same shape, right shift, 1 … 62.
+    """
+
+    lhs: I32
+    rhs: I32
+    shift: I32
+
+
+@dataclass(frozen=True)
+class FloatAverage:
+    """``onnx``: float32 values fl(s_x·(q − z_x)) added tap by tap in row-major order, divided by the count,
+    then ``clip(rint(mean / s_y) + z_y)``.
+
+    Attributes:
+        input, output: scales, float32 values.
+    """
+
+    input: float
+    output: float
+
+
+@dataclass(frozen=True)
+class CodeAverage:
+    """``tflite``: mean of the codes themselves, ties away from zero; input and output share scale and
+    zero point."""
+
+
+AverageRule = FloatAverage | CodeAverage | FixedRescale
+"""FixedRescale: multiplier[n − 1] serves windows of n taps; ``Σ(q − z_x)`` is what is rescaled."""
+
+
+@dataclass(frozen=True, eq=False)
+class FixedSoftmax:
+    """TFLite's fixed-point softmax: Q5.26 differences, Q0.31 exponentials; output scale 1/256, profile
+    ``tflite``.
+
+    Attributes:
+        multiplier, shift: of ``β · s_x · 2^26``.
+        diff_min: differences below it give the smallest code and are not summed.
+    """
+
+    multiplier: int
+    shift: int
+    diff_min: int
+
+
+@dataclass(frozen=True, eq=False)
+class TableSoftmax:
+    """Exponentials from a table, summed, then one division; profiles ``onnx`` and ``single``.
+
+    Attributes:
+        table: [256], ``exp(s_x · (i − 255))`` for a code that lies 255 − i below the largest: float32
+            (``onnx``) or int32 (``single``: rounded to 2^22 steps and more precisely said in numerics.md).
+        factor: what the share e/Σe is multiplied with: 1/s_y as float32 value (``onnx``) or as an integer of
+            ``fraction_bits`` fraction bits (``single``).
+        fraction_bits: 0 for ``onnx``.
+    """
+
+    table: npt.NDArray[np.float32] | I32
+    factor: float | int
+    fraction_bits: int = 0
+
+
+SoftmaxRule = FixedSoftmax | TableSoftmax
+
+
+@dataclass(frozen=True, eq=False)
+class LinearAxis:
+    """Linear interpolation along one axis: ``(1 − f[i])·x[low[i]] + f[i]·x[high[i]]``.
+
+    Attributes:
+        low, high: int32 [output size], rows or columns of the input.
+        fraction: [output size], float32 (``onnx``) or int32 with 10 fraction bits (``tflite``, ``single``).
+    """
+
+    low: I32
+    high: I32
+    fraction: npt.NDArray[np.float32] | I32
