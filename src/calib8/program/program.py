@@ -1,7 +1,7 @@
 """A network as a list of instructions over typed slots.
 
-    real = scale · (code − zero_point)          of every slot of codes (uint8, int8)
-    real = scale[c] · acc                       of a slot of sums (int32)
+real = scale · (code − zero_point)          of every slot of codes (uint8, int8)
+real = scale[c] · acc                       of a slot of sums (int32)
 """
 
 from __future__ import annotations
