@@ -76,12 +76,15 @@ def rounding_divide_by_power_of_two(x: npt.ArrayLike, exponent: npt.ArrayLike) -
 
 
 def multiply_double_rounding(x: npt.ArrayLike, multiplier: npt.ArrayLike, shift: npt.ArrayLike) -> Ints:
-    """``x · multiplier · 2^(shift − 31)`` with two roundings; the left shift wraps in int32 as in C."""
-    left = np.maximum(np.asarray(shift, np.int64), 0)
-    shifted = wrap_int32(np.asarray(x, np.int64) << left)
-    return rounding_divide_by_power_of_two(
-        rounding_doubling_high_multiply(shifted, multiplier), np.maximum(-np.asarray(shift, np.int64), 0)
-    )
+    """``x · multiplier · 2^(shift − 31)`` with two roundings.
+
+    The left shift saturates to int32: TFLite leaves its overflow undefined, and a saturated product still
+    lies beyond every code.
+    """
+    exponent = np.asarray(shift, np.int64)
+    shifted: Ints = np.clip(np.asarray(x, np.int64) << np.maximum(exponent, 0), INT32_MIN, INT32_MAX)
+    high = rounding_doubling_high_multiply(shifted, multiplier)
+    return rounding_divide_by_power_of_two(high, np.maximum(-exponent, 0))
 
 
 def multiply_single_rounding(x: npt.ArrayLike, multiplier: npt.ArrayLike, shift: npt.ArrayLike) -> Ints:
@@ -97,9 +100,5 @@ def multiply_rounding_away(x: npt.ArrayLike, multiplier: npt.ArrayLike, shift: n
     right = 31 - np.asarray(shift, np.int64)
     product = np.asarray(x, np.int64) * np.asarray(multiplier, np.int64)
     magnitude = (np.abs(product) + (np.int64(1) << (right - 1))) >> right
-    return np.where(product < 0, -magnitude, magnitude)
-
-
-def wrap_int32(x: npt.ArrayLike) -> Ints:
-    """The low 32 bits of each value, read as a signed number."""
-    return np.asarray(x, np.int64).astype(np.int32).astype(np.int64)
+    result: Ints = np.where(product < 0, -magnitude, magnitude)
+    return result

@@ -16,6 +16,7 @@ from calib8.program.rules import (
     AverageRule,
     Codes,
     LinearAxis,
+    ProductRule,
     Rescale,
     SoftmaxRule,
     SumRule,
@@ -166,7 +167,7 @@ class Sub(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class AddSums(Instruction):
-    """Elementwise sum, broadcast, where an operand is a slot of sums (a layer whose result no quantizer reads).
+    """Elementwise sum, broadcast, where an operand is a slot of sums (a layer that no quantizer reads).
 
     Attributes:
         rule: None for ``onnx``: ``clip(rint(fl(fl(s_a[c]·a) + fl(s_b[c]·b)) / s_y) + z_y)`` in float32 with
@@ -182,7 +183,7 @@ class AddSums(Instruction):
 class Mul(Instruction):
     """Elementwise product ``(A − z_a)(B − z_b)`` of codes, broadcast, rescaled by s_a·s_b/s_y."""
 
-    rescale: Rescale
+    rescale: ProductRule
     low: int
     high: int
 
@@ -368,7 +369,9 @@ class Float(Instruction):
     Attributes:
         model: bytes of an ONNX model whose inputs and outputs are named as its slots and come in their order.
         nodes: names of its nodes.
+        reasons: why each of the nodes has no integer form, in their order.
     """
 
     model: bytes
     nodes: tuple[str, ...]
+    reasons: tuple[str, ...] = ()

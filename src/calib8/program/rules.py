@@ -25,7 +25,8 @@ class FloatRescale:
     """``code = clip(rint(float32(acc) · factor[c]) + zero_point)``, ties to even: profile ``onnx``.
 
     Attributes:
-        factor: float32 [1] or [channels], > 0: ``fl(fl(input scale · weight scale[c]) / output scale)``.
+        factor: float32 [1] or [channels], finite, ≥ 0 (0 only where the product underflows):
+            ``fl(fl(input scale · weight scale[c]) / output scale)``.
     """
 
     factor: F32
@@ -36,7 +37,7 @@ class FixedRescale:
     """``code = clip(multiply(acc, multiplier[c], shift[c]) + zero_point)``, integers only.
 
     Attributes:
-        multiplier: int32 [1] or [channels], 0 or in [2^30, 2^31).
+        multiplier: int32 [1] or [channels], 0 or in [2^30, 2^31); TFLite's Mean also has [2^29, 2^30).
         shift: int32 of the same shape, −31 … 30, positive = left.
         rounding: the function of ``fixedpoint``: ``double``, ``single`` or ``away``.
     """
@@ -47,6 +48,22 @@ class FixedRescale:
 
 
 Rescale = FloatRescale | FixedRescale
+
+
+@dataclass(frozen=True)
+class FloatProduct:
+    """QLinearMul: ``code = clip(rint(fl(fl(float32(acc) · factor) + zero_point)))``: profile ``onnx``, Mul.
+
+    The zero point comes before the rounding: with an odd one, ties go the other way than in FloatRescale.
+
+    Attributes:
+        factor: a finite float32 value ≥ 0: ``fl(fl(s_a · s_b) / s_y)``.
+    """
+
+    factor: float
+
+
+ProductRule = FloatProduct | FixedRescale
 
 
 @dataclass(frozen=True)
@@ -88,10 +105,12 @@ class ScaledSum:
 
 @dataclass(frozen=True)
 class AlignedSum:
-    """``((A−z_a)·lhs ± (B−z_b)·rhs + 2^(shift−1)) >> shift``, one rounding, fits int32: profile ``single``.
+    """``((A−z_a)·lhs ± (B−z_b)·rhs + 2^(shift−1)) >> shift``, one rounding: profile ``single``.
+
+    XNNPACK's form. The sum of the products stays below 2^30; shifts up to 30 need no more than int32.
 
     Attributes:
-        lhs, rhs: 0 … 2^21, the larger one in [2^20, 2^21].
+        lhs, rhs: 0 … 2^21, the larger one in [2^20, 2^21] (less only where the shift is 62).
         shift: right shift, 1 … 62.
     """
 
@@ -110,7 +129,8 @@ class AlignedSums:
     a and b are sums, or codes minus their zero point.
 
     Attributes:
-        lhs, rhs: int32 [1] or [channels], 0 … 2^30, the larger one of a channel ≥ 2^29.
+        lhs, rhs: int32 [1] or [channels], 0 … 2^30, the larger one of a channel ≥ 2^29 (less only where
+            the shift is 62).
         shift: int32 of the same shape, right shift, 1 … 62.
     """
 
@@ -121,8 +141,8 @@ class AlignedSums:
 
 @dataclass(frozen=True)
 class FloatAverage:
-    """``onnx``: float32 values fl(s_x·(q − z_x)) added tap by tap in row-major order, divided by the count,
-    then ``clip(rint(mean / s_y) + z_y)``.
+    """QLinearAveragePool: float32 values ``fl(s_x·(q − z_x))`` added tap by tap in row-major order, divided by
+    the count, then ``clip(rint(fl(fl(mean / s_y) + z_y)))``: profile ``onnx``.
 
     Attributes:
         input, output: scales, float32 values.
@@ -162,11 +182,12 @@ class TableSoftmax:
     """Exponentials from a table, summed, then one division; profiles ``onnx`` and ``single``.
 
     Attributes:
-        table: [256], ``exp(s_x · (i − 255))`` for a code that lies 255 − i below the largest: float32
-            (``onnx``) or int32 (``single``: rounded to 2^22 steps and more precisely said in numerics.md).
-        factor: what the share e/Σe is multiplied with: 1/s_y as float32 value (``onnx``) or as an integer of
-            ``fraction_bits`` fraction bits (``single``).
-        fraction_bits: 0 for ``onnx``.
+        table: [256], entry i for a code that lies 255 − i below the largest of its row: float32
+            ``exp(s_x·(i − 255) + shift)`` (``onnx``) or int32 with 24 fraction bits, ``exp(s_x·(i − 255))``
+            (``single``).
+        factor: what the share e/Σe is multiplied with: ``floor(fl(1/s_y))`` as float32 value (``onnx``) or
+            1/s_y as an integer of ``fraction_bits`` fraction bits, at most 2^37 (``single``).
+        fraction_bits: 0 for ``onnx``, 16 for ``single``.
     """
 
     table: npt.NDArray[np.float32] | I32
@@ -183,9 +204,13 @@ class LinearAxis:
 
     Attributes:
         low, high: int32 [output size], rows or columns of the input.
-        fraction: [output size], float32 (``onnx``) or int32 with 10 fraction bits (``tflite``, ``single``).
+        fraction: [output size], in [0, 1]: float32 (``onnx``) or int32 with 10 fraction bits (``tflite``,
+            ``single``).
+        rounding: of ties of the result: to ``even`` (``onnx``), ``away`` from zero (``tflite``), ``up``
+            (``single``); rows and columns of one instruction agree.
     """
 
     low: I32
     high: I32
     fraction: npt.NDArray[np.float32] | I32
+    rounding: Literal["even", "away", "up"]

@@ -1,0 +1,123 @@
+"""Elementwise instructions: sums, differences and products of codes, the larger, the smaller, tables.
+
+    FloatSum         rint(fma(A, lhs, fma(B, rhs, fixed)))                               float32
+    DequantizedSum   rint(fl(fl(s_a·(A−z_a)) ± fl(s_b·(B−z_b))) / s_y) + z_y             float32
+    ScaledSum        M(M((A−z_a) << 20, lhs) ± M((B−z_b) << 20, rhs), output) + z_y      double rounding
+    AlignedSum       (((A−z_a)·lhs ± (B−z_b)·rhs + 2^(shift−1)) >> shift) + z_y          one rounding
+
+then the clamp. Operands broadcast as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.fixedpoint import multiply_double_rounding
+from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Sub
+from calib8.program.program import Slot
+from calib8.program.reference.operand import Ints, Operand
+from calib8.program.reference.requantize import clipped, rescale
+from calib8.program.rounding.fma import fused_multiply_add
+from calib8.program.rules import (
+    F32,
+    AlignedSum,
+    AlignedSums,
+    DequantizedSum,
+    FloatSum,
+    ScaledSum,
+    SumRule,
+)
+
+
+def add(step: Add, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """Codes of the sum."""
+    return clipped(_sum(step.rule, operands, 1, output.zero_point), step.low, step.high, output.dtype)
+
+
+def sub(step: Sub, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """Codes of the difference."""
+    return clipped(_sum(step.rule, operands, -1, output.zero_point), step.low, step.high, output.dtype)
+
+
+def _sum(rule: SumRule, operands: Sequence[Operand], sign: int, zero_point: int) -> npt.NDArray[Any]:
+    """Whole numbers before the clamp, the output's zero point included."""
+    lhs, rhs = operands
+    if isinstance(rule, FloatSum):  # the zero points and, of a difference, the sign lie in the rule
+        inner = fused_multiply_add(rhs.data, np.float32(rule.rhs), np.float32(rule.fixed))
+        return np.rint(fused_multiply_add(lhs.data, np.float32(rule.lhs), inner))
+    a, b = _steps(lhs), _steps(rhs)
+    if isinstance(rule, DequantizedSum):
+        return _dequantized_sum(_real(a, rule.lhs), sign * _real(b, rule.rhs), rule.output) + zero_point
+    if isinstance(rule, ScaledSum):
+        scaled_a = multiply_double_rounding(a << rule.left_shift, *rule.lhs)
+        scaled_b = multiply_double_rounding(b << rule.left_shift, *rule.rhs)
+        return multiply_double_rounding(scaled_a + sign * scaled_b, *rule.output) + zero_point
+    return _aligned_sum(rule, a, sign * b) + zero_point
+
+
+def add_sums(step: AddSums, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """Codes of the sum of two tensors of which one or both are sums; scales belong to the last axis."""
+    lhs, rhs = operands
+    a, b = _steps(lhs), _steps(rhs)
+    total: npt.NDArray[Any]
+    if step.rule is None:
+        total = _dequantized_sum(_real(a, lhs.slot.scales), _real(b, rhs.slot.scales), output.scale)
+    else:
+        total = _aligned_sum(step.rule, a, b)
+    return clipped(total + output.zero_point, step.low, step.high, output.dtype)
+
+
+def mul(step: Mul, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """Codes of the product."""
+    product = _steps(operands[0]) * _steps(operands[1])
+    return rescale(product, step.rescale, output.zero_point, step.low, step.high, output.dtype)
+
+
+def maximum(_step: Maximum, operands: Sequence[Operand], _output: Slot) -> npt.NDArray[Any]:
+    """The larger code."""
+    larger: npt.NDArray[Any] = np.maximum(operands[0].data, operands[1].data)
+    return larger
+
+
+def minimum(_step: Minimum, operands: Sequence[Operand], _output: Slot) -> npt.NDArray[Any]:
+    """The smaller code."""
+    smaller: npt.NDArray[Any] = np.minimum(operands[0].data, operands[1].data)
+    return smaller
+
+
+def lookup(step: Lookup, operands: Sequence[Operand], _output: Slot) -> npt.NDArray[Any]:
+    """``table[code − lowest code]``, or ``table[channel, code − lowest code]`` along the last axis."""
+    codes = operands[0].data
+    index = codes.astype(np.intp) - np.iinfo(codes.dtype).min
+    if step.table.ndim == 1:
+        return step.table[index]
+    return step.table[np.arange(codes.shape[-1]), index]
+
+
+def _steps(operand: Operand) -> Ints:
+    """``code − zero_point``; sums as they are."""
+    return operand.data.astype(np.int64) - operand.slot.zero_point
+
+
+def _real(steps: Ints, scales: F32 | float) -> F32:
+    """``fl(scale · float32(steps))``."""
+    with np.errstate(over="ignore"):
+        real: F32 = steps.astype(np.float32) * np.asarray(scales, np.float32)
+    return real
+
+
+def _dequantized_sum(a: F32, b: F32, output_scale: float) -> npt.NDArray[np.float64]:
+    """``rint(fl(a + b) / s_y)`` in float32; widened, so that a zero point can be added exactly."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.rint((a + b) / np.float32(output_scale))
+    return np.where(np.isnan(steps), -np.inf, steps).astype(np.float64)
+
+
+def _aligned_sum(rule: AlignedSum | AlignedSums, a: Ints, b: Ints) -> Ints:
+    lhs, rhs, shift = (np.asarray(part, np.int64) for part in (rule.lhs, rule.rhs, rule.shift))
+    total: Ints = (a * lhs + b * rhs + (np.int64(1) << (shift - 1))) >> shift
+    return total

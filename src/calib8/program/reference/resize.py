@@ -1,0 +1,67 @@
+"""Resize of NHWC images of codes: indices, or two weights per axis.
+
+    nearest   y[n, i, j] = x[n, rows[i], columns[j]]
+    linear    t = (1−f)(1−g)·x[lo, lo] + (1−f)·g·x[lo, hi] + f·(1−g)·x[hi, lo] + f·g·x[hi, hi]
+              even   x = fl(s·(q − z)), t in float32 summed in this order, clip(rint(fl(t / s)) + z)
+              away   Q20 sum of codes, (t + sign·2^19) / 2^20 truncated          TFLite
+              up     Q20 sum of codes, (t + 2^19) >> 20
+
+f belongs to the row, g to the column; ``even`` divides by the scale of the output slot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.program.instructions import ResizeLinear, ResizeNearest
+from calib8.program.program import Slot
+from calib8.program.reference.operand import Operand
+from calib8.program.reference.requantize import clipped
+
+Array = npt.NDArray[Any]
+
+
+def resize_nearest(step: ResizeNearest, operands: Sequence[Operand], output: Slot) -> Array:
+    """Repeats or drops pixels."""
+    result: Array = operands[0].data[:, step.rows[:, None], step.columns]
+    return result
+
+
+def resize_linear(step: ResizeLinear, operands: Sequence[Operand], output: Slot) -> Array:
+    """Four pixels of each output pixel, weighted."""
+    (x,) = operands
+    low, high = np.iinfo(output.dtype).min, np.iinfo(output.dtype).max
+    if step.rows.rounding == "even":
+        values = (x.data.astype(np.int32) - x.slot.zero_point).astype(np.float32) * np.float32(x.slot.scale)
+        with np.errstate(over="ignore"):
+            ratio = _weighted(step, values, np.float32(1)) / np.float32(output.scale)
+        codes: Array = np.rint(ratio).astype(np.float64) + output.zero_point
+    else:
+        total = _weighted(step, x.data.astype(np.int64), np.int64(1 << 10))
+        half, unit = 1 << 19, 1 << 20
+        codes = (total + half) >> 20
+        if step.rows.rounding == "away":
+            codes = np.sign(total) * ((np.abs(total) + half) // unit)
+    return clipped(codes, low, high, output.dtype)
+
+
+def _weighted(step: ResizeLinear, values: Array, one: np.generic) -> Array:
+    """Sum of the four products, weights multiplied first, in the type of ``values``."""
+    rows, columns = step.rows, step.columns
+    down = rows.fraction.astype(values.dtype)[:, None, None]
+    right = columns.fraction.astype(values.dtype)[:, None]
+    up, left = one - down, one - right
+
+    def pixels(row: Array, column: Array) -> Array:
+        result: Array = values[:, row[:, None], column]
+        return result
+
+    total: Array = left * up * pixels(rows.low, columns.low)
+    total = total + right * up * pixels(rows.low, columns.high)
+    total = total + left * down * pixels(rows.high, columns.low)
+    total = total + right * down * pixels(rows.high, columns.high)
+    return total
