@@ -104,6 +104,21 @@ def is_integer_op(node: ir.Node) -> bool:
     return node.op_type.startswith("QLinear") or node.op_type in INTEGER_OPS
 
 
+def holds_codes(model: ir.Model) -> bool:
+    """Some node makes codes of activations, or computes from codes: the model is quantized."""
+    return any(_works_on_codes(node) for node in nodes(model))
+
+
+def _works_on_codes(node: ir.Node) -> bool:
+    """Dequantizing what is stored is no such work: float models may keep weights in less space."""
+    if node.op_type != "DequantizeLinear":
+        return node.op_type == "QuantizeLinear" or is_integer_op(node)
+    source = node.inputs[0]
+    producer = None if source is None else source.producer()
+    is_stored = source is None or source.const_value is not None
+    return not is_stored and (producer is None or producer.op_type != "Constant")
+
+
 def codes_of(node: ir.Node) -> Codes:
     """Scale, zero point and type of a QuantizeLinear or DequantizeLinear."""
     scale, point = constant(node.inputs[1]), input_at(node, 2)

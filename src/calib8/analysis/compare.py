@@ -1,0 +1,342 @@
+"""The loss of every layer: an int8 model against the float one it was made from, tensor by tensor.
+
+    cumulative   the int8 model from its input on: what reaches this tensor of all losses before it
+    local        the layer alone: it reads the float model's tensors, quantized with the int8 model's own
+                 scales; weights, bias, activation and output codes are those of the int8 model
+
+The noise of one layer goes on to everything behind it, so that a cumulative figure accuses the innocent;
+a bad local figure is the layer's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.analysis.counterparts import Counterparts, LeftOut, Tap, find_counterparts
+from calib8.analysis.evaluate import best_classes, class_scores
+from calib8.analysis.float_reference import FloatReference, OpenReference, float_reference
+from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
+from calib8.analysis.model_pair import Model, ModelPair, open_pair
+from calib8.analysis.noise import Distance, DistanceSums, Spread
+from calib8.analysis.weight_noise import weight_sqnr_db
+from calib8.data.batches import Batch, batches
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
+from calib8.model.metadata import PREFIX
+from calib8.model.runtime import Session, open_session
+from calib8.progress import Progress, SampleCounter, check_positive, silent
+
+Sort = Literal["local", "cumulative"]
+SORTS: Final[tuple[Sort, ...]] = ("local", "cumulative")
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class TensorComparison:
+    """One quantized tensor, or float output, of the int8 model against the float model's.
+
+    Attributes:
+        tensor: its name in the float model.
+        node: the layer that computes it: the last node with weights, else the last that is no Relu or Clip;
+            None for an input of the model.
+        op_type: of that node, empty for an input.
+        nodes: all nodes between it and the tensors compared before it, in graph order.
+        dtype: type of its codes such as ``uint8``; None, as the next three, for a float output.
+        scale, zero_point: real = scale · (code − zero_point); one number, or one per channel.
+        representable: real values of the smallest and the largest code.
+        observed: smallest and largest value of the float model's tensor.
+        values: elements compared, over all samples.
+        saturated: share of the float model's values that lie more than half a step outside of
+            ``representable``, 0 … 1; None for a float output.
+        local, cumulative: the layer alone, and the int8 model up to here.
+        weight_sqnr_db: SQNR of the layer's weight against the float one, inf if it is exact; None without a
+            weight in codes, or where the float model has no such weight.
+    """
+
+    tensor: str
+    node: str | None
+    op_type: str
+    nodes: tuple[str, ...]
+    dtype: str | None
+    scale: tuple[float, ...] | None
+    zero_point: tuple[int, ...] | None
+    representable: tuple[float, float] | None
+    observed: tuple[float, float]
+    values: int
+    saturated: float | None
+    local: Distance
+    cumulative: Distance
+    weight_sqnr_db: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What ``compare`` found.
+
+    Attributes:
+        fp32, int8: the models.
+        images: samples seen.
+        sort: what ``tensors`` are sorted by.
+        tensors: worst SQNR first.
+        left_out: quantized tensors that are not compared, and why; each belongs to the layer behind it.
+        outputs: all float outputs of the int8 model together.
+        agreement: share of samples with the float model's best class, 0 … 1; None where the first output is
+            no row of class scores.
+    """
+
+    fp32: str
+    int8: str
+    images: int
+    sort: Sort
+    tensors: tuple[TensorComparison, ...]
+    left_out: tuple[LeftOut, ...]
+    outputs: Distance
+    agreement: float | None
+
+
+def compare(
+    fp32: Model,
+    int8: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    sort: Sort = "local",
+    progress: Progress = silent,
+) -> Comparison:
+    """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
+
+    Both models run in ONNX Runtime. Memory holds the tensors of one batch, however many there are.
+
+    Args:
+        fp32: path or ModelProto of the float model.
+        int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors.
+        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        preprocess: how images become inputs; None takes what the int8 model has stored.
+        samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        sort: what is worst first: SQNR of the layer alone, or of all up to it.
+
+    Raises:
+        Calib8Error: what can be wrong with models, data or options, in one line each.
+    """
+    sort_order(sort)
+    check_positive("--batch", batch)
+    check_positive("--threads", threads)
+    pair = open_pair(fp32, int8)
+    dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
+    with closing(batches(dataset, 1, 1)) as pieces:
+        reference = float_reference(pair.fp32, next(pieces).inputs)
+    found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
+    _check_matched(found, pair)
+    seen = SampleCounter("comparing", dataset.count, progress)
+    sums = _run(_open(pair, reference, found.taps, threads), dataset, batch, threads, seen)
+    return _comparison(pair, reference, found, sums, sort)
+
+
+def sort_order(name: str) -> Sort:
+    """The order of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    for order in SORTS:
+        if order == name:
+            return order
+    raise UsageError(f"--sort {name}", "unknown order", f"Use {' or '.join(SORTS)}")
+
+
+def _stored(pair: ModelPair) -> Preprocess | None:
+    text = pair.int8.metadata_props.get(PREFIX + "preprocess")
+    return None if text is None else Preprocess.from_json(text, pair.int8_name)
+
+
+def _check_matched(found: Counterparts, pair: ModelPair) -> None:
+    """Refuses a model without quantized activations, and one whose inner tensors are all unknown."""
+    coded = [tap for tap in found.taps if tap.code is not None]
+    if not coded and not found.left_out:
+        raise UnsupportedModelError(
+            pair.int8_name, "quantizes no activation (no QuantizeLinear reads one)", "Give a QDQ model"
+        )
+    ends = {*(spec.name for spec in pair.inputs), *pair.outputs}
+    if found.left_out and not any(tap.reference not in ends for tap in coded):
+        first = found.left_out[0]
+        raise ModelError(
+            pair.int8_name,
+            f"none of its {len(found.left_out)} quantized tensors between inputs and outputs can be compared "
+            f"('{first.tensor}': {first.reason}): it was not made from {pair.fp32_name}",
+            "Give the float model that it was made from, as the quantizer got it",
+        )
+
+
+@dataclass(frozen=True)
+class _Sessions:
+    """Everything that runs on a batch.
+
+    Attributes:
+        pair: the models.
+        taps: where they are compared.
+        reference: the float model.
+        int8: the int8 model, its outputs the own ones and the taps'.
+        local: the model of single layers, its outputs those of the taps.
+        feeds: input of ``local`` → tensor of the float model.
+    """
+
+    pair: ModelPair
+    taps: tuple[Tap, ...]
+    reference: OpenReference
+    int8: Session
+    local: Session
+    feeds: dict[str, str]
+
+
+def _open(pair: ModelPair, reference: FloatReference, taps: tuple[Tap, ...], threads: int) -> _Sessions:
+    alone = local_model(pair.int8, taps)
+    return _Sessions(
+        pair,
+        taps,
+        reference.open([*(tap.reference for tap in taps), *pair.outputs], threads),
+        open_session(tapped_int8(pair.int8, taps), threads=threads),
+        open_session(alone.model, threads=threads),
+        alone.feeds,
+    )
+
+
+@dataclass
+class _TapSums:
+    """Running figures of one tap."""
+
+    spread: Spread = field(default_factory=Spread)
+    local: DistanceSums = field(default_factory=DistanceSums)
+    cumulative: DistanceSums = field(default_factory=DistanceSums)
+
+
+@dataclass
+class _Sums:
+    """Running figures of all taps and of the outputs."""
+
+    taps: tuple[_TapSums, ...]
+    outputs: DistanceSums = field(default_factory=DistanceSums)
+    images: int = 0
+    classified: int = 0
+    agreeing: int = 0
+
+
+def _run(
+    sessions: _Sessions, dataset: Dataset, batch: int, threads: int, on_batch: Callable[[int], None]
+) -> _Sums:
+    sums = _Sums(tuple(_TapSums() for _ in sessions.taps))
+    for piece in batches(dataset, batch, threads):
+        _add_batch(sessions, sums, piece)
+        on_batch(len(piece.names))
+    return sums
+
+
+def _add_batch(sessions: _Sessions, sums: _Sums, batch: Batch) -> None:
+    floats = sessions.reference.run(batch.inputs)
+    _look_at_floats(sessions.taps, sums, floats, batch)
+    outputs = dict(
+        zip((spec.name for spec in sessions.int8.outputs), sessions.int8.run(batch.inputs), strict=True)
+    )
+    _add_outputs(sessions.pair, sums, floats, outputs)
+    for tap, tally in zip(sessions.taps, sums.taps, strict=True):
+        _add(tally.cumulative, tap, floats[tap.reference], outputs[tap.output], sessions.pair)
+    del outputs  # the codes of the local run take their place
+    names = tap_names(sessions.taps)
+    fed = {name: floats[tensor] for name, tensor in sessions.feeds.items()}
+    alone = dict(zip(names, sessions.local.run({**batch.inputs, **fed}, names), strict=True))
+    for tap, tally in zip(sessions.taps, sums.taps, strict=True):
+        _add(tally.local, tap, floats[tap.reference], alone[tap.output], sessions.pair)
+    sums.images += len(batch.names)
+
+
+def _look_at_floats(taps: Sequence[Tap], sums: _Sums, floats: dict[str, Array], batch: Batch) -> None:
+    for tap, tally in zip(taps, sums.taps, strict=True):
+        spread = tally.spread
+        spread.add(floats[tap.reference], tap.code)
+        if spread.values and not np.isfinite([spread.minimum, spread.maximum]).all():
+            raise DataError(
+                ", ".join(batch.names),
+                f"the float model has NaN or infinite values in tensor '{tap.reference}'",
+                "Check the preprocessing and the float model",
+            )
+
+
+def _add(sums: DistanceSums, tap: Tap, reference: Array, output: Array, pair: ModelPair) -> None:
+    if reference.shape != output.shape or reference.dtype != np.float32:
+        raise ModelError(
+            pair.int8_name,
+            f"its tensor '{tap.value}' has shape {list(output.shape)}, '{tap.reference}' of {pair.fp32_name} "
+            f"is {reference.dtype} {list(reference.shape)}",
+            "Give the float model that it was made from",
+        )
+    sums.add(reference, output, tap.code)
+
+
+def _add_outputs(pair: ModelPair, sums: _Sums, floats: dict[str, Array], outputs: dict[str, Array]) -> None:
+    """The outputs by their place: noise over all of them, agreement on the first."""
+    for index, (name, value) in enumerate(zip(pair.outputs, pair.int8.graph.outputs, strict=True)):
+        expected, output = floats.get(name), outputs[value.name or ""]
+        if expected is None or expected.dtype != np.float32 or output.dtype != np.float32:
+            continue
+        if expected.shape != output.shape:
+            raise ModelError(
+                pair.int8_name,
+                f"its output '{value.name}' has shape {list(output.shape)} instead of {list(expected.shape)}",
+                "Give the float model that it was made from",
+            )
+        sums.outputs.add(expected, output)
+        left, right = class_scores(expected), class_scores(output)
+        if index == 0 and left is not None and right is not None:
+            sums.classified += len(left)
+            sums.agreeing += int(np.sum(best_classes(left, 1) == best_classes(right, 1)))
+
+
+def _comparison(
+    pair: ModelPair, reference: FloatReference, found: Counterparts, sums: _Sums, sort: Sort
+) -> Comparison:
+    tensors = [_tensor(pair, reference, tap, tally) for tap, tally in zip(found.taps, sums.taps, strict=True)]
+    other = SORTS[1 - SORTS.index(sort)]
+    tensors.sort(key=lambda tensor: (getattr(tensor, sort).sqnr_db, getattr(tensor, other).sqnr_db))
+    agreement = sums.agreeing / sums.classified if sums.classified else None
+    return Comparison(
+        pair.fp32_name,
+        pair.int8_name,
+        sums.images,
+        sort,
+        tuple(tensors),
+        found.left_out,
+        sums.outputs.distance(),
+        agreement,
+    )
+
+
+def _tensor(pair: ModelPair, reference: FloatReference, tap: Tap, tally: _TapSums) -> TensorComparison:
+    code, spread = tap.code, tally.spread
+    share = spread.saturated / spread.values if spread.values else 0.0
+    return TensorComparison(
+        tensor=tap.reference,
+        node=tap.layer.node,
+        op_type=tap.layer.op_type,
+        nodes=tap.layer.nodes,
+        dtype=None if code is None else code.spec.dtype.name,
+        scale=None if code is None else code.scale,
+        zero_point=None if code is None else code.zero_point,
+        representable=None if code is None else code.representable,
+        observed=(spread.minimum, spread.maximum),
+        values=spread.values,
+        saturated=None if code is None else share,
+        local=tally.local.distance(),
+        cumulative=tally.cumulative.distance(),
+        weight_sqnr_db=weight_sqnr_db(pair.int8, tap.layer, reference),
+    )

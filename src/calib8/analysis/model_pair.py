@@ -1,0 +1,125 @@
+"""A float model and the int8 one made from it: opened, and checked to be what they are said to be."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir as ir
+
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.model.graph import graph_inputs, graph_outputs
+from calib8.model.load import load_model
+from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
+from calib8.tensors import TensorSpec
+
+Model = str | os.PathLike[str] | onnx.ModelProto
+
+
+@dataclass(frozen=True)
+class ModelPair:
+    """Both models.
+
+    Attributes:
+        fp32_name, int8_name: paths, or what the models call themselves.
+        fp32: the float graph as loaded: the passes name what they make after it.
+        int8: the QDQ graph, constants as initializers, types inferred.
+        inputs: what both take: a size that one of them leaves free is that of the other.
+        outputs: names of the float model's outputs; the int8 model has as many.
+    """
+
+    fp32_name: str
+    int8_name: str
+    fp32: ir.Model
+    int8: ir.Model
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[str, ...]
+
+
+def open_pair(fp32: Model, int8: Model) -> ModelPair:
+    """Loads both models.
+
+    Raises:
+        UsageError: the first is quantized or the second is not.
+        UnsupportedModelError: the int8 model computes with codes outside Q and DQ.
+        ModelError: a file is no model, or they differ in their inputs or number of outputs.
+    """
+    first, second = _name(fp32, "the first model"), _name(int8, "the second model")
+    float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
+    _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
+    _refuse_integer_ops(int8_model, second)
+    inputs = _common_inputs(graph_inputs(float_model), graph_inputs(int8_model), second)
+    outputs = tuple(spec.name for spec in graph_outputs(float_model))
+    if len(outputs) != len(int8_model.graph.outputs):
+        raise _another_network(
+            second, f"has {len(int8_model.graph.outputs)} outputs instead of {len(outputs)}"
+        )
+    return ModelPair(first, second, float_model, int8_model, inputs, outputs)
+
+
+def _name(model: Model, position: str) -> str:
+    return (model.graph.name or position) if isinstance(model, onnx.ModelProto) else os.fspath(model)
+
+
+def _has_quantizers(model: ir.Model) -> bool:
+    """Even if only weights are in codes, which a float model may have as well."""
+    return any(node.op_type in QUANTIZERS or is_integer_op(node) for node in nodes(model))
+
+
+def _check_kinds(first: str, first_is_quantized: bool, second: str, second_is_quantized: bool) -> None:
+    if first_is_quantized and not second_is_quantized:
+        raise UsageError(
+            first,
+            f"is quantized and {second} is not: they are the wrong way round",
+            "Give the float model first",
+        )
+    if first_is_quantized:
+        raise UsageError(first, "is quantized", "Give the float model first")
+    if not second_is_quantized:
+        raise UsageError(second, "is a float model", "Give the quantized model second")
+
+
+def _refuse_integer_ops(model: ir.Model, name: str) -> None:
+    found = [node for node in nodes(model) if is_integer_op(node)]
+    if found:
+        raise UnsupportedModelError(
+            name,
+            f"holds {found[0].op_type} nodes ('{label(found[0])}' …), whose float tensors it does not name",
+            "Quantize in QDQ form, with QuantizeLinear and DequantizeLinear around float ops",
+        )
+
+
+def _common_inputs(
+    first: tuple[TensorSpec, ...], second: tuple[TensorSpec, ...], name: str
+) -> tuple[TensorSpec, ...]:
+    others = {spec.name: spec for spec in second}
+    if {spec.name for spec in first} != set(others):
+        expected = ", ".join(f"'{spec.name}'" for spec in first)
+        raise _another_network(
+            name, f"takes {', '.join(map(repr, others)) or 'nothing'} instead of {expected}"
+        )
+    return tuple(_common_input(spec, others[spec.name], name) for spec in first)
+
+
+def _common_input(first: TensorSpec, second: TensorSpec, name: str) -> TensorSpec:
+    if first.shape is None or second.shape is None:
+        shape = second.shape if first.shape is None else first.shape
+    else:
+        pairs = zip(first.shape, second.shape, strict=False)
+        shape = tuple(a if isinstance(a, int) else b if isinstance(b, int) else a for a, b in pairs)
+    fits = first.dtype == second.dtype and all(_fits(shape, spec.shape) for spec in (first, second))
+    if not fits:
+        raise _another_network(name, f"takes '{second}' instead of '{first}'")
+    return TensorSpec(first.name, first.dtype, shape)
+
+
+def _fits(merged: tuple[int | str | None, ...] | None, stated: tuple[int | str | None, ...] | None) -> bool:
+    if merged is None or stated is None:
+        return True
+    same_rank = len(merged) == len(stated)
+    return same_rank and all(a == b for a, b in zip(merged, stated, strict=False) if isinstance(b, int))
+
+
+def _another_network(name: str, problem: str) -> ModelError:
+    return ModelError(name, problem, "Give the float model that it was made from")

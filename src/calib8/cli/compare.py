@@ -1,0 +1,177 @@
+"""``calib8 compare``: the loss of every layer of an int8 model, worst first."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from calib8.cli.documents import finite
+from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.terminal import Terminal, open_terminal
+
+if TYPE_CHECKING:
+    from calib8.analysis.compare import Comparison, TensorComparison
+    from calib8.analysis.noise import Distance
+
+_LEFT_OUT_SHOWN: Final = 5
+
+FloatArgument = Annotated[
+    Path, typer.Argument(metavar="FP32", show_default=False, help="The float model, an .onnx file.")
+]
+Int8Argument = Annotated[
+    Path, typer.Argument(metavar="INT8", show_default=False, help="The quantized model made from it.")
+]
+SortOption = Annotated[
+    str,
+    typer.Option(
+        "--sort",
+        metavar="HOW",
+        help="What is worst first: local, the loss of the layer alone, or cumulative, of all up to it.",
+    ),
+]
+TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many tensors to show.")]
+
+
+def compare(
+    fp32: FloatArgument,
+    int8: Int8Argument,
+    data: DataOption,
+    *,
+    sort: SortOption = "local",
+    top: TopOption = 20,
+    reading: ReadingOptions,
+    preprocessing: PreprocessOptions,
+    report: ReportOptions,
+) -> None:
+    """Show what every layer loses.
+
+    SQNR and cosine of every quantized tensor against the float model's: of its layer alone, fed by the
+    float model, and of the INT8 model up to it.
+
+    Without preprocessing flags the images are treated as the INT8 model was calibrated.
+    """
+    terminal = open_terminal(report.quiet)
+    check_outputs({"--json": report.json}, [fp32, int8, data])
+    preprocess = chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
+
+    from calib8.analysis import compare as analysis
+    from calib8.progress import check_positive
+
+    check_positive("--top", top)
+    with shown_progress(terminal, "opening the models") as progress:
+        found = analysis.compare(
+            fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,
+            threads=reading.thread_count, skip_bad=reading.skip_bad, sort=analysis.sort_order(sort),
+            progress=progress,
+        )  # fmt: skip
+    say_missing(terminal, progress.missing)
+    terminal.show(_table(found, top))
+    _say_summary(terminal, found, top)
+    if report.json is not None:
+        write_json(report.json, _document(found))
+
+
+def _table(found: Comparison, top: int) -> Table:
+    table = plain_table("layer", "op")
+    for header in (
+        "local dB", "cumulative dB", "local cosine", "cumulative cosine", "weight dB", "saturated %",
+        "scale", "zero point", "FP32 range",
+    ):  # fmt: skip
+        table.add_column(header, justify="right")
+    for tensor in found.tensors[:top]:
+        table.add_row(*_row(tensor))
+    return table
+
+
+def _row(t: TensorComparison) -> tuple[str, ...]:
+    return (
+        f"input '{t.tensor}'" if t.node is None else t.node,
+        t.op_type or NOTHING,
+        _decibels(t.local.sqnr_db),
+        _decibels(t.cumulative.sqnr_db),
+        _cosine(t.local.cosine),
+        _cosine(t.cumulative.cosine),
+        _decibels(t.weight_sqnr_db),
+        percent(t.saturated),
+        _one_of(t.scale, "scales"),
+        _one_of(t.zero_point, "zero points"),
+        f"{t.observed[0]:.4g} … {t.observed[1]:.4g}",
+    )
+
+
+def _say_summary(terminal: Terminal, found: Comparison, top: int) -> None:
+    shown, total = min(top, len(found.tensors)), len(found.tensors)
+    terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
+    agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"
+    terminal.say(
+        f"outputs: SQNR {_decibels(found.outputs.sqnr_db)} dB, cosine {_cosine(found.outputs.cosine)}"
+        f"{agreement} on {count(found.images, 'sample')}"
+    )
+    if not found.left_out:
+        return
+    number = count(len(found.left_out), "quantized tensor")
+    terminal.say(f"warning: {number} not compared, their loss counts as that of the next", style="yellow")
+    for left_out in found.left_out[:_LEFT_OUT_SHOWN]:
+        terminal.say(f"  {left_out.tensor}: {left_out.reason}")
+    if len(found.left_out) > _LEFT_OUT_SHOWN:
+        terminal.say(f"  and {len(found.left_out) - _LEFT_OUT_SHOWN} more")
+
+
+def _decibels(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:.2f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
+
+
+def _cosine(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.5f}"
+
+
+def _one_of(values: tuple[float, ...] | None, noun: str) -> str:
+    """The number, or how many there are."""
+    if values is None:
+        return NOTHING
+    return f"{values[0]:.4g}" if len(values) == 1 else f"{len(values)} {noun}"
+
+
+def _document(found: Comparison) -> dict[str, Any]:
+    return {
+        "fp32": found.fp32,
+        "int8": found.int8,
+        "images": found.images,
+        "sort": found.sort,
+        "outputs": {**_distance(found.outputs), "agreement": found.agreement},
+        "tensors": [_tensor(tensor) for tensor in found.tensors],
+        "left_out": [{"tensor": item.tensor, "reason": item.reason} for item in found.left_out],
+    }
+
+
+def _tensor(t: TensorComparison) -> dict[str, Any]:
+    return {
+        "tensor": t.tensor,
+        "node": t.node,
+        "op_type": t.op_type,
+        "nodes": list(t.nodes),
+        "dtype": t.dtype,
+        "scale": None if t.scale is None else list(t.scale),
+        "zero_point": None if t.zero_point is None else list(t.zero_point),
+        "representable": None if t.representable is None else list(t.representable),
+        "observed": [finite(bound) for bound in t.observed],
+        "values": t.values,
+        "saturated": t.saturated,
+        "local": _distance(t.local),
+        "cumulative": _distance(t.cumulative),
+        "weight_sqnr_db": finite(t.weight_sqnr_db),
+    }
+
+
+def _distance(distance: Distance) -> dict[str, float | None]:
+    return {"sqnr_db": finite(distance.sqnr_db), "cosine": distance.cosine}
