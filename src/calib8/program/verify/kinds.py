@@ -1,0 +1,161 @@
+"""What each instruction reads and writes: codes, sums or plain numbers, and where slots share their scale.
+
+codes    uint8 or int8 with one scale and a zero point
+sums     int32 with scales
+else     plain numbers of the slot's type (int32 without scales too)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from calib8.program import instructions as op
+from calib8.program.program import Slot
+from calib8.program.rules import CodeAverage
+from calib8.program.verify.step import Step
+
+Kinds = tuple[str, ...]
+CODES: Final[Kinds] = ("codes",)
+SUMS: Final[Kinds] = ("sums",)
+EITHER: Final[Kinds] = ("codes", "sums")
+ANYTHING: Final[Kinds] = ()
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What the slots of one type of instruction may hold.
+
+    Attributes:
+        inputs: kinds per input; a single entry serves any number of inputs if ``variadic``.
+        output: kinds of the output.
+        shared: all slots have the same type, scales and zero point.
+        variadic: one input or more.
+    """
+
+    inputs: tuple[Kinds, ...]
+    output: Kinds
+    shared: bool = False
+    variadic: bool = False
+
+
+UNARY: Final = Takes((CODES,), CODES)
+BINARY: Final = Takes((CODES, CODES), CODES)
+SELECTION: Final = Takes((CODES,), CODES, shared=True)
+MOVE: Final = Takes((ANYTHING,), ANYTHING, shared=True)
+
+TAKES: Final[dict[type[op.Instruction], Takes]] = {
+    op.Quantize: Takes((("float32",),), CODES),
+    op.Dequantize: Takes((EITHER,), ("float32",)),
+    op.Conv: Takes((CODES,), EITHER),
+    op.DepthwiseConv: Takes((CODES,), EITHER),
+    op.ConvTranspose: Takes((CODES,), EITHER),
+    op.FullyConnected: Takes((CODES,), EITHER),
+    op.MatMul: Takes((CODES, CODES), EITHER),
+    op.Requantize: Takes((SUMS,), CODES),
+    op.Add: BINARY,
+    op.Sub: BINARY,
+    op.AddSums: Takes((EITHER, EITHER), CODES),
+    op.Mul: BINARY,
+    op.Maximum: Takes((CODES, CODES), CODES, shared=True),
+    op.Minimum: Takes((CODES, CODES), CODES, shared=True),
+    op.Lookup: UNARY,
+    op.MaxPool: SELECTION,
+    op.AveragePool: UNARY,
+    op.Mean: UNARY,
+    op.ReduceMax: SELECTION,
+    op.ReduceMin: SELECTION,
+    op.ArgMax: Takes((CODES,), ("int64",)),
+    op.Softmax: UNARY,
+    op.Concat: Takes((ANYTHING,), ANYTHING, shared=True, variadic=True),
+    op.ResizeNearest: MOVE,
+    op.ResizeLinear: SELECTION,
+    op.Pad: SELECTION,
+    op.Transpose: MOVE,
+    op.Reshape: MOVE,
+    op.Slice: MOVE,
+    op.Gather: MOVE,
+}
+"""Instruction → what its slots may hold. ``Float`` takes anything."""
+
+
+def kind(slot: Slot) -> str:
+    """``codes``, ``sums`` or the type of plain numbers."""
+    if slot.is_codes:
+        return "codes"
+    return "sums" if slot.scales.size else slot.dtype
+
+
+def check_kinds(step: Step) -> None:
+    """Refuses a wrong number of slots, slots of the wrong kind, and scales that should be shared and are not.
+
+    Raises:
+        ModelError: names the instruction, the slot and what it holds.
+    """
+    if isinstance(step.instruction, op.Float):
+        if not step.outputs:
+            raise step.error("writes no slot", "Give it an output")
+        return
+    takes = TAKES.get(type(step.instruction))
+    if takes is None:
+        raise step.error("is of an unknown type", "Use one of calib8.program.instructions")
+    _check_counts(step, takes)
+    inputs = takes.inputs * len(step.inputs) if takes.variadic else takes.inputs
+    for slot, kinds in zip((*step.inputs, *step.outputs), (*inputs, takes.output), strict=True):
+        if kinds and kind(slot) not in kinds:
+            wanted = " or ".join(kinds)
+            raise step.error(f'has "{slot.name}", which holds {_described(slot)}', f"It takes {wanted} there")
+    _check_sums(step)
+    if takes.shared or isinstance(getattr(step.instruction, "rule", None), CodeAverage):
+        _check_shared(step)
+
+
+def _check_counts(step: Step, takes: Takes) -> None:
+    wrong = not step.inputs if takes.variadic else len(step.inputs) != len(takes.inputs)
+    if wrong or len(step.outputs) != 1:
+        wanted = "1 or more" if takes.variadic else str(len(takes.inputs))
+        raise step.error(
+            f"reads {len(step.inputs)} slots and writes {len(step.outputs)}",
+            f"It reads {wanted} and writes 1",
+        )
+
+
+def _check_sums(step: Step) -> None:
+    """Sums come of a layer without rescaling; AddSums has one at least; moves carry one scale only."""
+    layer = step.instruction
+    if isinstance(layer, op.Weighted | op.MatMul) and (layer.rescale is None) != (
+        kind(step.output) == "sums"
+    ):
+        how = "no rescaling" if layer.rescale is None else "a rescaling"
+        raise step.error(
+            f'has {how} and writes "{step.output.name}", which holds {_described(step.output)}',
+            "Sums go without rescaling, codes come of one",
+        )
+    if isinstance(layer, op.AddSums) and not any(kind(slot) == "sums" for slot in step.inputs):
+        raise step.error("adds codes to codes", "Use Add")
+    if TAKES[type(layer)].output == ANYTHING and step.inputs[0].scales.size > 1:
+        raise step.error(
+            f'moves "{step.inputs[0].name}", sums with {step.inputs[0].scales.size} scales',
+            "Requantize it first",
+        )
+
+
+def _check_shared(step: Step) -> None:
+    first = step.inputs[0]
+    for slot in (*step.inputs[1:], *step.outputs):
+        same = slot.dtype == first.dtype and slot.zero_point == first.zero_point
+        if not (same and np.array_equal(slot.scales, first.scales)):
+            raise step.error(
+                f'has "{first.name}" with {_described(first)} and "{slot.name}" with {_described(slot)}',
+                "Both must have the same type, scale and zero point",
+            )
+
+
+def _described(slot: Slot) -> str:
+    if slot.is_codes:
+        return f"{slot.dtype} codes (scale {slot.scale:.6g}, zero point {slot.zero_point})"
+    if kind(slot) == "sums":
+        return f"sums ({slot.scales.size} scales from {slot.scales.min():.6g})"
+    return f"plain {slot.dtype}"

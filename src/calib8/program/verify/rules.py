@@ -1,0 +1,273 @@
+"""Rounding parameters of each instruction: of the program's profile, and in the documented range.
+
+    onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32
+    tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax
+    single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers
+
+LinearAxis and Quantize belong to a profile by their type of fraction and their rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.fixedpoint import MAX_SHIFT, MIN_SHIFT
+from calib8.program import instructions as op
+from calib8.program import rules
+from calib8.program.rules import Profile
+from calib8.program.verify.step import Step
+
+PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
+    rules.FloatRescale: ("onnx",),
+    rules.FixedRescale: ("tflite", "single"),
+    rules.FloatProduct: ("onnx",),
+    rules.FloatSum: ("onnx",),
+    rules.DequantizedSum: ("onnx",),
+    rules.ScaledSum: ("tflite",),
+    rules.AlignedSum: ("single",),
+    rules.AlignedSums: ("tflite", "single"),
+    rules.FloatAverage: ("onnx",),
+    rules.CodeAverage: ("tflite",),
+    rules.FixedSoftmax: ("tflite",),
+    rules.TableSoftmax: ("onnx", "single"),
+    rules.LinearAxis: ("onnx", "tflite", "single"),
+}
+"""Rule → profiles that use it."""
+
+FIXED_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
+    "onnx": (),
+    "tflite": ("double", "away"),
+    "single": ("single",),
+}
+"""Profile → roundings of its FixedRescale."""
+
+BORDER_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "even"}
+"""Profile → rounding of its Quantize."""
+
+LINEAR_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "up"}
+"""Profile → rounding of its ResizeLinear."""
+
+MULTIPLIER_MIN: Final = 1 << 30
+MULTIPLIER_MAX: Final = (1 << 31) - 1
+MEAN_MULTIPLIER_MIN: Final = 1 << 29
+"""TFLite divides the multiplier of a Mean by the count and keeps what is left of its bits."""
+
+ADD_LEFT_SHIFT: Final = 20
+ALIGNED_MIN, ALIGNED_MAX = 1 << 20, 1 << 21
+ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX = 1 << 29, 1 << 30
+MAX_RIGHT_SHIFT: Final = 62
+SOFTMAX_SHIFT_MAX: Final = 31
+"""β · s_x · 2^26 is capped at 2^31 − 1, whose shift is 31."""
+
+SOFTMAX_ONE: Final = 1 << 24
+SOFTMAX_FRACTION_BITS: Final = 16
+SOFTMAX_FACTOR_MAX: Final = 1 << 37
+SOFTMAX_CLASSES_MAX: Final = 1 << 20
+"""Sums of that many integer exponentials, times the factor, stay within int64."""
+
+LINEAR_ONE: Final = 1 << 10
+"""1 as a fraction of an integer LinearAxis."""
+
+
+def check_rules(step: Step) -> None:
+    """Refuses rounding parameters of another profile or out of range.
+
+    Raises:
+        ModelError: names the instruction, the parameter and its value.
+    """
+    instruction = step.instruction
+    for field in fields(instruction):
+        rule = getattr(instruction, field.name)
+        if type(rule) in PROFILES:
+            if step.profile not in PROFILES[type(rule)]:
+                raise _foreign(step, type(rule).__name__)
+            if type(rule) in CHECKS:
+                CHECKS[type(rule)](step, rule)
+    if isinstance(instruction, op.Quantize) and instruction.rounding != BORDER_ROUNDING[step.profile]:
+        raise _foreign(step, f"rounding {instruction.rounding}")
+    if isinstance(instruction, op.AddSums) and (instruction.rule is None) != (step.profile == "onnx"):
+        raise _foreign(step, "no rule" if instruction.rule is None else "AlignedSums")
+
+
+def _foreign(step: Step, what: str) -> Exception:
+    return step.error(f"has {what} in profile {step.profile}", f"Lower the model for {step.profile} again")
+
+
+def _check_float_rescale(step: Step, rule: rules.FloatRescale) -> None:
+    _check_length(step, rule.factor, "factors")
+    bad = rule.factor[~(np.isfinite(rule.factor) & (rule.factor >= 0))]
+    if bad.size:
+        raise step.error(f"has the factor {bad[0]}", "Factors are finite and not below 0")
+
+
+def _check_fixed_rescale(step: Step, rule: rules.FixedRescale) -> None:
+    if rule.rounding not in FIXED_ROUNDINGS[step.profile]:
+        raise _foreign(step, f"rounding {rule.rounding}")
+    _check_length(step, rule.multiplier, "multipliers")
+    if rule.shift.shape != rule.multiplier.shape:
+        raise step.error(f"has {rule.shift.size} shifts", f"Give one per multiplier: {rule.multiplier.size}")
+    of_mean = isinstance(step.instruction, op.Mean) and step.profile == "tflite"
+    least = MEAN_MULTIPLIER_MIN if of_mean else MULTIPLIER_MIN
+    bad = rule.multiplier[(rule.multiplier != 0) & (rule.multiplier < least)]
+    if bad.size:
+        raise step.error(
+            f"has the multiplier {bad[0]}", f"Multipliers are 0 or in {least} … {MULTIPLIER_MAX}"
+        )
+    _check_range(step, "shift", rule.shift, MIN_SHIFT, MAX_SHIFT)
+
+
+def _check_length(step: Step, parameters: npt.NDArray[Any], what: str) -> None:
+    """[1], [output channels] for layers and Requantize, [taps] for an AveragePool."""
+    instruction = step.instruction
+    allowed = {1}
+    if isinstance(instruction, op.Weighted | op.Requantize):
+        allowed.add(step.output.shape[-1] if step.output.shape else 1)
+    if isinstance(instruction, op.AveragePool):
+        allowed = {instruction.kernel[0] * instruction.kernel[1]}
+    if parameters.ndim != 1 or parameters.size not in allowed:
+        wanted = " or ".join(f"[{size}]" for size in sorted(allowed))
+        raise step.error(f"has {what} of shape {list(parameters.shape)}", f"Give {wanted}")
+
+
+def _check_range(step: Step, what: str, values: npt.ArrayLike, low: int, high: int) -> None:
+    array = np.asarray(values)
+    bad = array[(array < low) | (array > high)]
+    if bad.size:
+        raise step.error(f"has the {what} {bad.reshape(-1)[0]}", f"It must be in {low} … {high}")
+
+
+def _check_float32(step: Step, what: str, value: float, *, signed: bool = False) -> None:
+    with np.errstate(over="ignore", under="ignore"):
+        rounded = float(np.float32(value))
+    if rounded != value or (value < 0 and not signed):
+        sign = "" if signed else ", not below 0"
+        raise step.error(f"has the {what} {value!r}", f"It must be a float32 value{sign}")
+
+
+def _check_float_product(step: Step, rule: rules.FloatProduct) -> None:
+    _check_float32(step, "factor", rule.factor)
+
+
+def _check_float_sum(step: Step, rule: rules.FloatSum) -> None:
+    if not isinstance(step.instruction, op.Add):
+        raise step.error("has a FloatSum", "Only Add has one; take DequantizedSum")
+    _check_float32(step, "left factor", rule.lhs)
+    _check_float32(step, "right factor", rule.rhs)
+    _check_float32(step, "constant", rule.fixed, signed=True)
+
+
+def _check_dequantized_sum(step: Step, rule: rules.DequantizedSum) -> None:
+    _check_scales(step, (rule.lhs, rule.rhs, rule.output))
+
+
+def _check_float_average(step: Step, rule: rules.FloatAverage) -> None:
+    _check_scales(step, (rule.input, rule.output))
+
+
+def _check_scales(step: Step, scales: tuple[float, ...]) -> None:
+    """The scales of a rule are those of the slots, inputs first."""
+    for slot, scale in zip((*step.inputs, *step.outputs), scales, strict=True):
+        if slot.scale != scale:
+            raise step.error(
+                f'has the scale {scale!r} for "{slot.name}", whose scale is {slot.scale!r}',
+                "Give both the same",
+            )
+
+
+def _check_scaled_sum(step: Step, rule: rules.ScaledSum) -> None:
+    if rule.left_shift != ADD_LEFT_SHIFT:
+        raise step.error(f"has the left shift {rule.left_shift}", f"It must be {ADD_LEFT_SHIFT}")
+    for what, (multiplier, shift) in (("left", rule.lhs), ("right", rule.rhs), ("output", rule.output)):
+        if multiplier != 0:
+            _check_range(step, f"{what} multiplier", multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
+        # Inputs are scaled by at most one half, which keeps their sum in 28 bits.
+        highest = MAX_SHIFT if what == "output" else 0
+        _check_range(step, f"{what} shift", shift, MIN_SHIFT, highest)
+
+
+def _check_aligned_sum(step: Step, rule: rules.AlignedSum) -> None:
+    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
+    least = 0 if rule.shift == MAX_RIGHT_SHIFT else ALIGNED_MIN
+    _check_range(step, "larger multiplier", max(rule.lhs, rule.rhs), least, ALIGNED_MAX)
+    _check_range(step, "smaller multiplier", min(rule.lhs, rule.rhs), 0, ALIGNED_MAX)
+
+
+def _check_aligned_sums(step: Step, rule: rules.AlignedSums) -> None:
+    channels = step.output.shape[-1] if step.output.shape else 1
+    for array, what in ((rule.lhs, "left"), (rule.rhs, "right"), (rule.shift, "shift")):
+        if array.shape not in ((1,), (channels,)) or array.shape != rule.lhs.shape:
+            raise step.error(
+                f"has {what} parameters of shape {list(array.shape)}", f"Give all as [1] or [{channels}]"
+            )
+    _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
+    larger, smaller = np.maximum(rule.lhs, rule.rhs), np.minimum(rule.lhs, rule.rhs)
+    at_limit = rule.shift == MAX_RIGHT_SHIFT
+    _check_range(step, "larger multiplier", larger[~at_limit], ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX)
+    _check_range(step, "larger multiplier", larger[at_limit], 0, ALIGNED_SUMS_MAX)
+    _check_range(step, "smaller multiplier", smaller, 0, ALIGNED_SUMS_MAX)
+
+
+def _check_fixed_softmax(step: Step, rule: rules.FixedSoftmax) -> None:
+    _check_range(step, "multiplier", rule.multiplier, MULTIPLIER_MIN, MULTIPLIER_MAX)
+    _check_range(step, "shift", rule.shift, 0, SOFTMAX_SHIFT_MAX)
+    lowest = -(MULTIPLIER_MAX >> rule.shift)  # so that (q − max) << shift fits int32
+    _check_range(step, "diff_min", rule.diff_min, lowest, 0)
+    low = np.iinfo(step.output.dtype).min
+    if step.output.scale != 1 / 256 or step.output.zero_point != low:
+        raise step.error(
+            f"writes scale {step.output.scale:.6g} and zero point {step.output.zero_point}",
+            f"TFLite's Softmax writes 1/256 and {low}",
+        )
+
+
+def _check_table_softmax(step: Step, rule: rules.TableSoftmax) -> None:
+    table, integers = rule.table, rule.table.dtype == np.int32
+    if integers != (step.profile == "single") or integers == isinstance(rule.factor, float):
+        raise _foreign(step, f"a table of {table.dtype} and a {type(rule.factor).__name__} factor")
+    if table.shape != (256,):
+        raise step.error(f"has a table of shape {list(table.shape)}", "Give [256]")
+    if not (np.isfinite(table).all() and (table >= 0).all() and table[-1] > 0):
+        raise step.error("has a table with negative or infinite entries or 0 at its end", "Give exponentials")
+    if not integers:
+        _check_float32(step, "factor", float(rule.factor))
+        _check_range(step, "number of fraction bits", rule.fraction_bits, 0, 0)
+        return
+    _check_range(step, "table entry", table, 0, SOFTMAX_ONE)
+    _check_range(step, "factor", rule.factor, 0, SOFTMAX_FACTOR_MAX)
+    _check_range(step, "number of classes", step.output.shape[-1], 1, SOFTMAX_CLASSES_MAX)
+    bits = SOFTMAX_FRACTION_BITS
+    _check_range(step, "number of fraction bits", rule.fraction_bits, bits, bits)
+
+
+def _check_linear_axis(step: Step, axis: rules.LinearAxis) -> None:
+    if axis.rounding != LINEAR_ROUNDING[step.profile]:
+        raise _foreign(step, f"rounding {axis.rounding}")
+    is_float = axis.fraction.dtype == np.float32
+    if is_float != (step.profile == "onnx"):
+        raise _foreign(step, f"fractions of {axis.fraction.dtype}")
+    one = 1 if is_float else LINEAR_ONE
+    bad = axis.fraction[~((axis.fraction >= 0) & (axis.fraction <= one))]
+    if bad.size:
+        raise step.error(f"has the fraction {bad[0]}", f"It must be in 0 … {one}")
+
+
+CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
+    rules.FloatRescale: _check_float_rescale,
+    rules.FixedRescale: _check_fixed_rescale,
+    rules.FloatProduct: _check_float_product,
+    rules.FloatSum: _check_float_sum,
+    rules.DequantizedSum: _check_dequantized_sum,
+    rules.ScaledSum: _check_scaled_sum,
+    rules.AlignedSum: _check_aligned_sum,
+    rules.AlignedSums: _check_aligned_sums,
+    rules.FloatAverage: _check_float_average,
+    rules.FixedSoftmax: _check_fixed_softmax,
+    rules.TableSoftmax: _check_table_softmax,
+    rules.LinearAxis: _check_linear_axis,
+}
+"""Rule → the check of its values; a CodeAverage has none."""
