@@ -177,7 +177,7 @@ def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mo
             if words[0] == "cp":
                 continue
             output = ran(words[1:], environment)
-            tolerance = INT8_DIGITS if words[1] in ("demo", "evaluate", "run") else DIGITS
+            tolerance = INT8_DIGITS if words[1] in ("demo", "evaluate", "compare", "run") else DIGITS
             assert alike(shown, output, tolerance), f"docs/cli.md:{block.line}: {' '.join(words)}\n{output}"
             run += 1
     assert run >= 18
@@ -225,7 +225,7 @@ def test_no_page_names_an_option_that_does_not_exist(page: str, help_options: di
 
 
 def test_the_groups_of_options_name_the_commands_that_take_them() -> None:
-    for title in ("Data", "Labels", "Preprocessing", "Ranges"):
+    for title in ("Data", "Labels", "Preprocessing", "Runtime", "Ranges"):
         named = set(re.findall(r"`(\w+)`", sections(CLI)[title].strip().split(".")[0]))
         takers = {name for name in COMMANDS if f"](#{title.lower()})" in sections(CLI)[name]}
         assert named == takers, title
@@ -305,6 +305,16 @@ def one_output(path: Path) -> Path:
     return path
 
 
+def one_name_lost(path: Path) -> Path:
+    """An int8 model of the demo network in which one quantized tensor bears another name."""
+    quantized = calib8.quantize(MODEL_PATH, [{"input": np.ones((1, 1, 16, 16), np.float32)}], method="minmax")
+    next(
+        value for node in quantized.model.graph for value in node.outputs if value.name == "block2/relu"
+    ).name = "x"
+    quantized.save(path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """Command → what it writes for machines, from runs in which every list has an entry."""
@@ -314,14 +324,16 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     (images / "bad.png").write_bytes(b"no image")
     Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(images / "good.png")
     flags = ["--color", "gray", "--mean", "128", "--scale", "1/128", "--data", str(images), "--skip-bad"]
-    int8 = folder / "int8.onnx"
+    int8, mixed = folder / "int8.onnx", folder / "mixed.onnx"
     runs: list[list[Any]] = [
         ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json"],
         ["quantize", MODEL_PATH, *flags, "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
+        ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
         ["run", MODEL_PATH, *flags],
         ["run", one_output(folder / "image.onnx"), *flags],
-        ["inspect", int8, "--target", "tensorrt"],
+        ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
+        ["inspect", mixed, "--program", "--target", "tensorrt"],
     ]
     found: dict[str, list[Any]] = {}
     for arguments in runs:
@@ -332,7 +344,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     return found
 
 
-@pytest.mark.parametrize("command", ["calibrate", "quantize", "evaluate", "run", "inspect"])
+@pytest.mark.parametrize("command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect"])
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
     parts = sections(CLI)
     listed = rows(parts[f"`{command}`"])

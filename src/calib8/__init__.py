@@ -10,6 +10,8 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from calib8.analysis.compare import Comparison as Comparison
+    from calib8.analysis.compare import compare as compare
     from calib8.analysis.evaluate import Evaluation as Evaluation
     from calib8.analysis.inspect import inspect_model as inspect_model
     from calib8.analysis.lint import lint as lint
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from calib8.pipeline import quantize as quantize
     from calib8.qparams import QuantSpec as QuantSpec
     from calib8.scheme import QuantScheme as QuantScheme
+    from calib8.session import InferenceSession as InferenceSession
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
 
@@ -41,8 +44,10 @@ _HOMES: Final[dict[str, str]] = {
     "Calibration": "pipeline",
     "CalibrationError": "errors",
     "CalibrationTable": "table",
+    "Comparison": "analysis.compare",
     "DataError": "errors",
     "Evaluation": "analysis.evaluate",
+    "InferenceSession": "session",
     "ModelError": "errors",
     "OutputError": "errors",
     "Preprocess": "data.preprocess",
@@ -54,6 +59,7 @@ _HOMES: Final[dict[str, str]] = {
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
     "calibrate": "pipeline",
+    "compare": "analysis.compare",
     "evaluate": "judge",
     "inspect_model": "analysis.inspect",
     "lint": "analysis.lint",

@@ -10,7 +10,7 @@ from typing import Final
 import onnx
 
 from calib8.analysis.evaluate import Evaluation, evaluate_sessions
-from calib8.analysis.runtimes import open_in_runtime
+from calib8.analysis.runtimes import is_float_model, open_side_by_side
 from calib8.data.batches import batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
@@ -20,6 +20,7 @@ from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.metadata import read_metadata
 from calib8.model.runtime import open_session
+from calib8.program.file import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 
 PREFLIGHT_SAMPLES: Final = 32
@@ -32,6 +33,8 @@ def evaluate(
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
     runtime: str = "onnxruntime",
+    profile: str | None = None,
+    integer_only: bool = False,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,
@@ -43,11 +46,13 @@ def evaluate(
     The first float model of the list is the reference for agreement and SQNR.
 
     Args:
-        models: paths of .onnx files of one network.
+        models: paths of .onnx files of one network; saved programs too with the runtime ``reference``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; None takes what a quantized model of the list has stored.
         labels: a ``file label`` list for an image folder.
-        runtime: ``onnxruntime`` or ``openvino``.
+        runtime: ``onnxruntime``, ``openvino`` or ``reference``: calib8's definition of every rounding, for
+            the quantized models; the float ones run in ONNX Runtime then.
+        profile, integer_only: with the runtime ``reference``, see ``calib8.InferenceSession``.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
 
     Raises:
@@ -57,7 +62,7 @@ def evaluate(
         raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
     check_positive("--batch", batch)
     check_positive("--threads", threads)
-    sessions = [open_in_runtime(path, runtime, threads) for path in models]
+    sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
     preprocess = preprocess or stored_preprocess(models)
     dataset = open_dataset(
         data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
@@ -65,7 +70,7 @@ def evaluate(
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     seen = SampleCounter("evaluating", dataset.count, progress)
     pieces = batches(dataset, batch, threads)
-    return evaluate_sessions(sessions, runtime, pieces, reference=reference, on_batch=seen)
+    return evaluate_sessions(sessions, pieces, reference=reference, on_batch=seen)
 
 
 @dataclass(frozen=True)
@@ -102,20 +107,14 @@ def preflight(
     )
     pieces = list(batches(dataset, 1, threads))
     session = open_session(original, threads=threads)
-    [evaluation] = evaluate_sessions([session], "onnxruntime", pieces, reference=None)
+    [evaluation] = evaluate_sessions([session], pieces, reference=None)
     return Preflight(tuple(check_inputs(pieces, dataset.preprocess)), evaluation)
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
-    """The preprocessing that the first model with one has stored."""
+    """The preprocessing that the first model with one has stored; saved programs store none."""
     for path in models:
-        text = read_metadata(path).get("preprocess")
+        text = None if is_program_file(path) else read_metadata(path).get("preprocess")
         if text is not None:
             return Preprocess.from_json(text, str(path))
     return None
-
-
-def is_float_model(path: str | os.PathLike[str]) -> bool:
-    """No node of the graph reads or writes codes."""
-    graph = onnx.load(path, load_external_data=False).graph
-    return not any(node.op_type.startswith(("QLinear", "QuantizeLinear", "QGemm")) for node in graph.node)

@@ -66,7 +66,6 @@ class _Tally:
 
 def evaluate_sessions(
     sessions: Sequence[Session],
-    runtime: str,
     batches: Iterable[Batch],
     *,
     reference: int | None,
@@ -76,7 +75,6 @@ def evaluate_sessions(
 
     Args:
         sessions: the open models.
-        runtime: name for the result.
         batches: the data.
         reference: index of the float original among ``sessions``, None if there is none.
         on_batch: called with the number of samples after each batch.
@@ -97,10 +95,7 @@ def evaluate_sessions(
         on_batch(len(batch.names))
     if not tallies or tallies[0].images == 0:
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
-    return [
-        _evaluation(s.name, runtime, t, i, reference)
-        for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))
-    ]
+    return [_evaluation(s, t, i, reference) for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))]
 
 
 def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]]:
@@ -163,11 +158,11 @@ def _count_differences(
             tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2))
 
 
-def _evaluation(name: str, runtime: str, tally: _Tally, index: int, reference: int | None) -> Evaluation:
+def _evaluation(session: Session, tally: _Tally, index: int, reference: int | None) -> Evaluation:
     compared = reference is not None and index != reference
     return Evaluation(
-        model=name,
-        runtime=runtime,
+        model=session.name,
+        runtime=session.runtime,
         images=tally.images,
         top1=tally.top1 / tally.labelled if tally.labelled else None,
         top5=tally.top5 / tally.labelled if tally.labelled else None,

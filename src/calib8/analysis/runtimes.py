@@ -3,44 +3,120 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
+import onnx
+import onnx_ir as ir
 
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.model.runtime import Session, open_session
+from calib8.model.load import UNREADABLE
+from calib8.model.runtime import Arrays, Session, open_session
+from calib8.program.file import is_program_file
+from calib8.quantization.qdq import holds_codes
 from calib8.tensors import TensorSpec
 
 Path_ = str | os.PathLike[str]
 
+REFERENCE: Final = "reference"
+"""calib8's own executor: the only runtime with rounding profiles, and the only one of saved programs."""
 
-def open_in_runtime(path: Path_, runtime: str, threads: int = 0) -> Session:
-    """Opens an ONNX file in a runtime of ``RUNTIMES``.
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model runs: threads (0 for all cores), and what only the runtime ``reference`` takes."""
+
+    threads: int = 0
+    profile: str | None = None
+    integer_only: bool = False
+
+
+def open_in_runtime(
+    path: Path_, runtime: str, threads: int = 0, *, profile: str | None = None, integer_only: bool = False
+) -> Session:
+    """Opens a model in a runtime of ``RUNTIMES``.
 
     Args:
-        path: the file.
+        path: an .onnx file, or a saved program for the runtime ``reference``.
         runtime: a key of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
+        profile, integer_only: of the runtime ``reference``, see ``InferenceSession``.
 
     Raises:
-        UsageError: unknown runtime, or one that is not installed.
+        UsageError: unknown runtime, one that is not installed, or options or a file that it does not take.
         ModelError: the runtime cannot load the model.
     """
     if runtime not in RUNTIMES:
         raise UsageError(f"--runtime {runtime}", "unknown runtime", f"Use one of {', '.join(RUNTIMES)}")
+    if runtime != REFERENCE and (profile is not None or integer_only):
+        problem = f"does not go with the runtime {runtime}, which rounds as it does"
+        option = "--integer-only" if profile is None else f"--profile {profile}"
+        raise UsageError(option, problem, f"Use --runtime {REFERENCE}")
     if not Path(path).is_file():
         raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
-    return RUNTIMES[runtime](path, threads)
+    if runtime != REFERENCE and is_program_file(path):
+        raise UsageError(
+            f"--runtime {runtime}", f"{path} is a program of calib8", f"Use --runtime {REFERENCE}"
+        )
+    return RUNTIMES[runtime](path, Settings(threads, profile, integer_only))
 
 
-def _open_onnxruntime(path: Path_, threads: int) -> Session:
-    return open_session(path, threads=threads)
+def open_side_by_side(
+    paths: Sequence[Path_], runtime: str, threads: int = 0, *, profile: str | None, integer_only: bool
+) -> list[Session]:
+    """Opens models to be compared; float ones, which the runtime ``reference`` refuses, in ONNX Runtime.
+
+    Raises:
+        UsageError: as for ``open_in_runtime``, or the runtime ``reference`` and float models only.
+        ModelError: a runtime cannot load its model.
+    """
+    sessions = [
+        open_session(path, threads=threads)
+        if runtime == REFERENCE and Path(path).is_file() and is_float_model(path)
+        else open_in_runtime(path, runtime, threads, profile=profile, integer_only=integer_only)
+        for path in paths
+    ]
+    if runtime == REFERENCE and not any(isinstance(session, _ReferenceSession) for session in sessions):
+        raise UsageError(f"--runtime {runtime}", "all models are float ones", "Add a quantized model")
+    return sessions
 
 
-def _open_openvino(path: Path_, threads: int) -> Session:
+def is_float_model(path: Path_) -> bool:
+    """An ONNX file of which no node reads or makes codes of activations."""
+    if is_program_file(path):
+        return False
+    try:
+        return not holds_codes(ir.from_proto(onnx.load(path, load_external_data=False)))
+    except (*UNREADABLE, OSError):
+        return False
+
+
+def _open_onnxruntime(path: Path_, settings: Settings) -> Session:
+    return open_session(path, threads=settings.threads)
+
+
+@dataclass(frozen=True)
+class _ReferenceSession(Session):
+    """A Session whose handle is an InferenceSession, the errors of which need no translation."""
+
+    def run(self, feeds: Arrays, outputs: Sequence[str] | None = None) -> list[npt.NDArray[Any]]:
+        results: list[npt.NDArray[Any]] = self.handle.run(outputs, feeds)
+        return results
+
+
+def _open_reference(path: Path_, settings: Settings) -> Session:
+    from calib8.session import InferenceSession  # what lowers and runs takes long to import
+
+    opened = InferenceSession(path, profile=settings.profile, integer_only=settings.integer_only)
+    runtime = f"{REFERENCE}/{opened.profile}"
+    return _ReferenceSession(opened.name, opened.inputs, opened.outputs, opened, runtime)
+
+
+def _open_openvino(path: Path_, settings: Settings) -> Session:
     """A Session whose handle runs OpenVINO's CPU plugin."""
     try:
         import openvino
@@ -52,8 +128,8 @@ def _open_openvino(path: Path_, threads: int) -> Session:
         ) from error
     try:
         config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-        if threads:
-            config["INFERENCE_NUM_THREADS"] = threads
+        if settings.threads:
+            config["INFERENCE_NUM_THREADS"] = settings.threads
         core = openvino.Core()
         compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", config)
     except RuntimeError as error:
@@ -63,7 +139,7 @@ def _open_openvino(path: Path_, threads: int) -> Session:
         ) from error
     inputs = tuple(_spec(port) for port in compiled.inputs)
     outputs = tuple(_spec(port) for port in compiled.outputs)
-    return Session(str(path), inputs, outputs, _OpenVinoHandle(compiled, str(path)))
+    return Session(str(path), inputs, outputs, _OpenVinoHandle(compiled, str(path)), "openvino")
 
 
 @dataclass(frozen=True)
@@ -93,7 +169,8 @@ def _spec(port: Any) -> TensorSpec:
     return TensorSpec(port.any_name, np.dtype(port.element_type.to_dtype()), shape)
 
 
-RUNTIMES: Final[dict[str, Callable[[Path_, int], Session]]] = {
+RUNTIMES: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
+    REFERENCE: _open_reference,
 }

@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from calib8.cli.documents import evaluation_document
-from calib8.cli.options import DataOption, LabelsOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.options import (
+    DataOption,
+    LabelsOption,
+    PreprocessOptions,
+    ReadingOptions,
+    ReportOptions,
+    RuntimeOptions,
+)
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
@@ -24,17 +31,13 @@ ModelsArgument = Annotated[
     ),
 ]
 
-RuntimeOption = Annotated[
-    str, typer.Option("--runtime", metavar="NAME", help="Where the models run: onnxruntime or openvino.")
-]
-
 
 def evaluate(
     models: ModelsArgument,
     data: DataOption,
     *,
     labels: LabelsOption = None,
-    runtime: RuntimeOption = "onnxruntime",
+    running: RuntimeOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -54,7 +57,8 @@ def evaluate(
 
     with shown_progress(terminal, "opening the models") as progress:
         results = judge.evaluate(
-            models, data, preprocess=preprocess, labels=labels, runtime=runtime, samples=reading.samples,
+            models, data, preprocess=preprocess, labels=labels, runtime=running.runtime,
+            profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,
         )  # fmt: skip

@@ -1,14 +1,16 @@
-"""``calib8 inspect``: what is in a model, what is or would be quantized, which rules it breaks."""
+"""``calib8 inspect``: what is in a model, what is quantized, which rules it breaks, its integer program."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calib8.cli.options import ModelArgument, ReportOptions
+from calib8.cli.options import ModelArgument, ProgramOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.program import is_saved_program, program_document, read_program, say_program, wants_program
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_violations, shape_text
 from calib8.cli.terminal import open_terminal
@@ -17,6 +19,7 @@ from calib8.errors import UsageError
 if TYPE_CHECKING:
     from calib8.analysis.inspect import ModelInspection
     from calib8.analysis.lint import Violation
+    from calib8.program.program import Program
 
 TargetOption = Annotated[
     str | None,
@@ -29,39 +32,82 @@ TargetOption = Annotated[
 ]
 
 
-def inspect(model: ModelArgument, *, target: TargetOption = None, report: ReportOptions) -> None:
+def inspect(
+    model: ModelArgument,
+    *,
+    target: TargetOption = None,
+    lowering: ProgramOptions,
+    report: ReportOptions,
+) -> None:
     """Show what is in a model.
 
-    Its layers, which of them are or would be quantized, and why the others are not.
+    Its layers, which of them are or would be quantized, and why the others are not; or the integer program
+    of a quantized model.
     """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--json": report.json}, [model])
-
-    from calib8.analysis.inspect import inspect_model
-    from calib8.analysis.lint import lint
-    from calib8.scheme import target_scheme
-
+    check_outputs({"--save": lowering.save, "--json": report.json}, [model])
+    with_program = wants_program(model, lowering)
     if target is not None:
-        target_scheme(target)
+        _check_target(target, model)
+    found: ModelInspection | None = None
+    violations: Sequence[Violation] = ()
+    program: Program | None = None
     with shown_progress(terminal, "looking at the model"):
-        found = inspect_model(model)
-        if target is not None and found.kind == "float":
-            raise UsageError(
-                f"--target {target}",
-                f"{model} is a float model, which has no rules",
-                "Give a quantized model",
-            )
-        violations = () if target is None else lint(model, target)
-    say_inspection(terminal, found)
+        if not is_saved_program(model):
+            found, violations = _look(model, target)
+        if with_program:
+            program = read_program(model, lowering)
+    if program is not None:
+        say_program(terminal, program)
+    elif found is not None:
+        say_inspection(terminal, found)
     if target is not None:
         say_violations(terminal, target, violations)
     if report.json is not None:
-        write_json(report.json, _document(found, target, violations))
+        write_json(report.json, _document(model, found, target, violations, program))
     if violations:
         raise typer.Exit(1)
 
 
-def _document(found: ModelInspection, target: str | None, violations: Sequence[Violation]) -> dict[str, Any]:
+def _check_target(target: str, model: Path) -> None:
+    from calib8.scheme import target_scheme
+
+    target_scheme(target)
+    if is_saved_program(model):
+        raise UsageError(
+            f"--target {target}", f"{model} is a program, which has no rules", "Give an ONNX model"
+        )
+
+
+def _look(model: Path, target: str | None) -> tuple[ModelInspection, Sequence[Violation]]:
+    """What is in an ONNX file, and the rules of the target that it breaks."""
+    from calib8.analysis.inspect import inspect_model
+    from calib8.analysis.lint import lint
+
+    found = inspect_model(model)
+    if target is None:
+        return found, ()
+    if found.kind == "float":
+        problem = f"{model} is a float model, which has no rules"
+        raise UsageError(f"--target {target}", problem, "Give a quantized model")
+    return found, lint(model, target)
+
+
+def _document(
+    model: Path,
+    found: ModelInspection | None,
+    target: str | None,
+    violations: Sequence[Violation],
+    program: Program | None,
+) -> dict[str, Any]:
+    """Of a saved program there is nothing but the program."""
+    lowered = None if program is None else program_document(program)
+    if found is None:
+        return {"model": str(model), "kind": "program", "program": lowered}
+    return {**_inspection(found), "target": target, "violations": _violations(violations), "program": lowered}
+
+
+def _inspection(found: ModelInspection) -> dict[str, Any]:
     return {
         "model": str(found.path),
         "kind": found.kind,
@@ -85,8 +131,8 @@ def _document(found: ModelInspection, target: str | None, violations: Sequence[V
         ],
         "warnings": list(found.warnings),
         "metadata": dict(found.metadata),
-        "target": target,
-        "violations": [
-            {"node": v.node, "rule": v.rule, "problem": v.problem, "cure": v.cure} for v in violations
-        ],
     }
+
+
+def _violations(violations: Sequence[Violation]) -> list[dict[str, str]]:
+    return [{"node": v.node, "rule": v.rule, "problem": v.problem, "cure": v.cure} for v in violations]

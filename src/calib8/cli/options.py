@@ -15,6 +15,8 @@ import typer
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
 RANGES: Final = "Ranges"
+RUNTIME: Final = "Runtime"
+PROGRAM: Final = "Integer program"
 RESULTS: Final = "Results"
 """Headings of the help."""
 
@@ -134,6 +136,46 @@ class RangeOptions:
     method: Annotated[str | None, option(RANGES, "--method", "NAME", _METHOD_HELP)] = None
     percent: Annotated[float | None, option(RANGES, "--percent", "P", _PERCENT_HELP)] = None
     activations: Annotated[str | None, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
+
+
+_RUNTIME_HELP: Final = (
+    "Where the models run: onnxruntime, openvino or reference (calib8's definition of every rounding, for "
+    "quantized models and saved programs). Default: onnxruntime."
+)
+_PROFILE_HELP: Final = (
+    "How the reference rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved "
+    "program has its own."
+)
+_INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuntimeOptions:
+    """Where models run; the last two go with the runtime ``reference`` only."""
+
+    runtime: Annotated[str, option(RUNTIME, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
+    profile: Annotated[str | None, option(RUNTIME, "--profile", "NAME", _PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(RUNTIME, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
+
+
+_PROGRAM_HELP: Final = (
+    "Show the integer program that a quantized model is lowered to; a saved one is shown anyway."
+)
+_SHAPE_HELP: Final = (
+    "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
+)
+_SAVE_HELP: Final = "Write the program, for the runtime 'reference' of other commands."
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+    """The integer program of a model; the others go with ``program`` only."""
+
+    program: Annotated[bool, option(PROGRAM, "--program", None, _PROGRAM_HELP)] = False
+    profile: Annotated[str | None, option(PROGRAM, "--profile", "NAME", _PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(PROGRAM, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
+    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
 
 
 @dataclass(frozen=True, kw_only=True)

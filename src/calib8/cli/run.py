@@ -10,7 +10,14 @@ import typer
 from rich.table import Table
 
 from calib8.cli.documents import finite
-from calib8.cli.options import DataOption, ModelArgument, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.options import (
+    DataOption,
+    ModelArgument,
+    PreprocessOptions,
+    ReadingOptions,
+    ReportOptions,
+    RuntimeOptions,
+)
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
@@ -54,6 +61,7 @@ def run(
     data: DataOption,
     *,
     top: TopOption = 5,
+    running: RuntimeOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -75,7 +83,13 @@ def run(
     check_positive("--top", top)
     check_positive("--batch", reading.batch_size)
     check_positive("--threads", reading.thread_count)
-    session = open_in_runtime(model, "onnxruntime", reading.thread_count)
+    session = open_in_runtime(
+        model,
+        running.runtime,
+        reading.thread_count,
+        profile=running.profile,
+        integer_only=running.integer_only,
+    )
     dataset = open_dataset(
         data, session.inputs, preprocess, samples=reading.samples, skip_bad=reading.skip_bad
     )

@@ -29,12 +29,15 @@ class Session:
         name: what to call the model in messages.
         inputs: specs of the inputs that must be fed.
         outputs: specs of the outputs.
+        handle: what runs it.
+        runtime: name of what runs it.
     """
 
     name: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     handle: Any
+    runtime: str = "onnxruntime"
 
     def run(self, feeds: Arrays, outputs: Sequence[str] | None = None) -> list[npt.NDArray[Any]]:
         """Outputs (all, or those named) for the arrays fed by input name.

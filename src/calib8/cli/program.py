@@ -1,0 +1,140 @@
+"""``calib8 inspect --program``: the integer program of a model for people and as JSON, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.filesize import decimal
+
+from calib8.cli.options import ProgramOptions
+from calib8.cli.render import NOTHING, count, shape_text
+from calib8.cli.terminal import Terminal
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.program.instructions import Float
+    from calib8.program.program import Port, Program
+
+
+def is_saved_program(model: Path) -> bool:
+    """The file is a program that ``--save`` wrote."""
+    from calib8.program.file import is_program_file
+
+    return model.is_file() and is_program_file(model)
+
+
+def wants_program(model: Path, options: ProgramOptions) -> bool:
+    """``--program`` is given, or the file is a program.
+
+    Raises:
+        UsageError: options of the program without it.
+    """
+    if options.program or is_saved_program(model):
+        return True
+    given = {
+        "--profile": options.profile,
+        "--integer-only": options.integer_only,
+        "--shape": options.shape,
+        "--save": options.save,
+    }
+    for name, value in given.items():
+        if value:
+            raise UsageError(name, f"concerns the integer program of {model}", "Add --program")
+    return False
+
+
+def read_program(model: Path, options: ProgramOptions) -> Program:
+    """The program of a saved file, or what a model is lowered to; saved where ``--save`` says.
+
+    Raises:
+        Calib8Error: options, model or output do not fit.
+    """
+    from calib8.program.file import save_program
+    from calib8.session import InferenceSession
+
+    shapes = read_shapes(options.shape or ())
+    session = InferenceSession(
+        model, profile=options.profile, integer_only=options.integer_only, shapes=shapes
+    )
+    program = session.program
+    if options.save is not None:
+        save_program(program, options.save)
+    return program
+
+
+def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """``NAME=1,3,224,224`` → sizes by input name.
+
+    Raises:
+        UsageError: not of this form, or a name twice.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = ()
+        if not name or not shape or min(shape) < 1:
+            raise UsageError(
+                f"--shape {text}", "is no name and sizes", "Write it like --shape image=1,3,224,224"
+            )
+        if name in shapes:
+            raise UsageError(f"--shape {text}", f"gives '{name}' a second shape", "Give one per input")
+        shapes[name] = shape
+    return shapes
+
+
+def say_program(terminal: Terminal, program: Program) -> None:
+    """The instructions one by one, then their number and what has no integer form."""
+    from calib8.program.listing import listing, summary
+
+    found = summary(program)
+    terminal.say(listing(program))
+    terminal.say(
+        "instructions: " + ", ".join(f"{number} {name}" for name, number in found.instructions.items())
+    )
+    float_macs = NOTHING if found.float_macs is None else f"{found.float_macs:,}"
+    terminal.say(f"{found.integer_macs:,} multiply-accumulates in integers, {float_macs} in float")
+    terminal.say(
+        f"{decimal(found.weight_bytes)} of weights, {decimal(found.peak_bytes)} of tensors at a time"
+    )
+    terminal.say(f"{count(len(found.float_nodes), 'node')} without an integer form")
+    for step in program.float_instructions:
+        for node, reason in _float_nodes(step):
+            terminal.say(f"{node}: {reason}" if reason else node)
+
+
+def program_document(program: Program) -> dict[str, Any]:
+    """What ``say_program`` tells, without the listing; ``float_macs`` is null where a size is unknown."""
+    from calib8.program.listing import summary
+
+    found = summary(program)
+    return {
+        "profile": found.profile,
+        "inputs": [_port(program, port) for port in program.inputs],
+        "outputs": [_port(program, port) for port in program.outputs],
+        "instructions": dict(found.instructions),
+        "integer_macs": found.integer_macs,
+        "float_macs": found.float_macs,
+        "float_nodes": [
+            {"node": node, "reason": reason}
+            for step in program.float_instructions
+            for node, reason in _float_nodes(step)
+        ],
+        "weight_bytes": found.weight_bytes,
+        "peak_bytes": found.peak_bytes,
+    }
+
+
+def _float_nodes(step: Float) -> list[tuple[str, str]]:
+    """Name of each node and why it has no integer form, empty where the program does not tell."""
+    reasons = step.reasons or ("",) * len(step.nodes)
+    return list(zip(step.nodes, reasons, strict=True))
+
+
+def _port(program: Program, port: Port) -> str:
+    slot = program.slots[port.slot]
+    return f"{port.name}: {slot.dtype} {shape_text(slot.shape)}"
