@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final
 
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
+from calib8.pipeline import Calibration
 
 
 @dataclass(frozen=True)
@@ -43,3 +46,9 @@ NETWORKS: Final[dict[str, Network]] = {
 }
 
 CLASSIFIERS: Final = ("efficientnet_lite0", "mobilenet_v2", "squeezenet", "resnet20", "resnet56", "resnet8")
+
+Calibrated = Callable[[str], Calibration]
+"""What the fixture ``calibrated`` gives: the calibration of a network by name."""
+
+Quantized = Callable[[str], Path]
+"""What the fixture ``quantized`` gives: the path of the quantized network by name."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -17,52 +16,11 @@ from calib8.judge import evaluate
 from calib8.model.graph import constant
 from calib8.model.runtime import open_session
 from calib8.passes.fold_affine import output_channels
-from calib8.pipeline import DEFAULT_METHOD, Calibration, calibrate, quantize
+from calib8.pipeline import DEFAULT_METHOD, quantize
 from calib8.scheme import TARGETS, WEIGHTED_OPS
-from networks import CLASSIFIERS, NETWORKS, Network
+from networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized
 
-CALIBRATION_SAMPLES = 100
 BATCH = 20
-
-Calibrated = Callable[[str], Calibration]
-Quantized = Callable[[str], Path]
-
-
-@pytest.fixture(scope="session")
-def calibrated(shared_data: Path) -> Calibrated:
-    found: dict[str, Calibration] = {}
-
-    def get(name: str) -> Calibration:
-        if name not in found:
-            network = NETWORKS[name]
-            found[name] = calibrate(
-                shared_data / network.file,
-                shared_data / network.calibration,
-                preprocess=network.preprocess,
-                samples=CALIBRATION_SAMPLES,
-                batch=4,
-            )
-        return found[name]
-
-    return get
-
-
-@pytest.fixture(scope="session")
-def quantized(
-    shared_data: Path, calibrated: Calibrated, tmp_path_factory: pytest.TempPathFactory
-) -> Quantized:
-    folder = tmp_path_factory.mktemp("quantized")
-
-    def get(name: str) -> Path:
-        path = folder / f"{name}.onnx"
-        if not path.exists():
-            model = shared_data / NETWORKS[name].file
-            data = shared_data / NETWORKS[name].calibration
-            table = calibrated(name).table
-            quantize(model, data, table=table, preprocess=NETWORKS[name].preprocess).save(path)
-        return path
-
-    return get
 
 
 def judge(data: Path, network: Network, files: list[Path], runtime: str) -> list[Evaluation]:

@@ -1,0 +1,103 @@
+"""Real networks as integer programs: nothing float is left, and the codes are ONNX Runtime's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from calib8.data.batches import Batch, batches
+from calib8.data.samples import open_dataset
+from calib8.judge import evaluate
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.model.runtime import open_session
+from calib8.program.lower.lower import lower
+from calib8.program.program import Program
+from calib8.program.reference.executor import run_program
+from calib8.program.rules import PROFILES, Profile
+from networks import CLASSIFIERS, NETWORKS, Quantized
+
+FLOAT_NODES = {"ultraface": 16}
+"""Box decoding is arithmetic behind the last quantizer: the quantized model keeps it in float32."""
+
+IMAGES = {"ocr_detector": 1}
+JUDGED = {"efficientnet_lite0": 40, "mobilenet_v2": 40, "squeezenet": 40}
+
+Array = npt.NDArray[Any]
+
+
+def some_images(name: str, path: Path, data: Path) -> list[Batch]:
+    network = NETWORKS[name]
+    count = IMAGES.get(name, 3)
+    dataset = open_dataset(
+        data / network.evaluation, graph_inputs(load_model(path)), network.preprocess, samples=count
+    )
+    return list(batches(dataset, 1, 2))
+
+
+def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
+    shapes = {name: array.shape for name, array in batch.inputs.items()}
+    return lower(load_model(path), profile=profile, shapes=shapes)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_it_lowers_completely_and_runs(
+    name: str, profile: Profile, quantized: Quantized, shared_data: Path
+) -> None:
+    path = quantized(name)
+    [first, *_] = some_images(name, path, shared_data)
+    program = program_of(path, profile, first)
+    assert sum(len(step.nodes) for step in program.float_instructions) == FLOAT_NODES.get(name, 0)
+    outputs = run_program(program, first.inputs)
+    assert [array.shape for array in outputs] == [
+        array.shape for array in open_session(path, threads=1).run(first.inputs)
+    ]
+    assert all(np.isfinite(array).all() for array in outputs)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_profile_onnx_gives_the_outputs_of_onnxruntime(
+    name: str, quantized: Quantized, shared_data: Path
+) -> None:
+    """Equal to the last bit; the detector's HardSwish may differ by a code where a polynomial does."""
+    path = quantized(name)
+    pieces = some_images(name, path, shared_data)
+    program = program_of(path, "onnx", pieces[0])
+    session = open_session(path, threads=1)
+    for piece in pieces:
+        for ours, theirs in zip(run_program(program, piece.inputs), session.run(piece.inputs), strict=True):
+            share = float(np.mean(ours == theirs))
+            assert share == 1.0 if name != "ocr_detector" else share > 0.999
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_agreement_with_the_float_model_is_that_of_onnxruntime(
+    name: str, profile: Profile, quantized: Quantized, shared_data: Path
+) -> None:
+    """On a few images one image is more than a point: at most two may differ, of profile ``onnx`` none."""
+    network, samples = NETWORKS[name], JUDGED.get(name, 400)
+    files = [shared_data / network.file, quantized(name)]
+    results = {
+        runtime: evaluate(
+            files,
+            shared_data / network.evaluation,
+            preprocess=network.preprocess,
+            runtime=runtime,
+            profile=profile if runtime == "reference" else None,
+            samples=samples,
+            batch=20,
+        )[1]
+        for runtime in ("onnxruntime", "reference")
+    }
+    ours, theirs = results["reference"].agreement, results["onnxruntime"].agreement
+    assert ours is not None and theirs is not None
+    if profile == "onnx":
+        assert ours == theirs
+    else:
+        assert ours >= theirs - max(0.01, 2.5 / samples)
