@@ -1,0 +1,131 @@
+"""What codes stand behind a value: scale, zero point and type, per-tensor or of a constant per channel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import constant, input_at
+from calib8.qparams import dequantize
+from calib8.quantization.qdq import QUANTIZERS, codes_of, dequantizer
+
+CODE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
+PLAIN_TYPES: Final = (*CODE_TYPES, ir.DataType.INT32)
+"""What constants are coded in; int32 is for biases."""
+
+
+@dataclass(frozen=True)
+class Coding:
+    """One scale and zero point of 8-bit codes.
+
+    Attributes:
+        scale: a float32 value, > 0.
+        zero_point: within ``dtype``.
+        dtype: UINT8 or INT8.
+        parameters: the initializers of scale and zero point.
+    """
+
+    scale: float
+    zero_point: int
+    dtype: ir.DataType
+    parameters: tuple[ir.Value, ir.Value] = field(compare=False)
+
+    @property
+    def lowest(self) -> int:
+        """Smallest code of the type."""
+        return 0 if self.dtype == ir.DataType.UINT8 else -128
+
+    def real(self, code: int) -> float:
+        """float32 value of a code."""
+        return float(dequantize(np.array(code, np.int64), self.scale, self.zero_point))
+
+    def holds(self, value: float) -> bool:
+        """Some code stands for exactly this value."""
+        step = np.rint(np.float32(value) / np.float32(self.scale))
+        code = float(step) + self.zero_point
+        return bool(self.lowest <= code <= self.lowest + 255) and self.real(int(code)) == value
+
+
+def coding_of(node: ir.Node | None) -> Coding | None:
+    """Coding of a QuantizeLinear or DequantizeLinear with one constant scale and zero point, else None."""
+    if node is None or node.op_type not in QUANTIZERS or node.domain != "":
+        return None
+    codes, scale, point = codes_of(node), node.inputs[1], input_at(node, 2)
+    if codes.scale is None or codes.zero_point is None or scale is None or point is None:
+        return None
+    if codes.scale.ndim > 0 or codes.dtype not in CODE_TYPES or codes.dtype is None:
+        return None
+    return Coding(float(codes.scale), int(codes.zero_point), codes.dtype, (scale, point))
+
+
+def source_coding(value: ir.Value | None) -> Coding | None:
+    """Coding of the DequantizeLinear that yields a value; None for values of any other origin."""
+    return coding_of(dequantizer(value))
+
+
+def reader_codings(value: ir.Value) -> list[Coding | None]:
+    """For every read of a value the coding of the QuantizeLinear, None for other readers.
+
+    A graph output counts as another reader.
+    """
+    found = [
+        coding_of(use.node) if use.node.op_type == "QuantizeLinear" and use.idx == 0 else None
+        for use in value.uses()
+    ]
+    return [*found, None] if value.is_graph_output() else found
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantCodes:
+    """Constant codes behind a DequantizeLinear.
+
+    Attributes:
+        node: the DequantizeLinear.
+        codes: uint8, int8 or int32.
+        scale: float32, [] or [size of ``axis``].
+        zero_point: int64, of the same shape.
+        axis: ≥ 0, None per-tensor.
+    """
+
+    node: ir.Node
+    codes: npt.NDArray[Any]
+    scale: npt.NDArray[np.float32]
+    zero_point: npt.NDArray[np.int64]
+    axis: int | None
+
+    def along(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Scale or zero point in a shape that broadcasts against the codes."""
+        if self.axis is None:
+            return array
+        return array.reshape([-1 if axis == self.axis else 1 for axis in range(self.codes.ndim)])
+
+    def real(self) -> npt.NDArray[np.float32]:
+        """The values that the codes stand for."""
+        values = dequantize(self.codes, self.along(self.scale), self.along(self.zero_point))
+        return np.asarray(values, np.float32).reshape(self.codes.shape)
+
+
+def constant_codes(value: ir.Value | None) -> ConstantCodes | None:
+    """The constant codes that a DequantizeLinear turns into ``value``, None where there are none."""
+    node = dequantizer(value)
+    stored = None if node is None else constant(node.inputs[0])
+    if node is None or stored is None:
+        return None
+    found = codes_of(node)
+    if found.scale is None or found.zero_point is None or found.dtype not in PLAIN_TYPES:
+        return None
+    axis = None if found.scale.ndim == 0 else found.axis
+    return ConstantCodes(node, stored, found.scale.astype(np.float32), found.zero_point, axis)
+
+
+def real_constant(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
+    """A constant as float32, whether it is stored so or as codes; None where the value is computed."""
+    array = constant(value)
+    if array is not None:
+        return np.asarray(array, np.float32)
+    codes = constant_codes(value)
+    return None if codes is None else codes.real()

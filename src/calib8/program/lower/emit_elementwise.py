@@ -1,0 +1,138 @@
+"""Add, Sub, Mul, Div, Pow, Max, Min of two tensors, or of a tensor and constants.
+
+    two tensors of codes           Add, Sub, Mul, Maximum, Minimum
+    a layer's sums and codes       AddSums (the residual of a layer that no quantizer reads)
+    a tensor and a constant        a table, one per channel where the constant varies so
+    functions of the same tensor   a table: x · sigmoid(x)
+
+Operands lie as the largest of them does; smaller ones get axes of size 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx_ir as ir
+
+from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
+from calib8.program.lower.builder import Builder, shape_of, step_name
+from calib8.program.lower.constant_operand import against_constant
+from calib8.program.lower.constants import is_fixed
+from calib8.program.lower.convert import coded, sums_in_order
+from calib8.program.lower.curves import applied
+from calib8.program.lower.forms import Coded, Curve, Order, Sums
+from calib8.program.lower.layout import image_order
+from calib8.program.lower.moves import reshaped
+from calib8.program.lower.results import NOT_CODED, Target, deliver, same_codes
+from calib8.program.rounding.linear import product_rule, sum_rule, sums_rule
+
+
+def binary(builder: Builder, node: ir.Node) -> str:
+    """Any elementwise operator of several tensors."""
+    forms = [builder.forms.get(value) for value in node.inputs if value is not None]
+    joins = any(isinstance(form, Curve) for form in forms) or any(map(is_fixed, node.inputs))
+    if joins or len(node.inputs) != 2:
+        return _curve(builder, node)
+    if any(isinstance(form, Sums) for form in forms):
+        return _add_sums(builder, node)
+    left, right = (coded(builder, value) for value in node.inputs)
+    if left is None or right is None:
+        return NOT_CODED
+    return _two_tensors(builder, node, left, right)
+
+
+def _curve(builder: Builder, node: ir.Node) -> str:
+    """A function of one tensor, or else of two whose own functions lose nothing in codes."""
+    delivered = against_constant(builder, node)
+    made = applied(builder, node, node.inputs)
+    if isinstance(made, Curve):
+        if builder.shape(made.source) != shape_of(node.outputs[0]):
+            return "it makes its input larger"
+        builder.forms[node.outputs[0]] = made
+        return ""
+    if len(node.inputs) == 2 and not any(map(is_fixed, node.inputs)):
+        left, right = (coded(builder, value) for value in node.inputs)
+        if left is not None and right is not None:
+            return _two_tensors(builder, node, left, right)
+    return "" if delivered else made
+
+
+def _two_tensors(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
+    if node.op_type in ("Max", "Min"):
+        return _selection(builder, node)
+    if node.op_type in ("Add", "Sub", "Mul"):
+        return _arithmetic(builder, node, left, right)
+    return "no integer form with two tensors"
+
+
+def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
+    (left, right), order = aligned(builder, (left, right), node.outputs[0])
+    inputs = (left.slot, right.slot)
+    a, b = builder.kind(left).qparams, builder.kind(right).qparams
+
+    def make(to: Target) -> Instruction:
+        if node.op_type == "Mul":
+            factor = product_rule(builder.profile, a.scale, b.scale, to.kind.scale)
+            return Mul(to.name, inputs, to.outputs, factor, to.low, to.high)
+        add = node.op_type == "Add"
+        rule = sum_rule(builder.profile, "add" if add else "sub", a, b, to.kind.qparams)
+        return (Add if add else Sub)(to.name, inputs, to.outputs, rule, to.low, to.high)
+
+    return deliver(builder, node, order, make)
+
+
+def aligned(builder: Builder, operands: Sequence[Coded], value: ir.Value) -> tuple[tuple[Coded, ...], Order]:
+    """Operands of an elementwise instruction with the rank and order of memory of its output."""
+    target = shape_of(value)
+    full = next((form for form in operands if builder.shape(form) == target), None)
+    order = image_order(len(target)) if full is None else full.order
+    return tuple(_in_rank(builder, form, order) for form in operands), order
+
+
+def _in_rank(builder: Builder, source: Coded, order: Order) -> Coded:
+    """Leading axes of size 1 up to the rank of ``order``, then that order."""
+    shape = builder.shape(source)
+    wide = reshaped(builder, source, (1,) * (len(order) - len(shape)) + shape, "broadcast")
+    return builder.in_order(wide, order)
+
+
+def _selection(builder: Builder, node: ir.Node) -> str:
+    """The larger or smaller code; operands of different scales are brought to that of the result."""
+    value = node.outputs[0]
+    forms = same_codes(builder, node)
+    if isinstance(forms, str):
+        return forms
+    pair, order = aligned(builder, forms, value)
+    result = builder.codes(value, order, builder.kind(pair[0]))
+    make = Maximum if node.op_type == "Max" else Minimum
+    builder.steps.append(make(step_name(node), tuple(form.slot for form in pair), (result.slot,)))
+    builder.forms[value] = result
+    return ""
+
+
+def _add_sums(builder: Builder, node: ir.Node) -> str:
+    """A layer's sums plus codes or other sums, rounded once."""
+    forms = [builder.forms.get(value) for value in node.inputs if value is not None]
+    sums = next(form for form in forms if isinstance(form, Sums))
+    if node.op_type != "Add" or not all(form.unbounded for form in forms if isinstance(form, Sums)):
+        return "one of its inputs is a layer's result that is not quantized"
+    target = shape_of(node.outputs[0])
+    order = sums.order
+    slots = []
+    for value, form in zip(node.inputs, forms, strict=True):
+        if isinstance(form, Sums):
+            same = builder.shape(form) == target
+            side: Coded | Sums | None = sums_in_order(builder, form, order) if same else None
+        else:
+            side = coded(builder, value)
+            side = None if side is None else _in_rank(builder, side, order)
+        if side is None:
+            return "one of its inputs is not quantized"
+        slots.append(side.slot)
+    left, right = (builder.slots[slot].scales for slot in slots)
+
+    def make(to: Target) -> Instruction:
+        rule = sums_rule(builder.profile, left, right, to.kind.scale)
+        return AddSums(to.name, tuple(slots), to.outputs, rule, to.low, to.high)
+
+    return deliver(builder, node, order, make)

@@ -1,0 +1,252 @@
+"""Layers with weights: Conv, ConvTranspose, Gemm, MatMul; and the product of two activations.
+
+    DQ → layer → Add(constant) → Relu → Q     one instruction, rescaled to the codes of Q and clamped
+    DQ → layer → several quantizers or none   int32 sums; each quantizer rescales them by itself
+
+A new kind of layer is a function that lays out input and weight and hands a ``Layer`` on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.model.graph import float_attribute, input_at, int_attribute, ints_attribute
+from calib8.program.instructions import (
+    Conv,
+    ConvTranspose,
+    DepthwiseConv,
+    FullyConnected,
+    MatMul,
+    Weighted,
+)
+from calib8.program.lower.builder import Builder, shape_of, step_name
+from calib8.program.lower.constants import is_fixed
+from calib8.program.lower.convert import coded
+from calib8.program.lower.forms import Coded, Order
+from calib8.program.lower.layout import axis_last, logical_order
+from calib8.program.lower.moves import transposed
+from calib8.program.lower.results import NOT_CODED, sole_target
+from calib8.program.lower.weights import (
+    Weights,
+    addition_behind,
+    bias_steps,
+    coded_weights,
+    in_steps,
+    sum_scales,
+)
+from calib8.program.rounding.linear import layer_rescale, sums_rescale
+from calib8.program.rules import F32, I32, Codes
+
+NEGATIVE_PADS: Final = "its padding is negative"
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """A layer on the way to its instruction.
+
+    Attributes:
+        node: of the graph.
+        source: its input, laid out as the instruction wants it.
+        weights: codes and scales.
+        codes: the weight in the layout of the instruction.
+        bias: as the graph has it.
+        axis: logical axis of the output channels; it lies last.
+        order: of the output.
+        make: builds the instruction from the fields of ``Weighted``.
+    """
+
+    node: ir.Node
+    source: Coded
+    weights: Weights
+    codes: Codes
+    bias: ir.Value | None
+    axis: int
+    order: Order
+    make: Callable[..., Weighted]
+
+
+def conv(builder: Builder, node: ir.Node) -> str:
+    """2-D convolutions; one filter per input channel becomes DepthwiseConv."""
+    source, weights = coded(builder, node.inputs[0]), coded_weights(node.inputs[1], 0)
+    problem = _problem(source, weights)
+    if problem or source is None or isinstance(weights, str):
+        return problem
+    if weights.codes.ndim != 4 or len(source.order) != 4:
+        return "only two-dimensional convolutions have an integer form"
+    groups = int_attribute(node, "group", 1)
+    strides, pads, dilations = _window(node)
+    if min(pads) < 0:
+        return NEGATIVE_PADS
+    channels = builder.shape(source)[1]
+    if groups == channels and groups > 1:
+        codes = weights.codes[:, 0].transpose(1, 2, 0)
+
+        def make(**fields: Any) -> Weighted:
+            return DepthwiseConv(**fields, strides=strides, pads=pads, dilations=dilations)
+
+    else:
+        codes = weights.codes.transpose(0, 2, 3, 1)
+
+        def make(**fields: Any) -> Weighted:
+            return Conv(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
+
+    image = builder.as_image(source)
+    return _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+
+
+def conv_transpose(builder: Builder, node: ir.Node) -> str:
+    """2-D transposed convolutions; weight [I, O / groups, rows, columns] → [O, rows, columns, I / groups]."""
+    groups = int_attribute(node, "group", 1)
+    source, weights = coded(builder, node.inputs[0]), coded_weights(node.inputs[1], 1, groups)
+    problem = _problem(source, weights)
+    if problem or source is None or isinstance(weights, str):
+        return problem
+    if weights.codes.ndim != 4 or len(source.order) != 4:
+        return "only two-dimensional convolutions have an integer form"
+    strides, pads, dilations = _window(node)
+    if min(pads) < 0:
+        return NEGATIVE_PADS
+    inputs, outputs, rows, columns = weights.codes.shape
+    split = weights.codes.reshape(groups, inputs // groups, outputs, rows, columns)
+    codes = split.transpose(0, 2, 3, 4, 1).reshape(groups * outputs, rows, columns, inputs // groups)
+
+    def make(**fields: Any) -> Weighted:
+        return ConvTranspose(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
+
+    image = builder.as_image(source)
+    return _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+
+
+def gemm(builder: Builder, node: ir.Node) -> str:
+    """Gemm with a constant weight and neither alpha nor beta."""
+    if float_attribute(node, "alpha", 1.0) != 1.0 or float_attribute(node, "beta", 1.0) != 1.0:
+        return "its factors alpha and beta are not 1"
+    source = coded(builder, node.inputs[0])
+    if source is not None and int_attribute(node, "transA", 0):
+        source = transposed(source, (1, 0))
+    by_output = bool(int_attribute(node, "transB", 0))
+    weights = coded_weights(node.inputs[1], 0 if by_output else 1)
+    return _fully_connected(builder, node, source, weights, by_output, input_at(node, 2))
+
+
+def mat_mul(builder: Builder, node: ir.Node) -> str:
+    """MatMul with a constant matrix on the right, or of two activations."""
+    if is_fixed(node.inputs[1]):
+        weights = coded_weights(node.inputs[1], 1)
+        return _fully_connected(builder, node, coded(builder, node.inputs[0]), weights, False, None)
+    return _activations(builder, node)
+
+
+def _fully_connected(
+    builder: Builder,
+    node: ir.Node,
+    source: Coded | None,
+    weights: Weights | str,
+    by_output: bool,
+    bias: ir.Value | None,
+) -> str:
+    problem = _problem(source, weights)
+    if problem or source is None or isinstance(weights, str):
+        return problem
+    if weights.codes.ndim != 2 or not source.order:
+        return f"its weight has {weights.codes.ndim} axes"
+    codes = weights.codes if by_output else weights.codes.T
+    last = len(source.order) - 1
+    rows = builder.in_order(source, axis_last(len(source.order), last, source.order))
+    return _emit(builder, Layer(node, rows, weights, codes, bias, last, rows.order, FullyConnected))
+
+
+def _problem(source: Coded | None, weights: Weights | str) -> str:
+    if isinstance(weights, str):
+        return weights
+    return NOT_CODED if source is None else ""
+
+
+def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int, int, int], tuple[int, int]]:
+    """Strides, pads and dilations; pads are (top, left, bottom, right)."""
+    top, left, bottom, right = ints_attribute(node, "pads", (0, 0, 0, 0))
+    down, across = ints_attribute(node, "strides", (1, 1))
+    rows, columns = ints_attribute(node, "dilations", (1, 1))
+    return (down, across), (top, left, bottom, right), (rows, columns)
+
+
+def _emit(builder: Builder, layer: Layer) -> str:
+    """The instruction, with a constant added behind the layer taken into its bias."""
+    scales = sum_scales(builder.kind(layer.source).scale, layer.weights)
+    if not np.all(np.isfinite(scales) & (scales > 0)):
+        return "the steps of its sums are no float32 numbers"
+    value, nodes = layer.node.outputs[0], [layer.node]
+    bias = bias_steps(layer.bias, scales, shape_of(value)[layer.axis])
+    addition = addition_behind(value, layer.axis)
+    if addition is not None and not isinstance(bias, str):
+        bias = _with_addition(bias, in_steps(addition.values, scales))
+        value, nodes = addition.node.outputs[0], [layer.node, addition.node]
+    if isinstance(bias, str):
+        return bias
+    builder.fused.update(nodes[1:])
+    _write(builder, layer, value, nodes, bias, scales)
+    return ""
+
+
+def _with_addition(bias: I32, steps: I32 | str) -> I32 | str:
+    if isinstance(steps, str):
+        return steps
+    total = bias.astype(np.int64) + steps
+    fits = np.array_equal(total, total.astype(np.int32))
+    return total.astype(np.int32) if fits else "its bias is too large for its sums"
+
+
+def _write(
+    builder: Builder, layer: Layer, value: ir.Value, nodes: list[ir.Node], bias: I32, scales: F32
+) -> None:
+    """Codes where exactly one kind of them is read, else sums."""
+    target = sole_target(builder, value, layer.order, nodes)
+    result: dict[str, Any]
+    if target is None:
+        builder.forms[value] = sums = builder.sums(value, layer.order, scales)
+        result = {"name": step_name(*nodes), "outputs": (sums.slot,), "rescale": None, "low": 0, "high": 0}
+    else:
+        rule = layer_rescale(
+            builder.profile,
+            builder.kind(layer.source).scale,
+            layer.weights.scales,
+            target.kind.scale,
+            fully_connected=layer.make is FullyConnected,
+        )
+        result = {"name": target.name, "outputs": target.outputs, "rescale": rule}
+        result |= {"low": target.low, "high": target.high}
+    step = layer.make(
+        **result,
+        inputs=(layer.source.slot,),
+        weight=np.ascontiguousarray(layer.codes),
+        weight_zero_point=layer.weights.zero_points,
+        bias=bias,
+    )
+    builder.steps.append(step)
+
+
+def _activations(builder: Builder, node: ir.Node) -> str:
+    """``A @ B``, both in codes."""
+    lhs, rhs = coded(builder, node.inputs[0]), coded(builder, node.inputs[1])
+    if lhs is None or rhs is None:
+        return NOT_CODED
+    if min(len(lhs.order), len(rhs.order)) < 2:
+        return "it multiplies vectors"
+    lhs, rhs = builder.in_logical_order(lhs), builder.in_logical_order(rhs)
+    inputs, value = (lhs.slot, rhs.slot), node.outputs[0]
+    scale = np.float32(builder.kind(lhs).scale) * np.float32(builder.kind(rhs).scale)
+    order, scales = logical_order(len(shape_of(value))), np.array([scale], np.float32)
+    target = sole_target(builder, value, order, [node])
+    if target is None:
+        builder.forms[value] = sums = builder.sums(value, order, scales)
+        step = MatMul(step_name(node), inputs, (sums.slot,), None, 0, 0)
+    else:
+        rule = sums_rescale(builder.profile, scales, target.kind.scale)
+        step = MatMul(target.name, inputs, target.outputs, rule, target.low, target.high)
+    builder.steps.append(step)
+    return ""

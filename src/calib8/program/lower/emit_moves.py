@@ -1,0 +1,183 @@
+"""What only moves values: the result keeps scale and zero point, and a Transpose costs nothing at all."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+
+from calib8.model.graph import input_at, int_attribute, ints_attribute
+from calib8.program.instructions import Concat, Reshape, Slice
+from calib8.program.lower.builder import Builder, shape_of, step_name
+from calib8.program.lower.constants import fixed, is_fixed
+from calib8.program.lower.convert import coded, dequantized
+from calib8.program.lower.forms import Coded, Real, Sums
+from calib8.program.lower.layout import physical
+from calib8.program.lower.moves import picked, reshaped, transposed
+from calib8.program.lower.results import COMPUTED, NOT_CODED, same_codes
+
+
+def transpose(builder: Builder, node: ir.Node) -> str:
+    """Only the order changes."""
+    form = builder.forms.get(node.inputs[0]) if node.inputs[0] is not None else None
+    source = form if isinstance(form, Sums) else coded(builder, node.inputs[0])
+    if source is None:
+        return NOT_CODED
+    rank = len(source.order)
+    axes = ints_attribute(node, "perm", tuple(reversed(range(rank))))
+    moved = transposed(Coded(source.slot, source.order), axes)
+    if isinstance(source, Sums):
+        builder.forms[node.outputs[0]] = Sums(moved.slot, moved.order, source.low, source.high)
+    else:
+        builder.forms[node.outputs[0]] = moved
+    return ""
+
+
+def reshape(builder: Builder, node: ir.Node) -> str:
+    """Reshape, Flatten, Squeeze, Unsqueeze: the sizes of the output say what becomes of the input."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return _reshape_sums(builder, node)
+    builder.forms[value] = reshaped(builder, source, shape_of(value), value)
+    return ""
+
+
+def _reshape_sums(builder: Builder, node: ir.Node) -> str:
+    """Logits that no quantizer reads become float at the border and only then change shape."""
+    source, value = node.inputs[0], node.outputs[0]
+    form = builder.forms.get(source) if source is not None else None
+    if source is None or not isinstance(form, Sums) or not form.unbounded:
+        return NOT_CODED
+    inputs = (dequantized(builder, source, form),)
+    result = builder.plain(value)
+    builder.steps.append(Reshape(step_name(node), inputs, (result,)))
+    builder.forms[value] = Real(result)
+    return ""
+
+
+def slice_(builder: Builder, node: ir.Node) -> str:
+    """Slice with constant bounds."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return NOT_CODED
+    sizes = builder.shape(source)
+    starts, steps = [0] * len(sizes), [1] * len(sizes)
+    given = [fixed(input_at(node, index)) for index in range(1, 5)]
+    if any(array is None and input_at(node, index + 1) is not None for index, array in enumerate(given)):
+        return COMPUTED
+    first, end, axes, stride = (None if array is None else array.reshape(-1).tolist() for array in given)
+    if first is None or end is None:
+        return COMPUTED
+    for place, axis in enumerate(range(len(first)) if axes is None else axes):
+        step = 1 if stride is None else stride[place]
+        start, _, steps[axis] = slice(first[place], end[place], step).indices(sizes[axis])
+        starts[axis] = start
+    builder.forms[value] = _sliced(builder, source, starts, steps, value)
+    return ""
+
+
+def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int], value: ir.Value) -> Coded:
+    """Entries from ``starts`` on, per logical axis; the tensor says how many."""
+    if shape_of(value) == builder.shape(source) and all(step > 0 for step in steps):
+        return source
+    order = source.order
+    first, stride = physical(starts, order), physical(steps, order)
+    return builder.moved(
+        source, physical(shape_of(value), order), order, lambda ports: Slice(*ports, first, stride), value
+    )
+
+
+def concat(builder: Builder, node: ir.Node) -> str:
+    """Inputs of one kind of codes, side by side."""
+    value = node.outputs[0]
+    if any(map(is_fixed, node.inputs)):
+        return "one of its inputs is constant"
+    forms = same_codes(builder, node)
+    if isinstance(forms, str):
+        return forms
+    order = forms[0].order
+    slots = tuple(builder.in_order(form, order).slot for form in forms)
+    axis = order.index(int_attribute(node, "axis", 0) % len(order))
+    result = builder.codes(value, order, builder.kind(forms[0]))
+    builder.steps.append(Concat(step_name(node), slots, (result.slot,), axis))
+    builder.forms[value] = result
+    return ""
+
+
+def split(builder: Builder, node: ir.Node) -> str:
+    """One Slice per output."""
+    source = coded(builder, node.inputs[0])
+    if source is None:
+        return NOT_CODED
+    rank = len(source.order)
+    axis, begin = int_attribute(node, "axis", 0) % rank, 0
+    for value in node.outputs:
+        starts = [begin if place == axis else 0 for place in range(rank)]
+        builder.forms[value] = _sliced(builder, source, starts, [1] * rank, value)
+        begin += shape_of(value)[axis]
+    return ""
+
+
+def gather(builder: Builder, node: ir.Node) -> str:
+    """Gather with constant indices of any rank."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return NOT_CODED
+    indices = fixed(node.inputs[1])
+    if indices is None:
+        return "its indices are computed"
+    axis = int_attribute(node, "axis", 0) % len(source.order)
+    places = indices.reshape(-1) % builder.shape(source)[axis]
+    rows = picked(builder, source, axis, places)
+    builder.forms[value] = reshaped(builder, rows, shape_of(value), value)
+    return ""
+
+
+def tile(builder: Builder, node: ir.Node) -> str:
+    """Tile and Expand: indices repeat along every axis that grows."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return NOT_CODED
+    target = shape_of(value)
+    small = builder.shape(source)
+    result = reshaped(builder, source, (1,) * (len(target) - len(small)) + small)
+    for axis, size in enumerate(target):
+        have = builder.shape(result)[axis]
+        if have != size:
+            result = picked(builder, result, axis, [place % have for place in range(size)])
+    builder.forms[value] = result
+    return ""
+
+
+def depth_to_space(builder: Builder, node: ir.Node) -> str:
+    """[N, b·b·C, H, W] → [N, C, H·b, W·b] as two reshapes around a transpose."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return NOT_CODED
+    block = int_attribute(node, "blocksize", 1)
+    batch, channels, height, width = builder.shape(source)
+    mode = node.attributes.get("mode")
+    depth = channels // (block * block)
+    if mode is not None and mode.as_string() == "CRD":
+        wide, axes = (batch, depth, block, block, height, width), (0, 1, 4, 2, 5, 3)
+    else:
+        wide, axes = (batch, block, block, depth, height, width), (0, 3, 4, 1, 5, 2)
+    builder.forms[value] = _shuffled(builder, source, wide, axes, value)
+    return ""
+
+
+def space_to_depth(builder: Builder, node: ir.Node) -> str:
+    """[N, C, H, W] → [N, b·b·C, H / b, W / b]."""
+    source, value = coded(builder, node.inputs[0]), node.outputs[0]
+    if source is None:
+        return NOT_CODED
+    block = int_attribute(node, "blocksize", 1)
+    batch, channels, height, width = builder.shape(source)
+    wide = (batch, channels, height // block, block, width // block, block)
+    builder.forms[value] = _shuffled(builder, source, wide, (0, 3, 5, 1, 2, 4), value)
+    return ""
+
+
+def _shuffled(
+    builder: Builder, source: Coded, wide: tuple[int, ...], axes: tuple[int, ...], value: ir.Value
+) -> Coded:
+    parts = transposed(reshaped(builder, source, wide), axes)
+    return reshaped(builder, parts, shape_of(value), value)

@@ -1,0 +1,95 @@
+"""Resize: repeated pixels for ``nearest``, bilinear interpolation for ``linear``."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.model.graph import input_at, int_attribute, ints_attribute
+from calib8.program.instructions import Instruction, ResizeLinear, ResizeNearest
+from calib8.program.lower.builder import Builder, shape_of
+from calib8.program.lower.constants import fixed
+from calib8.program.lower.convert import coded
+from calib8.program.lower.emit_pools import rounded
+from calib8.program.lower.forms import Coded
+from calib8.program.lower.layout import physical
+from calib8.program.lower.moves import picked
+from calib8.program.lower.results import NOT_CODED, Target
+from calib8.program.rounding.resize import linear_axis, nearest_indices
+
+
+def resize(builder: Builder, node: ir.Node) -> str:
+    """Resize by constant scales or sizes."""
+    source = coded(builder, node.inputs[0])
+    if source is None:
+        return NOT_CODED
+    mode, place = _word(node, "mode", "nearest"), _word(node, "coordinate_transformation_mode", "half_pixel")
+    if place == "tf_crop_and_resize" or int_attribute(node, "antialias", 0):
+        return "it crops or smooths as it resizes"
+    scales = _scales(builder, node, source)
+    if scales is None:
+        return "its scales are computed"
+    if mode == "nearest":
+        return _nearest(builder, node, source, scales, place)
+    if mode != "linear":
+        return f"no integer form with mode {mode}"
+    if len(source.order) != 4 or (scales[0], scales[1]) != (1.0, 1.0):
+        return "it interpolates along other axes than rows and columns"
+    return _linear(builder, node, source, scales, place)
+
+
+def _word(node: ir.Node, name: str, default: str) -> str:
+    attribute = node.attributes.get(name)
+    return default if attribute is None else attribute.as_string()
+
+
+def _scales(builder: Builder, node: ir.Node, source: Coded) -> list[float] | None:
+    """Scale per logical axis as the node states it, or output size / input size."""
+    before, after = builder.shape(source), shape_of(node.outputs[0])
+    given, sizes = fixed(input_at(node, 2)), fixed(input_at(node, 3))
+    stated = given if given is not None and given.size else sizes
+    if stated is None:
+        return None
+    axes = [axis % len(before) for axis in ints_attribute(node, "axes", tuple(range(len(before))))]
+    scales = [1.0] * len(before)
+    for place, axis in enumerate(axes):
+        ratio = np.float32(after[axis]) / np.float32(before[axis])
+        scales[axis] = float(ratio if stated is sizes else stated.reshape(-1)[place])
+    return scales
+
+
+def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> str:
+    before, value = builder.shape(source), node.outputs[0]
+    after = shape_of(value)
+    rounding = _word(node, "nearest_mode", "round_prefer_floor")
+    indices = [
+        nearest_indices(size, target, scale, mode, rounding)
+        for size, target, scale in zip(before, after, scales, strict=True)
+    ]
+    same = [np.array_equal(places, np.arange(size)) for places, size in zip(indices, before, strict=True)]
+    if len(before) == 4 and same[0] and same[1]:
+        image = builder.as_image(source)
+        sizes = physical(after, image.order)
+        rows, columns = indices[2], indices[3]
+        builder.forms[value] = builder.moved(
+            image, sizes, image.order, lambda ports: ResizeNearest(*ports, rows, columns), value
+        )
+        return ""
+    for axis, places in enumerate(indices):
+        source = picked(builder, source, axis, places)
+    builder.forms[value] = source
+    return ""
+
+
+def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> str:
+    """Bilinear; the result keeps scale and zero point, so that a quantizer must follow."""
+    image = builder.as_image(source)
+    before, after = builder.shape(source), shape_of(node.outputs[0])
+    rows, columns = (
+        linear_axis(builder.profile, before[axis], after[axis], scales[axis], mode) for axis in (2, 3)
+    )
+
+    def make(to: Target) -> Instruction:
+        return ResizeLinear(to.name, (image.slot,), to.outputs, rows, columns)
+
+    return rounded(builder, node, image.order, builder.kind(image), make)

@@ -1,0 +1,163 @@
+"""Lowering: a quantized ONNX model of any tool becomes a program.
+
+    canonical graph → one emit function per node → live instructions → verified Program
+
+Nodes are visited in topological order. Those without an integer form gather in Float instructions; if there
+are several, the nodes are visited once more in the order that needs the fewest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx_ir as ir
+
+from calib8.errors import ModelError, UnsupportedModelError
+from calib8.program.instructions import Add, AveragePool, MatMul, Mean, Mul, Sub, Weighted
+from calib8.program.lower.builder import Builder, values_read
+from calib8.program.lower.canonical import canonical_qdq
+from calib8.program.lower.finish import Draft, finished, live_draft
+from calib8.program.lower.floats import RUNTIME_DOMAINS, described, is_integer, real_slot
+from calib8.program.lower.forms import Coded, CodeType, Real
+from calib8.program.lower.layout import logical_order
+from calib8.program.lower.operators import EMIT, INTEGER_MOVES
+from calib8.program.lower.readers import code_kind
+from calib8.program.program import Port, Program, Slot
+from calib8.program.rules import Profile
+from calib8.program.verify import verify
+from calib8.program.verify.bounds import check_bounds
+from calib8.quantization.qdq import label
+from calib8.quantization.qdq import nodes as all_nodes
+
+SUMMING = (Weighted, MatMul, Mul, Add, Sub, Mean, AveragePool)
+"""Instructions whose accumulator depends on nothing but their own slots and constants."""
+
+STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+def lower(
+    model: ir.Model,
+    *,
+    profile: Profile = "onnx",
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    integer_only: bool = False,
+) -> Program:
+    """The program of a quantized model.
+
+    Args:
+        model: with QuantizeLinear and DequantizeLinear, or with QOperator nodes; not changed.
+        profile: the rounding rules of all instructions.
+        shapes: input name → sizes, where the model leaves them open. A symbolic first axis counts as 1.
+        integer_only: refuse nodes without an integer form instead of running them in ONNX Runtime.
+
+    Raises:
+        ModelError: the quantization contradicts itself, or a dynamic axis has no given size.
+        UnsupportedModelError: an operator that nothing can run, or ``integer_only`` and float nodes; all of
+            them are listed.
+    """
+    _refuse_unknown_operators(model)
+    canonical = canonical_qdq(model, shapes)
+    draft = emit(canonical, profile, list(canonical.graph))
+    if len(draft.floats) > 1:
+        again = emit(canonical, profile, by_float_level(draft, list(canonical.graph)))
+        draft = min(draft, again, key=lambda candidate: len(candidate.floats))
+    if integer_only:
+        _refuse_float(draft, canonical)
+    program = finished(draft, canonical)
+    verify(program)
+    return program
+
+
+def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node]) -> Draft:
+    """All instructions that the outputs need, visiting the nodes in the given topological order."""
+    builder = Builder(model.graph, profile)
+    inputs = tuple(_input(builder, value) for value in model.graph.inputs)
+    for node in nodes:
+        if node not in builder.fused:
+            _emit_node(builder, node)
+    outputs = tuple(Port(value.name or "", real_slot(builder, value)) for value in model.graph.outputs)
+    return live_draft(builder, inputs, outputs)
+
+
+def _input(builder: Builder, value: ir.Value) -> Port:
+    """8-bit inputs hold the codes of the DequantizeLinear that reads them; others plain values."""
+    number = builder.plain(value)
+    slot = builder.slots[number]
+    builder.forms[value] = Real(number)
+    if slot.is_codes:
+        kinds = (code_kind(node) for node in builder.readers.get(value, ()))
+        kind = next((kind for kind in kinds if kind is not None), CodeType(slot.dtype, 1.0, 0))
+        builder.slots[number] = Slot(slot.name, slot.shape, slot.dtype, kind.scales, kind.zero_point)
+        builder.forms[value] = Coded(number, logical_order(len(slot.shape)))
+    return Port(value.name or "", number)
+
+
+def _emit_node(builder: Builder, node: ir.Node) -> None:
+    """Emits a node, or puts it among those that wait for a Float instruction.
+
+    An integer form whose sums could leave int32 is none.
+    """
+    mark = builder.mark()
+    try:
+        reason = _why_float(builder, node) or EMIT[node.op_type](builder, node)
+        emitted = (step for step in builder.steps[mark.steps :] if isinstance(step, SUMMING))
+        check_bounds(Program(builder.profile, tuple(builder.slots), tuple(emitted), (), ()))
+    except ModelError as error:
+        reason = error.problem
+    if reason:
+        builder.back_to(mark)
+        builder.pending.append(node)
+        builder.reasons[node] = reason
+
+
+def _why_float(builder: Builder, node: ir.Node) -> str:
+    """What keeps a node from an integer form before its operator is looked at."""
+    if node.domain not in STANDARD_DOMAINS or node.op_type not in EMIT:
+        return "the op has no integer form"
+    read = [value for value in node.inputs if value is not None and value in builder.forms]
+    if node.op_type not in INTEGER_MOVES and any(is_integer(value) for value in read):
+        return "it computes with 8-bit integers as such"
+    return ""
+
+
+def by_float_level(draft: Draft, nodes: Sequence[ir.Node]) -> list[ir.Node]:
+    """The nodes in an order in which float nodes that can run together follow each other.
+
+    The level of a node counts how often a path to it enters float nodes from integer ones; as many Float
+    instructions as there are levels are needed in any order.
+    """
+    floats = {node for step in draft.floats for node in step.nodes}
+    level: dict[ir.Node, int] = {}
+    for node in nodes:
+        level[node] = int(node in floats)
+        for value in values_read(node):
+            producer = value.producer()
+            if producer is not None:
+                enters = node in floats and producer not in floats
+                level[node] = max(level[node], level[producer] + int(enters))
+    return sorted(nodes, key=lambda node: (level[node], node not in floats))
+
+
+def _refuse_unknown_operators(model: ir.Model) -> None:
+    known = {identifier[:2] for identifier in model.functions}
+    foreign = [
+        f"{label(node)} ({node.domain}.{node.op_type})"
+        for node in all_nodes(model)
+        if node.domain not in RUNTIME_DOMAINS and (node.domain, node.op_type) not in known
+    ]
+    if foreign:
+        raise UnsupportedModelError(
+            model.graph.name or "model",
+            f"holds operators that nothing can run: {', '.join(dict.fromkeys(foreign))}",
+            "Export the model with standard ONNX operators",
+        )
+
+
+def _refuse_float(draft: Draft, model: ir.Model) -> None:
+    listed = [text for step in draft.floats for text in described(draft.builder, step)]
+    if listed:
+        raise UnsupportedModelError(
+            model.graph.name or "model",
+            f"{len(listed)} nodes have no integer form: {'; '.join(listed)}",
+            "Quantize their inputs and results, or allow float nodes",
+        )

@@ -1,0 +1,85 @@
+"""Which function emits which ONNX operator: a new one is a function in its family's file and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.program.lower import (
+    emit_borders,
+    emit_curves,
+    emit_elementwise,
+    emit_layers,
+    emit_moves,
+    emit_pad,
+    emit_pools,
+    emit_resize,
+)
+from calib8.program.lower.builder import Builder
+
+Emit = Callable[[Builder, ir.Node], str]
+"""Adds instructions and forms for a node; returns "" or the reason why it stays float."""
+
+EMIT: Final[Mapping[str, Emit]] = {
+    "QuantizeLinear": emit_borders.quantize,
+    "DequantizeLinear": emit_borders.dequantize,
+    "Cast": emit_borders.cast,
+    "Identity": emit_borders.identity,
+    "Dropout": emit_borders.identity,
+    "Conv": emit_layers.conv,
+    "ConvTranspose": emit_layers.conv_transpose,
+    "Gemm": emit_layers.gemm,
+    "MatMul": emit_layers.mat_mul,
+    "Add": emit_elementwise.binary,
+    "Sub": emit_elementwise.binary,
+    "Mul": emit_elementwise.binary,
+    "Div": emit_elementwise.binary,
+    "Pow": emit_elementwise.binary,
+    "Max": emit_elementwise.binary,
+    "Min": emit_elementwise.binary,
+    "Relu": emit_curves.activation,
+    "Clip": emit_curves.activation,
+    "MaxPool": emit_pools.max_pool,
+    "AveragePool": emit_pools.average_pool,
+    "GlobalAveragePool": emit_pools.mean,
+    "ReduceMean": emit_pools.mean,
+    "ReduceSum": emit_pools.mean,
+    "GlobalMaxPool": emit_pools.extreme,
+    "ReduceMax": emit_pools.extreme,
+    "ReduceMin": emit_pools.extreme,
+    "ArgMax": emit_pools.arg_max,
+    "Softmax": emit_pools.softmax,
+    "Resize": emit_resize.resize,
+    "Concat": emit_moves.concat,
+    "DepthToSpace": emit_moves.depth_to_space,
+    "SpaceToDepth": emit_moves.space_to_depth,
+    "Expand": emit_moves.tile,
+    "Tile": emit_moves.tile,
+    "Gather": emit_moves.gather,
+    "Pad": emit_pad.pad,
+    "Slice": emit_moves.slice_,
+    "Split": emit_moves.split,
+    "Transpose": emit_moves.transpose,
+    "Flatten": emit_moves.reshape,
+    "Reshape": emit_moves.reshape,
+    "Squeeze": emit_moves.reshape,
+    "Unsqueeze": emit_moves.reshape,
+} | dict.fromkeys(
+    (
+        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf",
+        "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "PRelu",
+        "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
+        "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    ),
+    emit_curves.unary,
+)  # fmt: skip
+
+INTEGER_MOVES: Final = frozenset(
+    {
+        "DequantizeLinear", "Cast", "Identity", "MaxPool", "Expand", "Tile", "Gather", "Slice", "Split",
+        "Transpose", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "DepthToSpace", "SpaceToDepth",
+    }
+)  # fmt: skip
+"""What may read 8-bit integers as such, without their meaning: it only moves or compares them."""

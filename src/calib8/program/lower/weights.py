@@ -1,0 +1,123 @@
+"""The integer constants of a layer: weight codes, their scales, and the bias in steps of s_x·s_w.
+
+    x·W + b = s_x·s_w[o] · (Σ (q_x − z_x)(q_w − z_w[o]) + b_q[o]),      b_q = rint(b / (s_x·s_w[o]))
+
+A bias whose codes have that scale already is taken as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.fixedpoint import INT32_MAX
+from calib8.model.graph import sole_consumer
+from calib8.program.lower.constants import CodedConstant, coded_constant, fixed
+from calib8.program.rules import F32, I32, Codes
+
+BIAS_SCALE_TOLERANCE: Final = 2.0**-21
+"""Relative: what a few float32 roundings of s_x·s_w can differ by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Codes of a weight.
+
+    Attributes:
+        codes: axes as in the model.
+        scales: float32 [1] or [output channels].
+        zero_points: int32, of the same shape.
+    """
+
+    codes: Codes
+    scales: F32
+    zero_points: I32
+
+
+def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights | str:
+    """The 8-bit weight behind a DequantizeLinear, or why there is none.
+
+    Args:
+        value: the weight as the layer reads it.
+        axis: its output-channel axis.
+        groups: how often the scales of that axis repeat (a ConvTranspose lists one group's channels).
+    """
+    found = coded_constant(value)
+    if found is None:
+        return "its weight is computed" if fixed(value) is None else "its weight is not quantized"
+    if found.codes.dtype not in (np.uint8, np.int8):
+        return f"its weight is {found.codes.dtype}"
+    if found.axis is not None and found.axis != axis:
+        return "its weight does not have one scale per output channel"
+    points = found.zero_points.astype(np.int32)
+    if found.axis is None:
+        return Weights(found.codes, found.scales, points)
+    return Weights(found.codes, np.tile(found.scales, groups), np.tile(points, groups))
+
+
+def sum_scales(input_scale: float, weights: Weights) -> F32:
+    """What one step of the sums is worth: ``fl(s_x · s_w[o])``, [1] or [output channels]."""
+    with np.errstate(over="ignore", under="ignore"):
+        scales: F32 = np.float32(input_scale) * weights.scales
+    return scales
+
+
+def bias_steps(value: ir.Value | None, scales: F32, channels: int) -> I32 | str:
+    """The bias in steps of the sums, int32 [channels]; zeros without a bias; or why there is none."""
+    if value is None:
+        return np.zeros(channels, np.int32)
+    coded = coded_constant(value)
+    array = fixed(value)
+    if array is None:
+        return "its bias is computed"
+    if array.size != 1 and (array.size != channels or array.shape[-1] != channels):
+        return "its bias is not one number per channel"
+    if coded is not None and _same_steps(coded, scales):
+        return np.broadcast_to(coded.codes.reshape(-1), (channels,)).astype(np.int32)
+    return in_steps(np.broadcast_to(array.reshape(-1), (channels,)), scales)
+
+
+def _same_steps(bias: CodedConstant, scales: F32) -> bool:
+    """The codes of a bias are steps of the sums already."""
+    if bias.codes.dtype != np.int32 or np.any(bias.zero_points):
+        return False
+    return bool(np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0.0))
+
+
+def in_steps(values: npt.NDArray[Any], scales: F32) -> I32 | str:
+    """Float values per channel in steps of the sums, or why they do not fit."""
+    with np.errstate(all="ignore"):
+        steps = np.rint(values.astype(np.float64) / scales.astype(np.float64))
+    if not np.all(np.abs(steps) <= INT32_MAX):
+        return "its bias is too large for its sums"
+    return steps.astype(np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class Addition:
+    """A constant added to a layer's result.
+
+    Attributes:
+        node: the Add.
+        values: float32 [channels] or [1].
+    """
+
+    node: ir.Node
+    values: npt.NDArray[Any]
+
+
+def addition_behind(value: ir.Value, axis: int) -> Addition | None:
+    """The only reader of a layer's result, if it adds one constant per output channel (logical axis)."""
+    node = sole_consumer(value)
+    if node is None or node.op_type != "Add" or node.domain not in ("", "ai.onnx") or value.shape is None:
+        return None
+    array = fixed(node.inputs[1] if node.inputs[0] is value else node.inputs[0])
+    if array is None or array.ndim > len(value.shape) or node.outputs[0].shape != value.shape:
+        return None
+    wide = array.reshape((1,) * (len(value.shape) - array.ndim) + array.shape)
+    varies = [place for place, size in enumerate(wide.shape) if size != 1]
+    return Addition(node, wide.reshape(-1)) if varies in ([], [axis]) else None

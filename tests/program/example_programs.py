@@ -1,0 +1,310 @@
+"""One small sound program per instruction and profile, and ways to spoil them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import TensorProto, helper
+
+from calib8.program import instructions as op
+from calib8.program import rules
+from calib8.program.program import Port, Program, Slot
+from calib8.program.rules import PROFILES, Profile
+
+
+def codes(name: str, *shape: int, scale: float = 0.05, zero_point: int = 3, dtype: str = "uint8") -> Slot:
+    return Slot(name, shape, dtype, np.array([scale], np.float32), zero_point)
+
+
+def sums(name: str, *shape: int, scales: Sequence[float] = (0.001,)) -> Slot:
+    return Slot(name, shape, "int32", np.array(scales, np.float32))
+
+
+def plain(name: str, *shape: int, dtype: str = "float32") -> Slot:
+    return Slot(name, shape, dtype)
+
+
+def single(
+    kind: Any, inputs: Sequence[Slot], output: Slot, profile: Profile = "onnx", /, **fields: Any
+) -> Program:
+    """One instruction whose inputs are fed and whose output comes out."""
+    numbers = tuple(range(len(inputs)))
+    step = kind(name="node", inputs=numbers, outputs=(len(inputs),), **fields)
+    ports = tuple(Port(slot.name, number) for number, slot in enumerate(inputs))
+    return Program(profile, (*inputs, output), (step,), ports, (Port(output.name, len(inputs)),), "net")
+
+
+def with_step(program: Program, /, **changes: Any) -> Program:
+    """The program with other fields of its first instruction."""
+    first, *rest = program.instructions
+    return replace(program, instructions=(replace(first, **changes), *rest))
+
+
+def with_slot(program: Program, number: int, /, **changes: Any) -> Program:
+    """The program with other fields of one slot."""
+    slots = list(program.slots)
+    slots[number] = replace(slots[number], **changes)
+    return replace(program, slots=tuple(slots))
+
+
+def ints(*values: int) -> npt.NDArray[np.int32]:
+    return np.array(values, np.int32)
+
+
+def floats(*values: float) -> npt.NDArray[np.float32]:
+    return np.array(values, np.float32)
+
+
+def fixed(count: int, rounding: Any, multiplier: int = 1 << 30, shift: int = -5) -> rules.FixedRescale:
+    return rules.FixedRescale(ints(*[multiplier] * count), ints(*[shift] * count), rounding)
+
+
+def rescale(profile: Profile, count: int = 1) -> rules.Rescale:
+    if profile == "onnx":
+        return rules.FloatRescale(floats(*[0.01] * count))
+    return fixed(count, "double" if profile == "tflite" else "single")
+
+
+SUM_RULES: dict[Profile, rules.SumRule] = {
+    "onnx": rules.FloatSum(1.0, 0.5, 3.0),
+    "tflite": rules.ScaledSum(20, (1 << 30, 0), (1 << 30, -1), (1 << 30, -18)),
+    "single": rules.AlignedSum(1 << 20, 1 << 19, 20),
+}
+HALF = float(np.float32(0.05))
+LINEAR_ROUNDING = {"onnx": "even", "tflite": "away", "single": "up"}
+
+
+def weights(*shape: int, dtype: str = "int8") -> npt.NDArray[Any]:
+    rng = np.random.default_rng(shape)
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
+
+
+def layer(profile: Profile, outputs: int, weight: npt.NDArray[Any]) -> dict[str, Any]:
+    """Fields that all layers have."""
+    return {
+        "weight": weight,
+        "weight_zero_point": ints(0),
+        "bias": ints(*range(-outputs, outputs, 2)),
+        "rescale": rescale(profile, outputs),
+        "low": 3,
+        "high": 200,
+    }
+
+
+def images(profile: Profile) -> dict[str, Program]:
+    """Layers with weights."""
+    x, window = codes("x", 2, 9, 8, 4), {"strides": (2, 1), "pads": (1, 0, 1, 2), "dilations": (1, 2)}
+    conv = single(
+        op.Conv,
+        [x],
+        codes("y", 2, 5, 6, 6),
+        profile,
+        **layer(profile, 6, weights(6, 3, 3, 2)),
+        **window,
+        groups=2,
+    )
+    depthwise = single(
+        op.DepthwiseConv,
+        [x],
+        codes("y", 2, 5, 6, 8),
+        profile,
+        **layer(profile, 8, weights(3, 3, 8)),
+        **window,
+    )
+    transpose = single(
+        op.ConvTranspose,
+        [x],
+        codes("y", 2, 18, 10, 6),
+        profile,
+        **layer(profile, 6, weights(6, 3, 3, 2)),
+        **window,
+        groups=2,
+    )
+    connected = single(
+        op.FullyConnected,
+        [codes("x", 2, 7, dtype="int8", zero_point=-3)],
+        codes("y", 2, 5),
+        profile,
+        **layer(profile, 5, weights(5, 7)),
+    )
+    to_sums = with_step(with_slot(connected, 1, dtype="int32", zero_point=0), rescale=None)
+    unsigned = with_step(conv, weight=weights(6, 3, 3, 2, dtype="uint8"), weight_zero_point=ints(*[9] * 6))
+    return {
+        "Conv": conv,
+        "Conv of uint8": unsigned,
+        "DepthwiseConv": depthwise,
+        "ConvTranspose": transpose,
+        "FullyConnected": connected,
+        "FullyConnected to sums": to_sums,
+    }
+
+
+def pairs(profile: Profile) -> dict[str, Program]:
+    """Two inputs."""
+    a, b, y = codes("a", 2, 3, 4), codes("b", 3, 1, scale=0.025), codes("y", 2, 3, 4)
+    clamp = {"low": 0, "high": 255}
+    aligned = rules.AlignedSums(ints(1 << 29), ints(1 << 28), ints(40))
+    sub = rules.DequantizedSum(HALF, HALF / 2, HALF)
+    product = rules.FloatProduct(0.25) if profile == "onnx" else rescale(profile)
+    deep = codes("b", 3, 4, 5)
+    return {
+        "Add": single(op.Add, [a, b], y, profile, rule=SUM_RULES[profile], **clamp),
+        "Sub": single(
+            op.Sub, [a, b], y, profile, rule=sub if profile == "onnx" else SUM_RULES[profile], **clamp
+        ),
+        "AddSums": single(
+            op.AddSums,
+            [sums("a", 2, 3, 4, scales=[0.1, 0.2, 0.3, 0.4]), b],
+            y,
+            profile,
+            rule=None if profile == "onnx" else aligned,
+            **clamp,
+        ),
+        "Mul": single(op.Mul, [a, b], y, profile, rescale=product, **clamp),
+        "MatMul": single(
+            op.MatMul,
+            [codes("a", 1, 2, 4), deep],
+            codes("y", 3, 2, 5),
+            profile,
+            rescale=rescale(profile),
+            **clamp,
+        ),
+        "Maximum": single(op.Maximum, [a, codes("b", 3, 1)], y, profile),
+        "Minimum": single(op.Minimum, [a, codes("b", 3, 1)], y, profile),
+    }
+
+
+def singles(profile: Profile) -> dict[str, Program]:
+    """Elementwise, borders, pools and reductions."""
+    x, image = codes("x", 2, 3), codes("x", 1, 7, 6, 4)
+    border: Any = "away" if profile == "tflite" else "even"
+    clamp, pool = {"low": 0, "high": 255}, {"kernel": (3, 2), "strides": (2, 2), "pads": (1, 0, 0, 0)}
+    average: dict[Profile, rules.AverageRule] = {
+        "onnx": rules.FloatAverage(HALF, HALF),
+        "tflite": rules.CodeAverage(),
+        "single": fixed(6, "single"),
+    }
+    mean = fixed(1, "double", 1 << 29) if profile == "tflite" else rescale(profile)
+    pooled = codes("y", 1, 4, 3, 4)
+    return {
+        "Quantize": single(
+            op.Quantize,
+            [plain("x", 1, 3, 5, 5)],
+            codes("y", 1, 5, 5, 3),
+            profile,
+            axes=(0, 2, 3, 1),
+            rounding=border,
+        ),
+        "Dequantize": single(
+            op.Dequantize, [sums("x", 1, 5, 3)], plain("y", 1, 3, 5), profile, axes=(0, 2, 1)
+        ),
+        "Requantize": single(
+            op.Requantize, [sums("x", 2, 3)], codes("y", 2, 3), profile, rescale=rescale(profile, 3), **clamp
+        ),
+        "Lookup": single(
+            op.Lookup, [x], codes("y", 2, 3, dtype="int8"), profile, table=weights(3, 256), function="Sigmoid"
+        ),
+        "MaxPool": single(op.MaxPool, [image], pooled, profile, **pool, dilations=(1, 1)),
+        "AveragePool": single(
+            op.AveragePool, [image], pooled, profile, **pool, count_pads=False, rule=average[profile], **clamp
+        ),
+        "Mean": single(op.Mean, [image], codes("y", 1, 4), profile, axes=(1, 2), rescale=mean, **clamp),
+        "ReduceMax": single(op.ReduceMax, [image], codes("y", 1, 1, 1, 4), profile, axes=(2, 1)),
+        "ReduceMin": single(op.ReduceMin, [image], codes("y", 1, 7, 6), profile, axes=(3,)),
+        "ArgMax": single(op.ArgMax, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
+        "Softmax": softmax(profile),
+    }
+
+
+def softmax(profile: Profile) -> Program:
+    steps = np.exp(0.05 * (np.arange(256) - 255))
+    rule: dict[Profile, rules.SoftmaxRule] = {
+        "onnx": rules.TableSoftmax(steps.astype(np.float32), 256.0),
+        "tflite": rules.FixedSoftmax(1717986944, 22, -496),
+        "single": rules.TableSoftmax(np.rint(steps * (1 << 24)).astype(np.int32), 256 << 16, 16),
+    }
+    output = codes("y", 2, 10, scale=1 / 256, zero_point=-128, dtype="int8")
+    return single(op.Softmax, [codes("x", 2, 10)], output, profile, rule=rule[profile])
+
+
+def moves(profile: Profile) -> dict[str, Program]:
+    """What keeps scale and zero point."""
+    x, image = codes("x", 2, 3, 4), codes("x", 1, 2, 2, 3)
+    fraction = floats(0, 0.25, 1) if profile == "onnx" else ints(0, 256, 1024)
+    axis = rules.LinearAxis(ints(0, 0, 1), ints(1, 1, 1), fraction, LINEAR_ROUNDING[profile])  # type: ignore[arg-type]
+    resized, indices = codes("y", 1, 3, 3, 3), ints(0, 1, 1)
+    return {
+        "Concat": single(op.Concat, [x, codes("b", 2, 1, 4)], codes("y", 2, 4, 4), profile, axis=1),
+        "ResizeNearest": single(op.ResizeNearest, [image], resized, profile, rows=indices, columns=indices),
+        "ResizeLinear": single(op.ResizeLinear, [image], resized, profile, rows=axis, columns=axis),
+        "Pad": single(op.Pad, [x], codes("y", 2, 4, 6), profile, before=(0, 1, 0), after=(0, 0, 2), value=3),
+        "Transpose": single(op.Transpose, [x], codes("y", 4, 2, 3), profile, axes=(2, 0, 1)),
+        "Reshape": single(op.Reshape, [x], codes("y", 6, 4), profile),
+        "Slice": single(op.Slice, [x], codes("y", 1, 2, 4), profile, starts=(1, 0, 3), steps=(1, 2, -1)),
+        "Gather": single(op.Gather, [x], codes("y", 2, 5, 4), profile, axis=1, indices=ints(2, 0, 0, 1, 2)),
+        "Float": float_program(profile),
+    }
+
+
+def float_model(inputs: Sequence[str] = ("x",), output: str = "y", kind: int = TensorProto.FLOAT) -> bytes:
+    """A Conv of x [1, 3, 4, 4] with a constant weight [2, 3, 3, 3], and a Relu."""
+    weight = helper.make_tensor("w", TensorProto.FLOAT, [2, 3, 3, 3], [0.5] * 54)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv"),
+        helper.make_node("Relu", ["c"], [output], "relu"),
+    ]
+    ports = [helper.make_tensor_value_info(name, kind, [1, 3, 4, 4]) for name in inputs]
+    graph = helper.make_graph(
+        nodes, "part", ports, [helper.make_tensor_value_info(output, TensorProto.FLOAT, None)], [weight]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    data: bytes = model.SerializeToString()
+    return data
+
+
+def float_program(profile: Profile) -> Program:
+    fields = {
+        "model": float_model(),
+        "nodes": ("conv", "relu"),
+        "reasons": ("float weights", "not quantized"),
+    }
+    return single(op.Float, [plain("x", 1, 3, 4, 4)], plain("y", 1, 2, 2, 2), profile, **fields)
+
+
+EXAMPLES: dict[tuple[str, Profile], Program] = {
+    (name, profile): program
+    for profile in PROFILES
+    for make in (images, pairs, singles, moves)
+    for name, program in make(profile).items()
+}
+"""(Instruction, profile) → a sound program of that one instruction."""
+
+
+def chain(profile: Profile = "onnx") -> Program:
+    """Quantize → Conv → Reshape → FullyConnected to sums → Requantize → Dequantize."""
+    slots = (
+        plain("image", 1, 3, 8, 8),
+        codes("image", 1, 8, 8, 3),
+        codes("stem", 1, 4, 4, 6),
+        codes("flat", 1, 96),
+        sums("head", 1, 5, scales=[0.1, 0.2, 0.3, 0.4, 0.5]),
+        codes("scores", 1, 5),
+        plain("scores", 1, 5),
+    )
+    border: Any = "away" if profile == "tflite" else "even"
+    stem, head = layer(profile, 6, weights(6, 3, 3, 3)), layer(profile, 5, weights(5, 96))
+    window = {"strides": (2, 2), "pads": (1, 1, 1, 1), "dilations": (1, 1), "groups": 1}
+    steps: tuple[op.Instruction, ...] = (
+        op.Quantize("image", (0,), (1,), (0, 2, 3, 1), border),
+        op.Conv("stem", (1,), (2,), **stem, **window),
+        op.Reshape("flatten", (2,), (3,)),
+        op.FullyConnected("head", (3,), (4,), **{**head, "rescale": None}),
+        op.Requantize("head", (4,), (5,), rescale(profile, 5), 0, 255),
+        op.Dequantize("head", (5,), (6,), (0, 1)),
+    )
+    return Program(profile, slots, steps, (Port("image", 0),), (Port("scores", 6),), "chain")
