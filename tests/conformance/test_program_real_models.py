@@ -9,23 +9,30 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from calib8.calibration.choose import choose_table
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import open_dataset
+from calib8.errors import UnsupportedModelError
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
+from calib8.pipeline import quantize
+from calib8.program.instructions import Softmax
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
-from networks import CLASSIFIERS, NETWORKS, Quantized
+from calib8.scheme import TARGETS
+from integers import float_findings
+from networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized
 
-FLOAT_NODES = {"ultraface": 16}
-"""Box decoding is arithmetic behind the last quantizer: the quantized model keeps it in float32."""
+FLOAT_NODES = {"ultraface": 16, "ocr_direction": 1}
+"""What the quantized models themselves keep in float32 behind the last quantizer: the decoding of boxes, and
+a Softmax whose result is an output."""
 
 IMAGES = {"ocr_detector": 1}
-JUDGED = {"efficientnet_lite0": 40, "mobilenet_v2": 40, "squeezenet": 40}
+JUDGED = {"efficientnet_lite0": 24, "mobilenet_v2": 24, "squeezenet": 24}
 
 Array = npt.NDArray[Any]
 
@@ -81,7 +88,7 @@ def test_agreement_with_the_float_model_is_that_of_onnxruntime(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:
     """On a few images one image is more than a point: at most two may differ, of profile ``onnx`` none."""
-    network, samples = NETWORKS[name], JUDGED.get(name, 400)
+    network, samples = NETWORKS[name], JUDGED.get(name, 200)
     files = [shared_data / network.file, quantized(name)]
     results = {
         runtime: evaluate(
@@ -101,3 +108,39 @@ def test_agreement_with_the_float_model_is_that_of_onnxruntime(
         assert ours == theirs
     else:
         assert ours >= theirs - max(0.01, 2.5 / samples)
+
+
+@pytest.mark.parametrize("profile", ["tflite", "single"])
+@pytest.mark.parametrize("name", [name for name in NETWORKS if name not in FLOAT_NODES])
+def test_integer_only_means_integers(
+    name: str, profile: Profile, quantized: Quantized, shared_data: Path
+) -> None:
+    path = quantized(name)
+    [first, *_] = some_images(name, path, shared_data)
+    shapes = {name: array.shape for name, array in first.inputs.items()}
+    program = lower(load_model(path), profile=profile, shapes=shapes, integer_only=True)
+    assert float_findings(program, first.inputs) == []
+
+
+def test_with_coded_outputs_a_softmax_is_integer_too(
+    calibrated: Calibrated, shared_data: Path, tmp_path: Path
+) -> None:
+    network = NETWORKS["ocr_direction"]
+    found = quantize(
+        shared_data / network.file,
+        shared_data / network.calibration,
+        table=choose_table(calibrated("ocr_direction").statistics, TARGETS["tflite"].activations, "mse"),
+        target="tflite",
+        preprocess=network.preprocess,
+    )
+    found.save(tmp_path / "model.onnx")
+    [first, *_] = some_images("ocr_direction", tmp_path / "model.onnx", shared_data)
+    shapes = {name: array.shape for name, array in first.inputs.items()}
+    program = lower(load_model(tmp_path / "model.onnx"), profile="single", shapes=shapes, integer_only=True)
+    assert float_findings(program, first.inputs) == []
+    assert any(isinstance(step, Softmax) for step in program.instructions)
+
+
+def test_integer_only_names_what_is_float(quantized: Quantized) -> None:
+    with pytest.raises(UnsupportedModelError, match=r"16 nodes have no integer form: .*boxes"):
+        lower(load_model(quantized("ultraface")), profile="single", integer_only=True)

@@ -154,19 +154,44 @@ def test_constants_in_codes_give_the_bits_of_the_fused_kernel(op: str, first: bo
     assert tables(program)[0].table.shape == (3, 256)
 
 
+@pytest.mark.parametrize("coded", [True, False])
+def test_a_constant_that_varies_from_pixel_to_pixel_has_a_table_for_each(coded: bool) -> None:
+    net = Net()
+    grid = np.stack(np.meshgrid(range(5), range(4)), 0).reshape(1, 2, 4, 5)
+    constant = (
+        net.dequantize(net.constant(grid, np.uint8), 0.5) if coded else net.constant(grid / np.float32(2))
+    )
+    result = net.op(f"Add ({net.coded('x', 0.05, 120)}, {constant})")
+    proto = net.proto("float[3,2,4,5] x", net.coded(result, 0.06, 100))
+    program = assert_equal(proto, within=0.0 if coded else 0.06)
+    assert steps(program) == ["Quantize", "Reshape", "Lookup", "Reshape", "Dequantize"]
+    assert tables(program)[0].table.shape == (40, 256)
+
+
+def test_constants_along_different_axes_meet_in_one_table() -> None:
+    net = Net()
+    per_row, per_channel = net.rng.normal(size=(4, 1)), net.rng.uniform(0.5, 1, (3, 1, 1))
+    scaled = net.op(f"Mul ({net.coded('x', 0.05, 120)}, {net.constant(per_channel)})")
+    result = net.op(f"Add ({scaled}, {net.constant(per_row)})")
+    program = assert_equal(net.proto(ONE, net.coded(result, 0.06, 100)), within=0.06)
+    assert tables(program)[0].table.shape == (12, 256)
+
+
 def test_what_cannot_be_a_table_stays_float_and_says_why() -> None:
     net = Net()
-    constant = net.constant(net.rng.normal(size=(4, 5)))
-    result = net.coded(net.op(f"Add ({net.coded('x', 0.05, 120)}, {constant})"), 0.05, 120)
-    proto = net.proto(ONE, result)
-    assert list(float_nodes(proto).values()) == ["its constant varies along more than one axis"]
+    constant = net.constant(net.rng.normal(size=(200, 200)))
+    proto = net.proto(
+        "float[200,200] x", net.coded(net.op(f"Add ({net.coded('x', 0.05, 120)}, {constant})"), 0.05)
+    )
+    (reason,) = float_nodes(proto).values()
+    assert reason == "its constant has 40000 places, each of which would need a table"
     assert_same_outputs(lowered(proto), proto, within=0.05)
 
     net = Net()
     wide = net.op(f"Add ({net.coded('x', 0.05, 120)}, {net.constant(net.rng.normal(size=(3, 1)))})")
-    assert list(float_nodes(net.proto("float[1,5] x", net.coded(wide, 0.05, 120))).values()) == [
-        "its constant varies along more than one axis"
-    ]
+    proto = net.proto("float[1,5] x", net.coded(wide, 0.05, 120))
+    assert list(float_nodes(proto).values()) == ["its constant is larger than its input"]
+    assert_same_outputs(lowered(proto), proto, within=0.05)
 
     net = Net()
     a, b = net.coded("x", 0.05, 120), net.coded("y", 0.05, 120)
