@@ -154,6 +154,16 @@ def test_constants_in_codes_give_the_bits_of_the_fused_kernel(op: str, first: bo
     assert tables(program)[0].table.shape == (3, 256)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("op", "dtype"), [("Add", np.int8), ("Sub", np.uint8), ("Mul", np.int8)])
+def test_constants_in_codes_stay_within_a_code_elsewhere(op: str, dtype: type, profile: Profile) -> None:
+    net = Net()
+    constant = net.dequantize(net.constant(np.array([3, 100, 77]).reshape(3, 1, 1), dtype), 0.013, 90, dtype)
+    result = net.op(f"{op} ({net.coded('x', 0.05, 21, dtype)}, {constant})")
+    program = assert_equal(net.proto(ONE, net.coded(result, 0.04, 11, dtype)), profile, within=0.04)
+    assert steps(program) == ["Quantize", "Lookup", "Dequantize"]
+
+
 @pytest.mark.parametrize("coded", [True, False])
 def test_a_constant_that_varies_from_pixel_to_pixel_has_a_table_for_each(coded: bool) -> None:
     net = Net()

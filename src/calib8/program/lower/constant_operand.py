@@ -2,76 +2,86 @@
 
     DQ(x) + DQ(constant) → Q        Lookup, table[code] = Add(code, constant)
 
-A runtime that fuses these nodes computes with the constant's codes; so does the table.
+A runtime that fuses these nodes computes with the constant's codes; so does the table. Where it does not, the
+table of the real function is as good and closer to the truth.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.program.instructions import Add, Lookup, Mul, Sub
+from calib8.program.instructions import Add, Instruction, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.constants import CodedConstant, coded_constant
-from calib8.program.lower.curves import channel_constant
 from calib8.program.lower.forms import Coded, CodeType
-from calib8.program.lower.layout import axis_last
 from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import Target, deliver
+from calib8.program.lower.rows import MAX_TABLES, Rows, in_rows, lookup, vector, wide_constant
 from calib8.program.program import Slot
 from calib8.program.reference.elementwise import add, mul, sub
 from calib8.program.reference.operand import Operand
 from calib8.program.rounding.linear import product_rule, sum_rule
+from calib8.program.rules import Profile
+
+FUSED: Final[Mapping[Profile, tuple[str, ...]]] = {
+    "onnx": ("Add", "Mul"),
+    "tflite": ("Add", "Sub", "Mul"),
+    "single": (),
+}
+"""Profile → operators whose fused kernels it reproduces."""
 
 
 def against_constant(builder: Builder, node: ir.Node) -> bool:
     """Whether the node was emitted as tables of its sum, difference or product with constant codes."""
-    if node.op_type not in ("Add", "Sub", "Mul"):
-        return False
     constants = [coded_constant(value) for value in node.inputs]
+    if len(constants) != 2 or not any(constants) or node.op_type not in FUSED[builder.profile]:
+        return False
     place = 0 if constants[0] is not None else 1
     constant, other = constants[place], node.inputs[1 - place]
     form = builder.forms.get(other) if other is not None else None
-    if constant is None or not isinstance(form, Coded) or builder.shape(form) != shape_of(node.outputs[0]):
+    if constant is None or not isinstance(form, Coded) or not _has_kernel(builder, node, form, constant):
         return False
-    if not tail_of(node.outputs[0]).kinds or not _eight_bit(constant):
+    codes = wide_constant(constant.codes, builder.shape(form))
+    if codes is None or builder.shape(form) != shape_of(node.outputs[0]):
         return False
-    steps = (constant.codes.astype(np.float32), builder.shape(form))
-    found = channel_constant(*steps)
-    if found is None:
+    rows = in_rows(builder, form, frozenset(axis for axis, size in enumerate(codes.shape) if size > 1))
+    if rows.tables > MAX_TABLES:
         return False
-    codes, axis = found[0].array.astype(constant.codes.dtype), found[1]
-    source = form
-    if axis is not None and form.order[-1] != axis:
-        source = builder.in_order(form, axis_last(len(form.order), axis, form.order))
     kind = CodeType(codes.dtype.name, float(constant.scales[0]), int(constant.zero_points[0]))
-    return _tables(builder, node, source, Operand(_slot(kind, codes), codes), place)
+    codes = vector(rows, codes)
+    return _tables(builder, node, rows, Operand(_slot(kind, codes), codes), place)
 
 
-def _eight_bit(constant: CodedConstant) -> bool:
-    return constant.axis is None and constant.codes.dtype in (np.uint8, np.int8)
+def _has_kernel(builder: Builder, node: ir.Node, form: Coded, constant: CodedConstant) -> bool:
+    """Kernels take operands and result of one type; ONNX Runtime fuses uint8 only."""
+    kinds = (builder.kind(form), *tail_of(node.outputs[0]).kinds)
+    types = {constant.codes.dtype.name, *(kind.dtype for kind in kinds)}
+    fused = types == {"uint8"} or (types == {"int8"} and builder.profile == "tflite")
+    return fused and len(kinds) > 1 and constant.axis is None
 
 
 def _slot(kind: CodeType, codes: npt.NDArray[Any]) -> Slot:
     return Slot("constant", codes.shape, kind.dtype, kind.scales, kind.zero_point)
 
 
-def _tables(builder: Builder, node: ir.Node, source: Coded, constant: Operand, place: int) -> bool:
-    kind = builder.kind(source)
+def _tables(builder: Builder, node: ir.Node, rows: Rows, constant: Operand, place: int) -> bool:
+    kind = builder.kind(rows.source)
     every = np.arange(kind.spec.qmin, kind.spec.qmax + 1).astype(kind.dtype)
     data = every if constant.data.ndim == 0 else np.repeat(every[:, None], constant.data.size, axis=1)
     operand = Operand(_slot(kind, data), data)
     pair = (constant, operand) if place == 0 else (operand, constant)
 
-    def make(to: Target) -> Lookup:
+    def make(to: Target) -> Instruction:
         slot = Slot(to.name, data.shape, to.kind.dtype, to.kind.scales, to.kind.zero_point)
         table = np.ascontiguousarray(_computed(builder, node.op_type, pair, slot, to).T)
-        return Lookup(to.name, (source.slot,), to.outputs, table, node.op_type)
+        return lookup(builder, rows, to.name, to.outputs, table, node.op_type)
 
-    return not deliver(builder, node, source.order, make)
+    return not deliver(builder, node, rows.source.order, make)
 
 
 def _computed(

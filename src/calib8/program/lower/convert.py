@@ -16,7 +16,8 @@ from calib8.program.expressions import Apply, Source, evaluate
 from calib8.program.instructions import Dequantize, Lookup, Quantize, Requantize, Transpose
 from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.forms import Coded, CodeType, Curve, Form, Real, Sums
-from calib8.program.lower.layout import axes_between, axis_last, image_order, logical_order
+from calib8.program.lower.layout import axes_between, image_order, logical_order
+from calib8.program.lower.rows import in_rows, lookup, varying_axes, with_vectors
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp, sums_rescale
 from calib8.program.rounding.tables import table
@@ -52,15 +53,14 @@ def _converted(builder: Builder, value: ir.Value, form: Form | None, kind: CodeT
 
 def tabulated(builder: Builder, value: ir.Value, curve: Curve, kind: CodeType, function: str = "") -> Coded:
     """The codes of a curve: one Lookup, which the listing calls ``function`` or by the curve's operator."""
-    source = curve.source
-    if curve.axis is not None and source.order[-1] != curve.axis:
-        source = builder.in_order(source, axis_last(len(source.order), curve.axis, source.order))
-    result = builder.codes(value, source.order, kind)
-    entries = table(builder.profile, curve.expression, builder.slots[source.slot], builder.slots[result.slot])
+    rows = in_rows(builder, curve.source, varying_axes(curve.expression))
+    result = builder.codes(value, rows.source.order, kind)
+    slots = builder.slots[rows.source.slot], builder.slots[result.slot]
+    entries = table(builder.profile, with_vectors(rows, curve.expression), *slots)
     producer = value.producer()
     named = label(producer) if producer is not None and not function else value.name or ""
     what = function or (curve.expression.op if isinstance(curve.expression, Apply) else "Requantize")
-    builder.steps.append(Lookup(named, (source.slot,), (result.slot,), entries, what))
+    builder.steps.append(lookup(builder, rows, named, (result.slot,), entries, what))
     return result
 
 
@@ -108,7 +108,7 @@ def coded(builder: Builder, value: ir.Value | None) -> Coded | None:
 
 
 def _stays_in_codes(curve: Curve, kind: CodeType) -> bool:
-    if curve.axis is not None:
+    if varying_axes(curve.expression):
         return False
     codes = np.arange(kind.spec.qmin, kind.spec.qmax + 1)
     real = evaluate(curve.expression, dequantize(codes, kind.scale, kind.zero_point))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.program.expressions import Apply, Constant, Expression, Source
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.constants import fixed
 from calib8.program.lower.forms import Coded, Curve
+from calib8.program.lower.results import NOT_CODED
+from calib8.program.lower.rows import MAX_TABLES, varying_axes, wide_constant
 
 
 def curve_of(builder: Builder, value: ir.Value | None) -> Curve | None:
@@ -24,65 +25,39 @@ def curve_of(builder: Builder, value: ir.Value | None) -> Curve | None:
     return form if isinstance(form, Curve) else None
 
 
-def channel_constant(array: npt.NDArray[Any], shape: Sequence[int]) -> tuple[Constant, int | None] | None:
-    """A constant that varies along one axis of a tensor at most, and that axis.
-
-    Args:
-        array: float32 or the integers that an exponent may be; broadcasts against the tensor without making
-            it larger.
-        shape: logical sizes of the tensor.
-    """
-    if (
-        array.ndim > len(shape)
-        or not (array.dtype == np.float32 or array.dtype.kind in "iu")
-        or not array.size
-    ):
-        return None
-    wide = array.astype(np.float32).reshape((1,) * (len(shape) - array.ndim) + array.shape)
-    if any(size not in (1, whole) for size, whole in zip(wide.shape, shape, strict=True)):
-        return None
-    for axis, size in enumerate(wide.shape):
-        first = wide.take([0], axis=axis)
-        if size > 1 and np.array_equal(wide, np.broadcast_to(first, wide.shape)):
-            wide = first
-    varies = [axis for axis, size in enumerate(wide.shape) if size > 1]
-    if len(varies) > 1:
-        return None
-    return Constant(wide.reshape(-1) if varies else wide.reshape(())), varies[0] if varies else None
-
-
-def applied(builder: Builder, node: ir.Node, inputs: Sequence[ir.Value | None], op: str = "") -> Curve | str:
+def applied(builder: Builder, node: ir.Node) -> Curve | str:
     """The node as a function of one coded tensor, or why it is none.
 
-    Args:
-        builder: the program.
-        node: gives operator and attributes.
-        inputs: its operands: curves of the same tensor and constants, one curve at least.
-        op: operator, where it is not the node's.
+    Its inputs are functions of the same tensor, one at least, and constants.
     """
-    curves = [curve_of(builder, value) for value in inputs]
+    curves = [curve_of(builder, value) for value in node.inputs]
     source = next((curve.source for curve in curves if curve is not None), None)
     if source is None:
-        return "its input is not quantized"
-    axes: set[int] = set()
+        return NOT_CODED
     args: list[Expression] = []
-    for value, curve in zip(inputs, curves, strict=True):
-        array = fixed(value)
-        if curve is None and array is None:
-            return "one of its inputs is not quantized"
+    for value, curve in zip(node.inputs, curves, strict=True):
         if curve is not None and curve.source != source:
             return "it joins functions of different tensors that are not quantized"
-        found = (curve.expression, curve.axis) if curve is not None else None
-        if array is not None:
-            found = channel_constant(array, builder.shape(source))
-        if found is None:
-            return "its constant varies along more than one axis"
-        args.append(found[0])
-        axes |= {found[1]} if found[1] is not None else set()
-    if len(axes) > 1:
-        return "its constants vary along different axes"
-    expression = Apply(op or node.op_type, tuple(args), plain_attributes(node))
-    return Curve(source, expression, axes.pop() if axes else None)
+        arg = _constant(value, builder.shape(source)) if curve is None else curve.expression
+        if isinstance(arg, str):
+            return arg
+        args.append(arg)
+    expression = Apply(node.op_type, tuple(args), plain_attributes(node))
+    places = math.prod(builder.shape(source)[axis] for axis in varying_axes(expression))
+    if places > MAX_TABLES:
+        return f"its constant has {places} places, each of which would need a table"
+    return Curve(source, expression)
+
+
+def _constant(value: ir.Value | None, shape: Sequence[int]) -> Constant | str:
+    """A float constant, or the integers that an exponent may be."""
+    array = fixed(value)
+    if array is None:
+        return "one of its inputs is not quantized"
+    if array.dtype != np.float32 and array.dtype.kind not in "iu":
+        return f"its constant is {array.dtype}"
+    wide = wide_constant(array.astype(np.float32), shape)
+    return "its constant is larger than its input" if wide is None else Constant(wide)
 
 
 def plain_attributes(node: ir.Node) -> MappingProxyType[str, float | int | str]:

@@ -14,7 +14,7 @@ from calib8.program.lower.results import NOT_CODED
 
 def unary(builder: Builder, node: ir.Node) -> str:
     """A function of its first input; further inputs (the slope of a PRelu) are constants."""
-    made = applied(builder, node, node.inputs)
+    made = applied(builder, node)
     if isinstance(made, str):
         return made
     builder.forms[node.outputs[0]] = made
@@ -37,5 +37,5 @@ def activation(builder: Builder, node: ir.Node) -> str:
         return NOT_CODED
     limits = () if node.op_type == "Relu" else tuple(map(number_constant, bounds))
     expression = Apply(node.op_type, (curve.expression, *limits))
-    builder.forms[node.outputs[0]] = Curve(curve.source, expression, curve.axis)
+    builder.forms[node.outputs[0]] = Curve(curve.source, expression)
     return ""

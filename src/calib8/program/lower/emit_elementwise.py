@@ -44,7 +44,7 @@ def binary(builder: Builder, node: ir.Node) -> str:
 def _curve(builder: Builder, node: ir.Node) -> str:
     """A function of one tensor, or else of two whose own functions lose nothing in codes."""
     delivered = against_constant(builder, node)
-    made = applied(builder, node, node.inputs)
+    made = applied(builder, node)
     if isinstance(made, Curve):
         if builder.shape(made.source) != shape_of(node.outputs[0]):
             return "it makes its input larger"

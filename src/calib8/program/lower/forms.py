@@ -75,13 +75,11 @@ class Curve:
 
     Attributes:
         source: the tensor; the curve has its shape.
-        expression: the function.
-        axis: logical axis along which constants of the expression vary; None: only scalars.
+        expression: the function; its constants have all axes of the source, in logical order, or none.
     """
 
     source: Coded
     expression: Expression
-    axis: int | None = None
 
 
 @dataclass(frozen=True)

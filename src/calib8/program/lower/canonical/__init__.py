@@ -7,11 +7,11 @@ What the result guarantees:
 - **Shapes.** Every tensor has a concrete shape. Shape arithmetic is folded, constants are initializers.
   There is no Constant or Dropout node, and an Identity only where an output of the graph is an input, a
   constant or another output.
-- **Quantizers.** All of them are of the standard domain, operator set ≥ 17. QuantizeLinear makes uint8 or
-  int8 codes of float32 values with one scale, shape [], and one zero point of the type of the codes, both
-  initializers and both stated. DequantizeLinear has the same parameters as the QuantizeLinear of its codes;
-  only of constants it may have one scale per channel, shape [C], then with ``axis`` ≥ 0. Scales are finite
-  and > 0.
+- **Quantizers.** All are of the standard domain, operator set ≥ 17, with constant float32 scales, finite and
+  > 0. Those of 8-bit codes (and int32 ones of constants) state scale and zero point as initializers of shape
+  [], or [C] and then ``axis`` ≥ 0; the zero point has the type of the codes. Left as the model has them:
+  other types of codes, scales per block, scales per channel of activations, and codes that a
+  DequantizeLinear reads with other parameters than they were made with.
 - **Operators.** No op computes with codes inside but ConvInteger, MatMulInteger, DynamicQuantizeLinear and
   what has no scale: QOperator nodes and moves of codes stand as float ops between quantizers.
 - **Constants.** No QuantizeLinear of a constant. The weight of a layer is constant codes right in front of
@@ -20,9 +20,9 @@ What the result guarantees:
 - **Biases.** Of a layer with coded input and weight, int32 codes of scale fl(s_x·s_w[c]), one per channel,
   where they fit. What adds or scales per channel behind such a layer is part of it; BatchNormalization is
   Mul and Add elsewhere. A constant behind a MatMul of more than two axes stays an Add.
-- **Windows.** Conv, ConvTranspose, MaxPool and AveragePool state kernel_shape, strides, dilations and pads,
-  and neither auto_pad nor output_shape; ceil_mode is left only where it is no padding. Coded layers and
-  pools over one axis have two.
+- **Windows.** Conv, ConvTranspose, MaxPool and AveragePool state kernel_shape, strides and pads (and
+  dilations where they have them), and neither auto_pad nor output_shape nor ceil_mode. Coded layers and
+  pools over one axis of space have two.
 - **Moves.** What moves values, or chooses among them, works on codes if its input is codes or all that read
   it are quantizers: DQ(s, z) → move → Q(s, z).
 - **Once.** No two quantizers of one value with equal parameters, no quantizer of codes that have them.
@@ -41,6 +41,7 @@ from onnx_ir.passes import common as ir_passes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
     batch_norm_arithmetic,
+    channel_scales,
     check_quantizers,
     codes_down,
     codes_only,
@@ -62,9 +63,11 @@ from calib8.quantization.qdq import infer_shapes
 Rewrite = Callable[[ir.Model], int]
 
 REWRITES: Final[tuple[Rewrite, ...]] = (
+    explicit_windows.rewrite,
     shapes.rewrite,
     no_effect.rewrite,
     qoperators.rewrite,
+    explicit_windows.rewrite,
     shapes.rewrite,
     check_quantizers.rewrite,
     constant_codes.rewrite,
@@ -73,6 +76,8 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     constant_codes.rewrite,
     explicit_windows.rewrite,
     plain_gemm.rewrite,
+    merge_quantizers.rewrite,
+    channel_scales.rewrite,
     fold_affine.rewrite,
     batch_norm_arithmetic.rewrite,
     two_dimensions.rewrite,
@@ -100,9 +105,11 @@ def canonical_qdq(model: ir.Model, given: shapes.Given | None = None) -> ir.Mode
         UsageError: a given shape that does not fit its input.
     """
     copy = model.clone()
+    _own_constants(copy)
     normalize(copy)
     standard_domain.rewrite(copy)
     shapes.fix_inputs(copy, given)
+    infer_shapes(copy)
     for step in REWRITES:
         if step(copy):
             ir_passes.RemoveUnusedNodesPass()(copy)
@@ -110,3 +117,13 @@ def canonical_qdq(model: ir.Model, given: shapes.Given | None = None) -> ir.Mode
     ir_passes.TopologicalSortPass()(copy)
     shapes.refuse_open_shapes(copy)
     return copy
+
+
+def _own_constants(model: ir.Model) -> None:
+    """A clone shares the tensors of Constant nodes with its original; lifting them would rename those."""
+    for node in model.graph:
+        stored = node.attributes.get("value") if node.op_type == "Constant" else None
+        if stored is not None:
+            tensor = stored.as_tensor()
+            own = ir.tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
+            node.attributes["value"] = ir.AttrTensor("value", own)

@@ -1,6 +1,6 @@
 """Refuses quantizers that are none, all of them in one message, and brings the others into one form.
 
-QuantizeLinear(x, scale, zero_point)   scale float32, finite, > 0: [], or [size of axis] for constants
+QuantizeLinear(x, scale, zero_point)   scale float32, finite, > 0: [], or [size of axis]
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
-from calib8.model.graph import Names, constant, input_at, int_attribute
+from calib8.model.graph import Names, input_at, int_attribute
 from calib8.program.lower.canonical.codings import PLAIN_TYPES
 from calib8.program.lower.canonical.qoperators import FORMS
 from calib8.qparams import FLOAT32_TINY
@@ -21,10 +21,7 @@ from calib8.quantization.qdq import QUANTIZERS, Codes, codes_of, label, stored_t
 SHOWN: Final = 8
 """Problems that the message spells out."""
 
-CURE: Final = (
-    "Quantize the model again: 8-bit codes, constant float32 scales > 0, one per tensor, or one per channel "
-    "of a constant"
-)
+CURE: Final = "Quantize the model again, with constant float32 scales > 0, one per tensor or per channel"
 
 
 def rewrite(model: ir.Model) -> int:
@@ -36,8 +33,8 @@ def rewrite(model: ir.Model) -> int:
     Raises:
         UnsupportedModelError: quantizers with a scale that is computed, not float32, not finite, ≤ 0 or too
             small for a normal float32; with zero points of another type or number than codes and scales;
-            with an axis that does not exist or has another size; per channel or block on activations; of
-            half-precision or integer values. Codes of other types than uint8, int8 and int32 pass.
+            with an axis that does not exist or has another size; of half-precision or integer values.
+            Other types of codes, scales per block, and scales per channel of activations pass.
     """
     found = [f"'{label(node)}' ({node.op_type}): {text}" for node in model.graph for text in _problems(node)]
     _refuse(model, found)
@@ -74,7 +71,7 @@ def _type_problems(codes: Codes) -> Iterator[str]:
         codes.node.inputs[1],
         input_at(codes.node, 2),
     )
-    if point is not None and stored_type(point) != codes.dtype:
+    if codes.dtype is not None and point is not None and stored_type(point) != codes.dtype:
         yield f"its zero point is {_type(stored_type(point))}, its codes are {_type(codes.dtype)}"
     if scale is not None and stored_type(scale) not in (None, ir.DataType.FLOAT):
         yield f"its scale is {_type(stored_type(scale))}"
@@ -98,37 +95,28 @@ def _scale_problems(codes: Codes) -> Iterator[str]:
 
 def _shape_problems(codes: Codes) -> Iterator[str]:
     assert codes.scale is not None and codes.zero_point is not None
-    node, size = codes.node, codes.scale.size
-    if (codes.scale.ndim > 1 and size > 1) or int_attribute(node, "block_size", 0):
-        yield f"it has one scale per block (scale of shape {list(codes.scale.shape)})"
-        return
+    size, source = codes.scale.size, codes.node.inputs[0]
     if codes.zero_point.size != size:
         yield f"it has {size} scales and {codes.zero_point.size} zero points"
-    if size == 1:
-        return
-    if not _never_changes(node.inputs[0]):
-        yield f"it has {size} scales on an activation"
-        return
-    source = node.inputs[0]
     sizes = None if source is None or source.shape is None else list(source.shape)
-    if sizes is not None and not -len(sizes) <= codes.axis < len(sizes):
+    if size == 1 or _is_blocked(codes) or sizes is None:
+        return
+    if not -len(sizes) <= codes.axis < len(sizes):
         yield f"its axis {codes.axis} does not exist in a tensor of {len(sizes)} axes"
-    elif sizes is not None and sizes[codes.axis] != size:
+    elif sizes[codes.axis] != size:
         yield f"it has {size} scales for axis {codes.axis} of size {sizes[codes.axis]}"
 
 
-def _never_changes(value: ir.Value | None) -> bool:
-    """A constant, or computed from constants alone."""
-    producer = None if value is None else value.producer()
-    if producer is None:
-        return constant(value) is not None
-    return all(source is None or _never_changes(source) for source in producer.inputs)
+def _is_blocked(codes: Codes) -> bool:
+    """One scale per block of elements."""
+    several = codes.scale is not None and codes.scale.ndim > 1 and codes.scale.size > 1
+    return several or int_attribute(codes.node, "block_size", 0) > 0
 
 
 def _unify(names: Names, node: ir.Node) -> bool:
     """Scale and zero point get the shape [] or [C], both are stated; the only attribute is an axis."""
     codes = codes_of(node)
-    if codes.dtype not in PLAIN_TYPES or codes.dtype is None:
+    if codes.dtype not in PLAIN_TYPES or codes.dtype is None or _is_blocked(codes):
         return False
     assert codes.scale is not None and codes.zero_point is not None
     shape = () if codes.scale.size == 1 else (codes.scale.size,)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at
 from calib8.program.lower.canonical.codings import CODE_TYPES, Coding, coding_of
-from calib8.program.lower.canonical.edits import insert_behind, new_node, redirect, set_input
+from calib8.program.lower.canonical.edits import insert_behind, new_node, set_input
 from calib8.quantization.qdq import stored_type
 
 FIRST: Final = (0,)
@@ -30,7 +30,6 @@ OPERANDS: Final[dict[str, tuple[int, ...] | None]] = {
     "Max": None,
     "MaxPool": FIRST,
     "Min": None,
-    "NhwcMaxPool": FIRST,
     "Pad": FIRST,
     "ReduceMax": FIRST,
     "ReduceMin": FIRST,
@@ -77,7 +76,7 @@ def rewrite(model: ir.Model) -> int:
 
 def _operands(node: ir.Node) -> tuple[int, ...]:
     """Places of the inputs that hold codes; empty for a node that is not meant."""
-    if node.op_type not in OPERANDS:
+    if node.op_type not in OPERANDS or node.domain:
         return ()
     places = OPERANDS[node.op_type] or tuple(range(len(node.inputs)))
     operands = [node.inputs[place] for place in places]
@@ -127,13 +126,9 @@ def _on_real_values(names: Names, node: ir.Node, places: tuple[int, ...], coding
         names.graph.insert_before(node, dequantize)
         node.replace_input_with(place, dequantize.outputs[0])
     _state_bounds(names, node, coding)
-    if node.domain:  # no shape inference knows its result
-        node.outputs[0].dtype = coding.dtype
     for value in node.outputs:
         if value.dtype == coding.dtype:
             _code_output(names, value, coding)
-    if node.op_type == "NhwcMaxPool":
-        _channels_first(names, node)
 
 
 def _state_bounds(names: Names, node: ir.Node, coding: Coding) -> None:
@@ -169,35 +164,3 @@ def _code_output(names: Names, value: ir.Value, coding: Coding) -> None:
     value.dtype = ir.DataType.FLOAT
     value.name, codes.name = codes.name, name
     insert_behind(names.graph, value, [coder])
-
-
-def _channels_first(names: Names, node: ir.Node) -> None:
-    """``NhwcMaxPool(x) → Transpose(MaxPool(Transpose(x)))``."""
-    source, result = node.inputs[0], node.outputs[0]
-    assert source is not None
-    before = new_node(
-        names,
-        "Transpose",
-        [source],
-        name=f"{node.name}/to_NCHW",
-        result=f"{source.name}/NCHW",
-        attributes={"perm": (0, 3, 1, 2)},
-    )
-    after = new_node(
-        names,
-        "Transpose",
-        [None],
-        name=f"{node.name}/to_NHWC",
-        result=f"{result.name}/NCHW",
-        like=result,
-        attributes={"perm": (0, 2, 3, 1)},
-    )
-    before.outputs[0].dtype = ir.DataType.FLOAT
-    names.graph.insert_before(node, before)
-    names.graph.insert_after(node, after)
-    redirect(result, after.outputs[0])
-    after.replace_input_with(0, result)
-    result.shape = None
-    result.name, after.outputs[0].name = after.outputs[0].name, result.name
-    node.replace_input_with(0, before.outputs[0])
-    node.op_type, node.domain = "MaxPool", ""

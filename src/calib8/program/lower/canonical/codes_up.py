@@ -63,7 +63,7 @@ def _per_coding(names: Names, node: ir.Node) -> list[tuple[ir.Node, Coding]]:
     """A node for every coding that reads the result, the node itself for the last of them."""
     readers = list(dict.fromkeys(coding for value in node.outputs for coding in reader_codings(value)))
     codings = [coding for coding in readers if coding is not None]
-    if len(node.outputs) > 1 and len(readers) > 1:
+    if node.op_type == "Split" and len(readers) > 1:
         return []
     keep = codings[-1:] if None not in readers else []
     return [(_copy_for(names, node, coding), coding) for coding in codings if coding not in keep] + [

@@ -118,6 +118,8 @@ def constant_codes(value: ir.Value | None) -> ConstantCodes | None:
     found = codes_of(node)
     if found.scale is None or found.zero_point is None or found.dtype not in PLAIN_TYPES:
         return None
+    if found.scale.ndim > 1:  # one scale per block
+        return None
     axis = None if found.scale.ndim == 0 else found.axis
     return ConstantCodes(node, stored, found.scale.astype(np.float32), found.zero_point, axis)
 

@@ -54,7 +54,8 @@ def _fold_quantize(names: Names, node: ir.Node) -> bool:
     values, found, output = real_constant(node.inputs[0]), codes_of(node), node.outputs[0]
     if values is None or found.dtype not in CODE_TYPES or output.is_graph_output():
         return False
-    assert found.scale is not None and found.zero_point is not None
+    if found.scale is None or found.zero_point is None or found.scale.ndim > 1:
+        return False
     shape = [1] * values.ndim
     if found.scale.ndim:
         shape[found.axis] = -1

@@ -103,6 +103,12 @@ def _forget(model: ir.Model, bound: Mapping[str, int]) -> None:
             value.shape = ir.Shape(sizes)
 
 
+def infer_anew(model: ir.Model) -> None:
+    """Shapes behind the inputs, inferred from nothing else: what was known may have changed."""
+    _forget(model, {})
+    infer_shapes(model)
+
+
 def rewrite(model: ir.Model) -> int:
     """``op(constants) → constant``, ``Shape(x) → constant``; quantizers of constants stay what they are.
 
