@@ -271,11 +271,13 @@ KINDS = [
     slot("MatMul", 2, "a rescaling and writes .* sums", dtype="int32", zero_point=0),
     slot("AddSums", 0, "adds codes to codes", dtype="uint8", scales=floats(1)),
     *(slot(name, 0, "Both must have the same", scales=floats(0.06)) for name in
-      ("MaxPool", "ReduceMax", "ReduceMin", "Maximum", "Minimum", "Concat", "ResizeNearest", "ResizeLinear",
-       "Pad", "Transpose", "Reshape", "Slice", "Gather")),
+      ("MaxPool", "ReduceMax", "ReduceMin", "Maximum", "Minimum", "Concat", "ResizeNearest", "Pad",
+        "Transpose", "Reshape", "Slice", "Gather")),
     slot("Concat", 1, "Both must have the same", zero_point=4),
     slot("Reshape", 1, "Both must have the same", dtype="int8"),
     slot("AveragePool", 1, "Both must have the same", "tflite", zero_point=4),
+    slot("ResizeLinear", 1, "Both must have the same", "tflite", zero_point=4),
+    slot("ResizeLinear", 1, "Both must have the same", "single", scales=floats(0.06)),
 ]  # fmt: skip
 
 SUMS_MOVED = single(op.Reshape, [sums("x", 1, 4, scales=[1, 2, 3, 4])], sums("y", 2, 4, scales=[1, 2, 3, 4]))

@@ -304,7 +304,7 @@ class ResizeNearest(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class ResizeLinear(Instruction):
-    """Bilinear interpolation, NHWC; input and output share scale and zero point."""
+    """Bilinear interpolation, NHWC; input and output share scale and zero point, but in profile ``onnx``."""
 
     rows: LinearAxis
     columns: LinearAxis

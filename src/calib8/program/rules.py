@@ -141,8 +141,8 @@ class AlignedSums:
 
 @dataclass(frozen=True)
 class FloatAverage:
-    """QLinearAveragePool: float32 values ``fl(s_x·(q − z_x))`` added tap by tap in row-major order, divided by
-    the count, then ``clip(rint(fl(fl(mean / s_y) + z_y)))``: profile ``onnx``.
+    """QLinearAveragePool: float32 values ``fl(s_x·(q − z_x))`` added tap by tap in row-major order, divided
+    by the count, then ``clip(rint(fl(fl(mean / s_y) + z_y)))``: profile ``onnx``.
 
     Attributes:
         input, output: scales, float32 values.

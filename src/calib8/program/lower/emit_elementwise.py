@@ -67,6 +67,8 @@ def _two_tensors(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> 
 
 def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
     (left, right), order = aligned(builder, (left, right), node.outputs[0])
+    if node.op_type == "Add" and _repeats_along_rows(builder.shape(left), shape_of(node.outputs[0])):
+        left, right = right, left
     inputs = (left.slot, right.slot)
     a, b = builder.kind(left).qparams, builder.kind(right).qparams
 
@@ -79,6 +81,15 @@ def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> s
         return (Add if add else Sub)(to.name, inputs, to.outputs, rule, to.low, to.high)
 
     return deliver(builder, node, order, make)
+
+
+def _repeats_along_rows(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
+    """An operand is one number along the last axis that is longer than 1.
+
+    ONNX Runtime's Add then exchanges the roles of its operands, which changes the rounding of its sums.
+    """
+    long = [axis for axis, size in enumerate(target) if size > 1]
+    return bool(long) and shape[long[-1]] == 1
 
 
 def aligned(builder: Builder, operands: Sequence[Coded], value: ir.Value) -> tuple[tuple[Coded, ...], Order]:

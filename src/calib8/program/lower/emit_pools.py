@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import onnx_ir as ir
@@ -71,6 +71,8 @@ def average_pool(builder: Builder, node: ir.Node) -> str:
     image = builder.as_image(source)
     own = builder.kind(image)
     kernel, strides, pads = _window(node)
+    if builder.profile == "onnx" and kernel == builder.shape(source)[2:] and not any(pads):
+        return mean(builder, node)  # ONNX Runtime takes its global kernel
     count_pads = bool(int_attribute(node, "count_include_pad", 0))
 
     def make(to: Target) -> Instruction:
@@ -104,7 +106,7 @@ def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int,
 
 
 def mean(builder: Builder, node: ir.Node) -> str:
-    """GlobalAveragePool, ReduceMean, ReduceSum."""
+    """GlobalAveragePool, ReduceMean, ReduceSum, and an AveragePool of the whole image."""
     source = coded(builder, node.inputs[0])
     if source is None:
         return NOT_CODED
@@ -139,9 +141,13 @@ def extreme(builder: Builder, node: ir.Node) -> str:
     return ""
 
 
+WHOLE_IMAGE: Final = ("GlobalAveragePool", "GlobalMaxPool", "AveragePool")
+"""Pools that are seen as reductions; an AveragePool is one if its window is the image."""
+
+
 def _reduced_axes(node: ir.Node, rank: int) -> tuple[int, ...] | None:
     """Logical axes that are reduced; None where they are computed or there are none."""
-    if node.op_type.startswith("Global"):
+    if node.op_type in WHOLE_IMAGE:
         return tuple(range(2, rank))
     given = input_at(node, 1)
     array = fixed(given)
@@ -154,7 +160,7 @@ def _reduced_axes(node: ir.Node, rank: int) -> tuple[int, ...] | None:
 
 
 def _keeps_axes(node: ir.Node) -> bool:
-    return node.op_type.startswith("Global") or bool(int_attribute(node, "keepdims", 1))
+    return node.op_type in WHOLE_IMAGE or bool(int_attribute(node, "keepdims", 1))
 
 
 def _placed(source: Coded, axes: Sequence[int], *, keeps: bool) -> tuple[tuple[int, ...], Order]:

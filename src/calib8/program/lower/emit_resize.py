@@ -14,7 +14,8 @@ from calib8.program.lower.emit_pools import rounded
 from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import physical
 from calib8.program.lower.moves import picked
-from calib8.program.lower.results import NOT_CODED, Target
+from calib8.program.lower.readers import tail_of
+from calib8.program.lower.results import NOT_CODED, Target, deliver
 from calib8.program.rounding.resize import linear_axis, nearest_indices
 
 
@@ -23,6 +24,9 @@ def resize(builder: Builder, node: ir.Node) -> str:
     source = coded(builder, node.inputs[0])
     if source is None:
         return NOT_CODED
+    if builder.shape(source) == shape_of(node.outputs[0]):
+        builder.forms[node.outputs[0]] = source  # ONNX Runtime copies, whatever the scales say
+        return ""
     mode, place = _word(node, "mode", "nearest"), _word(node, "coordinate_transformation_mode", "half_pixel")
     if place == "tf_crop_and_resize" or int_attribute(node, "antialias", 0):
         return "it crops or smooths as it resizes"
@@ -82,7 +86,7 @@ def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float]
 
 
 def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> str:
-    """Bilinear; the result keeps scale and zero point, so that a quantizer must follow."""
+    """Bilinear. Profile ``onnx`` rounds once, to the codes of the quantizer; the others keep theirs."""
     image = builder.as_image(source)
     before, after = builder.shape(source), shape_of(node.outputs[0])
     rows, columns = (
@@ -92,4 +96,7 @@ def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float],
     def make(to: Target) -> Instruction:
         return ResizeLinear(to.name, (image.slot,), to.outputs, rows, columns)
 
+    tail = tail_of(node.outputs[0])
+    if builder.profile == "onnx" and tail.only_codes and not tail.activations:
+        return deliver(builder, node, image.order, make)
     return rounded(builder, node, image.order, builder.kind(image), make)

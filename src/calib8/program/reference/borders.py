@@ -39,4 +39,4 @@ def dequantize(step: Dequantize, operands: Sequence[Operand], _output: Slot) -> 
     steps = operands[0].data.astype(np.int64) - slot.zero_point
     with np.errstate(over="ignore"):
         real = steps.astype(np.float32) * slot.scales
-    return real.transpose(step.axes)
+    return real.reshape(steps.shape).transpose(step.axes)

@@ -71,7 +71,7 @@ TAKES: Final[dict[type[op.Instruction], Takes]] = {
     op.Softmax: UNARY,
     op.Concat: Takes((ANYTHING,), ANYTHING, shared=True, variadic=True),
     op.ResizeNearest: MOVE,
-    op.ResizeLinear: SELECTION,
+    op.ResizeLinear: UNARY,
     op.Pad: SELECTION,
     op.Transpose: MOVE,
     op.Reshape: MOVE,
@@ -108,8 +108,15 @@ def check_kinds(step: Step) -> None:
             wanted = " or ".join(kinds)
             raise step.error(f'has "{slot.name}", which holds {_described(slot)}', f"It takes {wanted} there")
     _check_sums(step)
-    if takes.shared or isinstance(getattr(step.instruction, "rule", None), CodeAverage):
+    if takes.shared or _weighs_codes(step.instruction):
         _check_shared(step)
+
+
+def _weighs_codes(instruction: op.Instruction) -> bool:
+    """Means of the codes themselves, whose result has their scale."""
+    if isinstance(instruction, op.ResizeLinear):
+        return instruction.rows.rounding != "even"
+    return isinstance(getattr(instruction, "rule", None), CodeAverage)
 
 
 def _check_counts(step: Step, takes: Takes) -> None:
