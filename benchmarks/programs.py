@@ -4,7 +4,8 @@
 
 DATA holds the models and images that ``models.json`` names. Per network and profile: agreement with the
 float model, of ONNX Runtime's int8 run as well; the share of equal codes over all quantized tensors and of
-equal output values, the largest difference, and milliseconds per image in the reference executor.
+equal output values, the largest difference, and milliseconds per image in the reference executor. A second
+table has the share of differing codes per instruction, each given the codes of profile ``onnx``.
 """
 
 from __future__ import annotations
@@ -28,10 +29,13 @@ from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.pipeline import quantize
 from calib8.program.lower.lower import lower
-from calib8.program.reference.executor import run_program
+from calib8.program.program import Program, Slot
+from calib8.program.reference.executor import KERNELS, run_program
+from calib8.program.reference.operand import Operand
 from calib8.program.rules import PROFILES
 
 HERE = Path(__file__).parent
+LOCAL_IMAGES = 5
 
 
 @dataclass
@@ -54,14 +58,50 @@ class Tally:
     seconds: float = 0.0
 
 
-def tapped(path: Path) -> tuple[onnx.ModelProto, list[str]]:
-    """The quantized model with the codes of every activation as outputs, which keeps its fusions."""
+def tapped(path: Path) -> tuple[onnx.ModelProto, dict[str, float]]:
+    """The quantized model with all codes of activations as outputs, which keeps its fusions; their scales."""
     model = onnx.load(path)
-    codes = [node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"]
     present = {value.name for value in model.graph.output}
-    added = [name for name in codes if name not in present]
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in added)
-    return model, added
+    constants = {tensor.name: tensor for tensor in model.graph.initializer}
+    codes = {}
+    for node in model.graph.node:
+        if node.op_type == "QuantizeLinear" and node.output[0] not in present:
+            codes[node.output[0]] = float(onnx.numpy_helper.to_array(constants[node.input[1]]))
+            model.graph.output.append(onnx.helper.make_empty_tensor_value_info(node.output[0]))
+    return model, codes
+
+
+def slot_of(program: Program, code: str, scale: float) -> int | None:
+    """The slot that holds the codes of a QuantizeLinear; a profile may have others on the way to them."""
+    name = code.removesuffix("/quantized")
+    for number, slot in enumerate(program.slots):
+        if slot.is_codes and slot.name == name and slot.scale == scale:
+            return number
+    return None
+
+
+def count_local(local: dict, program: Program, reference: Program, feeds: dict) -> None:
+    """Differing codes and all codes per type of instruction, fed with the codes of the reference program."""
+    known: dict[tuple, np.ndarray] = {}
+
+    def key(slot: Slot) -> tuple:
+        return slot.name, slot.dtype, *slot.scales.tolist()
+
+    run_program(
+        reference, feeds, lambda number, array: known.__setitem__(key(reference.slots[number]), array)
+    )
+    known.update({key(reference.slots[port.slot]): feeds[port.name] for port in reference.inputs})
+    for step in program.instructions:
+        output = program.slots[step.outputs[0]]
+        slots = [program.slots[number] for number in step.inputs]
+        if not output.is_codes or not {key(output), *map(key, slots)} <= known.keys():
+            continue
+        made = KERNELS[type(step)](step, [Operand(slot, known[key(slot)]) for slot in slots], output)
+        found = local.setdefault((type(step).__name__, program.profile), [0, 0, 0])
+        difference = np.abs(made.astype(np.int32) - known[key(output)])
+        found[0] += int(np.sum(difference > 0))
+        found[1] += difference.size
+        found[2] = max(found[2], int(difference.max()))
 
 
 def count_codes(tally: Tally, ours: np.ndarray, theirs: np.ndarray) -> None:
@@ -88,7 +128,7 @@ def count_outputs(tally: Tally, ours: list, theirs: list, expected: list) -> Non
     tally.agreement_onnxruntime += int(np.sum(other == best))
 
 
-def measure(name: str, float_path: Path, path: Path, pieces: list) -> list[Tally]:
+def measure(name: str, float_path: Path, path: Path, pieces: list, local: dict) -> list[Tally]:
     taps, codes = tapped(path)
     with tempfile.TemporaryDirectory() as folder:
         onnx.save(taps, Path(folder) / "taps.onnx")
@@ -97,20 +137,21 @@ def measure(name: str, float_path: Path, path: Path, pieces: list) -> list[Tally
     shapes = {key: array.shape for key, array in pieces[0].inputs.items()}
     programs = {profile: lower(load_model(path), profile=profile, shapes=shapes) for profile in PROFILES}
     tallies = {profile: Tally(name, profile) for profile in PROFILES}
+    for piece in pieces[:LOCAL_IMAGES]:
+        for program in programs.values():
+            count_local(local, program, programs["onnx"], dict(piece.inputs))
     for piece in pieces:
         theirs, expected = plain.run(piece.inputs), original.run(piece.inputs)
-        known = dict(zip(codes, tapping.run(piece.inputs, codes), strict=True))
+        known = dict(zip(codes, tapping.run(piece.inputs, list(codes)), strict=True))
         for profile, program in programs.items():
             tally = tallies[profile]
-            slots = {slot.name: number for number, slot in enumerate(program.slots) if slot.is_codes}
-            found = {name: slots.get(name.removesuffix("/quantized")) for name in codes}
-            wanted = {number: name for name, number in found.items() if number is not None}
+            found = {slot_of(program, code, scale): code for code, scale in codes.items()}
             start = time.perf_counter()
             seen: dict[int, np.ndarray] = {}
             ours = run_program(program, piece.inputs, seen.__setitem__)
             tally.seconds += time.perf_counter() - start
-            for number, code in wanted.items():
-                if number in seen:
+            for number, code in found.items():
+                if number is not None and number in seen:
                     count_codes(tally, seen[number], known[code])
             count_outputs(tally, ours, theirs, expected)
             tally.images += len(piece.names)
@@ -142,7 +183,7 @@ def main() -> None:
     chosen = arguments.models.split(",") if arguments.models else list(recipes)
     print("| model | profile | Float nodes | agreement | ONNX Runtime's | equal codes % | largest | "
           "equal outputs % | largest | ms/image |\n|---|---|---|---|---|---|---|---|---|---|")  # fmt: skip
-    results = []
+    results, local = [], {}
     for name in chosen:
         recipe = recipes[name]
         preprocess = load_preprocess(recipe["preprocess"])
@@ -157,9 +198,12 @@ def main() -> None:
                 samples=arguments.samples,
             )
             pieces = list(batches(dataset, 1, 2))
-            for tally in measure(name, path, int8, pieces):
+            for tally in measure(name, path, int8, pieces, local):
                 print(row(tally), flush=True)
                 results.append(asdict(tally))
+    print("\n| instruction | profile | codes that differ % | largest |\n|---|---|---|---|")
+    for (instruction, profile), (differing, codes, largest) in sorted(local.items()):
+        print(f"| {instruction} | {profile} | {100 * differing / codes:.3g} | {largest} |")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1))
 

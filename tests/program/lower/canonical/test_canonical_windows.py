@@ -13,17 +13,14 @@ from calib8.model.graph import ints_attribute
 AUTOMATIC = st.sampled_from(["SAME_UPPER", "SAME_LOWER", "VALID"])
 
 
-@given(st.integers(5, 9), st.integers(1, 4), st.integers(1, 3), st.integers(1, 2), AUTOMATIC)
-def test_automatic_padding_of_a_convolution(
-    size: int, kernel: int, stride: int, dilation: int, mode: str
-) -> None:
-    assume((kernel - 1) * dilation + 1 <= size)
+@given(st.integers(5, 9), st.integers(1, 4), st.integers(1, 3), AUTOMATIC)
+def test_automatic_padding_of_a_convolution(size: int, kernel: int, stride: int, mode: str) -> None:
     net = Net()
     weight = net.weight(4, 3, kernel, 2, axis=0)
-    attributes = f'auto_pad = "{mode}", strides = [{stride}, 1], dilations = [{dilation}, 1]'
+    attributes = f'auto_pad = "{mode}", strides = [{stride}, 1]'
     value = net.op(f"Conv <{attributes}> ({net.coded('x')}, {weight})")
     model = canonical(net.model(f"float[1, 3, {size}, 6] x", net.coded(value, 0.2)))
-    assert node_of(model, "Conv").attributes["kernel_shape"].as_ints() == [kernel, 2]
+    assert node_of(model, "Conv").attributes["kernel_shape"].as_ints() == (kernel, 2)
 
 
 @given(st.integers(2, 5), st.integers(1, 4), st.integers(1, 3), st.sampled_from(["SAME_UPPER", "SAME_LOWER"]))

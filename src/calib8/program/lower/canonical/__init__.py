@@ -10,8 +10,9 @@ What the result guarantees:
 - **Quantizers.** All are of the standard domain, operator set ≥ 17, with constant float32 scales, finite and
   > 0. Those of 8-bit codes (and int32 ones of constants) state scale and zero point as initializers of shape
   [], or [C] and then ``axis`` ≥ 0; the zero point has the type of the codes. Left as the model has them:
-  other types of codes, scales per block, scales per channel of activations, and codes that a
-  DequantizeLinear reads with other parameters than they were made with.
+  other types of codes, scales per block, scales per channel of activations (but for depthwise layers, which
+  read codes of one scale), and codes that a DequantizeLinear reads with other parameters than they were
+  made with.
 - **Operators.** No op computes with codes inside but ConvInteger, MatMulInteger, DynamicQuantizeLinear and
   what has no scale: QOperator nodes and moves of codes stand as float ops between quantizers.
 - **Constants.** No QuantizeLinear of a constant. The weight of a layer is constant codes right in front of
@@ -21,8 +22,8 @@ What the result guarantees:
   where they fit. What adds or scales per channel behind such a layer is part of it; BatchNormalization is
   Mul and Add elsewhere. A constant behind a MatMul of more than two axes stays an Add.
 - **Windows.** Conv, ConvTranspose, MaxPool and AveragePool state kernel_shape, strides and pads (and
-  dilations where they have them), and neither auto_pad nor output_shape nor ceil_mode. Coded layers and
-  pools over one axis of space have two.
+  dilations where they have them), and neither auto_pad nor output_shape; nor ceil_mode, unless it means
+  more padding than runtimes allow. Coded layers and pools over one axis of space have two.
 - **Moves.** What moves values, or chooses among them, works on codes if its input is codes or all that read
   it are quantizers: DQ(s, z) → move → Q(s, z).
 - **Once.** No two quantizers of one value with equal parameters, no quantizer of codes that have them.
@@ -58,6 +59,7 @@ from calib8.program.lower.canonical import (
     standard_domain,
     two_dimensions,
 )
+from calib8.program.lower.canonical.shapes import Given, fix_inputs, refuse_open_shapes
 from calib8.quantization.qdq import infer_shapes
 
 Rewrite = Callable[[ir.Model], int]
@@ -91,12 +93,12 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
 """In order; shapes are inferred anew behind every one that changed something."""
 
 
-def canonical_qdq(model: ir.Model, given: shapes.Given | None = None) -> ir.Model:
+def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
     """A copy of a quantized model in the form that this package guarantees.
 
     Args:
         model: QDQ or QOperator, of any tool; not changed.
-        given: input name → sizes, for inputs whose shape the model leaves open. A free first axis counts
+        shapes: input name → sizes, for inputs whose shape the model leaves open. A free first axis counts
             as 1.
 
     Raises:
@@ -108,14 +110,14 @@ def canonical_qdq(model: ir.Model, given: shapes.Given | None = None) -> ir.Mode
     _own_constants(copy)
     normalize(copy)
     standard_domain.rewrite(copy)
-    shapes.fix_inputs(copy, given)
+    fix_inputs(copy, shapes)
     infer_shapes(copy)
     for step in REWRITES:
         if step(copy):
             ir_passes.RemoveUnusedNodesPass()(copy)
             infer_shapes(copy)
     ir_passes.TopologicalSortPass()(copy)
-    shapes.refuse_open_shapes(copy)
+    refuse_open_shapes(copy)
     return copy
 
 

@@ -177,6 +177,8 @@ def _state_all(node: ir.Node) -> None:
     }
     if node.op_type != "AveragePool" or "dilations" in node.attributes:
         stated["dilations"] = ints_attribute(node, "dilations", (1,) * axes)
+    if not int_attribute(node, "ceil_mode", 0):
+        node.attributes.pop("ceil_mode", None)
     if node.op_type in LAYERS:
         stated["group"] = int_attribute(node, "group", 1)
     set_attributes(node, stated)
