@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from qdq_nets import Net, assert_equal, lowered, random_feeds, steps
 
@@ -32,6 +33,17 @@ def test_a_linear_resize_rounds_once_to_another_scale() -> None:
     proto = net.proto("float[2,3,7,6] x", net.coded(resized, 0.031, 100))
     assert steps(assert_equal(proto)) == ["Quantize", "ResizeLinear", "Dequantize"]
     assert steps(lowered(proto, "single")) == ["Quantize", "ResizeLinear", "Lookup", "Dequantize"]
+
+
+@pytest.mark.parametrize("policy", ["stretch", "not_larger", "not_smaller"])
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_resize_to_sizes_keeps_the_aspect_ratio_it_is_told(mode: str, policy: str) -> None:
+    net = Net()
+    sizes = net.constant([12, 20], np.int64)
+    attributes = f'mode = "{mode}", axes = [2, 3], keep_aspect_ratio_policy = "{policy}"'
+    resized = net.op(f"Resize <{attributes}> ({net.coded('x', 0.05, 120)}, , , {sizes})")
+    proto = net.proto("float[2,3,7,6] x", net.coded(resized, 0.05, 120), opset=18)
+    assert "Float" not in steps(assert_equal(proto))
 
 
 def test_a_linear_resize_keeps_its_relu() -> None:

@@ -49,7 +49,7 @@ def _word(node: ir.Node, name: str, default: str) -> str:
 
 def _scales(builder: Builder, node: ir.Node, source: Coded) -> list[float] | None:
     """Scale per logical axis as the node states it, or output size / input size."""
-    before, after = builder.shape(source), shape_of(node.outputs[0])
+    before = builder.shape(source)
     given, sizes = fixed(input_at(node, 2)), fixed(input_at(node, 3))
     stated = given if given is not None and given.size else sizes
     if stated is None:
@@ -57,8 +57,12 @@ def _scales(builder: Builder, node: ir.Node, source: Coded) -> list[float] | Non
     axes = [axis % len(before) for axis in ints_attribute(node, "axes", tuple(range(len(before))))]
     scales = [1.0] * len(before)
     for place, axis in enumerate(axes):
-        ratio = np.float32(after[axis]) / np.float32(before[axis])
-        scales[axis] = float(ratio if stated is sizes else stated.reshape(-1)[place])
+        wanted = np.float32(stated.reshape(-1)[place])
+        scales[axis] = float(wanted / np.float32(before[axis]) if stated is sizes else wanted)
+    policy = _word(node, "keep_aspect_ratio_policy", "stretch")
+    if stated is sizes and policy != "stretch":  # one scale for all axes; sizes are its limits
+        common = (min if policy == "not_larger" else max)(scales[axis] for axis in axes)
+        scales = [common if axis in axes else 1.0 for axis in range(len(before))]
     return scales
 
 
