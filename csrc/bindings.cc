@@ -1,4 +1,4 @@
-// calib8._core: the statistics kernel as Python sees it.
+// calib8._core: the statistics kernel as Python sees it; the engine is a submodule.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -24,6 +24,9 @@ namespace nb = nanobind;
 using nb::literals::operator""_a;
 
 namespace calib8 {
+namespace engine {
+void bind(nb::module_& m);  // engine/bindings.cc
+}
 namespace {
 
 using Values = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
@@ -136,6 +139,8 @@ NB_MODULE(_core, m) {
       .def_prop_ro(
           "negative", [](TensorAccumulator& a) { return copied(a, &Histogram::negative); },
           nb::rv_policy::move);
+  nb::module_ plans = m.def_submodule("engine", "plans run natively");
+  engine::bind(plans);
 }
 
 }  // namespace calib8

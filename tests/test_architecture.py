@@ -19,6 +19,7 @@ ROOMS = (
     {"calibration"},
     {"quantization"},
     {"program"},
+    {"engine"},
     {"session"},
     {"analysis"},
     {"pipeline", "judge"},

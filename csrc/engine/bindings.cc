@@ -1,0 +1,173 @@
+// calib8._core.engine: plans run natively.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "codec.h"
+#include "engine.h"
+
+namespace nb = nanobind;
+using nb::literals::operator""_a;
+
+namespace calib8::engine {
+namespace {
+
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Anything = nb::ndarray<nb::c_contig, nb::device::cpu>;
+using ReadOnly = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Row = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+constexpr int kMostThreads = 256;
+
+template <int i = 0>
+void add_schemas(nb::dict& schemas) {
+  if constexpr (i < kStepKinds) {
+    using Step = std::tuple_element_t<i, AllSteps>;
+    schemas[Step::kName] = field_names<Step>();
+    add_schemas<i + 1>(schemas);
+  }
+}
+
+// An engine and what Python sees of it: the constants are kept alive, contexts are handed out one per caller.
+class Session {
+ public:
+  Session(const std::vector<std::pair<std::string, Row>>& steps, Bytes constants, int64_t arena_bytes,
+          int64_t scratch_bytes, std::vector<int64_t> port_bytes, const std::optional<std::string>& isa,
+          int threads, bool pin)
+      : constants_(std::move(constants)), port_bytes_(std::move(port_bytes)) {
+    if (threads < 1 || threads > kMostThreads) {
+      throw std::invalid_argument("threads must be in 1 ... 256, not " + std::to_string(threads));
+    }
+    Description description;
+    for (const auto& [kind, row] : steps) {
+      description.steps.push_back({kind, std::vector<int64_t>(row.data(), row.data() + row.size())});
+    }
+    description.constants = constants_.data();
+    description.constant_bytes = static_cast<int64_t>(constants_.size());
+    description.arena_bytes = arena_bytes;
+    description.scratch_bytes = scratch_bytes;
+    description.port_bytes = port_bytes_;
+    engine_ = std::make_unique<Engine>(description, isa ? isa_by_name(*isa) : default_isa(), threads, pin);
+    count_ = static_cast<int64_t>(steps.size());
+    arena_bytes_ = arena_bytes;
+  }
+
+  std::string isa() const { return engine_->isa().name; }
+  int threads() const { return engine_->threads(); }
+
+  std::unique_ptr<Context> take_context() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!idle_.empty()) {
+        std::unique_ptr<Context> context = std::move(idle_.back());
+        idle_.pop_back();
+        return context;
+      }
+    }
+    return engine_->new_context();
+  }
+
+  void give_context(std::unique_ptr<Context> context) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    idle_.push_back(std::move(context));
+  }
+
+  void run(
+      Context& context, int64_t first, int64_t last, const std::vector<ReadOnly>& inputs,
+      const std::vector<Anything>& outputs,
+      const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>& nanoseconds) {
+    if (first < 0 || last > count_ || first > last) throw std::invalid_argument("there are no such steps");
+    std::vector<uint8_t*> ports;
+    for (const ReadOnly& input : inputs) {
+      ports.push_back(const_cast<uint8_t*>(static_cast<const uint8_t*>(input.data())));
+      check_size(ports.size() - 1, input.nbytes());
+    }
+    for (const Anything& output : outputs) {
+      ports.push_back(static_cast<uint8_t*>(output.data()));
+      check_size(ports.size() - 1, output.nbytes());
+    }
+    if (ports.size() != port_bytes_.size())
+      throw std::invalid_argument("another number of inputs and outputs");
+    if (nanoseconds && static_cast<int64_t>(nanoseconds->size()) != count_) {
+      throw std::invalid_argument("another number of steps");
+    }
+    int64_t* times = nanoseconds ? nanoseconds->data() : nullptr;
+    const nb::gil_scoped_release released;
+    engine_->run(context, first, last, ports, times);
+  }
+
+  nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> arena(Context& context, nb::handle owner) const {
+    return {context.arena(), {static_cast<size_t>(arena_bytes_)}, owner};
+  }
+
+ private:
+  void check_size(size_t port, size_t bytes) const {
+    if (port >= port_bytes_.size() || static_cast<int64_t>(bytes) != port_bytes_[port]) {
+      throw std::invalid_argument("an input or output has " + std::to_string(bytes) + " bytes");
+    }
+  }
+
+  Bytes constants_;
+  std::vector<int64_t> port_bytes_;
+  std::unique_ptr<Engine> engine_;
+  int64_t count_ = 0, arena_bytes_ = 0;
+  std::mutex mutex_;
+  std::vector<std::unique_ptr<Context>> idle_;
+};
+
+// A context borrowed from a session; it goes back when Python drops it.
+struct Borrowed {
+  Session* session;
+  std::unique_ptr<Context> context;
+
+  explicit Borrowed(Session& owner) : session(&owner), context(owner.take_context()) {}
+  ~Borrowed() { session->give_context(std::move(context)); }
+};
+
+}  // namespace
+
+void bind(nb::module_& m) {
+  m.def("isa", [] { return std::string(default_isa().name); });
+  m.def("available_isas", [] {
+    std::vector<std::string> names;
+    for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
+    return names;
+  });
+  m.def("schemas", [] {
+    nb::dict schemas;
+    add_schemas(schemas);
+    return schemas;
+  });
+  nb::class_<Borrowed>(m, "Context")
+      .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
+      .def("arena", [](nb::handle self) {
+        Borrowed& borrowed = nb::cast<Borrowed&>(self);
+        return borrowed.session->arena(*borrowed.context, self);
+      });
+  nb::class_<Session>(m, "Engine")
+      .def(nb::init<const std::vector<std::pair<std::string, Row>>&, Bytes, int64_t, int64_t,
+                    std::vector<int64_t>, const std::optional<std::string>&, int, bool>(),
+           "steps"_a, "constants"_a, "arena_bytes"_a, "scratch_bytes"_a, "port_bytes"_a, "isa"_a = nb::none(),
+           "threads"_a = 1, "pin"_a = false)
+      .def_prop_ro("isa", &Session::isa)
+      .def_prop_ro("threads", &Session::threads)
+      .def(
+          "run",
+          [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,
+             const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs,
+             const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>&
+                 nanoseconds) { self.run(*borrowed.context, first, last, inputs, outputs, nanoseconds); },
+          "context"_a, "first"_a, "last"_a, "inputs"_a, "outputs"_a, "nanoseconds"_a = nb::none());
+}
+
+}  // namespace calib8::engine

@@ -1,0 +1,116 @@
+#include "engine.h"
+
+#include <sys/mman.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <stdexcept>
+
+#include "codec.h"
+
+namespace calib8::engine {
+namespace {
+
+constexpr int64_t kSlack = 64;          // readable bytes behind every buffer
+constexpr int64_t kHugePage = 1 << 21;  // large arenas lie on these
+
+int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+using Clock = std::chrono::steady_clock;
+
+template <int i = 0>
+bool decode_kind(const Description::Row& row, const KernelTable& table, Kernel& kernel,
+                 std::shared_ptr<const void>& result) {
+  if constexpr (i == kStepKinds) {
+    return false;
+  } else {
+    using Step = std::tuple_element_t<i, AllSteps>;
+    if (row.kind != Step::kName) return decode_kind<i + 1>(row, table, kernel, result);
+    auto step = std::make_shared<Step>();
+    if (!decode(row.fields.data(), row.fields.size(), *step)) {
+      throw std::invalid_argument("a step '" + row.kind + "' has " + std::to_string(row.fields.size()) +
+                                  " fields");
+    }
+    kernel = table[i];
+    result = step;
+    return true;
+  }
+}
+
+}  // namespace
+
+Context::Context(int64_t arena_bytes, int64_t scratch_bytes, int threads)
+    : arena_(allocate(arena_bytes)),
+      scratch_(allocate(threads * rounded_up(scratch_bytes + kSlack, 128))),
+      scratch_stride_(rounded_up(scratch_bytes + kSlack, 128)) {}
+
+Context::Block Context::allocate(int64_t bytes) {
+  const int64_t alignment = bytes >= kHugePage ? kHugePage : 64;
+  const int64_t size = rounded_up(bytes + kSlack, alignment);
+  void* memory = std::aligned_alloc(static_cast<size_t>(alignment), static_cast<size_t>(size));
+  if (memory == nullptr) throw std::bad_alloc();
+#if defined(MADV_HUGEPAGE)
+  if (alignment == kHugePage) (void)madvise(memory, static_cast<size_t>(size), MADV_HUGEPAGE);
+#endif
+  return Block(static_cast<uint8_t*>(memory));
+}
+
+Engine::Engine(const Description& description, const Isa& isa, int threads, bool pin)
+    : isa_(isa),
+      constants_(description.constants),
+      arena_bytes_(description.arena_bytes),
+      scratch_bytes_(description.scratch_bytes),
+      pool_(threads, pin) {
+  const KernelTable table = kernel_table(isa);
+  for (const Description::Row& row : description.steps) {
+    Decoded decoded{};
+    if (!decode_kind(row, table, decoded.kernel, decoded.step)) {
+      throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
+    }
+    steps_.push_back(decoded);
+  }
+}
+
+std::unique_ptr<Context> Engine::new_context() const {
+  return std::make_unique<Context>(arena_bytes_, scratch_bytes_, pool_.threads());
+}
+
+struct Engine::Job {
+  Kernel kernel;
+  const void* step;
+  uint8_t* const* buffers;
+  Context* context;
+  int parts;
+};
+
+void Engine::work(void* job, int part) {
+  const Job& task = *static_cast<const Job*>(job);
+  const Memory memory{task.buffers, task.context->scratch(part)};
+  task.kernel(task.step, memory, {part, task.parts});
+}
+
+void Engine::run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
+                 int64_t* nanoseconds) {
+  std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
+  buffers.insert(buffers.end(), ports.begin(), ports.end());
+  const bool parallel = pool_.try_acquire();
+  Job job{nullptr, nullptr, buffers.data(), &context, parallel ? pool_.threads() : 1};
+  for (int64_t i = first; i < last; ++i) {
+    const Decoded& decoded = steps_[static_cast<size_t>(i)];
+    job.kernel = decoded.kernel;
+    job.step = decoded.step.get();
+    const auto start = nanoseconds == nullptr ? Clock::time_point() : Clock::now();
+    if (parallel) {
+      pool_.run(work, &job);
+    } else {
+      work(&job, 0);
+    }
+    if (nanoseconds != nullptr) {
+      nanoseconds[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+    }
+  }
+  if (parallel) pool_.release();
+}
+
+}  // namespace calib8::engine

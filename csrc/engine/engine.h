@@ -1,0 +1,76 @@
+// A plan made ready: its steps decoded, their kernels chosen, its threads waiting.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "kernels.h"
+#include "spin_pool.h"
+
+namespace calib8::engine {
+
+// What a plan says, before it is made ready.
+struct Description {
+  struct Row {
+    std::string kind;
+    std::vector<int64_t> fields;
+  };
+  std::vector<Row> steps;
+  const uint8_t* constants = nullptr;  // 64-byte aligned, 64 readable bytes behind them; outlives the engine
+  int64_t constant_bytes = 0, arena_bytes = 0, scratch_bytes = 0;
+  std::vector<int64_t> port_bytes;  // inputs, then outputs
+};
+
+// Memory of one run at a time.
+class Context {
+ public:
+  Context(int64_t arena_bytes, int64_t scratch_bytes, int threads);
+  uint8_t* arena() { return arena_.get(); }
+  uint8_t* scratch(int part) { return scratch_.get() + part * scratch_stride_; }
+
+ private:
+  struct Free {
+    void operator()(uint8_t* memory) const { std::free(memory); }
+  };
+  using Block = std::unique_ptr<uint8_t, Free>;
+  static Block allocate(int64_t bytes);
+
+  Block arena_, scratch_;
+  int64_t scratch_stride_;
+};
+
+class Engine {
+ public:
+  // Throws std::invalid_argument when the description contradicts itself.
+  Engine(const Description& description, const Isa& isa, int threads, bool pin);
+
+  const Isa& isa() const { return isa_; }
+  int threads() const { return pool_.threads(); }
+  std::unique_ptr<Context> new_context() const;
+
+  // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
+  // first one gets the threads of the pool, others work alone. With `nanoseconds`, time per step is added
+  // there.
+  void run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
+           int64_t* nanoseconds);
+
+ private:
+  struct Decoded {
+    Kernel kernel;
+    std::shared_ptr<const void> step;
+  };
+  struct Job;
+  static void work(void* job, int part);
+
+  const Isa& isa_;
+  std::vector<Decoded> steps_;
+  const uint8_t* constants_;
+  int64_t arena_bytes_, scratch_bytes_;
+  SpinPool pool_;
+};
+
+}  // namespace calib8::engine

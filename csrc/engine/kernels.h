@@ -1,0 +1,64 @@
+// The table of instruction sets: for every kind of step the function that carries it out.
+#pragma once
+
+#include <array>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "steps.h"
+
+namespace calib8::engine {
+
+using Kernel = void (*)(const void* step, const Memory& memory, Part part);
+using KernelTable = std::array<Kernel, kStepKinds>;
+
+// Place of a kind of step in AllSteps.
+template <class Step, int i = 0>
+constexpr int kind_of() {
+  if constexpr (std::is_same_v<std::tuple_element_t<i, AllSteps>, Step>) {
+    return i;
+  } else {
+    return kind_of<Step, i + 1>();
+  }
+}
+
+// A typed kernel as an entry of the table.
+template <class Step, void (*function)(const Step&, const Memory&, Part)>
+void set_kernel(KernelTable& table) {
+  table[kind_of<Step>()] = [](const void* step, const Memory& memory, Part part) {
+    function(*static_cast<const Step*>(step), memory, part);
+  };
+}
+
+struct Isa {
+  const char* name;            // "reference", "avx2", "avxvnni", "avx512vnni" or "neondot"
+  bool (*available)();         // does this CPU (and its operating system) have it?
+  void (*fill)(KernelTable&);  // replaces entries by its own
+  const char* base;            // the one whose entries it starts from; null for the reference
+};
+
+// Those that this CPU can run, fastest first; "reference" is always the last.
+std::vector<const Isa*> available_isas();
+
+// The one with this name. Throws std::invalid_argument when it is unknown or not available.
+const Isa& isa_by_name(const std::string& name);
+
+// The fastest one, or the one that the environment variable CALIB8_ISA names (empty counts as not set).
+const Isa& default_isa();
+
+// All kernels of an instruction set: its own, and those of the sets below for the rest.
+KernelTable kernel_table(const Isa& isa);
+
+// What each file of kernels contributes. x86 files are compiled with the flags of their set alone.
+void fill_reference(KernelTable& table);
+#if defined(__x86_64__)
+void fill_avx2(KernelTable& table);
+void fill_avxvnni(KernelTable& table);
+void fill_avx512vnni(KernelTable& table);
+#endif
+#if defined(__aarch64__)
+void fill_neondot(KernelTable& table);
+#endif
+
+}  // namespace calib8::engine

@@ -1,0 +1,28 @@
+// The reference set: plain loops for every kind of step.
+#include "reference.h"
+
+namespace calib8::engine {
+
+void fill_reference(KernelTable& table) {
+  set_kernel<FillHalo, reference_fill_halo>(table);
+  set_kernel<Copy, reference_copy>(table);
+  set_kernel<Quantize, reference_quantize>(table);
+  set_kernel<Dequantize, reference_dequantize>(table);
+  set_kernel<Conv, reference_conv>(table);
+  set_kernel<Depthwise, reference_depthwise>(table);
+  set_kernel<MatMul, reference_mat_mul>(table);
+  set_kernel<Requantize, reference_requantize>(table);
+  set_kernel<Add, reference_add>(table);
+  set_kernel<AddSums, reference_add_sums>(table);
+  set_kernel<Mul, reference_mul>(table);
+  set_kernel<Extreme, reference_extreme>(table);
+  set_kernel<Lookup, reference_lookup>(table);
+  set_kernel<MaxPool, reference_max_pool>(table);
+  set_kernel<AveragePool, reference_average_pool>(table);
+  set_kernel<Reduce, reference_reduce>(table);
+  set_kernel<ArgMax, reference_arg_max>(table);
+  set_kernel<Softmax, reference_softmax>(table);
+  set_kernel<ResizeLinear, reference_resize_linear>(table);
+}
+
+}  // namespace calib8::engine

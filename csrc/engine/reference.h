@@ -1,0 +1,28 @@
+// The plain-loop kernels, one per kind of step.
+#pragma once
+
+#include "kernels.h"
+
+namespace calib8::engine {
+
+void reference_fill_halo(const FillHalo& step, const Memory& memory, Part part);
+void reference_copy(const Copy& step, const Memory& memory, Part part);
+void reference_quantize(const Quantize& step, const Memory& memory, Part part);
+void reference_dequantize(const Dequantize& step, const Memory& memory, Part part);
+void reference_conv(const Conv& step, const Memory& memory, Part part);
+void reference_depthwise(const Depthwise& step, const Memory& memory, Part part);
+void reference_mat_mul(const MatMul& step, const Memory& memory, Part part);
+void reference_requantize(const Requantize& step, const Memory& memory, Part part);
+void reference_add(const Add& step, const Memory& memory, Part part);
+void reference_add_sums(const AddSums& step, const Memory& memory, Part part);
+void reference_mul(const Mul& step, const Memory& memory, Part part);
+void reference_extreme(const Extreme& step, const Memory& memory, Part part);
+void reference_lookup(const Lookup& step, const Memory& memory, Part part);
+void reference_max_pool(const MaxPool& step, const Memory& memory, Part part);
+void reference_average_pool(const AveragePool& step, const Memory& memory, Part part);
+void reference_reduce(const Reduce& step, const Memory& memory, Part part);
+void reference_arg_max(const ArgMax& step, const Memory& memory, Part part);
+void reference_softmax(const Softmax& step, const Memory& memory, Part part);
+void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Part part);
+
+}  // namespace calib8::engine

@@ -1,0 +1,1 @@
+"""The native engine: programs as plans, plans as files, plans run."""

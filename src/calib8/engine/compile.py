@@ -1,0 +1,199 @@
+"""A program as a plan: fuse, lay out, place, then one step or a few per instruction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from calib8.engine.arena import Life, place_tensors
+from calib8.engine.emit import borders, conv, depthwise, elementwise, moves, pools
+from calib8.engine.emitter import Emitter
+from calib8.engine.fields import ARENA, FIRST_PORT
+from calib8.engine.fuse import Work, fuse
+from calib8.engine.layout import NO_HALO, Layout, plan_layouts, storage_bytes, with_room
+from calib8.engine.plan import FloatCall, Plan, PlanPort, Stored
+from calib8.engine.steps import FillHalo
+from calib8.program import instructions as op
+from calib8.program.instructions import Instruction
+from calib8.program.program import Port, Program
+
+EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
+    op.Quantize: borders.emit_quantize,
+    op.Dequantize: borders.emit_dequantize,
+    op.Conv: conv.emit_conv,
+    op.FullyConnected: conv.emit_fully_connected,
+    op.ConvTranspose: conv.emit_conv_transpose,
+    op.DepthwiseConv: depthwise.emit_depthwise,
+    op.MatMul: pools.emit_mat_mul,
+    op.Requantize: elementwise.emit_requantize,
+    op.Add: elementwise.emit_add,
+    op.Sub: elementwise.emit_add,
+    op.AddSums: elementwise.emit_add_sums,
+    op.Mul: elementwise.emit_mul,
+    op.Maximum: elementwise.emit_extreme,
+    op.Minimum: elementwise.emit_extreme,
+    op.Lookup: elementwise.emit_lookup,
+    op.MaxPool: pools.emit_max_pool,
+    op.AveragePool: pools.emit_average_pool,
+    op.Mean: pools.emit_reduce,
+    op.ReduceMax: pools.emit_reduce,
+    op.ReduceMin: pools.emit_reduce,
+    op.ArgMax: pools.emit_arg_max,
+    op.Softmax: pools.emit_softmax,
+    op.Concat: moves.emit_concat,
+    op.ResizeNearest: moves.emit_resize_nearest,
+    op.ResizeLinear: pools.emit_resize_linear,
+    op.Pad: moves.emit_pad,
+    op.Transpose: moves.emit_transpose,
+    op.Reshape: moves.emit_reshape,
+    op.Slice: moves.emit_slice,
+    op.Gather: moves.emit_gather,
+}
+"""How each instruction becomes steps; Float is a call of ONNX Runtime between them."""
+
+
+def compile_program(program: Program) -> Plan:
+    """The plan of a verified program."""
+    program = with_room(program)
+    works = fuse(program)
+    layouts = plan_layouts(program, works)
+    places, arena_bytes = _places(program, works, layouts)
+    out = Emitter(program, layouts, places)
+    floats: list[FloatCall] = []
+    for number, port in enumerate(program.inputs):
+        if program.slots[port.slot].is_codes or layouts[port.slot].halo != NO_HALO:
+            _fill_halo(port.slot, out)
+            moves.emit_port_copy(FIRST_PORT + number, port.slot, out, inwards=True)
+    for work in works:
+        if isinstance(work.instruction, op.Float):
+            floats.append(_float_call(work.instruction, out))
+        else:
+            _fill_halo(work.output, out)
+            EMIT[type(work.instruction)](work, out)
+    first_output = FIRST_PORT + len(program.inputs)
+    for number, port in enumerate(program.outputs):
+        if out.place(port.slot)[0] != first_output + number:
+            moves.emit_port_copy(first_output + number, port.slot, out, inwards=False)
+    weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
+    return Plan(
+        name=program.name,
+        profile=program.profile,
+        steps=tuple(out.steps),
+        step_names=tuple(out.names),
+        step_macs=tuple(out.macs),
+        floats=tuple(floats),
+        constants=_joined(out),
+        arena_bytes=arena_bytes,
+        scratch_bytes=out.scratch_bytes,
+        inputs=_ports(program, program.inputs),
+        outputs=_ports(program, program.outputs),
+        weight_bytes=sum(weights),
+    )
+
+
+def aligned_bytes(size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """Zeros whose first byte lies on a cache line, with 64 more behind them."""
+    memory = np.zeros(size + 128, np.uint8)
+    first = -memory.ctypes.data % 64
+    return memory[first : first + size + 64]
+
+
+def _joined(out: Emitter) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    constants = aligned_bytes(out.constant_bytes)
+    place = 0
+    for block in out.constants:
+        constants[place : place + block.size] = block
+        place += block.size
+    return constants
+
+
+def _places(
+    program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
+) -> tuple[dict[int, tuple[int, int]], int]:
+    """Buffer and byte offset of every root's interior, and the bytes of the arena."""
+    ports = _port_places(program, works, layouts)
+    lives: dict[int, Life] = {}
+    starts: dict[int, int] = {}
+    for number, (first, last) in _touched(program, works, layouts).items():
+        if number not in ports:
+            slot = program.slots[number]
+            size, start = storage_bytes(slot, layouts[number], np.dtype(slot.dtype).itemsize)
+            lives[number], starts[number] = Life(size, first, last), start
+    offsets, total = place_tensors(lives)
+    return ports | {number: (ARENA, offsets[number] + starts[number]) for number in lives}, total
+
+
+def _port_places(
+    program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
+) -> dict[int, tuple[int, int]]:
+    """Roots that lie in the caller's buffers: what is no code, and for outputs what nobody else reads."""
+    places: dict[int, tuple[int, int]] = {}
+    for number, port in enumerate(program.inputs):
+        if not program.slots[port.slot].is_codes and layouts[port.slot].halo == NO_HALO:
+            places.setdefault(port.slot, (FIRST_PORT + number, 0))
+    read = {slot for work in works for slot in work.inputs}
+    for number, port in enumerate(program.outputs):
+        own = layouts[port.slot].root == port.slot and not program.slots[port.slot].is_codes
+        if own and port.slot not in read:
+            places.setdefault(port.slot, (FIRST_PORT + len(program.inputs) + number, 0))
+    return places
+
+
+def _touched(
+    program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
+) -> dict[int, tuple[int, int]]:
+    """Root → first and last work that touches one of its slots; inputs begin before, outputs end after all."""
+    touched: dict[int, tuple[int, int]] = {}
+
+    def touch(slot: int, place: int) -> None:
+        root = layouts[slot].root
+        first, last = touched.get(root, (place, place))
+        touched[root] = (min(first, place), max(last, place))
+
+    for port in program.inputs:
+        touch(port.slot, -1)
+    for place, work in enumerate(works):
+        outputs = (work.output,) if work.output >= 0 else work.instruction.outputs
+        for slot in (*work.inputs, *outputs):
+            touch(slot, place)
+    for port in program.outputs:
+        touch(port.slot, len(works))
+    return touched
+
+
+def _fill_halo(number: int, out: Emitter) -> None:
+    layout = out.layouts[number]
+    if layout.halo != NO_HALO and layout.root == number:
+        top, left, bottom, right = layout.halo
+        step = FillHalo(out.view(number), top, left, bottom, right, out.stored_zero_point(number))
+        out.add(step, None, name=f"border of {out.slot(number).name}")
+
+
+def _float_call(step: op.Float, out: Emitter) -> FloatCall:
+    def stored(number: int) -> tuple[str, Stored]:
+        slot = out.slot(number)
+        return slot.name, Stored(*out.place(number), slot.dtype, slot.shape, out.shift(number))
+
+    return FloatCall(
+        before=len(out.steps),
+        name=step.name,
+        model=step.model,
+        inputs=tuple(map(stored, step.inputs)),
+        outputs=tuple(map(stored, step.outputs)),
+        nodes=step.nodes,
+        reasons=step.reasons,
+    )
+
+
+def _ports(program: Program, ports: Sequence[Port]) -> tuple[PlanPort, ...]:
+    slots = ((port.name, program.slots[port.slot]) for port in ports)
+    return tuple(PlanPort(name, slot.dtype, slot.shape) for name, slot in slots)
+
+
+def port_bytes(plan: Plan) -> list[int]:
+    """Bytes of the inputs and outputs."""
+    ports = (*plan.inputs, *plan.outputs)
+    return [math.prod(port.shape) * np.dtype(port.dtype).itemsize for port in ports]

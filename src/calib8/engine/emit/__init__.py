@@ -1,0 +1,1 @@
+"""Instructions of a program as steps of a plan: one function per instruction."""

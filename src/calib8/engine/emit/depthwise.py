@@ -1,0 +1,11 @@
+"""TODO."""
+
+from __future__ import annotations
+
+from calib8.engine.emitter import Emitter
+from calib8.engine.fuse import Work
+
+
+def emit_depthwise(work: Work, out: Emitter) -> None:
+    """TODO."""
+    raise NotImplementedError(work.name)

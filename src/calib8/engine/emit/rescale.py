@@ -1,0 +1,92 @@
+"""Rounding rules as fields of steps: arrays for every channel, zero points of stored codes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine.emitter import Emitter
+from calib8.engine.fields import NONE, Rescale, SumRule
+from calib8.program import rules
+from calib8.program.instructions import Add, Sub
+
+KINDS: Final = {"double": 2, "single": 3, "away": 4}
+NO_SUM: Final = SumRule(kind=0)
+
+
+def per_channel(values: npt.NDArray[Any], channels: int, padded: int) -> npt.NDArray[Any]:
+    """[1] or [channels] as [padded], filled up with the last value."""
+    full = np.broadcast_to(values, (channels,))
+    return np.concatenate([full, np.repeat(full[-1:], padded - channels)])
+
+
+def rescale_fields(
+    out: Emitter,
+    rule: rules.Rescale | None,
+    low: int,
+    high: int,
+    output: int,
+    channels: int,
+    layout: npt.NDArray[np.int64] | None = None,
+) -> Rescale:
+    """The rescale of a step.
+
+    Args:
+        out: the plan.
+        rule: of the instruction; None stores sums.
+        low, high: raw codes.
+        output: slot that is written.
+        channels: output channels.
+        layout: channel of every place of the padded arrays; 0 … channels − 1 by default.
+    """
+    if rule is None:
+        return Rescale(0, NONE, NONE, 0, 0, 0)
+    places = np.arange(channels) if layout is None else layout
+    shift = out.shift(output)
+    codes = (out.stored_zero_point(output), low + shift, high + shift)
+    if isinstance(rule, rules.FloatRescale):
+        factor = np.broadcast_to(rule.factor, (channels,))[places].astype(np.float32)
+        return Rescale(1, out.constant(factor), NONE, *codes)
+    multiplier = np.broadcast_to(rule.multiplier, (channels,))[places].astype(np.int32)
+    shifts = np.broadcast_to(rule.shift, (channels,))[places].astype(np.int32)
+    return Rescale(KINDS[rule.rounding], out.constant(multiplier), out.constant(shifts), *codes)
+
+
+def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
+    """The sum of an Add or Sub over the slots that it names."""
+    lhs, rhs = step.inputs
+    output, rule = step.outputs[0], step.rule
+    shifts = {"lhs_shift": out.shift(lhs), "rhs_shift": out.shift(rhs), "output_shift": out.shift(output)}
+    zeros = {
+        "lhs_zero": out.slot(lhs).zero_point,
+        "rhs_zero": out.slot(rhs).zero_point,
+        "output_zero": out.slot(output).zero_point,
+    }
+    common: dict[str, int] = {
+        "negative": int(isinstance(step, Sub)),
+        "low": step.low + out.shift(output),
+        "high": step.high + out.shift(output),
+        **shifts,
+        **zeros,
+    }
+    if isinstance(rule, rules.FloatSum):
+        return SumRule(kind=1, lhs=rule.lhs, rhs=rule.rhs, fixed=rule.fixed, **common)
+    if isinstance(rule, rules.DequantizedSum):
+        return SumRule(kind=2, lhs=rule.lhs, rhs=rule.rhs, output=rule.output, **common)
+    if isinstance(rule, rules.AlignedSum):
+        return SumRule(
+            kind=4, lhs_multiplier=rule.lhs, rhs_multiplier=rule.rhs, right_shift=rule.shift, **common
+        )
+    return SumRule(
+        kind=3,
+        lhs_multiplier=rule.lhs[0],
+        lhs_exponent=rule.lhs[1],
+        rhs_multiplier=rule.rhs[0],
+        rhs_exponent=rule.rhs[1],
+        output_multiplier=rule.output[0],
+        output_exponent=rule.output[1],
+        left_shift=rule.left_shift,
+        **common,
+    )

@@ -1,0 +1,102 @@
+"""The plan while it grows: where slots lie, steps, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine.fields import NO_VIEW, View
+from calib8.engine.fuse import Work
+from calib8.engine.layout import Layout
+from calib8.engine.steps import Step
+from calib8.program.program import Program, Slot
+
+CONSTANT_ALIGNMENT: Final = 64
+
+
+@dataclass
+class Emitter:
+    """What the functions that emit steps share.
+
+    Attributes:
+        program: what is compiled.
+        layouts: slot → how it is stored.
+        places: slot that is a root → (buffer, byte offset of its interior).
+        steps, names, macs: the plan so far.
+        constants: blocks of the constants, each aligned.
+        constant_bytes: their size so far.
+        scratch_bytes: memory that a thread needs beside the arena.
+    """
+
+    program: Program
+    layouts: Mapping[int, Layout]
+    places: Mapping[int, tuple[int, int]]
+    steps: list[Step] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    macs: list[int] = field(default_factory=list)
+    constants: list[npt.NDArray[np.uint8]] = field(default_factory=list)
+    constant_bytes: int = 0
+    scratch_bytes: int = 0
+
+    def slot(self, number: int) -> Slot:
+        """Slot with a number."""
+        return self.program.slots[number]
+
+    def shift(self, number: int) -> int:
+        """Stored minus raw code: 128 for int8, 0 for uint8 and for what is no code."""
+        return 128 if self.slot(number).dtype == "int8" else 0
+
+    def stored_zero_point(self, number: int) -> int:
+        """Zero point of the stored codes; 0 for sums."""
+        return self.slot(number).zero_point + self.shift(number)
+
+    def item_size(self, number: int) -> int:
+        """Bytes per element."""
+        return np.dtype(self.slot(number).dtype).itemsize
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Buffer and byte offset of the first element."""
+        layout = self.layouts[number]
+        buffer, offset = self.places[layout.root]
+        return buffer, offset + layout.shift * self.item_size(number)
+
+    def strides(self, number: int) -> tuple[int, ...]:
+        """Elements from one index to the next, one per axis of the slot."""
+        return self.layouts[number].strides
+
+    def view(self, number: int) -> View:
+        """The slot as an image: other ranks as [1, 1, everything else, last axis] (they are dense)."""
+        if number < 0:
+            return NO_VIEW
+        shape, strides = self.slot(number).shape, self.strides(number)
+        buffer, offset = self.place(number)
+        if len(shape) == 4:
+            assert strides[3] == 1 or shape[3] == 1
+            return View(buffer, offset, *shape, *strides[:3])
+        channels = shape[-1] if shape else 1
+        count = int(np.prod(shape[:-1], dtype=np.int64))
+        pixel = strides[-2] if len(shape) > 1 else channels
+        return View(buffer, offset, 1, 1, count, channels, count * pixel, count * pixel, pixel)
+
+    def constant(self, array: npt.NDArray[Any]) -> int:
+        """Byte offset of an array among the constants, 64-byte aligned."""
+        offset = self.constant_bytes
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        padding = -data.size % CONSTANT_ALIGNMENT
+        self.constants.append(np.concatenate([data, np.zeros(padding, np.uint8)]) if padding else data)
+        self.constant_bytes += data.size + padding
+        return offset
+
+    def scratch(self, size: int) -> None:
+        """Every thread gets at least so many bytes."""
+        self.scratch_bytes = max(self.scratch_bytes, size)
+
+    def add(self, step: Step, work: Work | None, macs: int = 0, name: str = "") -> None:
+        """One more step."""
+        self.steps.append(step)
+        self.names.append(name or (work.name if work is not None else ""))
+        self.macs.append(macs)

@@ -1,0 +1,97 @@
+"""A program ready to run: steps over byte offsets, constants as kernels want them, one arena.
+
+Codes are stored as uint8 throughout; an int8 code is stored as code + 128.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine.steps import Step
+from calib8.program.rules import Profile
+
+
+@dataclass(frozen=True)
+class PlanPort:
+    """An input or output of a plan.
+
+    Attributes:
+        name: in the model.
+        dtype: NumPy name.
+        shape: axes in the model's order.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A dense tensor in a buffer, as a Float call reads or writes it.
+
+    Attributes:
+        buffer, offset: where, in bytes.
+        dtype, shape: of the tensor as ONNX Runtime wants it.
+        shift: 128 where int8 codes are stored as uint8, else 0.
+    """
+
+    buffer: int
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    shift: int
+
+
+@dataclass(frozen=True, eq=False)
+class FloatCall:
+    """A sub-model that ONNX Runtime runs between two steps.
+
+    Attributes:
+        before: it runs before the step with this number.
+        name: of the instruction.
+        model: bytes of an ONNX model.
+        inputs, outputs: names as in the model, and where their tensors lie.
+        nodes, reasons: names of its nodes and why each has no integer form.
+    """
+
+    before: int
+    name: str
+    model: bytes
+    inputs: tuple[tuple[str, Stored], ...]
+    outputs: tuple[tuple[str, Stored], ...]
+    nodes: tuple[str, ...]
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What the native engine runs.
+
+    Attributes:
+        name, profile: of the program.
+        steps: in the order of execution.
+        step_names: name of the instructions that a step stands for.
+        step_macs: products per run of each step.
+        floats: calls of ONNX Runtime in between, by rising ``before``.
+        constants: uint8 [bytes], aligned to 64 bytes, with 64 bytes of zeros at the end.
+        arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
+        inputs, outputs: ports; buffer ``FIRST_PORT + i`` is the i-th of both together.
+        weight_bytes: bytes of weights in the program.
+    """
+
+    name: str
+    profile: Profile
+    steps: tuple[Step, ...]
+    step_names: tuple[str, ...]
+    step_macs: tuple[int, ...]
+    floats: tuple[FloatCall, ...]
+    constants: npt.NDArray[np.uint8]
+    arena_bytes: int
+    scratch_bytes: int
+    inputs: tuple[PlanPort, ...]
+    outputs: tuple[PlanPort, ...]
+    weight_bytes: int

@@ -1,0 +1,69 @@
+"""Runs a program natively in every way this machine knows and compares it with the NumPy executor bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8 import _core
+from calib8.engine.compile import compile_program
+from calib8.engine.plan import FloatCall
+from calib8.engine.run import Engine
+from calib8.program import instructions as op
+from calib8.program.program import Program, Slot
+from calib8.program.reference.executor import run_program
+from calib8.program.reference.floats import run_float
+from calib8.program.reference.operand import Operand
+
+Array = npt.NDArray[Any]
+ISAS: tuple[str, ...] = tuple(_core.engine.available_isas())
+THREADS = (1, 2)
+
+
+def random_feeds(program: Program, rng: np.random.Generator) -> dict[str, Array]:
+    """Codes over their whole range, sums up to a few thousand, floats over the range of codes and beyond."""
+    return {port.name: random_array(program.slots[port.slot], rng) for port in program.inputs}
+
+
+def random_array(slot: Slot, rng: np.random.Generator) -> Array:
+    dtype = np.dtype(slot.dtype)
+    if slot.is_codes:
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max + 1, slot.shape).astype(dtype)
+    if dtype.kind == "f":
+        return (rng.standard_normal(slot.shape) * 4).astype(dtype)
+    return rng.integers(-9000, 9000, slot.shape).astype(dtype)
+
+
+def assert_same_bits(
+    program: Program,
+    feeds: Mapping[str, Array] | None = None,
+    *,
+    seed: int = 0,
+    isas: Sequence[str] = ISAS,
+    threads: Sequence[int] = THREADS,
+) -> None:
+    """The native engine gives the reference's outputs on all these instruction sets and thread counts."""
+    feeds = random_feeds(program, np.random.default_rng(seed)) if feeds is None else feeds
+    wanted = run_program(program, feeds)
+    plan = compile_program(program)
+    for isa in isas:
+        for count in threads:
+            engine = Engine(
+                plan, isa=isa, threads=count, float_runner=lambda call, x: run_call(program, call, x)
+            )
+            assert engine.isa == isa
+            for _ in range(2):  # the second run finds a used arena
+                for port, got, want in zip(plan.outputs, engine.run(feeds), wanted, strict=True):
+                    where = f"{port.name} on {isa} with {count} threads"
+                    np.testing.assert_array_equal(got, want, err_msg=where)
+
+
+def run_call(program: Program, call: FloatCall, inputs: Sequence[Array]) -> list[Array]:
+    """A Float call as the reference executor runs it."""
+    steps = [step for step in program.instructions if isinstance(step, op.Float) and step.name == call.name]
+    slots = [program.slots[number] for number in steps[0].inputs]
+    return run_float(steps[0], [Operand(slot, array) for slot, array in zip(slots, inputs, strict=True)])
