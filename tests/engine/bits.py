@@ -1,8 +1,9 @@
-"""Runs a program natively in every way this machine knows and compares it with the NumPy executor bit for bit."""
+"""Runs a program natively on every instruction set of this machine and compares it with NumPy, bit for bit."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -52,9 +53,7 @@ def assert_same_bits(
     plan = compile_program(program)
     for isa in isas:
         for count in threads:
-            engine = Engine(
-                plan, isa=isa, threads=count, float_runner=lambda call, x: run_call(program, call, x)
-            )
+            engine = Engine(plan, isa=isa, threads=count, float_runner=partial(run_call, program))
             assert engine.isa == isa
             for _ in range(2):  # the second run finds a used arena
                 for port, got, want in zip(plan.outputs, engine.run(feeds), wanted, strict=True):
