@@ -1,6 +1,7 @@
 """The statistics kernel in C++: counts float32 values into histograms of power-of-two range."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -78,3 +79,71 @@ def isa() -> str:
 
 def available_isas() -> list[str]:
     """What this CPU can run, fastest first; the last is always ``reference``."""
+
+class engine:  # noqa: N801
+    """The submodule ``_core.engine``: plans run natively."""
+
+    class Context:
+        """Memory of one run at a time; goes back to its engine when it is dropped."""
+
+        def __init__(self, engine: engine.Engine) -> None: ...
+        def arena(self) -> npt.NDArray[np.uint8]:
+            """The arena itself, not a copy."""
+
+    class Engine:
+        """Decoded steps, their kernels and their threads.
+
+        Args:
+            steps: (opcode, row of int64) each; ``schemas`` says what a row holds.
+            constants: aligned to 64 bytes, with 64 readable bytes at the end; kept alive.
+            arena_bytes, scratch_bytes: memory of a run and of each of its threads.
+            port_bytes: size of every input, then every output.
+            isa: instruction set; None for the default.
+            threads: 1 … 256.
+            pin: keep each thread on one processor.
+
+        Raises:
+            ValueError: the steps contradict themselves, or an argument is out of range.
+        """
+
+        def __init__(
+            self,
+            steps: Sequence[tuple[str, npt.NDArray[np.int64]]],
+            constants: npt.NDArray[np.uint8],
+            arena_bytes: int,
+            scratch_bytes: int,
+            port_bytes: Sequence[int],
+            isa: str | None = None,
+            threads: int = 1,
+            pin: bool = False,
+        ) -> None: ...
+        @property
+        def isa(self) -> str:
+            """Name of the instruction set that runs."""
+        @property
+        def threads(self) -> int:
+            """Threads that share each step, the caller included."""
+        def run(
+            self,
+            context: engine.Context,
+            first: int,
+            last: int,
+            inputs: Sequence[npt.NDArray[Any]],
+            outputs: Sequence[npt.NDArray[Any]],
+            nanoseconds: npt.NDArray[np.int64] | None = None,
+        ) -> None:
+            """Steps ``first`` … ``last`` − 1, without the GIL; the time of each is added to ``nanoseconds``.
+
+            Raises:
+                ValueError: an array has another size than its port.
+            """
+
+    @staticmethod
+    def isa() -> str:
+        """The fastest instruction set, or the one that CALIB8_ISA names."""
+    @staticmethod
+    def available_isas() -> list[str]:
+        """What this CPU can run, fastest first; the last is always ``reference``."""
+    @staticmethod
+    def schemas() -> dict[str, list[str]]:
+        """Opcode → names of the fields in order; floats have a ``~`` in front."""

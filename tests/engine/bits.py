@@ -1,4 +1,4 @@
-"""Runs a program natively on every instruction set of this machine and compares it with NumPy, bit for bit."""
+"""Runs a program natively on every instruction set that is here and compares it with NumPy, bit for bit."""
 
 from __future__ import annotations
 

@@ -13,7 +13,8 @@ from calib8.engine.emit import borders, conv, depthwise, elementwise, moves, poo
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
-from calib8.engine.layout import NO_HALO, Layout, plan_layouts, storage_bytes, with_room
+from calib8.engine.halo import NO_HALO, with_room
+from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Stored
 from calib8.engine.steps import FillHalo
 from calib8.program import instructions as op
@@ -63,16 +64,18 @@ def compile_program(program: Program) -> Plan:
     places, arena_bytes = _places(program, works, layouts)
     out = Emitter(program, layouts, places)
     floats: list[FloatCall] = []
+    filled: set[int] = set()
     for number, port in enumerate(program.inputs):
         if program.slots[port.slot].is_codes or layouts[port.slot].halo != NO_HALO:
-            _fill_halo(port.slot, out)
+            _fill_halo(port.slot, out, filled)
             moves.emit_port_copy(FIRST_PORT + number, port.slot, out, inwards=True)
     for work in works:
         if isinstance(work.instruction, op.Float):
             floats.append(_float_call(work.instruction, out))
         else:
-            _fill_halo(work.output, out)
-            EMIT[type(work.instruction)](work, out)
+            _fill_halo(work.output, out, filled)
+            if not _lies_in_its_input(work, out):
+                EMIT[type(work.instruction)](work, out)
     first_output = FIRST_PORT + len(program.inputs)
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
@@ -145,7 +148,7 @@ def _port_places(
 def _touched(
     program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
 ) -> dict[int, tuple[int, int]]:
-    """Root → first and last work that touches one of its slots; inputs begin before, outputs end after all."""
+    """Root → first and last work that touches its slots; inputs begin before, results end after all."""
     touched: dict[int, tuple[int, int]] = {}
 
     def touch(slot: int, place: int) -> None:
@@ -156,20 +159,36 @@ def _touched(
     for port in program.inputs:
         touch(port.slot, -1)
     for place, work in enumerate(works):
-        outputs = (work.output,) if work.output >= 0 else work.instruction.outputs
-        for slot in (*work.inputs, *outputs):
+        for slot in (*work.inputs, *work.outputs):
             touch(slot, place)
     for port in program.outputs:
         touch(port.slot, len(works))
     return touched
 
 
-def _fill_halo(number: int, out: Emitter) -> None:
+def _fill_halo(number: int, out: Emitter, filled: set[int]) -> None:
+    """Before the first part of a tensor with a border is written: all of the border."""
     layout = out.layouts[number]
-    if layout.halo != NO_HALO and layout.root == number:
-        top, left, bottom, right = layout.halo
-        step = FillHalo(out.view(number), top, left, bottom, right, out.stored_zero_point(number))
-        out.add(step, None, name=f"border of {out.slot(number).name}")
+    if layout.halo == NO_HALO or layout.root in filled:
+        return
+    filled.add(layout.root)
+    top, left, bottom, right = layout.halo
+    step = FillHalo(out.view(layout.root), top, left, bottom, right, out.stored_zero_point(layout.root))
+    out.add(step, None, name=f"border of {out.slot(layout.root).name}")
+
+
+def _lies_in_its_input(work: Work, out: Emitter) -> bool:
+    """Parts and reshaped tensors that are where they should be already."""
+    step = work.instruction
+    if not isinstance(step, op.Slice | op.Reshape):
+        return False
+    source, target = out.layouts[step.inputs[0]], out.layouts[work.output]
+    shift = 0
+    if isinstance(step, op.Slice):
+        shift = sum(start * stride for start, stride in zip(step.starts, source.strides, strict=True))
+        if source.strides != target.strides:
+            return False
+    return source.root == target.root and target.shift == source.shift + shift
 
 
 def _float_call(step: op.Float, out: Emitter) -> FloatCall:

@@ -1,18 +1,27 @@
 """Instructions that one step carries out together.
 
-    layer → Add | Sub          the residual is added to the codes in registers
-    layer | Add → Lookup       the table is applied to the codes before they are stored
+    layer → Add | Sub                    the residual is added to the codes in registers
+    layer | layer + Add | Add → Lookup   the table is applied to the codes before they are stored
 
-A fused step gives the bits of its instructions one after the other.
+A fused step gives the bits of its instructions one after the other. A sum moves up to the layer that is
+computed last of its two sides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
+from calib8.program import instructions as op
 from calib8.program.instructions import Add, Instruction, Lookup, Sub
 from calib8.program.program import Program
+
+ADDERS: Final = (op.Conv, op.FullyConnected)
+"""Layers whose step can add a residual."""
+
+TABLE_STEPS: Final = (op.Conv, op.FullyConnected, op.DepthwiseConv, op.Add, op.Sub)
+"""Instructions whose step can end with a table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +50,36 @@ class Work:
         parts = (self.instruction, self.add, self.lookup)
         return " + ".join(part.name for part in parts if part is not None)
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """All slots that are written."""
+        return (self.output,) if self.output >= 0 else self.instruction.outputs
+
 
 def fuse(program: Program) -> list[Work]:
     """All instructions of a program, in order, fused where that keeps every bit."""
-    return [_alone(instruction) for instruction in program.instructions]
+    works: list[Work | None] = [_alone(instruction) for instruction in program.instructions]
+    readers = _readers(program)
+    written = {slot: place for place, step in enumerate(program.instructions) for slot in step.outputs}
+    for place, step in enumerate(program.instructions):
+        if isinstance(step, Add | Sub):
+            host = _host_of_sum(step, program, works, readers, written)
+            if host is not None:
+                works[place] = None
+                works[host] = _with_sum(works[host], step)
+                written[step.outputs[0]] = host
+        elif isinstance(step, Lookup) and step.table.ndim == 1:
+            host = written.get(step.inputs[0])
+            if host is not None and _takes_table(works[host]) and readers[step.inputs[0]] == 1:
+                works[place] = None
+                works[host] = replace(works[host], output=step.outputs[0], lookup=step)  # type: ignore[type-var]
+                written[step.outputs[0]] = host
+    return [work for work in works if work is not None]
+
+
+def writers(works: Sequence[Work]) -> dict[int, int]:
+    """Slot → place of the work that writes it."""
+    return {slot: place for place, work in enumerate(works) for slot in work.outputs}
 
 
 def _alone(instruction: Instruction) -> Work:
@@ -52,10 +87,43 @@ def _alone(instruction: Instruction) -> Work:
     return Work(instruction, instruction.inputs, output)
 
 
-def writers(works: Sequence[Work]) -> dict[int, int]:
-    """Slot → place of the work that writes it."""
-    return {
-        slot: place
-        for place, work in enumerate(works)
-        for slot in ((work.output,) if work.output >= 0 else work.instruction.outputs)
-    }
+def _readers(program: Program) -> dict[int, int]:
+    """Slot → how often it is read; a result of the program counts as one more."""
+    counts: dict[int, int] = {}
+    read: Iterable[int] = (slot for step in program.instructions for slot in step.inputs)
+    for slot in (*read, *(port.slot for port in program.outputs)):
+        counts[slot] = counts.get(slot, 0) + 1
+    return counts
+
+
+def _host_of_sum(
+    step: Add | Sub,
+    program: Program,
+    works: Sequence[Work | None],
+    readers: dict[int, int],
+    written: dict[int, int],
+) -> int | None:
+    """Place of the layer that can add: it is the later side, nobody else reads it, nothing is broadcast."""
+    shapes = {program.slots[slot].shape for slot in (*step.inputs, *step.outputs)}
+    if len(shapes) != 1 or step.inputs[0] == step.inputs[1]:
+        return None
+    later = max(step.inputs, key=lambda slot: written.get(slot, -1))
+    host = written.get(later)
+    if host is None or readers[later] != 1:
+        return None
+    work = works[host]
+    if work is None or not isinstance(work.instruction, ADDERS) or work.add or work.lookup:
+        return None
+    return host if program.slots[later].is_codes else None
+
+
+def _with_sum(work: Work | None, step: Add | Sub) -> Work:
+    assert work is not None
+    residual = step.inputs[1] if step.inputs[0] == work.output else step.inputs[0]
+    return replace(work, inputs=(*work.inputs, residual), output=step.outputs[0], add=step, residual=residual)
+
+
+def _takes_table(work: Work | None) -> bool:
+    if work is None or work.lookup is not None or not isinstance(work.instruction, TABLE_STEPS):
+        return False
+    return not isinstance(work.instruction, op.Weighted) or work.instruction.rescale is not None

@@ -11,43 +11,12 @@ A part of another tensor (an operand of a Concat along the channels, a Reshape) 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Final
+from dataclasses import dataclass
 
 from calib8.engine.fuse import Work
-from calib8.program import instructions as op
+from calib8.engine.halo import NO_HALO, Halo, halos
+from calib8.engine.links import Link, plan_links, spread
 from calib8.program.program import Program, Slot
-
-HALO_READERS: Final = (op.Conv, op.DepthwiseConv)
-"""Instructions whose steps need the border of their image in storage."""
-
-VIEW_INSTRUCTIONS: Final = (
-    op.Conv,
-    op.DepthwiseConv,
-    op.Lookup,
-    op.Requantize,
-    op.MaxPool,
-    op.AveragePool,
-    op.Mean,
-    op.ReduceMax,
-    op.ReduceMin,
-    op.Add,
-    op.Sub,
-    op.AddSums,
-    op.Mul,
-    op.Maximum,
-    op.Minimum,
-    op.Concat,
-    op.Quantize,
-    op.Dequantize,
-    op.ResizeNearest,
-    op.ResizeLinear,
-    op.Pad,
-    op.Transpose,
-    op.Slice,
-    op.Gather,
-)
-"""Instructions whose steps read and write images with any strides; others want dense tensors."""
 
 
 @dataclass(frozen=True)
@@ -63,28 +32,46 @@ class Layout:
 
     root: int
     shift: int
-    halo: tuple[int, int, int, int]
+    halo: Halo
     strides: tuple[int, ...]
 
 
-NO_HALO: Final = (0, 0, 0, 0)
-
-
 def plan_layouts(program: Program, works: Sequence[Work]) -> dict[int, Layout]:
-    """A layout for every slot that the works read or write, and for the ports."""
-    halos = _halos(program, works)
-    layouts = {
-        number: _own_storage(slot, number, halos.get(number, NO_HALO))
-        for number, slot in enumerate(program.slots)
-    }
-    for work in works:
-        if isinstance(work.instruction, op.Reshape):
-            source, target = work.inputs[0], work.output
-            outputs = {port.slot for port in program.outputs}
-            if layouts[source].halo == NO_HALO and target not in halos and target not in outputs:
-                dense = _own_storage(program.slots[target], source, NO_HALO)
-                layouts[target] = replace(dense, root=layouts[source].root, shift=layouts[source].shift)
+    """A layout for every slot."""
+    borders = halos(program, works)
+    links = plan_links(program, works, borders)
+    borders = spread(borders, links)
+    layouts: dict[int, Layout] = {}
+    for number in range(len(program.slots)):
+        _resolve(number, program, links, borders, layouts)
     return layouts
+
+
+def _resolve(
+    number: int,
+    program: Program,
+    links: Mapping[int, Link],
+    borders: Mapping[int, Halo],
+    layouts: dict[int, Layout],
+) -> None:
+    """Layouts of a slot and of all that it lies in."""
+    chain = [number]
+    while chain[-1] in links and chain[-1] not in layouts:
+        chain.append(links[chain[-1]].parent)
+    for slot in reversed(chain):
+        if slot in layouts:
+            continue
+        link = links.get(slot)
+        if link is None:
+            layouts[slot] = _own_storage(program.slots[slot], slot, borders.get(slot, NO_HALO))
+            continue
+        outer = layouts[link.parent]
+        strides, shift = outer.strides, outer.shift
+        if link.axis < 0:
+            strides = _own_storage(program.slots[slot], slot, NO_HALO).strides
+        else:
+            shift += link.start * strides[link.axis]
+        layouts[slot] = Layout(outer.root, shift, outer.halo, strides)
 
 
 def storage_bytes(slot: Slot, layout: Layout, item: int) -> tuple[int, int]:
@@ -101,55 +88,7 @@ def storage_bytes(slot: Slot, layout: Layout, item: int) -> tuple[int, int]:
     return images * image * item, (top * row + left * column) * item
 
 
-def with_room(program: Program) -> Program:
-    """The program with a copy of every padded layer's input that cannot have a border where it lies.
-
-    That is the case where an instruction that wants a dense tensor reads or writes it too, or where it is a
-    result of the program.
-    """
-    stiff = {port.slot for port in program.outputs} | {
-        number
-        for step in program.instructions
-        if not isinstance(step, VIEW_INSTRUCTIONS)
-        for number in (*step.inputs, *step.outputs)
-    }
-    slots, instructions = list(program.slots), []
-    for step in program.instructions:
-        crowded = isinstance(step, HALO_READERS) and step.inputs[0] in stiff
-        if crowded and any(halo_of(step, program)):
-            source = step.inputs[0]
-            slots.append(replace(slots[source], name=f"{slots[source].name} with border"))
-            roomy = len(slots) - 1
-            instructions.append(op.Transpose(f"border of {step.name}", (source,), (roomy,), (0, 1, 2, 3)))
-            step = replace(step, inputs=(roomy,))
-        instructions.append(step)
-    return replace(program, slots=tuple(slots), instructions=tuple(instructions))
-
-
-def _halos(program: Program, works: Sequence[Work]) -> dict[int, tuple[int, int, int, int]]:
-    """The largest padding with which a tensor is read; after ``with_room`` everybody can deal with it."""
-    wanted: dict[int, tuple[int, int, int, int]] = {}
-    for work in works:
-        if isinstance(work.instruction, HALO_READERS):
-            source = work.instruction.inputs[0]
-            reach = halo_of(work.instruction, program)
-            old = wanted.get(source, NO_HALO)
-            wanted[source] = tuple(map(max, old, reach))  # type: ignore[assignment]
-    return {number: halo for number, halo in wanted.items() if any(halo)}
-
-
-def halo_of(step: op.Conv | op.DepthwiseConv, program: Program) -> tuple[int, int, int, int]:
-    """How far beyond the image (top, left, bottom, right) the windows of a layer reach."""
-    source, target = program.slots[step.inputs[0]].shape, program.slots[step.outputs[0]].shape
-    kernel = step.weight.shape[:2] if isinstance(step, op.DepthwiseConv) else step.weight.shape[1:3]
-    ends = []
-    for axis in (0, 1):
-        last = (target[axis + 1] - 1) * step.strides[axis] + (kernel[axis] - 1) * step.dilations[axis]
-        ends.append(max(last + 1 - step.pads[axis] - source[axis + 1], 0))
-    return step.pads[0], step.pads[1], ends[0], ends[1]
-
-
-def _own_storage(slot: Slot, number: int, halo: tuple[int, int, int, int]) -> Layout:
+def _own_storage(slot: Slot, number: int, halo: Halo) -> Layout:
     strides = [1] * len(slot.shape)
     sizes = list(slot.shape)
     if halo != NO_HALO:
@@ -158,11 +97,3 @@ def _own_storage(slot: Slot, number: int, halo: tuple[int, int, int, int]) -> La
     for axis in range(len(sizes) - 2, -1, -1):
         strides[axis] = strides[axis + 1] * sizes[axis + 1]
     return Layout(number, 0, halo, tuple(strides))
-
-
-def roots(layouts: Mapping[int, Layout]) -> dict[int, list[int]]:
-    """Root → the slots that lie in its storage."""
-    members: dict[int, list[int]] = {}
-    for number, layout in layouts.items():
-        members.setdefault(layout.root, []).append(number)
-    return members

@@ -17,7 +17,7 @@ LANES = 16
 
 
 def panel_widths(outputs: int) -> tuple[int, ...]:
-    """Widths of the panels in units of 16 channels: 4 each, the rest as even as can be, none of it 1 if possible.
+    """Widths of the panels in units of 16 channels: as few as can be, at most 4 each, as even as can be.
 
     >>> panel_widths(144)
     (3, 3, 3)

@@ -36,6 +36,11 @@ class Engine:
         pin: bool = False,
         float_runner: FloatRunner | None = None,
     ) -> None:
+        """Decodes the steps and starts nothing yet: threads begin with the first run.
+
+        Raises:
+            ValueError: the instruction set is unknown or not available, or ``threads`` is out of range.
+        """
         self.plan = plan
         rows = [(step.opcode, encode(step)) for step in plan.steps]
         sizes = [_bytes(port.shape, port.dtype) for port in (*plan.inputs, *plan.outputs)]

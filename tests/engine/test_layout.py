@@ -1,0 +1,117 @@
+"""Storage of tensors: borders, parts inside of others, and that every reader still finds what it needs."""
+
+from __future__ import annotations
+
+import numpy as np
+from bits import assert_same_bits
+from nets import Net
+
+from calib8.engine.compile import compile_program
+from calib8.engine.fuse import fuse
+from calib8.engine.halo import with_room
+from calib8.engine.layout import Layout, plan_layouts
+from calib8.program.program import Program
+
+
+def layouts(program: Program) -> dict[int, Layout]:
+    roomy = with_room(program)
+    return plan_layouts(roomy, fuse(roomy))
+
+
+def test_operands_of_a_concat_are_written_in_place() -> None:
+    net = Net()
+    x = net.input(1, 6, 7, 8)
+    parts = net.conv(x, 5), net.conv(x, 9, kernel=1), net.lookup(x)
+    joined = net.concat(*parts)
+    program = net.program(net.conv(joined, 4))
+    found = layouts(program)
+    assert [found[part].root for part in parts] == [joined] * 3
+    assert [found[part].shift for part in parts] == [0, 5, 14]
+    assert {found[part].halo for part in (*parts, joined)} == {(1, 1, 1, 1)}
+    assert not [step for step in compile_program(program).steps if step.opcode == "copy"][1:]
+    assert_same_bits(program)
+
+
+def test_concats_nest() -> None:
+    net = Net()
+    x = net.input(1, 5, 5, 8)
+    state = net.conv(x, 6)
+    for _ in range(3):
+        state = net.concat(state, net.conv(net.conv(state, 8, kernel=1), 4))
+    program = net.program(net.conv(state, 3))
+    assert len({layout.root for layout in layouts(program).values() if layout.strides[2] == 18}) == 1
+    assert_same_bits(program)
+
+
+def test_an_operand_that_comes_twice_is_copied_once() -> None:
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    y = net.conv(x, 4)
+    first = net.concat(y, y)
+    program = net.program(net.conv(net.concat(first, y), 5))
+    assert_same_bits(program)
+
+
+def test_channels_are_read_where_they_are() -> None:
+    net = Net()
+    x = net.input(1, 6, 6, 8)
+    y = net.conv(x, 12)
+    left, right = net.slice(y, 0, 5), net.slice(y, 5, 7)
+    program = net.program(net.concat(net.conv(left, 6), net.depthwise(right)))
+    found = layouts(program)
+    assert found[left].root == found[right].root == y and found[right].shift == 5
+    assert_same_bits(program)
+
+
+def test_a_part_of_a_concat_of_its_own_tensor_is_copied() -> None:
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    y = net.conv(x, 6)
+    program = net.program(net.lookup(net.concat(y, net.slice(y, 2, 3))))
+    assert_same_bits(program)
+
+
+def test_reshaped_tensors_stay_where_they_are_if_dense() -> None:
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    y = net.conv(x, 6, kernel=1)
+    flat = net.reshape(y, 1, 96)
+    again = net.reshape(flat, 1, 8, 2, 6)
+    program = net.program(net.lookup(again))
+    found = layouts(program)
+    assert found[flat].root == found[again].root == y
+    assert_same_bits(program)
+
+
+def test_a_tensor_with_a_border_is_copied_to_be_reshaped() -> None:
+    net = Net()
+    x = net.input(1, 4, 4, 8)
+    y = net.conv(x, 6)
+    program = net.program(net.conv(y, 3), net.lookup(net.reshape(y, 1, 96)))
+    assert_same_bits(program)
+
+
+def test_results_of_the_program_get_no_border() -> None:
+    net = Net()
+    x = net.input(1, 5, 4, 8)
+    y = net.conv(x, 6)
+    program = net.program(y, net.conv(y, 3))
+    assert layouts(program)[y].halo == (0, 0, 0, 0)
+    assert_same_bits(program)
+
+
+def test_the_border_is_as_wide_as_the_widest_window() -> None:
+    net = Net(seed=3)
+    x = net.input(2, 9, 8, 3, dtype="int8", zero_point=-100)
+    y = net.conv(x, 6, kernel=1)
+    program = net.program(net.conv(y, 5, kernel=5), net.conv(y, 4, kernel=3, stride=2))
+    assert layouts(program)[y].halo == (2, 2, 2, 2)
+    assert_same_bits(program)
+
+
+def test_plans_do_not_depend_on_anything_but_the_program() -> None:
+    net = Net(seed=5)
+    x = net.input(1, 9, 8, 3)
+    program = net.program(net.conv(net.conv(x, 6), 4))
+    plans = compile_program(program), compile_program(program)
+    assert plans[0].steps == plans[1].steps and np.array_equal(plans[0].constants, plans[1].constants)
