@@ -25,7 +25,7 @@ constexpr int kind_of() {
 
 // A typed kernel as an entry of the table.
 template <class Step, void (*function)(const Step&, const Memory&, Part)>
-void set_kernel(KernelTable& table) {
+static void set_kernel(KernelTable& table) {
   table[kind_of<Step>()] = [](const void* step, const Memory& memory, Part part) {
     function(*static_cast<const Step*>(step), memory, part);
   };

@@ -2,7 +2,7 @@
 
     acc = Σ (x − z_x)(w − z_w) + b = Σ x·(w − z_w) + (b − z_x · Σ(w − z_w)),    x stored codes
 
-w − z_w that does not fit int8 is the sum of two filters: every tap is then read twice.
+w − z_w that does not fit int8 is the sum of two filters, or three: every tap is then read as often.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from calib8.program.instructions import Conv, FullyConnected, Weighted
 
 INT8_MIN: Final = -128
 INT8_MAX: Final = 127
+
+SCRATCH_BYTES: Final = 17792
+"""What the kernels of a Conv step need of a thread's own memory."""
 
 
 def emit_conv(work: Work, out: Emitter) -> None:
@@ -61,13 +64,13 @@ def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
 
 
 def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
-    """int8 arrays whose sum is ``weight`` (within −255 … 255): one, or two where one does not hold it."""
-    first = np.clip(weight, INT8_MIN, INT8_MAX)
-    rest = weight - first
-    layers = [first, rest] if rest.any() else [first]
-    if rest.any() and (rest.min() < INT8_MIN or rest.max() > INT8_MAX):
-        raise AssertionError("weights minus zero point lie within −255 … 255")
-    return [layer.astype(np.int8) for layer in layers]
+    """int8 arrays whose sum is ``weight``: one where it fits; two, or three for 255, else."""
+    layers, rest = [], weight
+    while not layers or rest.any():
+        layer = np.clip(rest, INT8_MIN, INT8_MAX)
+        layers.append(layer.astype(np.int8))
+        rest = rest - layer
+    return layers
 
 
 def _emit(
@@ -94,6 +97,7 @@ def _emit(
     places = np.minimum(np.arange(padded), outputs - 1) + np.arange(groups)[:, None] * outputs
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
+    out.scratch(SCRATCH_BYTES)
     out.add(
         steps.Conv(
             input=image,
