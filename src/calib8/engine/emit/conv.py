@@ -61,13 +61,12 @@ def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
 
 
 def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
-    """int8 arrays whose sum is ``weight`` (within −255 … 255): one, or two where one does not hold it."""
-    first = np.clip(weight, INT8_MIN, INT8_MAX)
-    rest = weight - first
-    layers = [first, rest] if rest.any() else [first]
-    if rest.any() and (rest.min() < INT8_MIN or rest.max() > INT8_MAX):
-        raise AssertionError("weights minus zero point lie within −255 … 255")
-    return [layer.astype(np.int8) for layer in layers]
+    """int8 arrays whose sum is ``weight``: one where it fits, else two, three for a weight of 255."""
+    layers, rest = [], weight
+    while rest.any() or not layers:
+        layers.append(np.clip(rest, INT8_MIN, INT8_MAX).astype(np.int8))
+        rest = rest - layers[-1]
+    return layers
 
 
 def _emit(
