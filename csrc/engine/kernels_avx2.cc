@@ -1,8 +1,9 @@
 // The kernels of avx2.
+#include "depthwise.h"
 #include "kernels.h"
 
 namespace calib8::engine {
 
-void fill_avx2(KernelTable&) {}
+void fill_avx2(KernelTable& table) { set_kernel<Depthwise, depthwise_avx2>(table); }
 
 }  // namespace calib8::engine

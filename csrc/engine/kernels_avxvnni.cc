@@ -1,8 +1,9 @@
 // The kernels of avxvnni.
+#include "depthwise.h"
 #include "kernels.h"
 
 namespace calib8::engine {
 
-void fill_avxvnni(KernelTable&) {}
+void fill_avxvnni(KernelTable& table) { set_kernel<Depthwise, depthwise_avxvnni>(table); }
 
 }  // namespace calib8::engine

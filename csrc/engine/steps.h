@@ -178,29 +178,35 @@ struct Conv {
   }
 };
 
-// One filter per output channel o, which reads input channel o / multiplier; borders are in storage.
+// One filter per output channel o, which reads input channel o / multiplier; borders are in storage:
+//
+//   acc[p, o] = bias[o] + Σ_t stored[input(p) + tap[t] + o / multiplier] · w[t, o]
+//
+// Taps come layer by layer, row by row, and are filled up to a multiple of four with weights 0 (their places
+// are those of the first tap). Arrays of channels are filled up to a multiple of 64.
 struct Depthwise {
   static constexpr const char* kName = "depthwise";
   View input, output;
   int64_t kernel_rows, kernel_columns, row_step, column_step, row_dilation, column_dilation;
-  int64_t top, left;       // padding: tap (0, 0) of output (0, 0) lies at input (−top, −left)
-  int64_t multiplier;      // output channels per input channel
-  int64_t padded_outputs;  // channels rounded up to 64
-  int64_t weights;         // constant int8 [layers][rows · columns][padded_outputs]
-  int64_t layers;          // w = Σ over layers: 2 where w − z_w does not fit int8, else 1
-  int64_t bias;            // constant int32 [padded_outputs], holds −z_x · Σw
-  int64_t weight_sums;     // constant int32 [padded_outputs]
-  Rescale rescale;
-  int64_t table;  // constant uint8 [256] for stored codes, −1 for none
+  int64_t taps, tap_offsets;  // constant int64 [taps], elements, may be negative
+  int64_t multiplier;         // output channels per input channel
+  int64_t repeats;            // constant uint8 [padded_outputs]: o / multiplier − 16·⌊o/16⌋ / multiplier
+  int64_t padded_outputs;
+  int64_t weights;  // constant int8 [taps][padded_outputs]
+  int64_t layers;   // w = Σ over layers: more than 1 where w − z_w does not fit int8
+  int64_t bias;     // constant int32 [padded_outputs], holds −z_x · Σw
+  Rescale rescale;  // arrays [padded_outputs]
+  int64_t narrow;   // 1: |acc| and |acc · factor| stay below 2^30 and fixed shifts are −2 or less
+  int64_t table;    // constant uint8 [256] for stored codes, −1 for none
 
   template <class F>
   void fields(F&& f) {
-    f("input", input), f("output", output), f("kernel_rows", kernel_rows),
-        f("kernel_columns", kernel_columns);
-    f("row_step", row_step), f("column_step", column_step), f("row_dilation", row_dilation);
-    f("column_dilation", column_dilation), f("top", top), f("left", left), f("multiplier", multiplier);
+    f("input", input), f("output", output), f("kernel_rows", kernel_rows);
+    f("kernel_columns", kernel_columns), f("row_step", row_step), f("column_step", column_step);
+    f("row_dilation", row_dilation), f("column_dilation", column_dilation), f("taps", taps);
+    f("tap_offsets", tap_offsets), f("multiplier", multiplier), f("repeats", repeats);
     f("padded_outputs", padded_outputs), f("weights", weights), f("layers", layers), f("bias", bias);
-    f("weight_sums", weight_sums), f("rescale", rescale), f("table", table);
+    f("rescale", rescale), f("narrow", narrow), f("table", table);
   }
 };
 

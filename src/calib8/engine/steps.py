@@ -134,15 +134,16 @@ class Depthwise(Step):
     column_step: int
     row_dilation: int
     column_dilation: int
-    top: int
-    left: int
+    taps: int
+    tap_offsets: int
     multiplier: int
+    repeats: int
     padded_outputs: int
     weights: int
     layers: int
     bias: int
-    weight_sums: int
     rescale: Rescale
+    narrow: int
     table: int
 
 

@@ -1,11 +1,131 @@
-"""TODO."""
+"""DepthwiseConv: taps as offsets into a stored border, zero points folded into the bias.
+
+    acc = Σ (x − z_x)(w − z_w) + b = Σ x·(w − z_w) + (b − z_x · Σ(w − z_w)),    x stored codes
+
+The weights keep the order of the channels: kernels interleave them exactly as they interleave the codes.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine import steps
+from calib8.engine.emit.conv import int8_layers, stored_table
+from calib8.engine.emit.rescale import rescale_fields
 from calib8.engine.emitter import Emitter
+from calib8.engine.fields import NONE, View
 from calib8.engine.fuse import Work
+from calib8.program import rules
+from calib8.program.costs import macs
+from calib8.program.instructions import DepthwiseConv
+
+BLOCK: Final = 64
+"""Channels that arrays are filled up to."""
+
+QUAD: Final = 4
+"""Taps of one dot product."""
+
+LANE: Final = 16
+"""Channels whose codes lie in one 128-bit lane."""
+
+NARROW: Final = 1 << 30
+"""Below this, sums and results need no care with int32."""
+
+NARROW_SHIFT: Final = -2
+"""Largest shift whose rounding constant lies in the upper half of the 64-bit product."""
 
 
 def emit_depthwise(work: Work, out: Emitter) -> None:
-    """TODO."""
-    raise NotImplementedError(work.name)
+    """One Depthwise step."""
+    step = work.instruction
+    assert isinstance(step, DepthwiseConv)
+    image, target = out.view(step.inputs[0]), out.view(work.output)
+    rows, columns, channels = step.weight.shape
+    weight = (step.weight.astype(np.int32) - step.weight_zero_point).reshape(rows * columns, channels)
+    layers = int8_layers(weight)
+    taps = np.concatenate(layers)
+    padded = -(-channels // BLOCK) * BLOCK
+    full = np.zeros((-(-len(taps) // QUAD) * QUAD, padded), np.int8)
+    full[: len(taps), :channels] = taps
+    zero_point = out.stored_zero_point(step.inputs[0])
+    places = np.minimum(np.arange(padded), channels - 1)
+    bias = (step.bias - zero_point * weight.sum(axis=0, dtype=np.int64))[places].astype(np.int32)
+    rule = _quiet(step.rescale)
+    multiplier = channels // image.channels
+    out.scratch(len(full) * BLOCK)
+    out.add(
+        steps.Depthwise(
+            input=image,
+            output=target,
+            kernel_rows=rows,
+            kernel_columns=columns,
+            row_step=step.strides[0],
+            column_step=step.strides[1],
+            row_dilation=step.dilations[0],
+            column_dilation=step.dilations[1],
+            taps=len(full),
+            tap_offsets=out.constant(_offsets(step, image, len(layers), len(full))),
+            multiplier=multiplier,
+            repeats=out.constant(_repeats(multiplier, padded)) if multiplier > 1 else NONE,
+            padded_outputs=padded,
+            weights=out.constant(full),
+            layers=len(layers),
+            bias=out.constant(bias),
+            rescale=rescale_fields(out, rule, step.low, step.high, step.outputs[0], channels, places),
+            narrow=int(_narrow(rule, _largest_sums(weight, step.bias, zero_point))),
+            table=NONE if work.lookup is None else out.constant(stored_table(work, out)),
+        ),
+        work,
+        macs(out.program, step) or 0,
+    )
+
+
+def _offsets(step: DepthwiseConv, image: View, layers: int, count: int) -> npt.NDArray[np.int64]:
+    """Elements from the input pixel of an output to each tap."""
+    rows, columns, _ = step.weight.shape
+    down = np.arange(rows) * step.dilations[0] - step.pads[0]
+    right = np.arange(columns) * step.dilations[1] - step.pads[1]
+    taps = (down[:, None] * image.row_stride + right * image.column_stride).reshape(-1)
+    every = np.concatenate([taps] * layers)
+    return np.concatenate([every, np.full(count - len(every), every[0])]).astype(np.int64)
+
+
+def _repeats(multiplier: int, padded: int) -> npt.NDArray[np.uint8]:
+    """Input channel of every output channel, counted from that of the first one of its lane."""
+    channels = np.arange(padded)
+    result: npt.NDArray[np.uint8] = (channels // multiplier - channels // LANE * LANE // multiplier).astype(
+        np.uint8
+    )
+    return result
+
+
+def _largest_sums(
+    weight: npt.NDArray[np.int32], bias: npt.NDArray[np.int32], zero_point: int
+) -> npt.NDArray[np.int64]:
+    """Per channel, what ``|acc|`` can reach over all codes."""
+    positive = np.maximum(weight, 0).sum(axis=0, dtype=np.int64)
+    negative = np.minimum(weight, 0).sum(axis=0, dtype=np.int64)
+    below, above = -zero_point, 255 - zero_point
+    low, high = below * positive + above * negative, above * positive + below * negative
+    return np.maximum(-low, high) + np.abs(bias.astype(np.int64))
+
+
+def _quiet(rule: rules.Rescale | None) -> rules.Rescale | None:
+    """The rule with small shifts where the multiplier is 0, so that dead channels ask for no special care."""
+    if not isinstance(rule, rules.FixedRescale):
+        return rule
+    shift = np.where(rule.multiplier == 0, np.minimum(rule.shift, NARROW_SHIFT), rule.shift)
+    return replace(rule, shift=shift.astype(np.int32))
+
+
+def _narrow(rule: rules.Rescale | None, largest: npt.NDArray[Any]) -> bool:
+    """Whether kernels may compute with int32 and int32 from float32 without a look at overflow."""
+    if rule is None or largest.max(initial=0) >= NARROW:
+        return False
+    if isinstance(rule, rules.FloatRescale):
+        return bool((largest * rule.factor.astype(np.float64)).max(initial=0) < NARROW)
+    return rule.rounding != "away" and bool(rule.shift.max(initial=NARROW_SHIFT) <= NARROW_SHIFT)

@@ -1,0 +1,225 @@
+// Depthwise convolution on x86: blocks of 64, 32 or 16 channels, taps four by four.
+//
+// The codes of four taps are interleaved, so that one dot product adds four products to the sum of each
+// channel; the weights are interleaved by the same instructions. Everything has internal linkage: each
+// instruction set includes this file and compiles its own.
+#pragma once
+
+#include "depthwise.h"
+#include "rules.h"
+#include "x86_rescale.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+// Rows begin … end−1 (counted over all images) of the output channels from `channel` on.
+struct Task {
+  const Depthwise& step;
+  const Memory& memory;
+  int64_t channel, channels;  // at most as many as the block is wide
+  int64_t begin, end;
+
+  // Where the window of the first output of a row begins, and where its codes go.
+  const uint8_t* input(int64_t row) const {
+    const View& view = step.input;
+    return memory.data<uint8_t>(view) +
+           view.at(row / step.output.rows, row % step.output.rows * step.row_step, 0) +
+           channel / step.multiplier;
+  }
+  int64_t place(int64_t row) const {
+    return step.output.at(row / step.output.rows, row % step.output.rows, 0) + channel;
+  }
+  uint8_t* output(int64_t row) const { return memory.data<uint8_t>(step.output) + place(row); }
+};
+
+template <class L>
+void store_codes(uint8_t* to, typename L::Ints codes, int64_t channels) {
+  if (channels == L::kChannels) {
+    L::store(to, codes);
+  } else {
+    uint8_t buffer[L::kChannels];
+    L::store(buffer, codes);
+    std::memcpy(to, buffer, static_cast<size_t>(channels));
+  }
+}
+
+// Bias and weights of one block in the order of the quarters.
+template <class L>
+struct Block {
+  using Ints = typename L::Ints;
+
+  explicit Block(const Task& task) : weights(reinterpret_cast<Quarters<Weights<L>>*>(task.memory.scratch)) {
+    const Depthwise& step = task.step;
+    const uint8_t* first = task.memory.constant<uint8_t>(step.bias) + task.channel * 4;
+    for (int i = 0; i < 4; ++i) bias[i] = L::lanes(first + 16 * i, 64);
+    const uint8_t* taps = task.memory.constant<uint8_t>(step.weights) + task.channel;
+    const int64_t tap = step.padded_outputs;
+    for (int64_t t = 0; t < step.taps; t += 4, taps += 4 * tap) {
+      weights[t / 4] = interleave<L, Weights<L>>(L::load(taps), L::load(taps + tap), L::load(taps + 2 * tap),
+                                                 L::load(taps + 3 * tap));
+    }
+  }
+
+  Ints bias[4];
+  Quarters<Weights<L>>* weights;  // [taps / 4], in the scratch memory
+};
+
+// Codes of one tap where every input channel serves one output channel.
+template <class L>
+struct Direct {
+  explicit Direct(const Task&) {}
+  typename L::Ints operator()(const uint8_t* from) const { return L::load(from); }
+};
+
+// Where an input channel serves several output channels: each lane repeats bytes of its own 16.
+template <class L>
+struct Repeated {
+  explicit Repeated(const Task& task)
+      : places(L::load(task.memory.constant<uint8_t>(task.step.repeats) + task.channel)) {
+    for (int l = 0; l < L::kChannels / 16; ++l) {
+      first[l] = (task.channel + 16 * l) / task.step.multiplier - task.channel / task.step.multiplier;
+    }
+  }
+  typename L::Ints operator()(const uint8_t* from) const {
+    const uint8_t* lanes[L::kChannels / 16];
+    for (int l = 0; l < L::kChannels / 16; ++l) lanes[l] = from + first[l];
+    return L::shuffle8(L::lanes(lanes), places);
+  }
+  typename L::Ints places;
+  int64_t first[L::kChannels / 16];
+};
+
+// Sums of one output pixel: any kernel, stride and dilation.
+template <class L, class Load>
+[[gnu::always_inline]] inline void add_window(const Depthwise& step, const int64_t* taps,
+                                              const Block<L>& block, const Load& load, const uint8_t* input,
+                                              typename L::Ints (&acc)[4]) {
+  for (int i = 0; i < 4; ++i) acc[i] = block.bias[i];
+  for (int64_t t = 0; t < step.taps; t += 4) {
+    const Quarters<Codes<L>> codes =
+        interleave<L, Codes<L>>(load(input + taps[t]), load(input + taps[t + 1]), load(input + taps[t + 2]),
+                                load(input + taps[t + 3]));
+    for (int i = 0; i < 4; ++i) acc[i] = dot<L>(acc[i], codes.of[i], block.weights[t / 4].of[i]);
+  }
+}
+
+template <class L, class Load, Rescale::Kind kind>
+void any_window(const Task& task) {
+  const Depthwise& step = task.step;
+  const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
+  const Block<L> block(task);
+  const Load load(task);
+  const CodesOfSums<L, kind> codes_of(step.rescale, task.memory, task.channel);
+  for (int64_t row = task.begin; row < task.end; ++row) {
+    const uint8_t* input = task.input(row);
+    uint8_t* output = task.output(row);
+    for (int64_t column = 0; column < step.output.columns; ++column) {
+      typename L::Ints acc[4];
+      add_window<L>(step, taps, block, load, input, acc);
+      store_codes<L>(output, codes_of(acc[0], acc[1], acc[2], acc[3]), task.channels);
+      input += step.column_step * step.input.column_stride;
+      output += step.output.column_stride;
+    }
+  }
+}
+
+// Sums that are stored as they are, and rules whose arithmetic needs more than 32 bits.
+template <class L, class Load>
+void any_rule(const Task& task) {
+  const Depthwise& step = task.step;
+  const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
+  const Block<L> block(task);
+  const Load load(task);
+  for (int64_t row = task.begin; row < task.end; ++row) {
+    const uint8_t* input = task.input(row);
+    int64_t place = task.place(row);
+    for (int64_t column = 0; column < step.output.columns; ++column) {
+      typename L::Ints acc[4];
+      add_window<L>(step, taps, block, load, input, acc);
+      alignas(64) int32_t sums[L::kChannels];
+      for (int l = 0; l < L::kChannels / 16; ++l) {
+        for (int i = 0; i < 4; ++i) Lanes<16>::store(sums + 16 * l + 4 * i, L::lane(acc[i], l));
+      }
+      for (int64_t c = 0; c < task.channels; ++c) {
+        if (step.rescale.kind == Rescale::kNone) {
+          task.memory.data<int32_t>(step.output)[place + c] = sums[c];
+        } else {
+          task.memory.data<uint8_t>(step.output)[place + c] =
+              rescaled(step.rescale, task.memory, sums[c], task.channel + c);
+        }
+      }
+      input += step.column_step * step.input.column_stride;
+      place += step.output.column_stride;
+    }
+  }
+}
+
+// A fused table, applied to codes that were just written.
+void apply_table(const Task& task) {
+  const uint8_t* table = task.memory.constant<uint8_t>(task.step.table);
+  for (int64_t row = task.begin; row < task.end; ++row) {
+    uint8_t* codes = task.output(row);
+    for (int64_t column = 0; column < task.step.output.columns; ++column) {
+      for (int64_t c = 0; c < task.channels; ++c) codes[c] = table[codes[c]];
+      codes += task.step.output.column_stride;
+    }
+  }
+}
+
+template <class L, class Load>
+void by_rule(const Task& task) {
+  if (task.step.narrow == 0) return any_rule<L, Load>(task);
+  switch (task.step.rescale.kind) {
+    case Rescale::kFloat:
+      return any_window<L, Load, Rescale::kFloat>(task);
+    case Rescale::kSingle:
+      return any_window<L, Load, Rescale::kSingle>(task);
+    default:
+      return any_window<L, Load, Rescale::kDouble>(task);
+  }
+}
+
+template <class L>
+void run_block(const Task& task) {
+  if (task.step.multiplier == 1) {
+    by_rule<L, Direct<L>>(task);
+  } else {
+    by_rule<L, Repeated<L>>(task);
+  }
+}
+
+// Channels of the block that begins at `channel`: as wide as vectors go, then what is left in halves.
+template <int widest>
+int64_t block_width(int64_t left) {
+  if (left >= widest || widest == 16) return widest;
+  if (left > widest * 3 / 4) return widest;
+  return block_width<widest == 16 ? 16 : widest / 2>(left);
+}
+
+template <int widest>
+void run_width(const Task& task, int64_t width) {
+  if constexpr (widest > 16) {
+    if (width < widest) return run_width<widest / 2>(task, width);
+  }
+  run_block<Lanes<widest>>(task);
+}
+
+// Parts take rows where there are many, else blocks of channels times rows.
+template <int widest>
+void depthwise(const Depthwise& step, const Memory& memory, Part part) {
+  const int64_t rows = step.output.images * step.output.rows, channels = step.output.channels;
+  const Range mine = share(part, rows, 2);
+  for (int64_t channel = 0; channel < channels;) {
+    const int64_t width = block_width<widest>(channels - channel);
+    const int64_t count = width < channels - channel ? width : channels - channel;
+    const Task task{step, memory, channel, count, mine.begin, mine.end};
+    if (task.begin < task.end) {
+      run_width<widest>(task, width);
+      if (step.table >= 0 && step.rescale.kind != Rescale::kNone) apply_table(task);
+    }
+    channel += width;
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine

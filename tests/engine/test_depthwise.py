@@ -1,0 +1,227 @@
+"""The Depthwise step on every instruction set: the reference's bits."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from bits import assert_same_bits
+from calib8.fixedpoint import encode_multipliers
+from calib8.program import instructions as op
+from calib8.program import rules
+from calib8.program.program import Program
+from calib8.program.rules import PROFILES, Profile
+from calib8.program.verify.windows import Window, conv_size
+from example_programs import EXAMPLES, codes, ints, single, sums
+
+CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
+KERNELS = ((1, 1), (3, 3), (3, 3), (5, 5), (5, 5), (7, 7), (1, 3), (5, 2), (2, 2), (9, 9))
+CHANNELS = (1, 3, 5, 16, 17, 24, 32, 40, 48, 63, 64, 65, 80, 96, 130, 144)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A layer, all of it that decides which path a kernel takes."""
+
+    images: int = 1
+    size: tuple[int, int] = (6, 7)
+    channels: int = 17
+    multiplier: int = 1
+    kernel: tuple[int, int] = (3, 3)
+    strides: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (1, 1, 1, 1)
+    dilations: tuple[int, int] = (1, 1)
+    input_type: str = "uint8"
+    output_type: str = "uint8"
+    input_zero: int = 3
+    output_zero: int = 5
+    weight_type: str = "int8"
+    weight_zero: int = 0
+    profile: Profile = "onnx"
+    factor: float = 1.0
+    per_channel: bool = True
+    largest_bias: int = 500
+    low: int | None = None
+    high: int | None = None
+
+    @property
+    def output_size(self) -> tuple[int, int]:
+        rows, columns = (
+            conv_size(
+                Window(
+                    self.size[axis],
+                    self.kernel[axis],
+                    self.strides[axis],
+                    self.dilations[axis],
+                    self.pads[axis],
+                    self.pads[axis + 2],
+                )
+            )
+            for axis in (0, 1)
+        )
+        return rows, columns
+
+
+def program_of(case: Case, seed: int, *, to_sums: bool = False) -> Program:
+    """Codes that use most of their range when the factor of the case is 1."""
+    rng = np.random.default_rng(seed)
+    outputs = case.channels * case.multiplier
+    info = np.iinfo(case.weight_type)
+    shape = (*case.kernel, outputs)
+    weight = rng.integers(info.min, info.max, shape, dtype=case.weight_type, endpoint=True)
+    output = np.iinfo(case.output_type)
+    output_shape = (case.images, *case.output_size, outputs)
+    fields: dict[str, Any] = {
+        "weight": weight,
+        "weight_zero_point": ints(case.weight_zero),
+        "bias": rng.integers(-case.largest_bias, case.largest_bias + 1, outputs).astype(np.int32),
+        "rescale": None if to_sums else rescale_of(case, outputs, rng),
+        "low": output.min if case.low is None else case.low,
+        "high": output.max if case.high is None else case.high,
+        "strides": case.strides,
+        "pads": case.pads,
+        "dilations": case.dilations,
+    }
+    x = codes("x", case.images, *case.size, case.channels, zero_point=case.input_zero, dtype=case.input_type)
+    y = codes("y", *output_shape, zero_point=case.output_zero, dtype=case.output_type)
+    output_slot = sums("y", *output_shape) if to_sums else y
+    return single(op.DepthwiseConv, [x], output_slot, case.profile, **fields)
+
+
+def rescale_of(case: Case, outputs: int, rng: np.random.Generator) -> rules.Rescale:
+    """Factors around what spreads the sums over the codes."""
+    spread = 256 / (128 * 74 * np.sqrt(4 * case.kernel[0] * case.kernel[1]))
+    count = outputs if case.per_channel else 1
+    factors: npt.NDArray[np.float64] = case.factor * spread * rng.uniform(0.5, 2, count)
+    if case.profile == "onnx":
+        return rules.FloatRescale(factors.astype(np.float32))
+    multiplier, shift = encode_multipliers(factors)
+    return rules.FixedRescale(multiplier, shift, "double" if case.profile == "tflite" else "single")
+
+
+def random_case(rng: np.random.Generator) -> Case:
+    def pick(*values: Any) -> Any:
+        return values[int(rng.integers(len(values)))]
+
+    while True:
+        input_type, output_type = pick("uint8", "uint8", "int8"), pick("uint8", "uint8", "int8")
+        weight_type = pick("int8", "int8", "int8", "uint8")
+        kernel = pick(*KERNELS)
+        same = (kernel[0] // 2, kernel[1] // 2) * 2
+        case = Case(
+            images=pick(1, 1, 2),
+            size=(int(rng.integers(1, 16)), int(rng.integers(1, 16))),
+            channels=pick(*CHANNELS),
+            multiplier=pick(1, 1, 1, 1, 2, 3, 8),
+            kernel=kernel,
+            strides=pick((1, 1), (1, 1), (2, 2), (2, 2), (1, 2), (3, 1)),
+            pads=pick(same, same, (0, 0, 0, 0), (2, 0, 1, 3)),
+            dilations=pick((1, 1), (1, 1), (1, 1), (2, 2), (1, 3)),
+            input_type=input_type,
+            output_type=output_type,
+            input_zero=zero_point(rng, input_type),
+            output_zero=zero_point(rng, output_type),
+            weight_type=weight_type,
+            weight_zero=zero_point(rng, weight_type) if rng.random() < 0.3 else 0,
+            profile=pick(*PROFILES),
+            factor=pick(1.0, 1.0, 1.0, 0.1, 30.0),
+            per_channel=pick(True, True, False),
+            largest_bias=pick(500, 10000, 1 << 25),
+        )
+        if min(case.output_size) >= 1 and case.channels * case.multiplier <= 400:
+            return case
+
+
+def zero_point(rng: np.random.Generator, dtype: str) -> int:
+    info = np.iinfo(dtype)
+    return int(rng.choice([info.min, info.max, int(rng.integers(info.min, info.max + 1))]))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_example(profile: Profile) -> None:
+    assert_same_bits(EXAMPLES["DepthwiseConv", profile])
+
+
+@pytest.mark.parametrize("seed", range(CASES))
+def test_generated_layers(seed: int) -> None:
+    case = random_case(np.random.default_rng([seed, 7]))
+    assert_same_bits(program_of(case, seed), seed=seed)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("channels", [8, 32, 48, 64, 80, 144])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_shapes_of_mobile_networks(kernel: int, stride: int, channels: int, profile: Profile) -> None:
+    pad = kernel // 2
+    case = Case(
+        size=(9, 12),
+        channels=channels,
+        kernel=(kernel, kernel),
+        strides=(stride, stride),
+        pads=(pad, pad, pad, pad),
+        profile=profile,
+        low=9,
+        high=240,
+    )
+    assert_same_bits(program_of(case, channels))
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 1), (5, 40), (40, 3)])
+@pytest.mark.parametrize("kernel", [3, 5])
+def test_narrow_and_long_images(kernel: int, size: tuple[int, int]) -> None:
+    pad = kernel // 2
+    case = Case(images=2, size=size, channels=70, kernel=(kernel, kernel), pads=(pad, pad, pad, pad))
+    assert_same_bits(program_of(case, kernel))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_sums_are_stored(profile: Profile) -> None:
+    for channels in (5, 64, 83):
+        assert_same_bits(program_of(Case(channels=channels, profile=profile), channels, to_sums=True))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("factor", [0.0, 1e-12, 200.0, 1e4, 1e7])
+def test_factors_beyond_the_usual(profile: Profile, factor: float) -> None:
+    """Dead channels, all sums saturated, products that leave int32."""
+    case = Case(channels=70, profile=profile, factor=factor, largest_bias=1 << 16, output_zero=100)
+    if profile == "tflite":
+        case = replace(case, factor=min(factor, 200.0))
+    assert_same_bits(program_of(case, 1))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_ties(profile: Profile) -> None:
+    """Factors of a quarter and an eighth: every fourth or eighth sum lies half way between two codes."""
+    case = Case(size=(11, 11), channels=66, profile=profile, output_zero=127)
+    program = program_of(case, 3)
+    step = program.instructions[0]
+    assert isinstance(step, op.DepthwiseConv)
+    factors = np.where(np.arange(66) % 2 == 0, 0.25, 0.125)
+    if profile == "onnx":
+        rule: rules.Rescale = rules.FloatRescale(factors.astype(np.float32))
+    else:
+        multiplier, shift = encode_multipliers(factors)
+        rule = rules.FixedRescale(multiplier, shift, "double" if profile == "tflite" else "single")
+    small = replace(step, weight=(step.weight // 64).astype(np.int8), rescale=rule)
+    assert_same_bits(replace(program, instructions=(small,)))
+
+
+def test_most_codes_lie_inside_their_range() -> None:
+    """The cases above would find a wrong rounding."""
+    from calib8.program.reference.executor import run_program
+
+    inside = []
+    for seed in range(12):
+        program = program_of(Case(channels=40), seed)
+        rng = np.random.default_rng(seed)
+        feeds = {"x": rng.integers(0, 256, (1, 6, 7, 40)).astype(np.uint8)}
+        (result,) = run_program(program, feeds)
+        inside.append(np.mean((result > 0) & (result < 255)))
+    assert np.mean(inside) > 0.4
