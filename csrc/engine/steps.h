@@ -226,8 +226,8 @@ struct MatMul {
 // Elementwise over one tensor. Axes that lie side by side in all tensors of a step are merged, the last axis
 // has the channels where parameters belong to them.
 //
-// Arrays of parameters per channel repeat until they have kRepeated entries at least, and end on a multiple of
-// kPadded: entry i serves place i of several short rows that are taken at once.
+// Arrays of parameters per channel repeat until they have kRepeated entries at least, and end on a multiple
+// of kPadded: entry i serves place i of several short rows that are taken at once.
 struct Single {
   Axes sizes, input_strides, output_strides;
   int64_t input_buffer, input_offset, output_buffer, output_offset;
@@ -300,7 +300,8 @@ struct AddSums {
   template <class F>
   void fields(F&& f) {
     f("pair", pair), f("lhs_size", lhs_size), f("rhs_size", rhs_size), f("kind", kind);
-    f("per_channel", per_channel), f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor), f("right_shift", right_shift);
+    f("per_channel", per_channel), f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor),
+        f("right_shift", right_shift);
     f("output", output), f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
     f("low", low), f("high", high);
   }

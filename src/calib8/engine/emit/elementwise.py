@@ -1,8 +1,8 @@
 """Elementwise instructions: axes merged, operands that broadcast given strides of 0, one step each.
 
-    [1, 56, 56, 64] + [1, 56, 56, 64]      one axis of 200704
-    [2, 56, 56, 64] · [2, 1, 1, 64]        sizes 2, 3136, 64; strides of the right side 64, 0, 1
-    a border around one of the tensors     rows of 56 · 64 stay apart
+[1, 56, 56, 64] + [1, 56, 56, 64]      one axis of 200704
+[2, 56, 56, 64] · [2, 1, 1, 64]        sizes 2, 3136, 64; strides of the right side 64, 0, 1
+a border around one of the tensors     rows of 56 · 64 stay apart
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def emit_add_sums(work: Work, out: Emitter) -> None:
     arrays = scales if rule is None else (rule.lhs, rule.rhs, rule.shift)
     each = per_channel(*arrays)
     dtype = np.float32 if rule is None else np.int32
-    places = [parameters(out, array, dtype, each) for array in arrays]
+    places = [parameters(out, array, dtype, each) for array in np.broadcast_arrays(*arrays)]
     out.add(
         steps.AddSums(
             pair=pair_fields(out, step.inputs, output, keep_last=each),
@@ -126,14 +126,15 @@ def emit_lookup(work: Work, out: Emitter) -> None:
     """A table of stored codes, or one per channel."""
     step = work.instruction
     assert isinstance(step, Lookup)
-    each = step.table.ndim == 2 and step.table.shape[0] > 1
+    each = step.table.ndim == 2 and per_channel(step.table)
     table = (step.table.astype(np.int32) + out.shift(work.output)).astype(np.uint8)
+    table = table if each else table.reshape(-1, 256)[0]
     tensors = single_fields(out, step.inputs[0], work.output, keep_last=each)
     out.add(steps.Lookup(tensors, int(each), out.constant(table)), work)
 
 
 def per_channel(*arrays: npt.NDArray[Any]) -> bool:
-    """Do parameters, each [1] or [channels], differ between channels?"""
+    """Do parameters, each [1] or [channels] or [channels, …], differ between channels?"""
     return any(bool((array != array[0]).any()) for array in arrays)
 
 
