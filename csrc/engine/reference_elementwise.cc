@@ -1,12 +1,133 @@
+// Elementwise steps in plain loops: what every other kernel of theirs must equal.
+#include <cmath>
+
 #include "reference.h"
+#include "rules.h"
 
 namespace calib8::engine {
+namespace {
 
-void reference_requantize(const Requantize&, const Memory&, Part) {}
-void reference_add(const Add&, const Memory&, Part) {}
-void reference_add_sums(const AddSums&, const Memory&, Part) {}
-void reference_mul(const Mul&, const Memory&, Part) {}
-void reference_extreme(const Extreme&, const Memory&, Part) {}
-void reference_lookup(const Lookup&, const Memory&, Part) {}
+// Calls visit(place of lhs, of rhs, of the output, index along the last axis) for every element of a share.
+template <class Visit>
+void each_element(const Pair& pair, Part part, Visit visit) {
+  int64_t count = 1;
+  for (const int64_t size : pair.sizes) count *= size;
+  const Range elements = share(part, count);
+  for (int64_t element = elements.begin; element < elements.end; ++element) {
+    int64_t rest = element, lhs = 0, rhs = 0, output = 0;
+    for (int axis = kAxes - 1; axis >= 0; --axis) {
+      const int64_t index = rest % pair.sizes[axis];
+      rest /= pair.sizes[axis];
+      lhs += index * pair.lhs_strides[axis];
+      rhs += index * pair.rhs_strides[axis];
+      output += index * pair.output_strides[axis];
+    }
+    visit(lhs, rhs, output, element % pair.sizes[kAxes - 1]);
+  }
+}
+
+template <class Visit>
+void each_element(const Single& tensors, Part part, Visit visit) {
+  Pair pair{};
+  pair.sizes = tensors.sizes;
+  pair.lhs_strides = tensors.input_strides;
+  pair.output_strides = tensors.output_strides;
+  each_element(pair, part, [&](int64_t input, int64_t, int64_t output, int64_t channel) {
+    visit(input, output, channel);
+  });
+}
+
+// Codes or sums, minus their zero point.
+int64_t steps_at(const Memory& memory, int64_t buffer, int64_t offset, int64_t size, int64_t place,
+                 int64_t zero) {
+  const int64_t value = size == 4 ? memory.data<int32_t>(buffer, offset)[place]
+                                  : int64_t{memory.data<uint8_t>(buffer, offset)[place]};
+  return value - zero;
+}
+
+uint8_t sum_of_sums(const AddSums& step, const Memory& memory, int64_t a, int64_t b, int64_t channel) {
+  const int64_t c = step.per_channel != 0 ? channel : 0;
+  if (step.kind == 1) {
+    const float left = memory.constant<float>(step.lhs_factor)[c] * static_cast<float>(a);
+    const float right = memory.constant<float>(step.rhs_factor)[c] * static_cast<float>(b);
+    const float value = (left + right) / static_cast<float>(step.output);
+    return static_cast<uint8_t>(rounded_code(value, step.zero_point, step.low, step.high));
+  }
+  const int64_t shift = memory.constant<int32_t>(step.right_shift)[c];
+  const int64_t products =
+      a * memory.constant<int32_t>(step.lhs_factor)[c] + b * memory.constant<int32_t>(step.rhs_factor)[c];
+  const int64_t value = (products + (int64_t{1} << (shift - 1))) >> shift;
+  return static_cast<uint8_t>(clamped(value + step.zero_point, step.low, step.high));
+}
+
+uint8_t product_of(const Mul& step, uint8_t lhs, uint8_t rhs) {
+  const int64_t acc = (lhs - step.lhs_zero) * (rhs - step.rhs_zero);
+  if (step.kind == Rescale::kFloat) {
+    const float scaled = static_cast<float>(acc) * static_cast<float>(step.factor);
+    const float value = scaled + static_cast<float>(step.zero_point);
+    return static_cast<uint8_t>(rounded_code(value, step.output_shift, step.low, step.high));
+  }
+  const int64_t value = multiply_fixed(step.kind, acc, step.multiplier, step.exponent);
+  return static_cast<uint8_t>(clamped(value + step.zero_point + step.output_shift, step.low, step.high));
+}
+
+}  // namespace
+
+void reference_requantize(const Requantize& step, const Memory& memory, Part part) {
+  const int32_t* input = memory.data<int32_t>(step.tensors.input_buffer, step.tensors.input_offset);
+  uint8_t* output = memory.data<uint8_t>(step.tensors.output_buffer, step.tensors.output_offset);
+  each_element(step.tensors, part, [&](int64_t from, int64_t to, int64_t channel) {
+    output[to] = rescaled(step.rescale, memory, input[from], step.per_channel != 0 ? channel : 0);
+  });
+}
+
+void reference_add(const Add& step, const Memory& memory, Part part) {
+  const uint8_t* lhs = memory.data<uint8_t>(step.pair.lhs_buffer, step.pair.lhs_offset);
+  const uint8_t* rhs = memory.data<uint8_t>(step.pair.rhs_buffer, step.pair.rhs_offset);
+  uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
+    const uint8_t code = summed(step.sum, lhs[a], rhs[b]);
+    output[to] = table == nullptr ? code : table[code];
+  });
+}
+
+void reference_add_sums(const AddSums& step, const Memory& memory, Part part) {
+  const Pair& pair = step.pair;
+  uint8_t* output = memory.data<uint8_t>(pair.output_buffer, pair.output_offset);
+  each_element(pair, part, [&](int64_t lhs, int64_t rhs, int64_t to, int64_t channel) {
+    const int64_t a = steps_at(memory, pair.lhs_buffer, pair.lhs_offset, step.lhs_size, lhs, step.lhs_zero);
+    const int64_t b = steps_at(memory, pair.rhs_buffer, pair.rhs_offset, step.rhs_size, rhs, step.rhs_zero);
+    output[to] = sum_of_sums(step, memory, a, b, channel);
+  });
+}
+
+void reference_mul(const Mul& step, const Memory& memory, Part part) {
+  const uint8_t* lhs = memory.data<uint8_t>(step.pair.lhs_buffer, step.pair.lhs_offset);
+  const uint8_t* rhs = memory.data<uint8_t>(step.pair.rhs_buffer, step.pair.rhs_offset);
+  uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
+  each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
+    output[to] = product_of(step, lhs[a], rhs[b]);
+  });
+}
+
+void reference_extreme(const Extreme& step, const Memory& memory, Part part) {
+  const uint8_t* lhs = memory.data<uint8_t>(step.pair.lhs_buffer, step.pair.lhs_offset);
+  const uint8_t* rhs = memory.data<uint8_t>(step.pair.rhs_buffer, step.pair.rhs_offset);
+  uint8_t* output = memory.data<uint8_t>(step.pair.output_buffer, step.pair.output_offset);
+  each_element(step.pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t) {
+    const bool left = step.largest != 0 ? lhs[a] > rhs[b] : lhs[a] < rhs[b];
+    output[to] = left ? lhs[a] : rhs[b];
+  });
+}
+
+void reference_lookup(const Lookup& step, const Memory& memory, Part part) {
+  const uint8_t* input = memory.data<uint8_t>(step.tensors.input_buffer, step.tensors.input_offset);
+  uint8_t* output = memory.data<uint8_t>(step.tensors.output_buffer, step.tensors.output_offset);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  each_element(step.tensors, part, [&](int64_t from, int64_t to, int64_t channel) {
+    output[to] = table[(step.per_channel != 0 ? channel * 256 : 0) + input[from]];
+  });
+}
 
 }  // namespace calib8::engine

@@ -229,19 +229,39 @@ struct MatMul {
   }
 };
 
-// Sums → codes.
-struct Requantize {
-  static constexpr const char* kName = "requantize";
-  View input, output;
-  Rescale rescale;  // arrays [channels]
+// Elementwise over one tensor. Axes that lie side by side in all tensors of a step are merged, the last axis
+// has the channels where parameters belong to them.
+//
+// Arrays of parameters per channel repeat until they have kRepeated entries at least, and end on a multiple
+// of kPadded: entry i serves place i of several short rows that are taken at once.
+struct Single {
+  Axes sizes, input_strides, output_strides;
+  int64_t input_buffer, input_offset, output_buffer, output_offset;
 
   template <class F>
   void fields(F&& f) {
-    f("input", input), f("output", output), f("rescale", rescale);
+    f("sizes", sizes), f("input_strides", input_strides), f("output_strides", output_strides);
+    f("input_buffer", input_buffer), f("input_offset", input_offset), f("output_buffer", output_buffer);
+    f("output_offset", output_offset);
+  }
+};
+constexpr int64_t kRepeated = 1024, kPadded = 64;
+
+// Sums → codes.
+struct Requantize {
+  static constexpr const char* kName = "requantize";
+  Single tensors;
+  int64_t per_channel;  // 0: the arrays have one entry
+  Rescale rescale;
+
+  template <class F>
+  void fields(F&& f) {
+    f("tensors", tensors), f("per_channel", per_channel), f("rescale", rescale);
   }
 };
 
-// Elementwise over two tensors; a stride of 0 repeats (sizes are those of the output).
+// Elementwise over two tensors; a stride of 0 repeats (sizes are those of the output). Axes are merged as in
+// Single.
 struct Pair {
   Axes sizes, lhs_strides, rhs_strides, output_strides;
   int64_t lhs_buffer, lhs_offset, rhs_buffer, rhs_offset, output_buffer, output_offset;
@@ -268,15 +288,17 @@ struct Add {
 };
 
 // Where an operand is sums (int32) and the other sums or codes.
-//   kind 1 (float)     rint(fl(fl(s_a[c]·a) + fl(s_b[c]·b)) / output) + zero_point, a and b minus their zero
-//   point kind 2 (aligned)   (a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c], + zero_point, int64
+//   kind 1 (float)     rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output) + zero_point
+//   kind 2 (aligned)   ((a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]) + zero_point, int64
+// with a and b minus their zero points.
 struct AddSums {
   static constexpr const char* kName = "add_sums";
   Pair pair;
   int64_t lhs_size, rhs_size;  // bytes per element: 4 sums, 1 stored codes
   int64_t kind;
-  int64_t lhs_factor, rhs_factor;  // constants [channels of the last axis]: float32 scales or int32 factors
-  int64_t right_shift;             // constant int32 [channels]
+  int64_t per_channel;             // 0: the arrays have one entry
+  int64_t lhs_factor, rhs_factor;  // constants: float32 scales or int32 factors
+  int64_t right_shift;             // constant int32
   double output;                   // scale of the output, float32 value
   int64_t lhs_zero, rhs_zero;      // stored domain; 0 for sums
   int64_t zero_point, low, high;   // stored domain
@@ -284,14 +306,15 @@ struct AddSums {
   template <class F>
   void fields(F&& f) {
     f("pair", pair), f("lhs_size", lhs_size), f("rhs_size", rhs_size), f("kind", kind);
-    f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor), f("right_shift", right_shift);
+    f("per_channel", per_channel), f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor),
+        f("right_shift", right_shift);
     f("output", output), f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
     f("low", low), f("high", high);
   }
 };
 
 // (A − z_a)(B − z_b) rescaled.
-//   product_kind 1 (float)   rint(fl(fl(float32(acc) · factor) + raw zero point)), then + output_shift
+//   kind 1 (float)   rint(fl(fl(float32(acc) · factor) + raw zero point)), then + output_shift
 //   else as Rescale::Kind    multiply(acc, multiplier, exponent) + zero point
 struct Mul {
   static constexpr const char* kName = "mul";
@@ -323,15 +346,16 @@ struct Extreme {
   }
 };
 
-// output = table[code]; tables per channel [channels][256] if per_channel.
+// output = table[code].
 struct Lookup {
   static constexpr const char* kName = "lookup";
-  View input, output;
-  int64_t table, per_channel;  // constant uint8, stored → stored
+  Single tensors;
+  int64_t per_channel;  // 1: a table for every index of the last axis
+  int64_t table;        // constant uint8 [256] or [channels][256], stored → stored
 
   template <class F>
   void fields(F&& f) {
-    f("input", input), f("output", output), f("table", table), f("per_channel", per_channel);
+    f("tensors", tensors), f("per_channel", per_channel), f("table", table);
   }
 };
 

@@ -75,6 +75,19 @@ class SumRule:
 
 
 @dataclass(frozen=True)
+class Single:
+    """Input and output of an elementwise step; offsets in bytes, strides in elements."""
+
+    sizes: Axes
+    input_strides: Axes
+    output_strides: Axes
+    input_buffer: int
+    input_offset: int
+    output_buffer: int
+    output_offset: int
+
+
+@dataclass(frozen=True)
 class Pair:
     """Operands and output of an elementwise step."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from calib8.engine.fields import Axes, Pair, Rescale, SumRule, View, Window
+from calib8.engine.fields import Axes, Pair, Rescale, Single, SumRule, View, Window
 
 
 @dataclass(frozen=True)
@@ -173,8 +173,8 @@ class Requantize(Step):
 
     opcode: ClassVar[str] = "requantize"
 
-    input: View
-    output: View
+    tensors: Single
+    per_channel: int
     rescale: Rescale
 
 
@@ -199,6 +199,7 @@ class AddSums(Step):
     lhs_size: int
     rhs_size: int
     kind: int
+    per_channel: int
     lhs_factor: int
     rhs_factor: int
     right_shift: int
@@ -245,10 +246,9 @@ class Lookup(Step):
 
     opcode: ClassVar[str] = "lookup"
 
-    input: View
-    output: View
-    table: int
+    tensors: Single
     per_channel: int
+    table: int
 
 
 @dataclass(frozen=True)
