@@ -3,6 +3,12 @@
 
 namespace calib8::engine {
 
-void fill_avx2(KernelTable&) {}
+void fill_moves_avx2(KernelTable& table);
+void fill_borders_avx2(KernelTable& table);
+
+void fill_avx2(KernelTable& table) {
+  fill_moves_avx2(table);
+  fill_borders_avx2(table);
+}
 
 }  // namespace calib8::engine
