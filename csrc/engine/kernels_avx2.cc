@@ -4,6 +4,13 @@
 
 namespace calib8::engine {
 
-void fill_avx2(KernelTable& table) { set_kernel<Depthwise, depthwise_avx2>(table); }
+void fill_moves_avx2(KernelTable& table);
+void fill_borders_avx2(KernelTable& table);
+
+void fill_avx2(KernelTable& table) {
+  set_kernel<Depthwise, depthwise_avx2>(table);
+  fill_moves_avx2(table);
+  fill_borders_avx2(table);
+}
 
 }  // namespace calib8::engine

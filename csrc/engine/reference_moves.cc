@@ -34,6 +34,38 @@ int64_t distance(const Axes& index, const Axes& strides) {
   return sum;
 }
 
+int64_t source_distance(const Copy& step, const Memory& memory, const Axes& index) {
+  int64_t sum = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    const int64_t* table = memory.constant<int64_t>(step.source_tables[axis]);
+    sum += table != nullptr ? table[index[axis]] : index[axis] * step.source_strides[axis];
+  }
+  return sum;
+}
+
+// The nearest integer, ties away from zero; exact, unlike floor(|x| + 0.5).
+float rounded_away(float value) {
+  const float whole = std::trunc(value);
+  return std::fabs(value - whole) >= 0.5F ? whole + std::copysign(1.0F, value) : whole;
+}
+
+uint8_t quantized(const Quantize& step, float value) {
+  const float steps = value / static_cast<float>(step.scale);
+  const auto least = static_cast<float>(step.low - step.zero_point);
+  const auto most = static_cast<float>(step.high - step.zero_point);
+  float code = steps > least ? steps : least;  // NaN gives the lowest code
+  code = code < most ? code : most;
+  code = step.away != 0 ? rounded_away(code) : std::nearbyint(code);
+  return static_cast<uint8_t>(static_cast<int64_t>(code) + step.zero_point + step.shift);
+}
+
+template <class T>
+T loaded(const uint8_t* place) {
+  T value;
+  std::memcpy(&value, place, sizeof value);
+  return value;
+}
+
 }  // namespace
 
 void reference_fill_halo(const FillHalo& step, const Memory& memory, Part part) {
@@ -55,20 +87,40 @@ void reference_fill_halo(const FillHalo& step, const Memory& memory, Part part) 
 void reference_copy(const Copy& step, const Memory& memory, Part part) {
   const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
   uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
-  const int32_t* indices = step.gather_axis < 0 ? nullptr : memory.constant<int32_t>(step.indices);
   const Range places = share(part, elements(step.sizes));
   for (int64_t place = places.begin; place < places.end; ++place) {
-    Axes index = indices_of(place, step.sizes);
-    const int64_t to = distance(index, step.target_strides) * step.element_size;
-    if (indices != nullptr) index[step.gather_axis] = indices[index[step.gather_axis]];
-    const int64_t from = distance(index, step.source_strides) * step.element_size;
-    for (int64_t byte = 0; byte < step.element_size; ++byte) {
+    const Axes index = indices_of(place, step.sizes);
+    const int64_t from = source_distance(step, memory, index), to = distance(index, step.target_strides);
+    for (int64_t byte = 0; byte < step.run; ++byte) {
       target[to + byte] = static_cast<uint8_t>(source[from + byte] ^ step.exclusive_or);
     }
   }
 }
 
-void reference_quantize(const Quantize&, const Memory&, Part) {}
-void reference_dequantize(const Dequantize&, const Memory&, Part) {}
+void reference_quantize(const Quantize& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const Range places = share(part, elements(step.sizes));
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const Axes index = indices_of(place, step.sizes);
+    const auto value = loaded<float>(source + distance(index, step.source_strides));
+    target[distance(index, step.target_strides)] = quantized(step, value);
+  }
+}
+
+void reference_dequantize(const Dequantize& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const uint8_t* scales = memory.constant<uint8_t>(step.scales);
+  const Range places = share(part, elements(step.sizes));
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const Axes index = indices_of(place, step.sizes);
+    const uint8_t* from = source + distance(index, step.source_strides);
+    const int64_t code = (step.source_size == 1 ? *from : loaded<int32_t>(from)) - step.zero_point;
+    const float value =
+        loaded<float>(scales + distance(index, step.scale_strides)) * static_cast<float>(code);
+    std::memcpy(target + distance(index, step.target_strides), &value, sizeof value);
+  }
+}
 
 }  // namespace calib8::engine

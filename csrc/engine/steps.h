@@ -78,61 +78,59 @@ struct FillHalo {
   }
 };
 
-// Moves elements: target[i0, …, i5] = source[i0, …, i5], one axis of the source through a table of indices.
+// Moves runs of bytes: target[i0, …, i5] = source[i0, …, i5]. Axes are ordered by the target, innermost last,
+// and as few as possible: bytes that lie side by side in both are one run.
 struct Copy {
   static constexpr const char* kName = "copy";
-  int64_t source_buffer, source_offset, target_buffer, target_offset;  // offsets in bytes
-  int64_t element_size;                                                // bytes
-  Axes sizes, source_strides, target_strides;                          // strides in elements, any sign
-  int64_t gather_axis, indices;  // constant int32 [sizes[gather_axis]]; gather_axis −1 for none
-  int64_t exclusive_or;          // of every byte: 128 between int8 outside and stored codes, else 0
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  int64_t run;                                 // bytes per index, side by side in source and target
+  Axes sizes, source_strides, target_strides;  // strides in bytes, any sign, 0 repeats the source
+  Axes source_tables;    // constants int64 [size]: bytes per index in place of index · stride; −1: none
+  int64_t exclusive_or;  // of every byte: 128 between int8 outside and stored codes, else 0
 
   template <class F>
   void fields(F&& f) {
     f("source_buffer", source_buffer), f("source_offset", source_offset);
-    f("target_buffer", target_buffer), f("target_offset", target_offset), f("element_size", element_size);
-    f("sizes", sizes), f("source_strides", source_strides), f("target_strides", target_strides);
-    f("gather_axis", gather_axis), f("indices", indices), f("exclusive_or", exclusive_or);
+    f("target_buffer", target_buffer), f("target_offset", target_offset), f("run", run), f("sizes", sizes);
+    f("source_strides", source_strides), f("target_strides", target_strides);
+    f("source_tables", source_tables), f("exclusive_or", exclusive_or);
   }
 };
 
-// float32 → codes: clamp(round(x / scale) + zero_point); NaN gives the lowest code. `sizes` are those of the
-// output, strides of the source fit its order of axes. Target is stored codes.
+// float32 → codes: clamp(round(x / scale) + zero_point); NaN gives the lowest code. Axes as those of Copy.
 struct Quantize {
   static constexpr const char* kName = "quantize";
-  int64_t source_buffer, source_offset;
-  Axes sizes, source_strides, target_strides;
-  int64_t target_buffer, target_offset;
-  double scale;
-  int64_t zero_point, low, high;  // raw, of the type
-  int64_t shift;                  // 0 or 128: stored = raw + shift
-  int64_t away;                   // ties: 0 to even, 1 away from zero
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  Axes sizes, source_strides, target_strides;  // strides in bytes
+  double scale;                                // float32 value
+  int64_t zero_point, low, high;               // raw, of the type
+  int64_t shift;                               // 0 or 128: stored = raw + shift
+  int64_t away;                                // ties: 0 to even, 1 away from zero
 
   template <class F>
   void fields(F&& f) {
-    f("source_buffer", source_buffer), f("source_offset", source_offset), f("sizes", sizes);
-    f("source_strides", source_strides), f("target_strides", target_strides);
-    f("target_buffer", target_buffer), f("target_offset", target_offset), f("scale", scale);
+    f("source_buffer", source_buffer), f("source_offset", source_offset);
+    f("target_buffer", target_buffer), f("target_offset", target_offset), f("sizes", sizes);
+    f("source_strides", source_strides), f("target_strides", target_strides), f("scale", scale);
     f("zero_point", zero_point), f("low", low), f("high", high), f("shift", shift), f("away", away);
   }
 };
 
-// Stored codes, or sums, → float32: fl(scale[c] · float32(code − zero_point)).
+// Stored codes, or sums, → float32: fl(scale[c] · float32(code − zero_point)). Axes as those of Copy.
 struct Dequantize {
   static constexpr const char* kName = "dequantize";
-  int64_t source_buffer, source_offset, source_size;  // bytes per element: 1 codes, 4 sums
-  Axes sizes, source_strides, target_strides;         // sizes of the output
-  int64_t target_buffer, target_offset;
-  int64_t scales;      // constant float32: one, or one per index of scale_axis
-  int64_t scale_axis;  // axis of `sizes`; −1: one scale
-  int64_t zero_point;  // stored domain
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  int64_t source_size;                                        // bytes per element: 1 codes, 4 sums
+  Axes sizes, source_strides, target_strides, scale_strides;  // strides in bytes
+  int64_t scales;                                             // constant float32
+  int64_t zero_point;                                         // stored domain
 
   template <class F>
   void fields(F&& f) {
-    f("source_buffer", source_buffer), f("source_offset", source_offset), f("source_size", source_size);
+    f("source_buffer", source_buffer), f("source_offset", source_offset);
+    f("target_buffer", target_buffer), f("target_offset", target_offset), f("source_size", source_size);
     f("sizes", sizes), f("source_strides", source_strides), f("target_strides", target_strides);
-    f("target_buffer", target_buffer), f("target_offset", target_offset), f("scales", scales);
-    f("scale_axis", scale_axis), f("zero_point", zero_point);
+    f("scale_strides", scale_strides), f("scales", scales), f("zero_point", zero_point);
   }
 };
 

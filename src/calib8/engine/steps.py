@@ -31,7 +31,7 @@ class FillHalo(Step):
 
 @dataclass(frozen=True)
 class Copy(Step):
-    """Elements moved, one axis perhaps through indices."""
+    """Runs of bytes moved."""
 
     opcode: ClassVar[str] = "copy"
 
@@ -39,12 +39,11 @@ class Copy(Step):
     source_offset: int
     target_buffer: int
     target_offset: int
-    element_size: int
+    run: int
     sizes: Axes
     source_strides: Axes
     target_strides: Axes
-    gather_axis: int
-    indices: int
+    source_tables: Axes
     exclusive_or: int
 
 
@@ -56,11 +55,11 @@ class Quantize(Step):
 
     source_buffer: int
     source_offset: int
+    target_buffer: int
+    target_offset: int
     sizes: Axes
     source_strides: Axes
     target_strides: Axes
-    target_buffer: int
-    target_offset: int
     scale: float
     zero_point: int
     low: int
@@ -77,14 +76,14 @@ class Dequantize(Step):
 
     source_buffer: int
     source_offset: int
+    target_buffer: int
+    target_offset: int
     source_size: int
     sizes: Axes
     source_strides: Axes
     target_strides: Axes
-    target_buffer: int
-    target_offset: int
+    scale_strides: Axes
     scales: int
-    scale_axis: int
     zero_point: int
 
 

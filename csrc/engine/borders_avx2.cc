@@ -1,0 +1,171 @@
+// Quantize and Dequantize, eight floats at a time.
+#include "box.h"
+#include "kernels.h"
+#include "transpose_avx2.h"
+
+namespace calib8::engine {
+namespace {
+
+// float32 → stored codes. The quotient is a true division: a product with 1 / scale rounds differently.
+template <bool away>
+struct Quantizer {
+  static constexpr int64_t size = 4;
+  __m256 scale, least_code, most_code;  // codes minus their zero point
+  __m256i zero_point;                   // int16, of stored codes
+
+  explicit Quantizer(const Quantize& step)
+      : scale(_mm256_set1_ps(static_cast<float>(step.scale))),
+        least_code(_mm256_set1_ps(static_cast<float>(step.low - step.zero_point))),
+        most_code(_mm256_set1_ps(static_cast<float>(step.high - step.zero_point))),
+        zero_point(_mm256_set1_epi16(static_cast<int16_t>(step.zero_point + step.shift))) {}
+
+  __m256i steps(__m256 value) const {
+    const __m256 ratio = _mm256_div_ps(value, scale);
+    const __m256 code = _mm256_min_ps(_mm256_max_ps(ratio, least_code), most_code);  // NaN: least_code
+    if constexpr (!away) return _mm256_cvtps_epi32(code);
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    const __m256 whole = _mm256_round_ps(code, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m256 rest = _mm256_andnot_ps(sign, _mm256_sub_ps(code, whole));
+    const __m256 one = _mm256_or_ps(_mm256_and_ps(sign, code), _mm256_set1_ps(1.0F));
+    const __m256 up = _mm256_cmp_ps(rest, _mm256_set1_ps(0.5F), _CMP_GE_OQ);
+    return _mm256_cvttps_epi32(_mm256_add_ps(whole, _mm256_and_ps(up, one)));
+  }
+  __m128i codes(__m256 low, __m256 high) const {
+    const __m256i words = _mm256_packs_epi32(steps(low), steps(high));
+    const __m256i ordered = _mm256_add_epi16(_mm256_permute4x64_epi64(words, 0xD8), zero_point);
+    return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
+  }
+  __m128i full(const uint8_t* place) const {
+    const auto* value = reinterpret_cast<const float*>(place);
+    return codes(_mm256_loadu_ps(value), _mm256_loadu_ps(value + 8));
+  }
+  __m256i wide(const uint8_t* place) const {
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(full(place)), full(place + 64), 1);
+  }
+  __m128i part(const uint8_t* place, int64_t n) const {
+    const auto* value = reinterpret_cast<const float*>(place);
+    const __m256 low = _mm256_maskload_ps(value, first_words(n));
+    return codes(low, n > 8 ? _mm256_maskload_ps(value + 8, first_words(n - 8)) : _mm256_setzero_ps());
+  }
+};
+
+template <class Load>
+void quantize_line(const Load& load, const uint8_t* source, uint8_t* target, int64_t count) {
+  if (count < 16) {
+    store_part(target, load.part(source, count), count);
+    return;
+  }
+  for (int64_t first = 0; first < count; first += 16) {
+    const int64_t i = fitted(first, count, 16);
+    store_part(target + i, load.full(source + i * Load::size), 16);
+  }
+}
+
+template <class Load>
+void quantize_box(const Load& load, const Box& box) {
+  const int64_t count = box.sizes[kInner], stride = box.source_strides[kInner];
+  const int across = source_axis(box, Load::size);
+  if (stride == Load::size && box.target_strides[kInner] == 1) {
+    walk_around(box, kInner, kInner, [&](Place at) { quantize_line(load, at.source, at.target, count); });
+  } else if (across >= 0 && box.target_strides[kInner] == 1) {
+    walk_around(box, across, kInner, [&](Place at) {
+      transpose_bytes(load, at.source, stride, at.target, box.target_strides[across], count,
+                      box.sizes[across]);
+    });
+  } else {
+    walk(box, box.first, [&](Place at) { store_part(at.target, load.part(at.source, 1), 1); });
+  }
+}
+
+void quantize(const Quantize& step, const Memory& memory, Part part) {
+  const Box box = share_of(whole_box(step, memory), part);
+  if (step.away != 0) {
+    quantize_box(Quantizer<true>(step), box);
+  } else {
+    quantize_box(Quantizer<false>(step), box);
+  }
+}
+
+// Stored codes or sums → float32; the scales lie along the columns, along the rows, or there is one.
+template <class T>
+struct Dequantizer {
+  static constexpr int64_t size = sizeof(T);
+  __m256i zero_point;
+  const uint8_t* scales;
+  int64_t row_stride, column_stride;
+
+  __m256i eight_codes(const uint8_t* place, int64_t n) const {
+    if constexpr (size == 4) {
+      const auto* sums = reinterpret_cast<const int*>(place);
+      if (n == 8) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
+      return _mm256_maskload_epi32(sums, first_words(n));
+    } else {
+      const __m128i codes =
+          n == 8 ? _mm_loadl_epi64(reinterpret_cast<const __m128i*>(place)) : load_part(place, n);
+      return _mm256_cvtepu8_epi32(codes);
+    }
+  }
+  __m256 eight(const uint8_t* place, int64_t row, int64_t column, int64_t n) const {
+    const __m256 value = _mm256_cvtepi32_ps(_mm256_sub_epi32(eight_codes(place, n), zero_point));
+    const uint8_t* scale = scales + row * row_stride + column * column_stride;
+    if (column_stride == 0) return _mm256_mul_ps(value, _mm256_set1_ps(word_at<float>(scale)));
+    const auto* each = reinterpret_cast<const float*>(scale);
+    return _mm256_mul_ps(value, n == 8 ? _mm256_loadu_ps(each) : _mm256_maskload_ps(each, first_words(n)));
+  }
+};
+
+template <class T>
+void dequantize_line(const Dequantizer<T>& load, const uint8_t* source, uint8_t* target, int64_t count) {
+  for (int64_t i = 0; i < count; i += 8) {
+    const int64_t n = least(count - i, 8);
+    const __m256 value = load.eight(source + i * load.size, 0, i, n);
+    auto* to = reinterpret_cast<float*>(target + i * 4);
+    if (n == 8) {
+      _mm256_storeu_ps(to, value);
+    } else {
+      _mm256_maskstore_ps(to, first_words(n), value);
+    }
+  }
+}
+
+template <class T>
+void dequantize_box(const Box& box, int64_t zero_point) {
+  const __m256i zero = _mm256_set1_epi32(static_cast<int>(zero_point));
+  const int64_t count = box.sizes[kInner], stride = box.source_strides[kInner];
+  const int64_t inner_scales = box.scale_strides[kInner];
+  const int across = source_axis(box, sizeof(T));
+  if (stride == sizeof(T) && box.target_strides[kInner] == 4) {
+    walk_around(box, kInner, kInner, [&](Place at) {
+      dequantize_line(Dequantizer<T>{zero, at.scale, 0, inner_scales}, at.source, at.target, count);
+    });
+  } else if (across >= 0 && box.target_strides[kInner] == 4) {
+    walk_around(box, across, kInner, [&](Place at) {
+      transpose_words(Dequantizer<T>{zero, at.scale, inner_scales, box.scale_strides[across]}, at.source,
+                      stride, at.target, box.target_strides[across], count, box.sizes[across]);
+    });
+  } else {
+    walk(box, box.first,
+         [&](Place at) { dequantize_line(Dequantizer<T>{zero, at.scale, 0, 0}, at.source, at.target, 1); });
+  }
+}
+
+void dequantize(const Dequantize& step, const Memory& memory, Part part) {
+  Box box = whole_box(step, memory);
+  box.first.scale = memory.constant<uint8_t>(step.scales);
+  for (int axis = 0; axis < kAxes; ++axis) box.scale_strides[axis] = step.scale_strides[axis];
+  box = share_of(box, part);
+  if (step.source_size == 1) {
+    dequantize_box<uint8_t>(box, step.zero_point);
+  } else {
+    dequantize_box<int32_t>(box, step.zero_point);
+  }
+}
+
+}  // namespace
+
+void fill_borders_avx2(KernelTable& table) {
+  set_kernel<Quantize, quantize>(table);
+  set_kernel<Dequantize, dequantize>(table);
+}
+
+}  // namespace calib8::engine

@@ -1,0 +1,189 @@
+// FillHalo and Copy: runs of bytes, lines of short runs, blocks transposed in registers.
+#include "box.h"
+#include "kernels.h"
+#include "transpose_avx2.h"
+
+namespace calib8::engine {
+namespace {
+
+// Bytes as they are but for the exclusive or.
+struct Bytes {
+  static constexpr int64_t size = 1;
+  __m256i flip;
+
+  __m256i wide(const uint8_t* place) const {
+    return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), flip);
+  }
+  __m128i full(const uint8_t* place) const {
+    return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), half());
+  }
+  __m128i part(const uint8_t* place, int64_t n) const { return _mm_xor_si128(load_part(place, n), half()); }
+  __m128i half() const { return _mm256_castsi256_si128(flip); }
+};
+
+struct Words {
+  static constexpr int64_t size = 4;
+  __m256i flip;
+
+  __m256 eight(const uint8_t* place, int64_t, int64_t, int64_t n) const {
+    const __m256i mask = first_words(n);
+    const __m256i words = _mm256_maskload_epi32(reinterpret_cast<const int*>(place), mask);
+    return _mm256_castsi256_ps(_mm256_xor_si256(words, flip));
+  }
+};
+
+// Loads and stores of 1, 2, 4, 8, 16 or 32 bytes.
+template <int bytes>
+void move_word(const uint8_t* source, uint8_t* target, __m256i flip) {
+  if constexpr (bytes == 32) {
+    const __m256i value = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(source));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target), _mm256_xor_si256(value, flip));
+  } else if constexpr (bytes == 16) {
+    const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source));
+    const __m128i half = _mm256_castsi256_si128(flip);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(target), _mm_xor_si128(value, half));
+  } else {
+    using Word = std::conditional_t<
+        bytes == 8, uint64_t,
+        std::conditional_t<bytes == 4, uint32_t, std::conditional_t<bytes == 2, uint16_t, uint8_t>>>;
+    const auto mask = static_cast<uint64_t>(_mm_cvtsi128_si64(_mm256_castsi256_si128(flip)));
+    store_word<Word>(target, word_at<Word>(source) ^ mask);
+  }
+}
+
+void move_run(const uint8_t* source, uint8_t* target, int64_t run, __m256i flip) {
+  for (int64_t i = 0; i < run; i += 32) {
+    const int64_t at = fitted(i, run, 32);
+    move_word<32>(source + at, target + at, flip);
+  }
+}
+
+// Runs of at least `bytes` bytes and at most twice as many, along one axis: two words that may overlap.
+template <int bytes>
+void move_line(const Box& box, Place place, int axis, int64_t run, __m256i flip) {
+  const int64_t *table = box.tables[axis], stride = box.source_strides[axis];
+  const int64_t step = box.target_strides[axis], rest = run - bytes;
+  uint8_t* target = place.target;
+  for (int64_t i = 0; i < box.sizes[axis]; ++i, target += step) {
+    const uint8_t* source = place.source + (table != nullptr ? table[i] : i * stride);
+    move_word<bytes>(source, target, flip);
+    if (rest > 0) move_word<bytes>(source + rest, target + rest, flip);
+  }
+}
+
+void move_any_line(const Box& box, Place place, int axis, int64_t run, __m256i flip) {
+  if (run > 64) {
+    for (int64_t i = 0; i < box.sizes[axis]; ++i) {
+      const Place at = box.moved(place, axis, i);
+      move_run(at.source, at.target, run, flip);
+    }
+  } else if (run >= 32) {
+    move_line<32>(box, place, axis, run, flip);
+  } else if (run >= 16) {
+    move_line<16>(box, place, axis, run, flip);
+  } else if (run >= 8) {
+    move_line<8>(box, place, axis, run, flip);
+  } else if (run >= 4) {
+    move_line<4>(box, place, axis, run, flip);
+  } else if (run >= 2) {
+    move_line<2>(box, place, axis, run, flip);
+  } else {
+    move_line<1>(box, place, axis, run, flip);
+  }
+}
+
+// One value along a line.
+void fill_line(uint8_t* target, int64_t count, uint8_t value) {
+  const __m256i all = _mm256_set1_epi8(static_cast<char>(value));
+  if (count < 32) {
+    const __m128i half = _mm256_castsi256_si128(all);
+    if (count > 16) store_part(target, half, 16);
+    if (count > 0) store_part(target + (count > 16 ? count - 16 : 0), half, least(count, 16));
+    return;
+  }
+  for (int64_t i = 0; i < count; i += 32) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + fitted(i, count, 32)), all);
+  }
+}
+
+// Of the two innermost axes the one that makes the longer loop.
+int longer_axis(const Box& box) {
+  return box.sizes[kInner] < 4 && box.sizes[kInner - 1] > box.sizes[kInner] ? kInner - 1 : kInner;
+}
+
+void copy_box(const Box& box, int64_t run, __m256i flip) {
+  const int64_t count = box.sizes[kInner], stride = box.source_strides[kInner];
+  const bool strided = box.tables[kInner] == nullptr && box.target_strides[kInner] == run;
+  const int across = source_axis(box, run);
+  if (run == 1 && strided && stride == 0) {
+    const auto mask = static_cast<uint8_t>(_mm256_extract_epi8(flip, 0));
+    walk_around(box, kInner, kInner,
+                [&](Place at) { fill_line(at.target, count, static_cast<uint8_t>(*at.source ^ mask)); });
+  } else if (run == 1 && strided && across >= 0) {
+    walk_around(box, across, kInner, [&](Place at) {
+      transpose_bytes(Bytes{flip}, at.source, stride, at.target, box.target_strides[across], count,
+                      box.sizes[across]);
+    });
+  } else if (run == 4 && strided && across >= 0) {
+    walk_around(box, across, kInner, [&](Place at) {
+      transpose_words(Words{flip}, at.source, stride, at.target, box.target_strides[across], count,
+                      box.sizes[across]);
+    });
+  } else {
+    const int axis = longer_axis(box);
+    walk_around(box, axis, axis, [&](Place at) { move_any_line(box, at, axis, run, flip); });
+  }
+}
+
+void copy(const Copy& step, const Memory& memory, Part part) {
+  constexpr int64_t kLongRun = 4096;
+  Box box = whole_box(step, memory);
+  int64_t run = step.run, longest = 1;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    box.tables[axis] = memory.constant<int64_t>(step.source_tables[axis]);
+    longest = longest > box.sizes[axis] ? longest : box.sizes[axis];
+  }
+  if (run >= kLongRun && longest < 4 * part.count) {
+    const Range bytes = share(part, run, 64);
+    box.first.source += bytes.begin;
+    box.first.target += bytes.begin;
+    run = bytes.end - bytes.begin;
+  } else {
+    box = share_of(box, part);
+  }
+  if (run > 0) copy_box(box, run, _mm256_set1_epi8(static_cast<char>(step.exclusive_or)));
+}
+
+void fill_halo(const FillHalo& step, const Memory& memory, Part part) {
+  const View& view = step.view;
+  const int64_t rows = view.rows + step.top + step.bottom, columns = step.left + view.columns + step.right;
+  const auto value = static_cast<uint8_t>(step.value);
+  const bool dense = view.channels == view.column_stride;
+  const auto fill = [&](uint8_t* first, int64_t pixels) {
+    if (dense) {
+      fill_line(first, pixels * view.channels, value);
+      return;
+    }
+    for (int64_t i = 0; i < pixels; ++i) fill_line(first + i * view.column_stride, view.channels, value);
+  };
+  const Range lines = share(part, view.images * rows);
+  for (int64_t line = lines.begin; line < lines.end; ++line) {
+    const int64_t image = line / rows, row = line % rows - step.top;
+    uint8_t* first = memory.data<uint8_t>(view) + view.at(image, row, -step.left);
+    if (row < 0 || row >= view.rows) {
+      fill(first, columns);
+    } else {
+      fill(first, step.left);
+      fill(first + (step.left + view.columns) * view.column_stride, step.right);
+    }
+  }
+}
+
+}  // namespace
+
+void fill_moves_avx2(KernelTable& table) {
+  set_kernel<FillHalo, fill_halo>(table);
+  set_kernel<Copy, copy>(table);
+}
+
+}  // namespace calib8::engine

@@ -1,0 +1,148 @@
+"""Quantize and Dequantize natively equal NumPy's: ties, not-a-number, infinities, all layouts."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests.engine.bits import assert_same_bits
+from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, sums, weights
+
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program
+from calib8.program.rules import FloatRescale
+
+CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
+SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 130)
+LIMIT = 20_000
+INT32 = np.iinfo(np.int32)
+
+
+def random_shape(rng: np.random.Generator) -> tuple[int, ...]:
+    while True:
+        shape = tuple(int(size) for size in rng.choice(SIZES, rng.integers(1, 5)))
+        if np.prod(shape) <= LIMIT:
+            return shape
+
+
+def awkward_floats(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> npt.NDArray[np.float32]:
+    """Values over the range of codes and beyond, ties and their neighbours, and what is no number."""
+    steps = rng.integers(-300, 300, shape) * 0.5
+    values = np.where(rng.random(shape) < 0.5, steps, rng.standard_normal(shape) * 90)
+    with np.errstate(over="ignore"):
+        values = (values * scale).astype(np.float32)
+        values = np.nextafter(
+            values,
+            rng.choice(floats(-np.inf, np.inf), shape),
+            dtype=np.float32,
+            where=(rng.random(shape) < 0.3),
+            out=values,
+        )
+    odd = floats(np.nan, -np.nan, np.inf, -np.inf, 0, -0.0, 1e-45, -1e-45, 3.4e38, -3.4e38)
+    return np.where(rng.random(shape) < 0.02, rng.choice(odd, shape), values).astype(np.float32)
+
+
+def scale_of(rng: np.random.Generator) -> float:
+    """Mostly everyday scales, some at the ends of float32."""
+    everyday = float(np.float32(np.exp(rng.uniform(-8, 3))))
+    extremes = (float(np.float32(value)) for value in (1e-45, 1e-38, 1e38, 1.0, 0.5, 1 / 3))
+    return everyday if rng.random() < 0.7 else float(rng.choice(list(extremes)))
+
+
+def random_zero_point(rng: np.random.Generator, dtype: str) -> int:
+    limits = np.iinfo(dtype)
+    ends = (limits.min, limits.max, 0)
+    return int(rng.choice(ends)) if rng.random() < 0.5 else int(rng.integers(limits.min, limits.max + 1))
+
+
+@pytest.mark.parametrize(
+    "key", [key for key in EXAMPLES if key[0] in ("Quantize", "Dequantize")], ids="-".join
+)
+def test_examples(key: Any) -> None:
+    assert_same_bits(EXAMPLES[key])
+
+
+@pytest.mark.parametrize("rounding", ["even", "away"])
+def test_generated_quantize(rounding: str) -> None:
+    for seed in range(2 * CASES):
+        rng = np.random.default_rng(seed)
+        shape, dtype, scale = random_shape(rng), str(rng.choice(["uint8", "int8"])), scale_of(rng)
+        axes = tuple(int(axis) for axis in rng.permutation(len(shape)))
+        zero_point = random_zero_point(rng, dtype)
+        y = codes("y", *(shape[axis] for axis in axes), dtype=dtype, scale=scale, zero_point=zero_point)
+        program = single(op.Quantize, [plain("x", *shape)], y, axes=axes, rounding=rounding)
+        assert_same_bits(program, {"x": awkward_floats(rng, shape, scale)})
+
+
+def test_every_code_and_tie_of_quantize() -> None:
+    """All half steps and their neighbours, which a product with 1 / scale would get wrong here and there."""
+    for scale in (0.1, 1 / 3, 0.7, 1.1754944e-38, 5e-39):
+        step = np.float32(scale)
+        ties = (np.arange(-600, 600) * 0.5 * np.float64(step)).astype(np.float32)
+        x = np.concatenate([ties, np.nextafter(ties, np.float32(9)), np.nextafter(ties, np.float32(-9))])
+        for rounding in ("even", "away"):
+            y = codes("y", x.size, scale=float(step), zero_point=128)
+            assert_same_bits(
+                single(op.Quantize, [plain("x", x.size)], y, axes=(0,), rounding=rounding), {"x": x}
+            )
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 16, 17, 40])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_images_are_quantized_into_a_bordered_tensor(channels: int, dtype: str) -> None:
+    """NCHW into the border of a padded layer, whose result shows whether the border stayed whole."""
+    for h, w in ((1, 1), (4, 7), (6, 16), (5, 37)):
+        slots = (
+            plain("x", 2, channels, h, w),
+            codes("codes", 2, h, w, channels, dtype=dtype, zero_point=7),
+            codes("y", 2, h, w, 3),
+        )
+        layer = op.Conv(
+            "layer",
+            (1,),
+            (2,),
+            weight=weights(3, 3, 3, channels),
+            weight_zero_point=ints(0),
+            bias=ints(1, 2, 3),
+            rescale=FloatRescale(floats(0.002)),
+            low=0,
+            high=255,
+            strides=(1, 1),
+            pads=(1, 1, 1, 1),
+            dilations=(1, 1),
+            groups=1,
+        )
+        steps = (op.Quantize("border", (0,), (1,), (0, 2, 3, 1), "even"), layer)
+        assert_same_bits(Program("onnx", slots, steps, (Port("x", 0),), (Port("y", 2),)))
+
+
+def test_generated_dequantize() -> None:
+    for seed in range(3 * CASES):
+        rng = np.random.default_rng(seed)
+        shape = random_shape(rng)
+        axes = tuple(int(axis) for axis in rng.permutation(len(shape)))
+        feeds = None
+        if rng.random() < 0.5:
+            count = shape[-1] if rng.random() < 0.7 else 1
+            x = sums("x", *shape, scales=np.exp(rng.uniform(-9, 3, count)).tolist())
+            values = rng.integers(INT32.min, INT32.max, shape, endpoint=True) >> rng.integers(0, 31, shape)
+            feeds = {"x": values.astype(np.int32)}
+        else:
+            dtype = str(rng.choice(["uint8", "int8"]))
+            x = codes("x", *shape, dtype=dtype, scale=scale_of(rng), zero_point=random_zero_point(rng, dtype))
+        y = plain("y", *(shape[axis] for axis in axes))
+        assert_same_bits(single(op.Dequantize, [x], y, axes=axes), feeds, seed=seed)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 7, 8, 9, 21, 64])
+@pytest.mark.parametrize("kind", ["codes", "sums", "sums per channel"])
+def test_results_come_out_as_nchw(channels: int, kind: str) -> None:
+    for h, w in ((1, 1), (3, 5), (7, 8), (9, 13)):
+        shape = (2, h, w, channels)
+        scales = np.linspace(0.1, 1.7, channels if kind == "sums per channel" else 1).tolist()
+        x = codes("x", *shape, dtype="int8") if kind == "codes" else sums("x", *shape, scales=scales)
+        y = plain("y", 2, channels, h, w)
+        assert_same_bits(single(op.Dequantize, [x], y, axes=(0, 3, 1, 2)))

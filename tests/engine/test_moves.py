@@ -1,0 +1,197 @@
+"""Copies natively equal NumPy's: every move, all element sizes, borders in storage, tails of any length."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engine.bits import assert_same_bits
+from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
+
+from calib8.engine import steps
+from calib8.engine.compile import compile_program
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program, Slot
+from calib8.program.rules import FloatRescale
+
+CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
+SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 33, 48, 63, 65, 130)
+LIMIT = 20_000
+MOVES = ("Concat", "ResizeNearest", "Pad", "Transpose", "Reshape", "Slice", "Gather")
+
+
+def random_shape(rng: np.random.Generator, rank: int) -> tuple[int, ...]:
+    """Sizes full of edges, not too many elements."""
+    while True:
+        shape = tuple(int(size) for size in rng.choice(SIZES, rank))
+        if np.prod(shape) <= LIMIT:
+            return shape
+
+
+def random_slot(rng: np.random.Generator, shape: tuple[int, ...]) -> Slot:
+    dtype = str(rng.choice(["uint8", "int8", "uint8", "int8", "float32", "int64", "float16"]))
+    return codes("x", *shape, dtype=dtype) if dtype in ("uint8", "int8") else plain("x", *shape, dtype=dtype)
+
+
+def like(slot: Slot, *shape: int) -> Slot:
+    return replace(slot, name="y", shape=shape)
+
+
+def concat(rng: np.random.Generator) -> Program:
+    shape = list(random_shape(rng, int(rng.integers(1, 5))))
+    axis = int(rng.integers(len(shape)))
+    lengths = [shape[axis], *(int(size) for size in rng.choice(SIZES[:11], rng.integers(0, 3)))]
+    first = random_slot(rng, tuple(shape))
+    parts = [
+        replace(first, name=f"x{place}", shape=(*shape[:axis], length, *shape[axis + 1 :]))
+        for place, length in enumerate(lengths)
+    ]
+    output = like(first, *shape[:axis], sum(lengths), *shape[axis + 1 :])
+    return single(op.Concat, parts, output, axis=axis)
+
+
+def resize_nearest(rng: np.random.Generator) -> Program:
+    n, h, w, c = random_shape(rng, 4)
+    if rng.random() < 0.5:
+        rows, columns = np.arange(2 * h) // 2, np.arange(3 * w) // 3
+    else:
+        rows = np.sort(rng.integers(0, h, rng.integers(1, 20)))
+        columns = np.sort(rng.integers(0, w, rng.integers(1, 20)))
+    x = random_slot(rng, (n, h, w, c))
+    output = like(x, n, rows.size, columns.size, c)
+    return single(op.ResizeNearest, [x], output, rows=ints(*rows), columns=ints(*columns))
+
+
+def pad(rng: np.random.Generator) -> Program:
+    shape = random_shape(rng, int(rng.integers(1, 5)))
+    before, after = (tuple(int(n) for n in rng.integers(0, 4, len(shape))) for _ in range(2))
+    dtype = str(rng.choice(["uint8", "int8"]))
+    x = codes("x", *shape, dtype=dtype)
+    output = like(x, *(b + size + a for b, size, a in zip(before, shape, after, strict=True)))
+    value = int(rng.integers(-128, 128)) if dtype == "int8" else int(rng.integers(256))
+    return single(op.Pad, [x], output, before=before, after=after, value=value)
+
+
+def transpose(rng: np.random.Generator) -> Program:
+    rank = int(rng.integers(1, 8))
+    x = random_slot(rng, random_shape(rng, rank) if rank < 6 else (2, 3, 2, 3, 4, 2, 3)[:rank])
+    axes = tuple(int(axis) for axis in rng.permutation(rank))
+    return single(op.Transpose, [x], like(x, *(x.shape[axis] for axis in axes)), axes=axes)
+
+
+def reshape(rng: np.random.Generator) -> Program:
+    x = random_slot(rng, random_shape(rng, int(rng.integers(1, 5))))
+    return single(op.Reshape, [x], like(x, int(np.prod(x.shape[:-1])), x.shape[-1]))
+
+
+def take_slice(rng: np.random.Generator) -> Program:
+    x = random_slot(rng, random_shape(rng, int(rng.integers(1, 5))))
+    starts, paces, counts = [], [], []
+    for size in x.shape:
+        pace = int(rng.choice([1, 1, 1, 2, 3, -1, -2]))
+        start = int(rng.integers(size))
+        room = start // -pace if pace < 0 else (size - 1 - start) // pace
+        starts.append(start), paces.append(pace), counts.append(int(rng.integers(room + 1)) + 1)
+    return single(op.Slice, [x], like(x, *counts), starts=tuple(starts), steps=tuple(paces))
+
+
+def gather(rng: np.random.Generator) -> Program:
+    shape = random_shape(rng, int(rng.integers(1, 5)))
+    axis = int(rng.integers(len(shape)))
+    size = shape[axis]
+    how = rng.integers(3)
+    if how == 0:
+        indices = rng.integers(0, size, rng.integers(1, 40))
+    elif how == 1:  # a channel shuffle of as many groups as divide the channels
+        groups = max(count for count in (1, 2, 3, 4) if size % count == 0)
+        indices = np.arange(size).reshape(groups, -1).T.reshape(-1)
+    else:
+        indices = np.full(rng.integers(1, 9), rng.integers(size))
+    x = random_slot(rng, shape)
+    output = like(x, *shape[:axis], indices.size, *shape[axis + 1 :])
+    return single(op.Gather, [x], output, axis=axis, indices=ints(*indices))
+
+
+MAKERS = (concat, resize_nearest, pad, transpose, reshape, take_slice, gather)
+
+
+@pytest.mark.parametrize("key", [key for key in EXAMPLES if key[0] in MOVES], ids="-".join)
+def test_examples(key: Any) -> None:
+    assert_same_bits(EXAMPLES[key])
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=lambda make: make.__name__)
+def test_generated_moves(make: Any) -> None:
+    for seed in range(CASES):
+        assert_same_bits(make(np.random.default_rng(seed)), seed=seed)
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 8, 15, 16, 17, 33, 64, 100])
+@pytest.mark.parametrize("outwards", [False, True], ids=["NCHW to NHWC", "NHWC to NCHW"])
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+def test_images_change_their_layout(channels: int, outwards: bool, dtype: str) -> None:
+    for h, w in ((1, 1), (3, 5), (9, 16), (7, 50), (33, 33)):
+        shape, axes = ((2, channels, h, w), (0, 2, 3, 1))
+        if outwards:
+            shape, axes = ((2, h, w, channels), (0, 3, 1, 2))
+        x = codes("x", *shape) if dtype == "uint8" else plain("x", *shape)
+        y = like(x, *(shape[axis] for axis in axes))
+        assert_same_bits(single(op.Transpose, [x], y, axes=axes))
+
+
+def padded_conv(channels: int, dtype: str, source: int, target: int) -> op.Conv:
+    """A layer that wants a border around its input."""
+    return op.Conv(
+        "layer",
+        (source,),
+        (target,),
+        weight=weights(3, 3, 3, channels),
+        weight_zero_point=ints(0),
+        bias=ints(1, 2, 3),
+        rescale=FloatRescale(floats(0.002)),
+        low=0,
+        high=255,
+        strides=(1, 1),
+        pads=(1, 2, 1, 0),
+        dilations=(1, 1),
+        groups=1,
+    )
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4, 17])
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_borders_in_storage_stay_whole(channels: int, dtype: str) -> None:
+    """A move out of an image with a border into another one; both are read by padded layers afterwards."""
+    shape = (2, 6, 21, channels)
+    for step, size in (
+        (op.Transpose("move", (0,), (1,), (0, 2, 1, 3)), (2, 21, 6, channels)),
+        (op.Slice("move", (0,), (1,), (1, 5, 1, 0), (1, -2, 3, 1)), (1, 3, 6, channels)),
+        (op.Gather("move", (0,), (1,), 3, ints(*[0] * 5)), (2, 6, 21, 5)),
+        (op.Pad("move", (0,), (1,), (0, 2, 0, 1), (0, 1, 3, 0), 9), (2, 9, 24, channels + 1)),
+        (op.ResizeNearest("move", (0,), (1,), ints(0, 5, 5), ints(1, 20)), (2, 3, 2, channels)),
+        (op.Concat("move", (0, 0), (1,), 2), (2, 6, 42, channels)),
+    ):
+        x, y = (codes(name, *at, dtype=dtype, zero_point=5) for name, at in (("x", shape), ("y", size)))
+        results = [codes("a", 2, 6, 21, 3), codes("b", size[0], size[1], size[2], 3)]
+        layers = [padded_conv(at[3], dtype, number, number + 2) for number, at in ((0, shape), (1, size))]
+        layers[0], layers[1] = replace(layers[0], name="first"), replace(layers[1], name="second")
+        ports = Port("a", 2), Port("b", 3)
+        program = Program("onnx", (x, y, *results), (step, *layers), (Port("x", 0),), ports)
+        assert_same_bits(program)
+
+
+def test_a_concatenation_of_one_tensor_with_itself() -> None:
+    x, y = codes("x", 2, 5, 3), codes("y", 2, 5, 6)
+    step = op.Concat("twice", (0, 0), (1,), 2)
+    assert_same_bits(Program("onnx", (x, y), (step,), (Port("x", 0),), (Port("y", 1),)))
+
+
+def test_moves_of_whole_images_are_single_runs() -> None:
+    """What lies side by side on both ends is one run: the least work that there can be."""
+    x, y = codes("x", 2, 5, 7, 3), codes("y", 2, 5, 7, 3)
+    plan = compile_program(single(op.Transpose, [x], y, axes=(0, 1, 2, 3)))
+    copies = [step for step in plan.steps if isinstance(step, steps.Copy)]
+    assert [step.run for step in copies] == [210, 210, 210]
