@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from calib8.engine.fuse import Work
+from calib8.engine.phases import transposed_halo
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
-HALO_READERS: Final = (op.Conv, op.DepthwiseConv)
+HALO_READERS: Final = (op.Conv, op.DepthwiseConv, op.ConvTranspose)
 """Instructions whose steps need the border of their image in storage."""
 
 VIEW_INSTRUCTIONS: Final = (
     op.Conv,
     op.DepthwiseConv,
+    op.ConvTranspose,
     op.Lookup,
     op.Requantize,
     op.MaxPool,
@@ -138,9 +140,13 @@ def _halos(program: Program, works: Sequence[Work]) -> dict[int, tuple[int, int,
     return {number: halo for number, halo in wanted.items() if any(halo)}
 
 
-def halo_of(step: op.Conv | op.DepthwiseConv, program: Program) -> tuple[int, int, int, int]:
+def halo_of(
+    step: op.Conv | op.DepthwiseConv | op.ConvTranspose, program: Program
+) -> tuple[int, int, int, int]:
     """How far beyond the image (top, left, bottom, right) the windows of a layer reach."""
     source, target = program.slots[step.inputs[0]].shape, program.slots[step.outputs[0]].shape
+    if isinstance(step, op.ConvTranspose):
+        return transposed_halo(step, source, target)
     kernel = step.weight.shape[:2] if isinstance(step, op.DepthwiseConv) else step.weight.shape[1:3]
     ends = []
     for axis in (0, 1):
