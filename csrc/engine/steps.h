@@ -208,19 +208,20 @@ struct Depthwise {
   }
 };
 
-// Σ_k (a[b, m, k] − z_a)(b[b, k, n] − z_b), stored codes and zero points; batches through two tables of
-// offsets.
+// Σ_k (a[b, m, k] − z_a)(b[b, k, n] − z_b), stored codes and zero points. All matrices are dense; those of
+// the output follow each other, those of the operands begin where two tables say.
 struct MatMul {
   static constexpr const char* kName = "mat_mul";
-  int64_t lhs_offset, rhs_offset, target_offset;  // arena, bytes
-  int64_t batches, lhs_starts, rhs_starts;        // constants int64 [batches], elements
-  int64_t rows, depth, columns;                   // M, K, N
+  int64_t lhs_buffer, lhs_offset, rhs_buffer, rhs_offset, target_buffer, target_offset;  // offsets in bytes
+  int64_t batches, lhs_starts, rhs_starts;  // constants int64 [batches], elements
+  int64_t rows, depth, columns;             // M, K, N
   int64_t lhs_zero, rhs_zero;
-  Rescale rescale;  // arrays [columns]
+  Rescale rescale;  // one channel
 
   template <class F>
   void fields(F&& f) {
-    f("lhs_offset", lhs_offset), f("rhs_offset", rhs_offset), f("target_offset", target_offset);
+    f("lhs_buffer", lhs_buffer), f("lhs_offset", lhs_offset), f("rhs_buffer", rhs_buffer);
+    f("rhs_offset", rhs_offset), f("target_buffer", target_buffer), f("target_offset", target_offset);
     f("batches", batches), f("lhs_starts", lhs_starts), f("rhs_starts", rhs_starts), f("rows", rows);
     f("depth", depth), f("columns", columns), f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero);
     f("rescale", rescale);
@@ -381,17 +382,19 @@ struct MaxPool {
   }
 };
 
-// kind 1 FloatAverage, 2 CodeAverage, else FixedRescale with Rescale::Kind `rounding` (docs/numerics.md).
+// The mean of a window by FloatAverage, CodeAverage or FixedRescale (docs/numerics.md).
 struct AveragePool {
   static constexpr const char* kName = "average_pool";
+  enum Kind : int64_t { kFloat = 1, kCodes = 2, kFixed = 3 };
   View input, output;
   Window window;
   int64_t count_pads, kind;
-  double input_scale, output_scale;        // float32 values
-  int64_t rounding, multiplier, exponent;  // constants int32 [taps]
-  int64_t input_zero, output_zero;         // raw
-  int64_t input_shift, output_shift;       // 0 or 128
-  int64_t low, high;                       // stored domain
+  double input_scale, output_scale;   // kFloat: float32 values
+  int64_t rounding;                   // kFixed: a Rescale::Kind
+  int64_t multiplier, exponent;       // kFixed: constants int32 [taps], entry n − 1 for windows of n taps
+  int64_t input_zero, output_zero;    // raw
+  int64_t input_shift, output_shift;  // 0 or 128
+  int64_t low, high;                  // stored domain
 
   template <class F>
   void fields(F&& f) {
@@ -403,25 +406,27 @@ struct AveragePool {
   }
 };
 
-// Reductions over axes: kept axes have their place in `outer`, reduced ones in `inner`; both row-major.
-// kind 0 mean (rescale of Σ(q − zero)), 1 largest code, 2 smallest code.
+// Reductions over axes: `outer` are the axes that stay, `inner` those that vanish, both in row-major order
+// and filled up in front with axes of one.
 struct Reduce {
   static constexpr const char* kName = "reduce";
+  enum Kind : int64_t { kMean = 0, kLargest = 1, kSmallest = 2 };  // kMean: rescale of Σ(q − zero_point)
   int64_t source_buffer, source_offset, target_buffer, target_offset;
-  Axes outer_sizes, outer_strides, inner_sizes, inner_strides;  // target is dense over outer
-  int64_t kind, zero_point;                                     // stored domain
-  Rescale rescale;                                              // one channel
+  Axes outer_sizes, outer_strides, target_strides, inner_sizes, inner_strides;
+  int64_t kind, zero_point;  // stored domain
+  Rescale rescale;           // one channel
 
   template <class F>
   void fields(F&& f) {
     f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
     f("target_offset", target_offset), f("outer_sizes", outer_sizes), f("outer_strides", outer_strides);
-    f("inner_sizes", inner_sizes), f("inner_strides", inner_strides), f("kind", kind);
-    f("zero_point", zero_point), f("rescale", rescale);
+    f("target_strides", target_strides), f("inner_sizes", inner_sizes), f("inner_strides", inner_strides);
+    f("kind", kind), f("zero_point", zero_point), f("rescale", rescale);
   }
 };
 
-// Index (int64) of the largest code of [outer, length, inner].
+// Index (int64) of the largest code along the middle axis of [outer, length, inner]: the first of equal ones,
+// or the last.
 struct ArgMax {
   static constexpr const char* kName = "arg_max";
   int64_t source_buffer, source_offset, target_buffer, target_offset;
@@ -435,43 +440,42 @@ struct ArgMax {
   }
 };
 
-// Over the last axis of [rows, classes]. kind 1 fixed, 2 float32 table, 3 integer table.
+// Over the last axis of [rows, classes]; both tensors are dense. Entry i of the table is the exponential of a
+// code that lies 255 − i below the largest of its row.
 struct Softmax {
   static constexpr const char* kName = "softmax";
+  enum Kind : int64_t { kFixed = 1, kFloat = 2, kInteger = 3 };
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   int64_t rows, classes, kind;
-  int64_t multiplier, exponent, diff_min;  // kind 1
-  int64_t table;                           // constant float32 or int32 [256]
-  double factor;                           // kind 2: float32 value
-  int64_t integer_factor, fraction_bits;   // kind 3
-  int64_t zero_point;                      // raw
-  int64_t low, high;                       // raw, of the type
-  int64_t output_shift;                    // 0 or 128
+  int64_t table;                          // constant [256]: float32 (kFloat) or int32; kFixed: Q0.31
+  double factor;                          // kFloat: float32 value
+  int64_t integer_factor, fraction_bits;  // kInteger
+  int64_t zero_point;                     // of the output, stored domain
 
   template <class F>
   void fields(F&& f) {
     f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
     f("target_offset", target_offset), f("rows", rows), f("classes", classes), f("kind", kind);
-    f("multiplier", multiplier), f("exponent", exponent), f("diff_min", diff_min), f("table", table);
-    f("factor", factor), f("integer_factor", integer_factor), f("fraction_bits", fraction_bits);
-    f("zero_point", zero_point), f("low", low), f("high", high), f("output_shift", output_shift);
+    f("table", table), f("factor", factor), f("integer_factor", integer_factor);
+    f("fraction_bits", fraction_bits), f("zero_point", zero_point);
   }
 };
 
-// Bilinear interpolation. kind 1 float32 fractions, 2 integer fractions with 10 bits.
+// Bilinear interpolation: float32 fractions and values (kEven), or fractions of 10 bits and codes.
 struct ResizeLinear {
   static constexpr const char* kName = "resize_linear";
+  enum Rounding : int64_t { kEven = 0, kAway = 1, kUp = 2 };
   View input, output;
-  int64_t kind, rounding;                   // 0 even, 1 away, 2 up
+  int64_t rounding;
   int64_t row_low, row_high, row_fraction;  // constants [output rows]: int32, int32, float32 or int32
   int64_t column_low, column_high, column_fraction;  // [output columns]
-  double input_scale, output_scale;                  // float32 values
-  int64_t input_zero, output_zero;                   // raw
+  double input_scale, output_scale;                  // kEven: float32 values
+  int64_t input_zero, output_zero;                   // kEven: raw
   int64_t input_shift, output_shift;                 // 0 or 128
 
   template <class F>
   void fields(F&& f) {
-    f("input", input), f("output", output), f("kind", kind), f("rounding", rounding), f("row_low", row_low);
+    f("input", input), f("output", output), f("rounding", rounding), f("row_low", row_low);
     f("row_high", row_high), f("row_fraction", row_fraction), f("column_low", column_low);
     f("column_high", column_high), f("column_fraction", column_fraction), f("input_scale", input_scale);
     f("output_scale", output_scale), f("input_zero", input_zero), f("output_zero", output_zero);

@@ -10,7 +10,18 @@ import numpy as np
 
 from calib8.engine.arena import Life, place_tensors
 from calib8.engine.bands import banded, chains, rows_of
-from calib8.engine.emit import borders, conv, depthwise, elementwise, moves, pools
+from calib8.engine.emit import (
+    borders,
+    conv,
+    conv_transpose,
+    depthwise,
+    elementwise,
+    mat_mul,
+    moves,
+    pools,
+    resize,
+    softmax,
+)
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
@@ -27,9 +38,9 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
     op.Dequantize: borders.emit_dequantize,
     op.Conv: conv.emit_conv,
     op.FullyConnected: conv.emit_fully_connected,
-    op.ConvTranspose: conv.emit_conv_transpose,
+    op.ConvTranspose: conv_transpose.emit_conv_transpose,
     op.DepthwiseConv: depthwise.emit_depthwise,
-    op.MatMul: pools.emit_mat_mul,
+    op.MatMul: mat_mul.emit_mat_mul,
     op.Requantize: elementwise.emit_requantize,
     op.Add: elementwise.emit_add,
     op.Sub: elementwise.emit_add,
@@ -44,10 +55,10 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
     op.ReduceMax: pools.emit_reduce,
     op.ReduceMin: pools.emit_reduce,
     op.ArgMax: pools.emit_arg_max,
-    op.Softmax: pools.emit_softmax,
+    op.Softmax: softmax.emit_softmax,
     op.Concat: moves.emit_concat,
     op.ResizeNearest: moves.emit_resize_nearest,
-    op.ResizeLinear: pools.emit_resize_linear,
+    op.ResizeLinear: resize.emit_resize_linear,
     op.Pad: moves.emit_pad,
     op.Transpose: moves.emit_transpose,
     op.Reshape: moves.emit_reshape,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from calib8.engine.fuse import Work
+from calib8.engine.phases import transposed_halo
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
@@ -15,12 +16,13 @@ Halo = tuple[int, int, int, int]
 
 NO_HALO: Final[Halo] = (0, 0, 0, 0)
 
-HALO_READERS: Final = (op.Conv, op.DepthwiseConv)
+HALO_READERS: Final = (op.Conv, op.DepthwiseConv, op.ConvTranspose)
 """Instructions whose steps need the border of their image in storage."""
 
 VIEW_INSTRUCTIONS: Final = (
     op.Conv,
     op.DepthwiseConv,
+    op.ConvTranspose,
     op.Lookup,
     op.Requantize,
     op.MaxPool,
@@ -88,9 +90,11 @@ def larger(a: Halo, b: Halo) -> Halo:
     return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3])
 
 
-def halo_of(step: op.Conv | op.DepthwiseConv, program: Program) -> Halo:
+def halo_of(step: op.Conv | op.DepthwiseConv | op.ConvTranspose, program: Program) -> Halo:
     """How far beyond the image (top, left, bottom, right) the windows of a layer reach."""
     source, target = program.slots[step.inputs[0]].shape, program.slots[step.outputs[0]].shape
+    if isinstance(step, op.ConvTranspose):
+        return transposed_halo(step, source, target)
     kernel = step.weight.shape[:2] if isinstance(step, op.DepthwiseConv) else step.weight.shape[1:3]
     ends = []
     for axis in (0, 1):

@@ -152,8 +152,11 @@ class MatMul(Step):
 
     opcode: ClassVar[str] = "mat_mul"
 
+    lhs_buffer: int
     lhs_offset: int
+    rhs_buffer: int
     rhs_offset: int
+    target_buffer: int
     target_offset: int
     batches: int
     lhs_starts: int
@@ -297,6 +300,7 @@ class Reduce(Step):
     target_offset: int
     outer_sizes: Axes
     outer_strides: Axes
+    target_strides: Axes
     inner_sizes: Axes
     inner_strides: Axes
     kind: int
@@ -333,17 +337,11 @@ class Softmax(Step):
     rows: int
     classes: int
     kind: int
-    multiplier: int
-    exponent: int
-    diff_min: int
     table: int
     factor: float
     integer_factor: int
     fraction_bits: int
     zero_point: int
-    low: int
-    high: int
-    output_shift: int
 
 
 @dataclass(frozen=True)
@@ -354,7 +352,6 @@ class ResizeLinear(Step):
 
     input: View
     output: View
-    kind: int
     rounding: int
     row_low: int
     row_high: int

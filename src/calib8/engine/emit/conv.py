@@ -18,7 +18,6 @@ from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
 from calib8.engine.pack import LANES, pack_weights, panel_widths
-from calib8.program.costs import macs
 from calib8.program.instructions import Conv, FullyConnected, Weighted
 
 INT8_MIN: Final = -128
@@ -44,7 +43,7 @@ def emit_conv(work: Work, out: Emitter) -> None:
     else:
         offsets = (rows[:, None] * image.row_stride + columns * image.column_stride).reshape(-1)
         weight = weight.reshape(outputs, kernel_rows * kernel_columns, depth)
-    _emit(work, out, image, out.view(work.output), weight, offsets, step.strides, step.groups)
+    emit_filter(work, out, image, out.view(work.output), weight, offsets, step.strides, step.groups)
 
 
 def emit_fully_connected(work: Work, out: Emitter) -> None:
@@ -53,7 +52,7 @@ def emit_fully_connected(work: Work, out: Emitter) -> None:
     assert isinstance(step, FullyConnected)
     weight = centred_weight(step)[:, None, :]
     offsets = np.zeros(1, np.int64)
-    _emit(work, out, out.view(step.inputs[0]), out.view(work.output), weight, offsets, (1, 1), 1)
+    emit_filter(work, out, out.view(step.inputs[0]), out.view(work.output), weight, offsets, (1, 1), 1)
 
 
 def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
@@ -73,7 +72,7 @@ def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
     return layers
 
 
-def _emit(
+def emit_filter(
     work: Work,
     out: Emitter,
     image: View,
@@ -83,7 +82,7 @@ def _emit(
     strides: tuple[int, int],
     groups: int,
 ) -> None:
-    """The step for a filter [output channels, taps, depth]."""
+    """The step for a filter [output channels, taps, depth] over the pixels of two views."""
     step = work.instruction
     assert isinstance(step, Weighted)
     layers = int8_layers(weight)
@@ -128,7 +127,7 @@ def _emit(
             block=0,
         ),
         work,
-        macs(out.program, step) or 0,
+        target.images * target.rows * target.columns * weight.size,
     )
 
 
@@ -138,8 +137,3 @@ def stored_table(work: Work, out: Emitter) -> npt.NDArray[np.uint8]:
     table = work.lookup.table
     result: npt.NDArray[np.uint8] = (table.astype(np.int32) + out.shift(work.output)).astype(np.uint8)
     return result
-
-
-def emit_conv_transpose(work: Work, out: Emitter) -> None:
-    """TODO."""
-    raise NotImplementedError(work.name)

@@ -1,0 +1,89 @@
+// Bilinear interpolation in plain loops.
+//
+//   t = (1−f)(1−g)·x[lo, lo] + (1−f)·g·x[lo, hi] + f·(1−g)·x[hi, lo] + f·g·x[hi, hi]
+//
+// f belongs to the row, g to the column; float32 in this order, or whole numbers of 10 fraction bits each.
+#include "reference.h"
+#include "rules.h"
+
+namespace calib8::engine {
+namespace {
+
+// The four input pixels of an output pixel, in the order of the sum.
+struct Corners {
+  int64_t place[4];
+};
+
+Corners corners_of(const ResizeLinear& step, const Memory& memory, int64_t image, int64_t row,
+                   int64_t column) {
+  const int32_t low_row = memory.constant<int32_t>(step.row_low)[row];
+  const int32_t high_row = memory.constant<int32_t>(step.row_high)[row];
+  const int32_t low_column = memory.constant<int32_t>(step.column_low)[column];
+  const int32_t high_column = memory.constant<int32_t>(step.column_high)[column];
+  return {{step.input.at(image, low_row, low_column), step.input.at(image, low_row, high_column),
+           step.input.at(image, high_row, low_column), step.input.at(image, high_row, high_column)}};
+}
+
+template <class T>
+struct Weights {
+  T weight[4];
+};
+
+template <class T>
+Weights<T> weights_of(T down, T right, T one) {
+  const T up = one - down, left = one - right;
+  return {{left * up, right * up, left * down, right * down}};
+}
+
+uint8_t real_code(const ResizeLinear& step, const Weights<float>& weights, const uint8_t (&codes)[4]) {
+  float total = 0;
+  for (int i = 0; i < 4; ++i) {
+    const int64_t steps = codes[i] - step.input_shift - step.input_zero;
+    const float value = static_cast<float>(steps) * static_cast<float>(step.input_scale);
+    total = i == 0 ? weights.weight[i] * value : total + weights.weight[i] * value;
+  }
+  const float ratio = total / static_cast<float>(step.output_scale);
+  return static_cast<uint8_t>(rounded_code(ratio, step.output_zero + step.output_shift, 0, 255));
+}
+
+uint8_t whole_code(const ResizeLinear& step, const Weights<int32_t>& weights, const uint8_t (&codes)[4]) {
+  int64_t total = 0;
+  for (int i = 0; i < 4; ++i) total += int64_t{weights.weight[i]} * (codes[i] - step.input_shift);
+  const int64_t half = 1 << 19, magnitude = total < 0 ? -total : total;
+  int64_t code = (total + half) >> 20;
+  if (step.rounding == ResizeLinear::kAway) {
+    code = total < 0 ? -((magnitude + half) >> 20) : (magnitude + half) >> 20;
+  }
+  return static_cast<uint8_t>(clamped(code + step.output_shift, 0, 255));
+}
+
+}  // namespace
+
+void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Part part) {
+  const uint8_t* input = memory.data<uint8_t>(step.input);
+  const View& out = step.output;
+  const bool real = step.rounding == ResizeLinear::kEven;
+  const Range pixels = share(part, out.pixels());
+  for (int64_t pixel = pixels.begin; pixel < pixels.end; ++pixel) {
+    const int64_t column = pixel % out.columns, row = pixel / out.columns % out.rows;
+    const int64_t image = pixel / out.columns / out.rows;
+    const Corners corners = corners_of(step, memory, image, row, column);
+    Weights<float> reals{};
+    Weights<int32_t> wholes{};
+    if (real) {
+      reals = weights_of(memory.constant<float>(step.row_fraction)[row],
+                         memory.constant<float>(step.column_fraction)[column], 1.0F);
+    } else {
+      wholes = weights_of(memory.constant<int32_t>(step.row_fraction)[row],
+                          memory.constant<int32_t>(step.column_fraction)[column], 1 << 10);
+    }
+    uint8_t* target = memory.data<uint8_t>(out) + out.at(image, row, column);
+    for (int64_t channel = 0; channel < out.channels; ++channel) {
+      uint8_t codes[4];
+      for (int i = 0; i < 4; ++i) codes[i] = input[corners.place[i] + channel];
+      target[channel] = real ? real_code(step, reals, codes) : whole_code(step, wholes, codes);
+    }
+  }
+}
+
+}  // namespace calib8::engine

@@ -1,0 +1,36 @@
+"""Linear Resize: two neighbours and a fraction for every output row and column."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from calib8.engine import steps
+from calib8.engine.emitter import Emitter
+from calib8.engine.fuse import Work
+from calib8.program.instructions import ResizeLinear
+
+ROUNDINGS: Final = {"even": 0, "away": 1, "up": 2}
+
+
+def emit_resize_linear(work: Work, out: Emitter) -> None:
+    """One step; weights of a pixel are multiplied when it runs."""
+    step, source, target = work.instruction, work.instruction.inputs[0], work.output
+    assert isinstance(step, ResizeLinear)
+    rows = [out.constant(array) for array in (step.rows.low, step.rows.high, step.rows.fraction)]
+    columns = [out.constant(array) for array in (step.columns.low, step.columns.high, step.columns.fraction)]
+    out.add(
+        steps.ResizeLinear(
+            out.view(source),
+            out.view(target),
+            ROUNDINGS[step.rows.rounding],
+            *rows,
+            *columns,
+            input_scale=out.slot(source).scale,
+            output_scale=out.slot(target).scale,
+            input_zero=out.slot(source).zero_point,
+            output_zero=out.slot(target).zero_point,
+            input_shift=out.shift(source),
+            output_shift=out.shift(target),
+        ),
+        work,
+    )

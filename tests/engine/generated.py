@@ -1,0 +1,52 @@
+"""What generated kernel tests share: how many cases there are; slots and clamps drawn from a generator."""
+
+from __future__ import annotations
+
+import os
+from typing import Final, TypeVar
+
+import numpy as np
+from example_programs import codes
+
+from calib8.program.program import Slot
+from calib8.qparams import QParams
+
+CASES: Final = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
+"""Generated cases per kind of step; scripts/check-full asks for more."""
+
+SEEDS: Final = range(CASES)
+CHANNELS: Final = (1, 2, 3, 4, 5, 8, 16, 17, 24, 31, 32, 33, 48, 63, 64, 65, 96, 127, 128, 130, 200, 256, 300)
+"""Whole vectors of every instruction set, and what lies beside them."""
+
+T = TypeVar("T")
+
+
+def pick(rng: np.random.Generator, *options: T) -> T:
+    """One of the options."""
+    return options[int(rng.integers(len(options)))]
+
+
+def code_slot(name: str, rng: np.random.Generator, *shape: int, scale: float = 0.05) -> Slot:
+    """Codes of either type with any zero point, both ends often."""
+    dtype = pick(rng, "uint8", "int8")
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    zero_point = pick(rng, low, high, (low + high + 1) // 2, int(rng.integers(low, high + 1)))
+    return codes(name, *shape, scale=scale, zero_point=zero_point, dtype=dtype)
+
+
+def like(slot: Slot, name: str, *shape: int) -> Slot:
+    """Another shape of the same type, scale and zero point."""
+    return codes(name, *shape, scale=slot.scale, zero_point=slot.zero_point, dtype=slot.dtype)
+
+
+def qparams(slot: Slot) -> QParams:
+    """Scale and zero point of codes."""
+    return QParams(slot.scale, slot.zero_point)
+
+
+def clamp(rng: np.random.Generator, slot: Slot) -> dict[str, int]:
+    """The range of the type, or a part of it."""
+    low, high = np.iinfo(slot.dtype).min, np.iinfo(slot.dtype).max
+    if rng.random() < 0.6:
+        return {"low": low, "high": high}
+    return {"low": low + int(rng.integers(0, 90)), "high": high - int(rng.integers(0, 90))}

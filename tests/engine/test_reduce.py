@@ -1,0 +1,145 @@
+"""Means, largest and smallest codes over axes, ArgMax: natively and in NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from bits import assert_same_bits
+from example_programs import EXAMPLES, codes, ints, plain, rescale, single
+from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick
+
+from calib8.engine.emit.pools import merged_axes
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program, Slot
+from calib8.program.rounding.pools import mean_rule
+from calib8.program.rules import PROFILES, Profile
+from calib8.program.verify import verify
+
+Rng = np.random.Generator
+GLOBAL = ((1, 7, 7, 1000), (2, 8, 8, 64), (1, 1, 1, 130), (1, 14, 3, 17), (3, 2, 2, 48))
+
+
+def shape_and_axes(rng: Rng) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Up to six axes, a few thousand elements."""
+    rank = pick(rng, 1, 2, 3, 4, 4, 4, 5, 6)
+    shape = [int(rng.integers(1, 7 if rank > 3 else 15)) for _ in range(rank)]
+    if rng.random() < 0.6:
+        shape[-1] = pick(rng, *CHANNELS)
+    axes = [axis for axis in range(rank) if rng.random() < 0.5] or [int(rng.integers(rank))]
+    return tuple(shape), tuple(int(axis) for axis in rng.permutation(axes))
+
+
+def reduced(rng: Rng, shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
+    """Shape of the result, with axes of one or without."""
+    if rng.random() < 0.5:
+        return tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+    return tuple(size for axis, size in enumerate(shape) if axis not in axes)
+
+
+def mean_program(
+    rng: Rng, profile: Profile, shape: tuple[int, ...], axes: tuple[int, ...], **scales: float
+) -> Program:
+    x, y = code_slot("x", rng, *shape), code_slot("y", rng, *reduced(rng, shape, axes), **scales)
+    count, kind = int(np.prod([shape[axis] for axis in axes])), pick(rng, "mean", "mean", "sum")
+    rule = mean_rule(profile, x.scale, y.scale, count, kind)  # type: ignore[arg-type]
+    return single(op.Mean, [x], y, profile, axes=axes, rescale=rule, **clamp(rng, y))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", ["Mean", "ReduceMax", "ReduceMin", "ArgMax"])
+def test_examples(name: str, profile: Profile) -> None:
+    assert_same_bits(EXAMPLES[name, profile])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_means(seed: int, profile: Profile) -> None:
+    rng = np.random.default_rng((3, seed))
+    shape, axes = shape_and_axes(rng)
+    program = mean_program(rng, profile, shape, axes, scale=pick(rng, 0.05, 0.02, 0.3))
+    verify(program)
+    assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("shape", GLOBAL)
+def test_means_of_whole_images(shape: tuple[int, ...], profile: Profile) -> None:
+    """An output scale as fine as the means are: their codes spread over the whole range."""
+    rng = np.random.default_rng(shape)
+    deviation = 0.05 * 74 / (shape[1] * shape[2]) ** 0.5
+    assert_same_bits(mean_program(rng, profile, shape, (1, 2), scale=float(np.float32(deviation / 40))))
+
+
+def test_a_mean_of_many_codes_at_the_end_of_their_range() -> None:
+    """Sums beyond 16 bits."""
+    x, y = codes("x", 1, 40, 33, 70, zero_point=0), codes("y", 1, 70, zero_point=0)
+    program = single(
+        op.Mean, [x], y, axes=(1, 2), rescale=mean_rule("onnx", 0.05, 0.05, 1320, "mean"), low=0, high=255
+    )
+    for value in (255, 254, 1):
+        assert_same_bits(program, {"x": np.full(x.shape, value, np.uint8)})
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("kind", [op.ReduceMax, op.ReduceMin])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_extremes(seed: int, kind: Any) -> None:
+    rng = np.random.default_rng((4, seed))
+    shape, axes = shape_and_axes(rng)
+    x = code_slot("x", rng, *shape)
+    program = single(kind, [x], like(x, "y", *reduced(rng, shape, axes)), axes=axes)
+    verify(program)
+    assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_arg_max(seed: int, last: bool) -> None:
+    rng = np.random.default_rng((5, seed))
+    shape, _ = shape_and_axes(rng)
+    axis = pick(rng, len(shape) - 1, int(rng.integers(len(shape))))
+    x = code_slot("x", rng, *shape)
+    y = plain("y", *(1 if number == axis else size for number, size in enumerate(shape)), dtype="int64")
+    info = np.iinfo(x.dtype)
+    high = pick(rng, info.max, info.min + 2)  # few values: many are equal
+    feeds = {"x": rng.integers(info.min, high + 1, shape).astype(x.dtype)}
+    program = single(op.ArgMax, [x], y, axis=axis, last=last)
+    verify(program)
+    assert_same_bits(program, feeds)
+
+
+@pytest.mark.parametrize("axes", [(1, 2), (3,), (2,), (1, 3)])
+def test_reductions_of_an_image_with_a_border(axes: tuple[int, ...]) -> None:
+    x = codes("x", 2, 6, 5, 19)
+    shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
+    slots: tuple[Slot, ...] = (x, codes("a", 2, 6, 5, 2), codes("m", *shape), codes("s", *shape))
+    weight = np.random.default_rng(0).integers(-9, 9, (2, 3, 3, 19), np.int8)
+    conv = op.Conv(
+        "conv",
+        (0,),
+        (1,),
+        weight,
+        ints(0),
+        ints(5, -5),
+        rescale("onnx", 2),
+        0,
+        255,
+        (1, 1),
+        (1,) * 4,
+        (1, 1),
+        1,
+    )
+    count = int(np.prod([x.shape[axis] for axis in axes]))
+    rule = mean_rule("onnx", 0.05, 0.05, count, "mean")
+    steps = (conv, op.Mean("mean", (0,), (2,), axes, rule, 0, 255), op.ReduceMin("least", (0,), (3,), axes))
+    ports = (Port("a", 1), Port("m", 2), Port("s", 3))
+    assert_same_bits(Program("onnx", slots, steps, (Port("x", 0),), ports, "net"))
+
+
+def test_axes_are_merged_only_where_both_sides_lie_without_gaps() -> None:
+    assert merged_axes([(2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)]) == [(24, 1, 1)]
+    assert merged_axes([(2, 20, 12), (3, 4, 4), (4, 1, 1)]) == [(2, 20, 12), (12, 1, 1)]
+    assert merged_axes([(3, 4, 8), (4, 1, 1)]) == [(3, 4, 8), (4, 1, 1)]
+    assert merged_axes([(1, 4, 8)]) == []

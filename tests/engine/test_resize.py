@@ -1,0 +1,70 @@
+"""Linear Resize under every rounding, natively and in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bits import assert_same_bits
+from example_programs import EXAMPLES, codes, ints, rescale, single
+from generated import CHANNELS, SEEDS, code_slot, like, pick
+
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program
+from calib8.program.rounding.resize import COORDINATE_MODES, linear_axis
+from calib8.program.rules import PROFILES, LinearAxis, Profile
+from calib8.program.verify import verify
+
+
+def axis(profile: Profile, size: int, target: int, mode: str) -> LinearAxis:
+    return linear_axis(profile, size, target, float(np.float32(target / size)), mode)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_examples(profile: Profile) -> None:
+    assert_same_bits(EXAMPLES["ResizeLinear", profile])
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_resize_linear(seed: int, profile: Profile) -> None:
+    rng = np.random.default_rng((7, seed))
+    sizes = [int(size) for size in rng.integers(1, 9, 2)]
+    targets = [pick(rng, size, 2 * size, 3 * size, int(rng.integers(1, 15))) for size in sizes]
+    x = code_slot("x", rng, pick(rng, 1, 2), *sizes, pick(rng, *CHANNELS))
+    y = like(x, "y", x.shape[0], *targets, x.shape[3])
+    if profile == "onnx" and rng.random() < 0.7:
+        y = code_slot("y", rng, *y.shape, scale=pick(rng, 0.05, 0.04, 0.11))
+    mode = pick(rng, *COORDINATE_MODES)
+    rows, columns = (axis(profile, size, target, mode) for size, target in zip(sizes, targets, strict=True))
+    program = single(op.ResizeLinear, [x], y, profile, rows=rows, columns=columns)
+    verify(program)
+    assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize(("scale", "output_scale"), [(1e-30, 1e-30), (1e30, 1e28), (1e35, 1e-3), (1e-3, 1e3)])
+def test_extreme_scales(scale: float, output_scale: float) -> None:
+    x, y = codes("x", 1, 5, 5, 40, scale=scale), codes("y", 1, 10, 10, 40, scale=output_scale)
+    along = axis("onnx", 5, 10, "half_pixel")
+    assert_same_bits(single(op.ResizeLinear, [x], y, rows=along, columns=along))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("channels", [5, 64, 70])
+def test_resize_between_borders(channels: int, profile: Profile) -> None:
+    """Input and output are stored with borders."""
+    slots = (
+        codes("x", 2, 5, 4, channels),
+        codes("y", 2, 10, 8, channels),
+        codes("a", 2, 5, 4, 2),
+        codes("b", 2, 10, 8, 2),
+    )
+    rows, columns = axis(profile, 5, 10, "half_pixel"), axis(profile, 4, 8, "half_pixel")
+    weight = np.random.default_rng(0).integers(-9, 9, (2, 3, 3, channels), np.int8)
+    window = ((1, 1), (1, 1, 1, 1), (1, 1), 1)
+    layer = (weight, ints(0), ints(5, -5), rescale(profile, 2), 0, 255)
+    steps = (
+        op.Conv("first", (0,), (2,), *layer, *window),
+        op.ResizeLinear("resize", (0,), (1,), rows, columns),
+        op.Conv("second", (1,), (3,), *layer, *window),
+    )
+    assert_same_bits(Program(profile, slots, steps, (Port("x", 0),), (Port("a", 2), Port("b", 3)), "net"))
