@@ -3,6 +3,8 @@
 
 namespace calib8::engine {
 
-void fill_avx2(KernelTable&) {}
+void avx2_conv(const Conv& step, const Memory& memory, Part part);
+
+void fill_avx2(KernelTable& table) { set_kernel<Conv, avx2_conv>(table); }
 
 }  // namespace calib8::engine

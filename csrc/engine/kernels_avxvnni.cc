@@ -3,6 +3,8 @@
 
 namespace calib8::engine {
 
-void fill_avxvnni(KernelTable&) {}
+void avxvnni_conv(const Conv& step, const Memory& memory, Part part);
+
+void fill_avxvnni(KernelTable& table) { set_kernel<Conv, avxvnni_conv>(table); }
 
 }  // namespace calib8::engine
