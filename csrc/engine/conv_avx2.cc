@@ -2,8 +2,16 @@
 // exact.
 #include <immintrin.h>
 
+#define CALIB8_PRODUCTS(first, second)            \
+  "vpmaddwd %%ymm12, %%ymm14, %%ymm15\n\t"        \
+  "vpaddd %%ymm15, %%ymm" #first ", %%ymm" #first \
+  "\n\t"                                          \
+  "vpmaddwd %%ymm13, %%ymm14, %%ymm15\n\t"        \
+  "vpaddd %%ymm15, %%ymm" #second ", %%ymm" #second "\n\t"
+
 #include "conv_tiles.h"
 #include "kernels.h"
+#include "tile_loop.h"
 
 namespace calib8::engine {
 namespace {
@@ -11,7 +19,7 @@ namespace {
 // An activation is a uint16, a section of weights int16 [quads][two pairs][16 channels][2].
 struct Avx2 {
   using Cell = uint16_t;
-  using Section = const __m256i*;
+  using Section = const int16_t*;
   static constexpr bool kBytes = false;
   static constexpr int64_t kSection = kSectionQuads;
 
@@ -40,34 +48,19 @@ struct Avx2 {
     return reinterpret_cast<Section>(scratch);
   }
 
+  // A round takes four of the depth: two pairs.
   template <int rows>
-  static void multiply(const Cell* const* cells, Section weights, int64_t quads, int32_t* acc) {
-    __m256i sums[rows][2];
-    auto* target = reinterpret_cast<__m256i*>(acc);
-#pragma GCC unroll 6
-    for (int row = 0; row < rows; ++row) {
-      sums[row][0] = _mm256_loadu_si256(target + 2 * row);
-      sums[row][1] = _mm256_loadu_si256(target + 2 * row + 1);
-    }
-    const Cell* places[rows];
-#pragma GCC unroll 6
-    for (int row = 0; row < rows; ++row) places[row] = cells[row];
-    for (int64_t pair = 0; pair < 2 * quads; ++pair, weights += 2) {
-      const __m256i left = weights[0], right = weights[1];
-#pragma GCC unroll 6
-      for (int row = 0; row < rows; ++row) {
-        int32_t two;
-        std::memcpy(&two, places[row] + 2 * pair, sizeof two);
-        const __m256i values = _mm256_set1_epi32(two);
-        sums[row][0] = _mm256_add_epi32(sums[row][0], _mm256_madd_epi16(values, left));
-        sums[row][1] = _mm256_add_epi32(sums[row][1], _mm256_madd_epi16(values, right));
-      }
-    }
-#pragma GCC unroll 6
-    for (int row = 0; row < rows; ++row) {
-      _mm256_storeu_si256(target + 2 * row, sums[row][0]);
-      _mm256_storeu_si256(target + 2 * row + 1, sums[row][1]);
-    }
+  static void multiply(const Cell* const* cells, Section section, int64_t quads, int32_t* acc) {
+    const RowEnds<rows, Cell> row(cells, quads * 4);
+    const int16_t* weights = section;
+    constexpr int64_t stride = 128;
+    int64_t place = -8 * quads;
+#define CALIB8_ROUND(rows)                 \
+  CALIB8_WEIGHTS(0)                        \
+  CALIB8_ROWS_##rows(0) CALIB8_WEIGHTS(64) \
+      CALIB8_ROWS_##rows(4) "add %[stride], %[weights]\n\tadd $8, %[place]\n\t"
+    CALIB8_TILE(rows);
+#undef CALIB8_ROUND
   }
 
   // Bytes with an even place and those with an odd one apart: no widened copy of the weights.
@@ -77,12 +70,12 @@ struct Avx2 {
     __m256i sums[vectors];
 #pragma GCC unroll 8
     for (int i = 0; i < vectors; ++i) sums[i] = load(acc + 8 * i);
-    const __m256i low = _mm256_set1_epi16(0xFF);
     for (int64_t quad = 0; quad < quads; ++quad, weights += 32 * vectors) {
       int32_t four;
       std::memcpy(&four, input + 4 * quad, sizeof four);
       const __m256i values = _mm256_set1_epi32(four);
-      const __m256i even = _mm256_and_si256(values, low), odd = _mm256_srli_epi16(values, 8);
+      const __m256i even = _mm256_srli_epi16(_mm256_slli_epi16(values, 8), 8);
+      const __m256i odd = _mm256_srli_epi16(values, 8);
 #pragma GCC unroll 8
       for (int i = 0; i < vectors; ++i) {
         const __m256i bytes = load(weights + 32 * i);
