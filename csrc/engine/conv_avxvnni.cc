@@ -13,6 +13,7 @@
 
 #include "conv_tiles.h"
 #include "kernels.h"
+#include "strip_avx2.h"
 #include "tile_loop.h"
 
 namespace calib8::engine {
@@ -37,6 +38,13 @@ struct AvxVnni {
 
   static void start(const int32_t* bias, const int32_t*, int32_t* acc) {
     std::memcpy(acc, bias, kStrip * sizeof *acc);
+  }
+
+  static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+    engine::float_codes_avx2(rule, acc, codes);
+  }
+  static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {
+    add_strips_avx2(rule, lhs, rhs, codes);
   }
 
   static Section section(const int8_t* weights, int64_t stride, int64_t, uint8_t*) {

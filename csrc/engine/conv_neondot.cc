@@ -31,6 +31,13 @@ struct NeonDot {
     }
   }
 
+  static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+    engine::float_codes(rule, acc, codes);
+  }
+  static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {
+    add_strips(rule, lhs, rhs, codes);
+  }
+
   static Section section(const int8_t* weights, int64_t stride, int64_t, uint8_t*) {
     return {weights, stride};
   }

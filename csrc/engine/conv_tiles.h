@@ -58,7 +58,13 @@ class Pixels {
   int64_t image_, row_, column_;
 };
 
-// Codes (or sums) of one strip of channels for a run of pixels.
+// Where the codes of a run of pixels go, and where their residuals are: elements from the first pixel.
+struct Places {
+  int64_t output[kMostPixels], residual[kMostPixels];
+};
+
+// Codes (or sums) of one strip of channels.
+template <class Set>
 class StripOutput {
  public:
   StripOutput(const Conv& step, const Memory& memory, int64_t group, int64_t first)
@@ -68,30 +74,45 @@ class StripOutput {
         channel_(group * step.outputs + first),
         count_(step.outputs - first < kStrip ? step.outputs - first : kStrip) {}
 
-  // acc[pixels][stride], the strip's 16 channels first.
-  void store(Pixels place, int64_t pixels, const int32_t* acc, int64_t stride) const {
-    for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next(), acc += stride) {
-      const int64_t target = place.output() + channel_;
-      if (rescale_.kind == Rescale::kNone) {
-        std::memcpy(memory_.data<int32_t>(step_.output) + target, acc, count_ * sizeof *acc);
-        continue;
+  // acc[pixels][16].
+  void store(const Places& places, int64_t pixels, const int32_t* acc) const {
+    if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
+    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
+    if (simple && rescale_.kind == Rescale::kFloat) return store_plain(places, pixels, acc);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      alignas(16) uint8_t codes[kStrip];
+      if (rescale_.kind == Rescale::kFloat) {
+        Set::float_codes(rescale_, acc + pixel * kStrip, codes);
+      } else {
+        fixed_codes(rescale_, acc + pixel * kStrip, codes);
       }
-      uint8_t codes[kStrip];
-      strip_codes(rescale_, acc, codes);
-      if (step_.sum.kind != SumRule::kNone) add_residual(place.residual() + channel_, codes);
+      if (step_.sum.kind != SumRule::kNone) add_residual(places.residual[pixel] + channel_, codes);
       if (step_.table >= 0) look_up(codes);
-      move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + target);
+      move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + places.output[pixel] + channel_);
     }
   }
 
  private:
+  void store_sums(const Places& places, int64_t pixels, const int32_t* acc) const {
+    int32_t* output = memory_.data<int32_t>(step_.output) + channel_;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      std::memcpy(output + places.output[pixel], acc + pixel * kStrip,
+                  static_cast<size_t>(count_) * sizeof *acc);
+    }
+  }
+  void store_plain(const Places& places, int64_t pixels, const int32_t* acc) const {
+    uint8_t* output = memory_.data<uint8_t>(step_.output) + channel_;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      Set::float_codes(rescale_, acc + pixel * kStrip, output + places.output[pixel]);
+    }
+  }
   void add_residual(int64_t place, uint8_t* codes) const {
-    uint8_t other[kStrip] = {};
+    alignas(16) uint8_t other[kStrip] = {};
     move_codes(memory_.data<const uint8_t>(step_.residual) + place, count_, other);
     if (step_.residual_right != 0) {
-      add_strips(step_.sum, codes, other, codes);
+      Set::add(step_.sum, codes, other, codes);
     } else {
-      add_strips(step_.sum, other, codes, codes);
+      Set::add(step_.sum, other, codes, codes);
     }
   }
   void look_up(uint8_t* codes) const {
@@ -141,13 +162,14 @@ class ConvTiles {
     const int64_t block = block_pixels(step_);
     for (int64_t first = own.begin; first < own.end; first += block) {
       const int64_t count = own.end - first < block ? own.end - first : block;
-      run_block(first, count, panels);
+      find_places(first, count);
+      run_block(count, panels);
     }
   }
 
  private:
   // Panels of all groups one after the other.
-  void run_block(int64_t first, int64_t pixels, Range panels) {
+  void run_block(int64_t pixels, Range panels) {
     const int8_t* weights = memory_.constant<int8_t>(step_.weights);
     Panel panel{};
     for (int64_t index = 0; index < panels.end; ++index) {
@@ -157,25 +179,33 @@ class ConvTiles {
                          : panel.next(step_, width);
       if (index < panels.begin) continue;
       if (pixels <= kFewPixels) {
-        stream_panel(first, pixels, group, panel);
+        stream_panel(pixels, group, panel);
         continue;
       }
-      if (place == 0 || index == panels.begin) collect_rows(first, pixels, group);
+      if (place == 0 || index == panels.begin) collect_rows(pixels, group);
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
-        run_strip(first, pixels, group, panel, strip);
+        run_strip(pixels, group, panel, strip);
       }
     }
   }
 
-  const uint8_t* window(const Pixels& place, int64_t group) const {
-    return memory_.data<const uint8_t>(step_.input) + place.input() + group * step_.group_channels;
+  void find_places(int64_t first, int64_t pixels) {
+    Pixels place(step_, first);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next()) {
+      inputs_[pixel] = place.input();
+      places_.output[pixel] = place.output();
+      places_.residual[pixel] = place.residual();
+    }
+  }
+
+  const uint8_t* window(int64_t pixel, int64_t group) const {
+    return memory_.data<const uint8_t>(step_.input) + inputs_[pixel] + group * step_.group_channels;
   }
 
   // The cells of each pixel's window; where these are the image's bytes as they lie there, the image itself.
-  void collect_rows(int64_t first, int64_t pixels, int64_t group) {
-    Pixels place(step_, first);
-    for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next()) {
-      const uint8_t* input = window(place, group);
+  void collect_rows(int64_t pixels, int64_t group) {
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      const uint8_t* input = window(pixel, group);
       if constexpr (Set::kBytes) {
         if (step_.taps == 1) {
           rows_[pixel] = input + taps_[0];
@@ -189,7 +219,7 @@ class ConvTiles {
     }
   }
 
-  void run_strip(int64_t first, int64_t pixels, int64_t group, const Panel& panel, int64_t strip) {
+  void run_strip(int64_t pixels, int64_t group, const Panel& panel, int64_t strip) {
     const int64_t channel = group * step_.padded_outputs + panel.first + strip;
     start_sums(pixels, channel);
     for (int64_t begin = 0; begin < quads_; begin += Set::kSection) {
@@ -197,7 +227,7 @@ class ConvTiles {
       const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
       multiply_block(pixels, begin * 4, Set::section(weights, panel.width * 4, count, section_), count);
     }
-    StripOutput(step_, memory_, group, panel.first + strip).store(Pixels(step_, first), pixels, acc_, kStrip);
+    StripOutput<Set>(step_, memory_, group, panel.first + strip).store(places_, pixels, acc_);
   }
 
   void start_sums(int64_t pixels, int64_t channel) {
@@ -237,20 +267,20 @@ class ConvTiles {
   }
 
   // All channels of a panel for a few pixels, each with its window's bytes where they lie.
-  void stream_panel(int64_t first, int64_t pixels, int64_t group, const Panel& panel) {
+  void stream_panel(int64_t pixels, int64_t group, const Panel& panel) {
     const int64_t channel = group * step_.padded_outputs + panel.first;
-    Pixels place(step_, first);
-    for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next()) {
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       for (int64_t strip = 0; strip < panel.width; strip += kStrip) {
         Set::start(memory_.constant<int32_t>(step_.bias) + channel + strip,
                    memory_.constant<int32_t>(step_.weight_sums) + channel + strip, acc_ + strip);
       }
-      const uint8_t* input = window(place, group);
+      const uint8_t* input = window(pixel, group);
       for (int64_t tap = 0; tap < step_.taps; ++tap) {
         stream(panel.width, input + taps_[tap], panel.weights + tap * step_.depth * panel.width);
       }
+      const Places here{{places_.output[pixel]}, {places_.residual[pixel]}};
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
-        StripOutput(step_, memory_, group, panel.first + strip).store(place, 1, acc_ + strip, kStrip);
+        StripOutput<Set>(step_, memory_, group, panel.first + strip).store(here, 1, acc_ + strip);
       }
     }
   }
@@ -277,6 +307,8 @@ class ConvTiles {
   uint8_t* cells_;    // rows of a block
   int64_t quads_;     // fours of depth in a window
   const Cell* rows_[kMostPixels];
+  int64_t inputs_[kMostPixels];  // windows: elements from the first pixel
+  Places places_;
 };
 
 }  // namespace

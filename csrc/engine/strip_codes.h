@@ -100,10 +100,8 @@ struct StripRescale {
   }
 }
 
-[[maybe_unused]] inline void strip_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+[[maybe_unused]] inline void fixed_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
   switch (rule.kind) {
-    case Rescale::kFloat:
-      return float_codes(rule, acc, codes);
     case Rescale::kDouble:
       return double_codes(rule, acc, codes);
     case Rescale::kSingle:
