@@ -18,17 +18,21 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kTileRows = 6;       // pixels of the largest tile
-constexpr int64_t kFewPixels = 4;      // up to so many, weights are streamed
-constexpr int64_t kMostPixels = 96;    // of a block
-constexpr int64_t kCellBytes = 2;      // at most
-constexpr int64_t kRowSlack = 64;      // cells may be written so many bytes beyond a row
-constexpr int64_t kSectionQuads = 64;  // fours of depth whose weights are widened together
+constexpr int64_t kTileRows = 6;        // pixels of the largest tile
+constexpr int64_t kFewPixels = 4;       // up to so many, weights are streamed
+constexpr int64_t kMostPixels = 96;     // of a block
+constexpr int64_t kCellBytes = 2;       // at most
+constexpr int64_t kRowSlack = 32;       // cells may be written so many bytes beyond a row
+constexpr int64_t kSectionQuads = 128;  // fours of depth whose weights are widened together
 constexpr int64_t kSectionBytes = kSectionQuads * 4 * kStrip * 2;
 constexpr int64_t kBlockBytes = int64_t{1} << 18;  // rows of a block, unless 6 pixels need more
 constexpr int64_t kWidestPanel = 64;
 
-inline int64_t row_bytes(const Conv& step) { return step.taps * step.depth * kCellBytes + kRowSlack; }
+// An odd number of cache lines, so that the rows of a tile do not meet in the same sets of the cache.
+inline int64_t row_bytes(const Conv& step) {
+  const int64_t lines = (step.taps * step.depth * kCellBytes + kRowSlack + 63) / 64;
+  return (lines | 1) * 64;
+}
 
 inline int64_t block_pixels(const Conv& step) {
   const int64_t fit = kBlockBytes / row_bytes(step) / kTileRows * kTileRows;
@@ -60,7 +64,7 @@ class Pixels {
 
 // Where the codes of a run of pixels go, and where their residuals are: elements from the first pixel.
 struct Places {
-  int64_t output[kMostPixels], residual[kMostPixels];
+  const int64_t *output, *residual;
 };
 
 // Codes (or sums) of one strip of channels.
@@ -193,8 +197,8 @@ class ConvTiles {
     Pixels place(step_, first);
     for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next()) {
       inputs_[pixel] = place.input();
-      places_.output[pixel] = place.output();
-      places_.residual[pixel] = place.residual();
+      outputs_[pixel] = place.output();
+      residuals_[pixel] = place.residual();
     }
   }
 
@@ -227,7 +231,7 @@ class ConvTiles {
       const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
       multiply_block(pixels, begin * 4, Set::section(weights, panel.width * 4, count, section_), count);
     }
-    StripOutput<Set>(step_, memory_, group, panel.first + strip).store(places_, pixels, acc_);
+    StripOutput<Set>(step_, memory_, group, panel.first + strip).store({outputs_, residuals_}, pixels, acc_);
   }
 
   void start_sums(int64_t pixels, int64_t channel) {
@@ -278,7 +282,7 @@ class ConvTiles {
       for (int64_t tap = 0; tap < step_.taps; ++tap) {
         stream(panel.width, input + taps_[tap], panel.weights + tap * step_.depth * panel.width);
       }
-      const Places here{{places_.output[pixel]}, {places_.residual[pixel]}};
+      const Places here{outputs_ + pixel, residuals_ + pixel};
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
         StripOutput<Set>(step_, memory_, group, panel.first + strip).store(here, 1, acc_ + strip);
       }
@@ -307,8 +311,7 @@ class ConvTiles {
   uint8_t* cells_;    // rows of a block
   int64_t quads_;     // fours of depth in a window
   const Cell* rows_[kMostPixels];
-  int64_t inputs_[kMostPixels];  // windows: elements from the first pixel
-  Places places_;
+  int64_t inputs_[kMostPixels], outputs_[kMostPixels], residuals_[kMostPixels];
 };
 
 }  // namespace

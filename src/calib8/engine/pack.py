@@ -22,7 +22,7 @@ BLOCK_BYTES = 1 << 18
 def conv_scratch(depth: int) -> int:
     """Bytes that a thread needs for windows of ``depth`` products: sums, a section of weights, the rows of a
     block with two bytes per product."""
-    sums, section, slack = 96 * 64, 64 * 4 * LANES * 2, 64
+    sums, section, slack = 96 * 64, 128 * 4 * LANES * 2, 160
     return sums + section + max(BLOCK_BYTES, 6 * (2 * depth + slack))
 
 
