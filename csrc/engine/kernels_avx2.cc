@@ -4,10 +4,12 @@
 
 namespace calib8::engine {
 
+void avx2_conv(const Conv& step, const Memory& memory, Part part);
 void fill_moves_avx2(KernelTable& table);
 void fill_borders_avx2(KernelTable& table);
 
 void fill_avx2(KernelTable& table) {
+  set_kernel<Conv, avx2_conv>(table);
   set_kernel<Depthwise, depthwise_avx2>(table);
   fill_moves_avx2(table);
   fill_borders_avx2(table);

@@ -4,6 +4,11 @@
 
 namespace calib8::engine {
 
-void fill_avxvnni(KernelTable& table) { set_kernel<Depthwise, depthwise_avxvnni>(table); }
+void avxvnni_conv(const Conv& step, const Memory& memory, Part part);
+
+void fill_avxvnni(KernelTable& table) {
+  set_kernel<Conv, avxvnni_conv>(table);
+  set_kernel<Depthwise, depthwise_avxvnni>(table);
+}
 
 }  // namespace calib8::engine

@@ -17,7 +17,7 @@ from calib8.engine.emit.rescale import NO_SUM, rescale_fields, sum_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
-from calib8.engine.pack import LANES, pack_weights, panel_widths
+from calib8.engine.pack import LANES, conv_scratch, pack_weights, panel_widths
 from calib8.program.instructions import Conv, FullyConnected, Weighted
 
 INT8_MIN: Final = -128
@@ -97,6 +97,7 @@ def emit_filter(
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
     out.scratch(SCRATCH_BYTES)
+    out.scratch(conv_scratch(count * -(-depth // 4) * 4))
     out.add(
         steps.Conv(
             input=image,

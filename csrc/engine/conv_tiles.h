@@ -1,0 +1,318 @@
+// Convolution in register tiles of a few pixels × 16 channels, for sets whose vectors are shorter than 64
+// bytes.
+//
+//   for blocks of pixels, for groups:       the bytes of each window side by side: a row of cells
+//     for strips of 16 channels:            acc[pixel][16] = bias
+//       for sections of the depth, tiles:   acc += rows · weights
+//       codes of the block                  rescale, residual, table; only channels that exist are stored
+//
+// One or a few pixels (fully connected layers) stream the weights once instead, whole panels at a time.
+// An instruction set gives the vectors (`Set`, conv_<set>.cc); everything here has internal linkage.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#include "strip_codes.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kTileRows = 6;        // pixels of the largest tile
+constexpr int64_t kFewPixels = 4;       // up to so many, weights are streamed
+constexpr int64_t kMostPixels = 96;     // of a block
+constexpr int64_t kCellBytes = 2;       // at most
+constexpr int64_t kRowSlack = 32;       // cells may be written so many bytes beyond a row
+constexpr int64_t kSectionQuads = 128;  // fours of depth whose weights are widened together
+constexpr int64_t kSectionBytes = kSectionQuads * 4 * kStrip * 2;
+constexpr int64_t kBlockBytes = int64_t{1} << 18;  // rows of a block, unless 6 pixels need more
+constexpr int64_t kWidestPanel = 64;
+
+// An odd number of cache lines, so that the rows of a tile do not meet in the same sets of the cache.
+inline int64_t row_bytes(const Conv& step) {
+  const int64_t lines = (step.taps * step.depth * kCellBytes + kRowSlack + 63) / 64;
+  return (lines | 1) * 64;
+}
+
+inline int64_t block_pixels(const Conv& step) {
+  const int64_t fit = kBlockBytes / row_bytes(step) / kTileRows * kTileRows;
+  return fit < kTileRows ? kTileRows : fit > kMostPixels ? kMostPixels : fit;
+}
+
+// Output pixels, one after the other.
+class Pixels {
+ public:
+  Pixels(const Conv& step, int64_t pixel)
+      : step_(step),
+        image_(pixel / step.output.columns / step.output.rows),
+        row_(pixel / step.output.columns % step.output.rows),
+        column_(pixel % step.output.columns) {}
+  void next() {
+    if (++column_ < step_.output.columns) return;
+    column_ = 0;
+    if (++row_ == step_.output.rows) row_ = 0, ++image_;
+  }
+  // Elements from the first pixel of an image: the input's window, the output's and the residual's pixel.
+  int64_t input() const { return step_.input.at(image_, row_ * step_.row_step, column_ * step_.column_step); }
+  int64_t output() const { return step_.output.at(image_, row_, column_); }
+  int64_t residual() const { return step_.residual.at(image_, row_, column_); }
+
+ private:
+  const Conv& step_;
+  int64_t image_, row_, column_;
+};
+
+// Where the codes of a run of pixels go, and where their residuals are: elements from the first pixel.
+struct Places {
+  const int64_t *output, *residual;
+};
+
+// Codes (or sums) of one strip of channels.
+template <class Set>
+class StripOutput {
+ public:
+  StripOutput(const Conv& step, const Memory& memory, int64_t group, int64_t first)
+      : step_(step),
+        memory_(memory),
+        rescale_(step.rescale, memory, group * step.padded_outputs + first),
+        channel_(group * step.outputs + first),
+        count_(step.outputs - first < kStrip ? step.outputs - first : kStrip) {}
+
+  // acc[pixels][16].
+  void store(const Places& places, int64_t pixels, const int32_t* acc) const {
+    if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
+    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
+    if (simple && rescale_.kind == Rescale::kFloat) return store_plain(places, pixels, acc);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      alignas(16) uint8_t codes[kStrip];
+      if (rescale_.kind == Rescale::kFloat) {
+        Set::float_codes(rescale_, acc + pixel * kStrip, codes);
+      } else {
+        fixed_codes(rescale_, acc + pixel * kStrip, codes);
+      }
+      if (step_.sum.kind != SumRule::kNone) add_residual(places.residual[pixel] + channel_, codes);
+      if (step_.table >= 0) look_up(codes);
+      move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + places.output[pixel] + channel_);
+    }
+  }
+
+ private:
+  void store_sums(const Places& places, int64_t pixels, const int32_t* acc) const {
+    int32_t* output = memory_.data<int32_t>(step_.output) + channel_;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      std::memcpy(output + places.output[pixel], acc + pixel * kStrip,
+                  static_cast<size_t>(count_) * sizeof *acc);
+    }
+  }
+  void store_plain(const Places& places, int64_t pixels, const int32_t* acc) const {
+    uint8_t* output = memory_.data<uint8_t>(step_.output) + channel_;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      Set::float_codes(rescale_, acc + pixel * kStrip, output + places.output[pixel]);
+    }
+  }
+  void add_residual(int64_t place, uint8_t* codes) const {
+    alignas(16) uint8_t other[kStrip] = {};
+    move_codes(memory_.data<const uint8_t>(step_.residual) + place, count_, other);
+    if (step_.residual_right != 0) {
+      Set::add(step_.sum, codes, other, codes);
+    } else {
+      Set::add(step_.sum, other, codes, codes);
+    }
+  }
+  void look_up(uint8_t* codes) const {
+    const uint8_t* table = memory_.constant<uint8_t>(step_.table);
+    for (int i = 0; i < kStrip; ++i) codes[i] = table[codes[i]];
+  }
+
+  const Conv& step_;
+  const Memory& memory_;
+  StripRescale rescale_;
+  int64_t channel_, count_;
+};
+
+// A panel's place in the packed weights, and channels before it in its group.
+struct Panel {
+  const int8_t* weights;
+  int64_t first, width;  // width in channels
+
+  Panel next(const Conv& step, int32_t next_width) const {
+    return {weights + step.taps * step.depth * width, first + width, next_width * int64_t{kStrip}};
+  }
+};
+
+template <class Set>
+class ConvTiles {
+  using Cell = typename Set::Cell;
+  static_assert(sizeof(Cell) <= kCellBytes);
+
+ public:
+  ConvTiles(const Conv& step, const Memory& memory)
+      : step_(step),
+        memory_(memory),
+        taps_(memory.constant<int64_t>(step.tap_offsets)),
+        widths_(memory.constant<int32_t>(step.panel_widths)),
+        acc_(reinterpret_cast<int32_t*>(memory.scratch)),
+        section_(memory.scratch + kMostPixels * kWidestPanel),
+        cells_(section_ + kSectionBytes),
+        quads_(step.taps * step.depth / 4) {}
+
+  // A share of the pixels with all channels, or where these are few, a share of the panels with all pixels.
+  void run(Part part) {
+    const int64_t pixels = step_.output.pixels();
+    const bool by_pixels = pixels >= part.count * 2 * kTileRows;
+    const Range own = by_pixels ? share(part, pixels, kTileRows) : Range{0, pixels};
+    const Range panels =
+        by_pixels ? Range{0, step_.groups * step_.panels} : share(part, step_.groups * step_.panels);
+    const int64_t block = block_pixels(step_);
+    for (int64_t first = own.begin; first < own.end; first += block) {
+      const int64_t count = own.end - first < block ? own.end - first : block;
+      find_places(first, count);
+      run_block(count, panels);
+    }
+  }
+
+ private:
+  // Panels of all groups one after the other.
+  void run_block(int64_t pixels, Range panels) {
+    const int8_t* weights = memory_.constant<int8_t>(step_.weights);
+    Panel panel{};
+    for (int64_t index = 0; index < panels.end; ++index) {
+      const int64_t group = index / step_.panels, place = index % step_.panels;
+      const int32_t width = widths_[place];
+      panel = place == 0 ? Panel{weights + group * step_.weight_bytes, 0, width * int64_t{kStrip}}
+                         : panel.next(step_, width);
+      if (index < panels.begin) continue;
+      if (pixels <= kFewPixels) {
+        stream_panel(pixels, group, panel);
+        continue;
+      }
+      if (place == 0 || index == panels.begin) collect_rows(pixels, group);
+      for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
+        run_strip(pixels, group, panel, strip);
+      }
+    }
+  }
+
+  void find_places(int64_t first, int64_t pixels) {
+    Pixels place(step_, first);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel, place.next()) {
+      inputs_[pixel] = place.input();
+      outputs_[pixel] = place.output();
+      residuals_[pixel] = place.residual();
+    }
+  }
+
+  const uint8_t* window(int64_t pixel, int64_t group) const {
+    return memory_.data<const uint8_t>(step_.input) + inputs_[pixel] + group * step_.group_channels;
+  }
+
+  // The cells of each pixel's window; where these are the image's bytes as they lie there, the image itself.
+  void collect_rows(int64_t pixels, int64_t group) {
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      const uint8_t* input = window(pixel, group);
+      if constexpr (Set::kBytes) {
+        if (step_.taps == 1) {
+          rows_[pixel] = input + taps_[0];
+          continue;
+        }
+      }
+      Cell* row = reinterpret_cast<Cell*>(cells_ + pixel * row_bytes(step_));
+      rows_[pixel] = row;
+      for (int64_t tap = 0; tap < step_.taps; ++tap)
+        Set::take(input + taps_[tap], step_.depth, row + tap * step_.depth);
+    }
+  }
+
+  void run_strip(int64_t pixels, int64_t group, const Panel& panel, int64_t strip) {
+    const int64_t channel = group * step_.padded_outputs + panel.first + strip;
+    start_sums(pixels, channel);
+    for (int64_t begin = 0; begin < quads_; begin += Set::kSection) {
+      const int64_t count = quads_ - begin < Set::kSection ? quads_ - begin : Set::kSection;
+      const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
+      multiply_block(pixels, begin * 4, Set::section(weights, panel.width * 4, count, section_), count);
+    }
+    StripOutput<Set>(step_, memory_, group, panel.first + strip).store({outputs_, residuals_}, pixels, acc_);
+  }
+
+  void start_sums(int64_t pixels, int64_t channel) {
+    int32_t start[kStrip];
+    Set::start(memory_.constant<int32_t>(step_.bias) + channel,
+               memory_.constant<int32_t>(step_.weight_sums) + channel, start);
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) std::memcpy(acc_ + pixel * kStrip, start, sizeof start);
+  }
+
+  // Tiles of equal height, as few as can be.
+  void multiply_block(int64_t pixels, int64_t depth, const typename Set::Section& section, int64_t quads) {
+    const int64_t tiles = (pixels + kTileRows - 1) / kTileRows;
+    for (int64_t tile = 0; tile < tiles; ++tile) {
+      const int64_t begin = pixels * tile / tiles, end = pixels * (tile + 1) / tiles;
+      const Cell* rows[kTileRows];
+      for (int64_t row = 0; row < end - begin; ++row) rows[row] = rows_[begin + row] + depth;
+      multiply(end - begin, rows, section, quads, acc_ + begin * kStrip);
+    }
+  }
+
+  static void multiply(int64_t count, const Cell* const* rows, const typename Set::Section& section,
+                       int64_t quads, int32_t* acc) {
+    switch (count) {
+      case 1:
+        return Set::template multiply<1>(rows, section, quads, acc);
+      case 2:
+        return Set::template multiply<2>(rows, section, quads, acc);
+      case 3:
+        return Set::template multiply<3>(rows, section, quads, acc);
+      case 4:
+        return Set::template multiply<4>(rows, section, quads, acc);
+      case 5:
+        return Set::template multiply<5>(rows, section, quads, acc);
+      default:
+        return Set::template multiply<6>(rows, section, quads, acc);
+    }
+  }
+
+  // All channels of a panel for a few pixels, each with its window's bytes where they lie.
+  void stream_panel(int64_t pixels, int64_t group, const Panel& panel) {
+    const int64_t channel = group * step_.padded_outputs + panel.first;
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+      for (int64_t strip = 0; strip < panel.width; strip += kStrip) {
+        Set::start(memory_.constant<int32_t>(step_.bias) + channel + strip,
+                   memory_.constant<int32_t>(step_.weight_sums) + channel + strip, acc_ + strip);
+      }
+      const uint8_t* input = window(pixel, group);
+      for (int64_t tap = 0; tap < step_.taps; ++tap) {
+        stream(panel.width, input + taps_[tap], panel.weights + tap * step_.depth * panel.width);
+      }
+      const Places here{outputs_ + pixel, residuals_ + pixel};
+      for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
+        StripOutput<Set>(step_, memory_, group, panel.first + strip).store(here, 1, acc_ + strip);
+      }
+    }
+  }
+
+  void stream(int64_t width, const uint8_t* input, const int8_t* weights) {
+    switch (width / kStrip) {
+      case 1:
+        return Set::template stream<1>(input, weights, step_.depth / 4, acc_);
+      case 2:
+        return Set::template stream<2>(input, weights, step_.depth / 4, acc_);
+      case 3:
+        return Set::template stream<3>(input, weights, step_.depth / 4, acc_);
+      default:
+        return Set::template stream<4>(input, weights, step_.depth / 4, acc_);
+    }
+  }
+
+  const Conv& step_;
+  const Memory& memory_;
+  const int64_t* taps_;
+  const int32_t* widths_;
+  int32_t* acc_;      // [kMostPixels][16], or one panel
+  uint8_t* section_;  // weights of a section, widened
+  uint8_t* cells_;    // rows of a block
+  int64_t quads_;     // fours of depth in a window
+  const Cell* rows_[kMostPixels];
+  int64_t inputs_[kMostPixels], outputs_[kMostPixels], residuals_[kMostPixels];
+};
+
+}  // namespace
+}  // namespace calib8::engine
