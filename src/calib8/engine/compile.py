@@ -9,12 +9,13 @@ from typing import Final
 import numpy as np
 
 from calib8.engine.arena import Life, place_tensors
+from calib8.engine.codec import encode
 from calib8.engine.emit import borders, conv, depthwise, elementwise, moves, pools
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.layout import NO_HALO, Layout, plan_layouts, storage_bytes, with_room
-from calib8.engine.plan import FloatCall, Plan, PlanPort, Stored
+from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
@@ -81,7 +82,7 @@ def compile_program(program: Program) -> Plan:
     return Plan(
         name=program.name,
         profile=program.profile,
-        steps=tuple(out.steps),
+        rows=tuple(Row(step.opcode, encode(step)) for step in out.steps),
         step_names=tuple(out.names),
         step_macs=tuple(out.macs),
         floats=tuple(floats),

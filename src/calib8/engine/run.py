@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.codec import encode
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 
@@ -37,14 +36,18 @@ class Engine:
         float_runner: FloatRunner | None = None,
     ) -> None:
         self.plan = plan
-        rows = [(step.opcode, encode(step)) for step in plan.steps]
         sizes = [_bytes(port.shape, port.dtype) for port in (*plan.inputs, *plan.outputs)]
         self._native = _core.engine.Engine(
-            rows, plan.constants, plan.arena_bytes, plan.scratch_bytes, sizes, isa, threads, pin
+            list(plan.rows), plan.constants, plan.arena_bytes, plan.scratch_bytes, sizes, isa, threads, pin
         )
         self._float_runner = float_runner
         self.isa: str = self._native.isa
         self.threads: int = self._native.threads
+
+    @property
+    def contexts(self) -> int:
+        """Runs that have been under way at the same time: each has an arena, which is kept for later ones."""
+        return int(self._native.contexts)
 
     def run(
         self, feeds: Mapping[str, Array], nanoseconds: npt.NDArray[np.int64] | None = None
@@ -74,7 +77,7 @@ class Engine:
             self._native.run(context, done, call.before, inputs, outputs, nanoseconds)
             done = call.before
             self._call(call, context, [*inputs, *outputs])
-        self._native.run(context, done, len(self.plan.steps), inputs, outputs, nanoseconds)
+        self._native.run(context, done, len(self.plan.rows), inputs, outputs, nanoseconds)
 
     def _call(self, call: FloatCall, context: Any, ports: Sequence[Array]) -> None:
         assert self._float_runner is not None
