@@ -18,7 +18,7 @@ from calib8.program.file import save_program
 from calib8.program.instructions import Quantize
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
-from calib8.session import CACHED_PROGRAMS
+from calib8.session.inference import CACHED_SHAPES
 from small_models import Array, normal, onnx_model, run
 
 CONV = "Conv<pads=[1,1,1,1]>"
@@ -53,7 +53,7 @@ def lowered_shapes(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         seen.append(tuple(shapes["x"]))
         return lower(model, shapes=shapes, **options)
 
-    monkeypatch.setattr("calib8.session.lower", counted)
+    monkeypatch.setattr("calib8.session.models.lower", counted)
     return seen
 
 
@@ -140,7 +140,7 @@ def test_free_axes_are_lowered_per_shape_and_the_last_ones_kept(
         assert whole.shape == (size, 4, 6, 6)
     # 1 was used before 5 came, so 2 had to go for it.
     assert [shape[0] for shape in lowered_shapes] == [1, 2, 3, 4, 5, 2]
-    assert CACHED_PROGRAMS == 4
+    assert CACHED_SHAPES == 4
 
 
 def test_a_batch_is_the_same_as_its_samples(proto: onnx.ModelProto) -> None:

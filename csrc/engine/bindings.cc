@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "checksum.h"
 #include "codec.h"
 #include "engine.h"
 
@@ -65,6 +66,11 @@ class Session {
   std::string isa() const { return engine_->isa().name; }
   int threads() const { return engine_->threads(); }
 
+  int64_t contexts() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return contexts_;
+  }
+
   std::unique_ptr<Context> take_context() {
     {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -74,7 +80,10 @@ class Session {
         return context;
       }
     }
-    return engine_->new_context();
+    std::unique_ptr<Context> context = engine_->new_context();
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++contexts_;
+    return context;
   }
 
   void give_context(std::unique_ptr<Context> context) {
@@ -121,7 +130,8 @@ class Session {
   std::vector<int64_t> port_bytes_;
   std::unique_ptr<Engine> engine_;
   int64_t count_ = 0, arena_bytes_ = 0;
-  std::mutex mutex_;
+  std::mutex mutex_;  // of what follows
+  int64_t contexts_ = 0;
   std::vector<std::unique_ptr<Context>> idle_;
 };
 
@@ -143,6 +153,13 @@ void bind(nb::module_& m) {
     for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
     return names;
   });
+  m.def(
+      "checksum",
+      [](const Bytes& bytes) {
+        const nb::gil_scoped_release released;
+        return checksum(bytes.data(), bytes.size());
+      },
+      "bytes"_a);
   m.def("schemas", [] {
     nb::dict schemas;
     add_schemas(schemas);
@@ -161,6 +178,7 @@ void bind(nb::module_& m) {
            "threads"_a = 1, "pin"_a = false)
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
+      .def_prop_ro("contexts", &Session::contexts)
       .def(
           "run",
           [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,

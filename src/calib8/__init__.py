@@ -6,7 +6,6 @@ Names are loaded on first use, so that ``import calib8`` costs next to nothing.
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
 
-__version__: Final = version("calib8")
+    __version__: str
 
 _HOMES: Final[dict[str, str]] = {
     "Calib8Error": "errors",
@@ -72,6 +71,11 @@ __all__ = ["__version__", *_HOMES]
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version  # takes longer to import than opening a plan
+
+        globals()[name] = found = version("calib8")
+        return found
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module 'calib8' has no attribute '{name}'")

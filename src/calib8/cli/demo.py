@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from calib8.cli.documents import evaluation_document
-from calib8.cli.options import ReportOptions, usable_cores
+from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_preflight
@@ -17,6 +17,7 @@ from calib8.cli.steps import say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import OutputError
 from calib8.files import atomic_output
+from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation

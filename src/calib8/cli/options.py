@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+
+from calib8.processors import usable_cores
 
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
@@ -43,11 +44,6 @@ LabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE", _LABELS_H
 
 _KEEP_FLOAT_HELP: Final = "Name of a node to leave in float; may be given several times."
 KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
-
-
-def usable_cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from calib8.engine.arena import Life, place_tensors
 from calib8.engine.bands import banded, chains, rows_of
+from calib8.engine.codec import encode
 from calib8.engine.emit import (
     borders,
     conv,
@@ -27,7 +28,7 @@ from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
-from calib8.engine.plan import FloatCall, Plan, PlanPort, Stored
+from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import Conv, Depthwise, FillHalo
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
@@ -95,7 +96,7 @@ def compile_program(program: Program) -> Plan:
     return Plan(
         name=program.name,
         profile=program.profile,
-        steps=tuple(out.steps),
+        rows=tuple(Row(step.opcode, encode(step)) for step in out.steps),
         step_names=tuple(out.names),
         step_macs=tuple(out.macs),
         floats=tuple(floats),

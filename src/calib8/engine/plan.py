@@ -6,12 +6,26 @@ Codes are stored as uint8 throughout; an int8 code is stored as code + 128.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.engine.steps import Step
-from calib8.program.rules import Profile
+if TYPE_CHECKING:  # a plan file is opened without what only compiling needs
+    from calib8.engine.steps import Step
+    from calib8.program.rules import Profile
+
+
+class Row(NamedTuple):
+    """One step as the native core takes it.
+
+    Attributes:
+        opcode: what kind of step it is.
+        fields: its numbers, see ``calib8.engine.codec``.
+    """
+
+    opcode: str
+    fields: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -73,7 +87,7 @@ class Plan:
 
     Attributes:
         name, profile: of the program.
-        steps: in the order of execution.
+        rows: the steps in the order of execution.
         step_names: name of the instructions that a step stands for.
         step_macs: products per run of each step.
         floats: calls of ONNX Runtime in between, by rising ``before``.
@@ -81,11 +95,12 @@ class Plan:
         arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
         inputs, outputs: ports; buffer ``FIRST_PORT + i`` is the i-th of both together.
         weight_bytes: bytes of weights in the program.
+        isa: instruction set it was made for, empty where nobody said; it runs on every other one too.
     """
 
     name: str
     profile: Profile
-    steps: tuple[Step, ...]
+    rows: tuple[Row, ...]
     step_names: tuple[str, ...]
     step_macs: tuple[int, ...]
     floats: tuple[FloatCall, ...]
@@ -95,3 +110,16 @@ class Plan:
     inputs: tuple[PlanPort, ...]
     outputs: tuple[PlanPort, ...]
     weight_bytes: int
+    isa: str = ""
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The rows as steps."""
+        from calib8.engine.codec import decode  # most who run a plan never look at its steps
+
+        return tuple(decode(*row) for row in self.rows)
+
+    @property
+    def float_nodes(self) -> tuple[str, ...]:
+        """Names of the nodes of the model that ONNX Runtime runs."""
+        return tuple(node for call in self.floats for node in call.nodes)

@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.codec import encode
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
+from calib8.errors import UsageError
 
 Array: TypeAlias = npt.NDArray[Any]
 FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
 """Runs the sub-model of a call on its inputs."""
+
+MOST_THREADS: Final = 256
+
+
+def available_isas() -> list[str]:
+    """Instruction sets that this machine can run, fastest first; the last is always ``reference``."""
+    return list(_core.engine.available_isas())
+
+
+def default_isa() -> str:
+    """The fastest of them, or what the environment variable CALIB8_ISA names.
+
+    Raises:
+        UsageError: it names something unknown or not available here.
+    """
+    try:
+        return str(_core.engine.isa())
+    except ValueError as error:
+        named = os.environ.get("CALIB8_ISA")
+        cure = "Leave the variable out, or name one of those"
+        raise UsageError(f"CALIB8_ISA={named}", str(error), cure) from error
 
 
 class Engine:
@@ -36,32 +59,47 @@ class Engine:
         pin: bool = False,
         float_runner: FloatRunner | None = None,
     ) -> None:
-        """Decodes the steps and starts nothing yet: threads begin with the first run.
+        """Decodes the steps and chooses their kernels.
+
+        Args:
+            plan: what runs; its constants are kept alive.
+            threads: 1 … 256.
+            isa: None: what CALIB8_ISA names, else the fastest of this machine.
+            pin: keep the pool's threads on one processor each.
+            float_runner: needed by plans with Float calls.
 
         Raises:
-            ValueError: the instruction set is unknown or not available, or ``threads`` is out of range.
+            ValueError: the plan contradicts itself, or threads or isa do not exist here.
         """
         self.plan = plan
-        rows = [(step.opcode, encode(step)) for step in plan.steps]
         sizes = [_bytes(port.shape, port.dtype) for port in (*plan.inputs, *plan.outputs)]
         self._native = _core.engine.Engine(
-            rows, plan.constants, plan.arena_bytes, plan.scratch_bytes, sizes, isa, threads, pin
+            list(plan.rows), plan.constants, plan.arena_bytes, plan.scratch_bytes, sizes, isa, threads, pin
         )
         self._float_runner = float_runner
         self.isa: str = self._native.isa
         self.threads: int = self._native.threads
 
+    @property
+    def contexts(self) -> int:
+        """Runs that have been under way at the same time: each has an arena, which is kept for later ones."""
+        return int(self._native.contexts)
+
     def run(
-        self, feeds: Mapping[str, Array], nanoseconds: npt.NDArray[np.int64] | None = None
+        self,
+        feeds: Mapping[str, Array],
+        nanoseconds: npt.NDArray[np.int64] | None = None,
+        float_nanoseconds: npt.NDArray[np.int64] | None = None,
     ) -> list[Array]:
         """Outputs in the order of the plan's ports.
 
         Args:
-            feeds: a C-contiguous array per input, of its shape and dtype.
+            feeds: an array per input, of its shape and dtype.
             nanoseconds: [steps]; the time of every step is added to it.
+            float_nanoseconds: [Float calls]; the time of every call is added to it.
         """
         results = [np.empty(port.shape, port.dtype) for port in self.plan.outputs]
-        self.run_into(feeds, results, nanoseconds)
+        self.run_into(feeds, results, nanoseconds, float_nanoseconds)
         return results
 
     def run_into(
@@ -69,17 +107,21 @@ class Engine:
         feeds: Mapping[str, Array],
         results: Sequence[Array],
         nanoseconds: npt.NDArray[np.int64] | None = None,
+        float_nanoseconds: npt.NDArray[np.int64] | None = None,
     ) -> None:
         """Writes the outputs into the caller's arrays, C-contiguous and of the ports' shapes and dtypes."""
-        inputs = [np.ascontiguousarray(feeds[port.name]) for port in self.plan.inputs]
+        inputs = [_in_one_piece(feeds[port.name]) for port in self.plan.inputs]
         outputs = list(results)
         context = _core.engine.Context(self._native)
         done = 0
-        for call in self.plan.floats:
+        for number, call in enumerate(self.plan.floats):
             self._native.run(context, done, call.before, inputs, outputs, nanoseconds)
             done = call.before
+            start = time.perf_counter_ns()
             self._call(call, context, [*inputs, *outputs])
-        self._native.run(context, done, len(self.plan.steps), inputs, outputs, nanoseconds)
+            if float_nanoseconds is not None:
+                float_nanoseconds[number] += time.perf_counter_ns() - start
+        self._native.run(context, done, len(self.plan.rows), inputs, outputs, nanoseconds)
 
     def _call(self, call: FloatCall, context: Any, ports: Sequence[Array]) -> None:
         assert self._float_runner is not None
@@ -95,6 +137,11 @@ class Engine:
 
 def _bytes(shape: Sequence[int], dtype: str) -> int:
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+
+
+def _in_one_piece(array: Array) -> Array:
+    flags = array.flags
+    return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
 
 
 def _tensor(part: Stored, arena: Array | None, ports: Sequence[Array]) -> Array:

@@ -1,0 +1,83 @@
+"""Plans run natively; ``calib8.engine.run`` is what uses it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+class Context:
+    """Memory of one run at a time, borrowed from an engine until it is dropped."""
+
+    def __init__(self, engine: Engine) -> None: ...
+    def arena(self) -> npt.NDArray[np.uint8]:
+        """The arena itself, not a copy."""
+
+class Engine:
+    """A plan with its kernels chosen and its threads ready."""
+
+    def __init__(
+        self,
+        steps: Sequence[tuple[str, npt.NDArray[np.int64]]],
+        constants: npt.NDArray[np.uint8],
+        arena_bytes: int,
+        scratch_bytes: int,
+        port_bytes: Sequence[int],
+        isa: str | None = None,
+        threads: int = 1,
+        pin: bool = False,
+    ) -> None:
+        """Decodes the steps.
+
+        Args:
+            steps: kind and numbers of each, see ``calib8.engine.codec``.
+            constants: aligned to 64 bytes; kept alive.
+            arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
+            port_bytes: of the inputs, then of the outputs.
+            isa: one of ``available_isas()``; None: ``isa()``.
+            threads: 1 … 256.
+            pin: keep the threads of the pool on one processor each.
+
+        Raises:
+            ValueError: a step that does not exist or has another number of fields, an instruction set that
+                is unknown or not available here, or ``threads`` out of range.
+        """
+
+    @property
+    def isa(self) -> str: ...
+    @property
+    def threads(self) -> int: ...
+    @property
+    def contexts(self) -> int:
+        """How many there are: as many as runs were under way at the same time."""
+
+    def run(
+        self,
+        context: Context,
+        first: int,
+        last: int,
+        inputs: Sequence[npt.NDArray[Any]],
+        outputs: Sequence[npt.NDArray[Any]],
+        nanoseconds: npt.NDArray[np.int64] | None = None,
+    ) -> None:
+        """Steps first … last − 1, without the GIL.
+
+        Raises:
+            ValueError: there are no such steps, or number or bytes of the arrays do not fit.
+        """
+
+def isa() -> str:
+    """The fastest instruction set of this CPU, or what the environment variable CALIB8_ISA names.
+
+    Raises:
+        ValueError: CALIB8_ISA names something unknown or not available here.
+    """
+
+def available_isas() -> list[str]:
+    """What this CPU can run, fastest first; the last is always ``reference``."""
+
+def schemas() -> dict[str, list[str]]:
+    """Kind of step → names of its numbers in order, those of floats with a ``~`` in front."""
+
+def checksum(bytes: npt.NDArray[np.uint8]) -> int:
+    """64 bits of a C-contiguous array, see ``csrc/engine/checksum.h``."""

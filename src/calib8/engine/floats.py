@@ -1,0 +1,54 @@
+"""Float calls of a plan: sub-models that ONNX Runtime runs, each opened once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine.plan import FloatCall
+
+if TYPE_CHECKING:
+    from calib8.model.runtime import Session
+
+
+class FloatSessions:
+    """Runs the calls of one plan; may be used from several threads."""
+
+    def __init__(self, threads: int) -> None:
+        """Opens nothing yet.
+
+        Args:
+            threads: of ONNX Runtime.
+        """
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._sessions: dict[FloatCall, Session] = {}
+
+    def __call__(self, call: FloatCall, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
+        """Results of the sub-model, in the order of the call's outputs.
+
+        Raises:
+            ModelError: ONNX Runtime cannot load the sub-model.
+            DataError: it refuses the inputs.
+        """
+        with self._lock:
+            session = self._sessions.get(call)
+            if session is None:
+                session = self._sessions[call] = _opened(call, self._threads)
+        feeds = {
+            spec.name: np.ascontiguousarray(array) for spec, array in zip(session.inputs, inputs, strict=True)
+        }
+        return session.run(feeds)
+
+
+def _opened(call: FloatCall, threads: int) -> Session:
+    import onnx  # most plans have no float part, and open faster without these libraries
+    import onnx_ir as ir
+
+    from calib8.model.runtime import open_session
+
+    return open_session(ir.from_proto(onnx.ModelProto.FromString(call.model)), threads=threads)

@@ -1,0 +1,246 @@
+"""Plans as files that are mapped into memory: what opens one has almost nothing left to do.
+
+    0      magic, 8 bytes
+    8      format version, uint32
+    12     zero, uint32
+    16     bytes of the header, of the numbers, of the models and of the constants, uint64 each
+    48     bytes of the whole file, uint64
+    56     zero, uint64
+    64     header: JSON in ASCII
+           numbers: the rows of all steps one after the other, int64
+           models: of the Float calls one after the other
+           constants, with 64 bytes of zeros at their end
+    end    checksum of all bytes before it, uint64 (``csrc/engine/checksum.h``)
+
+Every part begins at a multiple of 64 bytes, numbers are little endian. Nothing of a file is believed, no size
+either, before its checksum is right; then nothing is copied but the header. A file that is mapped must not be
+changed in place: ``save_plan`` writes a new one and renames it.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8 import _core
+from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
+from calib8.errors import ModelError
+
+MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
+"""Begins no text, and does not survive being copied as text."""
+
+FORMAT_VERSION: Final = 1
+PREFIX: Final = struct.Struct("<8sII4QQQ")
+ALIGNMENT: Final = 64
+CHECKSUM: Final = struct.Struct("<Q")
+MOST_BYTES: Final = 1 << 40
+"""Of an arena or of scratch memory; more is a mistake."""
+
+WRITE_AGAIN: Final = "Compile it again from the model"
+
+
+def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
+    """Writes a plan; the same plan gives the same bytes.
+
+    Raises:
+        OutputError: the file cannot be written; an old file stays intact.
+    """
+    from calib8.files import atomic_output  # who opens a plan writes nothing
+
+    numbers = [np.asarray(row.fields, "<i8") for row in plan.rows]
+    parts = (
+        json.dumps(_header(plan), separators=(",", ":"), allow_nan=False).encode("ascii"),
+        b"".join(row.tobytes() for row in numbers),
+        b"".join(call.model for call in plan.floats),
+        plan.constants.tobytes(),
+    )
+    total = PREFIX.size + sum(len(_padded(part)) for part in parts) + CHECKSUM.size
+    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0)
+    content = prefix + b"".join(map(_padded, parts))
+    with atomic_output(path) as temporary, temporary.open("wb") as file:
+        file.write(content)
+        file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(content, np.uint8))))
+
+
+def load_plan(path: str | os.PathLike[str]) -> Plan:
+    """Maps a plan into memory; its arrays are read-only views of the file.
+
+    Raises:
+        ModelError: the file cannot be read, is no plan, is damaged, was made by a newer calib8, or does not
+            hold what this one needs.
+    """
+    name = os.fspath(path)
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes to run
+            sizes = _checked_prefix(name, file)
+            memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ModelError(name, f"cannot be read ({reason})", "Give the path of a compiled plan") from error
+    content = np.frombuffer(memory, np.uint8)
+    _check_sum(name, content)
+    try:
+        return _plan(content, sizes)
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
+        what = " ".join(str(error).split())
+        raise ModelError(name, f"holds a header that makes no plan ({what:.80})", WRITE_AGAIN) from error
+
+
+def is_plan_file(path: str | os.PathLike[str]) -> bool:
+    """The file begins like a plan; False also for what cannot be read."""
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - see load_plan
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+class _Sizes(NamedTuple):
+    """Bytes of the parts of a file."""
+
+    header: int
+    numbers: int
+    models: int
+    constants: int
+
+
+def _header(plan: Plan) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "profile": plan.profile,
+        "isa": plan.isa,
+        "arena_bytes": plan.arena_bytes,
+        "scratch_bytes": plan.scratch_bytes,
+        "weight_bytes": plan.weight_bytes,
+        "steps": [
+            [row.opcode, row.fields.size, name, macs]
+            for row, name, macs in zip(plan.rows, plan.step_names, plan.step_macs, strict=True)
+        ],
+        "inputs": [asdict(port) for port in plan.inputs],
+        "outputs": [asdict(port) for port in plan.outputs],
+        "floats": [{**asdict(call), "model": len(call.model)} for call in plan.floats],
+    }
+
+
+def _padded(part: bytes) -> bytes:
+    return part + bytes(-len(part) % ALIGNMENT)
+
+
+def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
+    """Sizes of the parts, once magic, version and the length of the file are right."""
+    data = file.read(PREFIX.size)
+    length = os.fstat(file.fileno()).st_size
+    if data[: len(MAGIC)] != MAGIC:
+        raise ModelError(name, "is no plan", "Give a file that calib8 compile wrote")
+    if len(data) < PREFIX.size:
+        raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
+    _, version, _, *numbers, total, _ = PREFIX.unpack(data)
+    if version > FORMAT_VERSION:
+        problem = f"was made by a newer calib8 (format {version}, this one reads up to {FORMAT_VERSION})"
+        raise ModelError(name, problem, "Install that version, or compile the model with this one")
+    if length < total:
+        raise ModelError(name, f"is truncated: {length} of {total} bytes", WRITE_AGAIN)
+    sizes = _Sizes(*numbers)
+    parts = sum(size + -size % ALIGNMENT for size in sizes)
+    if version != FORMAT_VERSION or total != length or PREFIX.size + parts + CHECKSUM.size != total:
+        problem = f"is damaged: it states format {version} and {parts} in {total} of {length} bytes"
+        raise ModelError(name, problem, WRITE_AGAIN)
+    return sizes
+
+
+def _check_sum(name: str, content: npt.NDArray[np.uint8]) -> None:
+    [stated] = CHECKSUM.unpack(content[-CHECKSUM.size :].tobytes())
+    if _core.engine.checksum(content[: -CHECKSUM.size]) != stated:
+        raise ModelError(name, "is damaged: its checksum does not match its bytes", WRITE_AGAIN)
+
+
+def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
+    """The plan of a whole file; what it holds is still looked at, for it may come from another version."""
+    parts, start = [], PREFIX.size
+    for size in sizes:
+        parts.append(content[start : start + size])
+        start += size + -size % ALIGNMENT
+    header = json.loads(parts[0].tobytes())
+    steps = header["steps"]
+    plan = Plan(
+        name=str(header["name"]),
+        profile=header["profile"],
+        rows=_rows(steps, parts[1].view("<i8")),
+        step_names=tuple(str(name) for _, _, name, _ in steps),
+        step_macs=tuple(int(macs) for _, _, _, macs in steps),
+        floats=_floats(header["floats"], parts[2]),
+        constants=parts[3],
+        arena_bytes=int(header["arena_bytes"]),
+        scratch_bytes=int(header["scratch_bytes"]),
+        inputs=tuple(map(_port, header["inputs"])),
+        outputs=tuple(map(_port, header["outputs"])),
+        weight_bytes=int(header["weight_bytes"]),
+        isa=str(header["isa"]),
+    )
+    _check_plan(plan)
+    return plan
+
+
+def _rows(steps: Sequence[Any], numbers: npt.NDArray[np.int64]) -> tuple[Row, ...]:
+    rows, place = [], 0
+    for opcode, size, _, _ in steps:
+        if not 0 <= size <= numbers.size - place:
+            raise ValueError(f"a step of {size} numbers")
+        rows.append(Row(str(opcode), numbers[place : place + size]))
+        place += size
+    if place != numbers.size:
+        raise ValueError(f"{numbers.size} numbers for steps of {place}")
+    return tuple(rows)
+
+
+def _floats(calls: Sequence[Any], models: npt.NDArray[np.uint8]) -> tuple[FloatCall, ...]:
+    found, place = [], 0
+    for call in calls:
+        size = int(call["model"])
+        found.append(
+            FloatCall(
+                before=int(call["before"]),
+                name=str(call["name"]),
+                model=models[place : place + size].tobytes(),
+                inputs=tuple((str(name), _stored(part)) for name, part in call["inputs"]),
+                outputs=tuple((str(name), _stored(part)) for name, part in call["outputs"]),
+                nodes=tuple(map(str, call["nodes"])),
+                reasons=tuple(map(str, call["reasons"])),
+            )
+        )
+        place += size
+    return tuple(found)
+
+
+def _stored(part: Any) -> Stored:
+    return Stored(**{**part, "shape": tuple(map(int, part["shape"]))})
+
+
+def _port(port: Any) -> PlanPort:
+    return PlanPort(str(port["name"]), np.dtype(port["dtype"]).name, tuple(map(int, port["shape"])))
+
+
+def _check_plan(plan: Plan) -> None:
+    """Raises ValueError where sizes are beyond all plans, or steps are not those of this core."""
+    if plan.profile not in ("onnx", "tflite", "single"):
+        raise ValueError(f"profile {plan.profile!r}")
+    for size in (plan.arena_bytes, plan.scratch_bytes, plan.weight_bytes):
+        if not 0 <= size <= MOST_BYTES:
+            raise ValueError(f"{size} bytes of memory")
+    if plan.constants.size < ALIGNMENT or plan.constants[-ALIGNMENT:].any():
+        raise ValueError("constants without their end")
+    for port in (*plan.inputs, *plan.outputs):
+        if any(size < 1 for size in port.shape):
+            raise ValueError(f"shape {port.shape} of {port.name}")
+    kinds = {opcode: len(names) for opcode, names in _core.engine.schemas().items()}
+    for row in plan.rows:
+        if kinds.get(row.opcode) != row.fields.size:
+            raise ValueError(f"a step {row.opcode!r} of {row.fields.size} numbers")

@@ -1,0 +1,282 @@
+"""InferenceSession: a quantized model that runs."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.engine.plan import Plan
+from calib8.engine.plan_file import is_plan_file, load_plan
+from calib8.errors import DataError, ModelError, UsageError
+from calib8.session.ports import (
+    Array,
+    NodeArg,
+    Shapes,
+    fitting_feeds,
+    fitting_results,
+    is_static,
+    node_arg,
+    one_sample,
+    with_shapes,
+)
+from calib8.session.prepared import (
+    NATIVE,
+    NativePlan,
+    Opened,
+    Prepared,
+    opened_plan,
+    prepared_program,
+    run_settings,
+)
+from calib8.session.reports import Memory, StepTime
+
+if TYPE_CHECKING:  # a plan is opened without what reads models
+    import onnx
+
+    from calib8.program.program import Program
+
+    Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program | Plan
+
+CACHED_SHAPES: Final = 4
+"""Input shapes of a model with free axes that stay ready: those fed last."""
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A model for certain input shapes; ``program`` is None where a plan was opened."""
+
+    program: Program | None
+    prepared: Prepared
+
+
+class InferenceSession:
+    """Runs a quantized model; the rounding profile defines every bit of the result.
+
+    Several threads may run one session at once: the first one gets its threads, the others work alone.
+
+    Attributes:
+        name: path or graph name, for messages.
+        rounding: the rounding profile: ``onnx``, ``tflite`` or ``single``.
+        inputs, outputs: their specs; sizes that are fixed by ``shapes`` are filled in.
+    """
+
+    def __init__(
+        self,
+        model: Source,
+        *,
+        runtime: str = NATIVE,
+        profile: str | None = None,
+        integer_only: bool = False,
+        shapes: Shapes | None = None,
+        threads: int | None = None,
+        isa: str | None = None,
+        pin: bool = False,
+    ) -> None:
+        """Loads the model; lowers and compiles it unless an axis of an input is free.
+
+        Args:
+            model: path of a QDQ or QOperator ``.onnx`` file of any tool, of a saved program or of a plan, a
+                ModelProto, a serialized ModelProto, a Program or a Plan.
+            runtime: what runs it: ``calib8``, the native engine, or ``reference``, the NumPy definition of
+                every instruction. Both give the same bits.
+            profile: how sums become codes: ``onnx``, ``tflite`` or ``single``, see docs/numerics.md. None is
+                ``onnx``, with ``integer_only`` it is ``single``; a program or plan keeps the one it has.
+            integer_only: refuse a model of which a part has no integer form.
+            shapes: input name → sizes; an input that is named takes no others then.
+            threads: that share the work of a run, 1 … 256; None: as many as processors may be used.
+            isa: instruction set: ``avx512vnni``, ``avxvnni``, ``avx2``, ``neondot`` or ``reference``; None:
+                what the environment variable CALIB8_ISA names, else the fastest of this machine. All of them
+                give the same bits.
+            pin: keep the session's own threads on one processor each.
+
+        Raises:
+            UsageError: unknown runtime or profile, ``integer_only`` with the profile ``onnx``, another
+                profile than that of a program, shapes that do not fit the inputs, no number of threads, or an
+                instruction set that this machine does not have.
+            ModelError: the model cannot be read, or its quantization is broken.
+            UnsupportedModelError: a float model, or nodes that cannot be lowered.
+        """
+        self._settings = run_settings(runtime, threads, isa, pin)
+        opened = _opened(model, profile, integer_only)
+        if opened.plan is not None and runtime != NATIVE:
+            problem = f"{opened.name} is a plan, made for the native engine"
+            raise UsageError(f"runtime '{runtime}'", problem, f"Use the runtime {NATIVE}")
+        self._opened = opened
+        self.name, self.rounding = opened.name, opened.profile
+        self.inputs = with_shapes(opened.inputs, shapes or {}, opened.name)
+        self.outputs = opened.outputs
+        self._lock = threading.Lock()
+        self._cache: OrderedDict[tuple[tuple[int, ...], ...], _Ready] = OrderedDict()
+        if all(map(is_static, self.inputs)):
+            self.outputs = self._one_sample().prepared.outputs
+
+    @property
+    def program(self) -> Program:
+        """The lowered program; with a free batch axis that of one sample.
+
+        Raises:
+            ModelError: another axis is free, what a free axis kept from being lowered so far, or a plan was
+                opened, which no longer knows its program.
+        """
+        program = self._one_sample().program
+        if program is None:
+            raise ModelError(self.name, "is a plan without its program", "Open the model or program")
+        return program
+
+    @property
+    def plan(self) -> Plan:
+        """The compiled plan; with a free batch axis that of one sample.
+
+        Raises:
+            ModelError: as for ``program``.
+            UsageError: the runtime is not the native engine.
+        """
+        return self._native().plan
+
+    def get_inputs(self) -> list[NodeArg]:
+        """The inputs to be fed, in the model's order."""
+        return [node_arg(spec) for spec in self.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """The outputs, in the model's order."""
+        return [node_arg(spec) for spec in self.outputs]
+
+    def run(self, output_names: Sequence[str] | None, input_feed: Mapping[str, npt.ArrayLike]) -> list[Array]:
+        """Outputs for the arrays fed by input name.
+
+        Args:
+            output_names: which outputs, in which order; None or an empty list: all.
+            input_feed: one array per input, of its dtype and shape. NaN counts as the lowest code.
+
+        Raises:
+            DataError: an unknown output, or names, dtypes or shapes of the inputs that do not fit.
+            ModelError: a model with free axes cannot be lowered for these shapes.
+        """
+        known = [spec.name for spec in self.outputs]
+        unknown = [name for name in output_names or () if name not in known]
+        if unknown:
+            raise DataError(
+                self.name, f"has no output '{unknown[0]}'", f"Ask for some of: {', '.join(known)}"
+            )
+        feeds = fitting_feeds(self.name, self.inputs, input_feed)
+        results = self._ready_for(feeds).prepared.run(feeds)
+        if not output_names:
+            return results
+        by_name = dict(zip(known, results, strict=True))
+        return [by_name[name] for name in output_names]
+
+    def run_into(
+        self, input_feed: Mapping[str, npt.ArrayLike], results: Mapping[str, Array] | Sequence[Array]
+    ) -> None:
+        """Writes all outputs into the caller's arrays.
+
+        Args:
+            input_feed: as for ``run``.
+            results: an array per output, by name or in the order of the outputs: of its dtype and shape,
+                C-contiguous, writeable, overlapping neither each other nor an input.
+
+        Raises:
+            DataError: as for ``run``, or an array that does not fit its output.
+            ModelError: as for ``run``.
+        """
+        feeds = fitting_feeds(self.name, self.inputs, input_feed)
+        prepared = self._ready_for(feeds).prepared
+        prepared.run_into(feeds, fitting_results(self.name, prepared.outputs, results, feeds))
+
+    def profile(
+        self, input_feed: Mapping[str, npt.ArrayLike] | None = None, *, runs: int = 20
+    ) -> list[StepTime]:
+        """Where the time goes: a line per step of the plan, of the fastest of some runs with a clock.
+
+        Args:
+            input_feed: as for ``run``; None: zeros, a sample of them where the batch axis is free.
+            runs: how often, ≥ 1.
+
+        Raises:
+            DataError: as for ``run``.
+            ModelError: as for ``program``.
+            UsageError: the runtime is not the native engine, or ``runs`` is not positive.
+        """
+        if runs < 1:
+            raise UsageError(f"runs {runs}", "is no number of runs", "Give 1 or more")
+        if input_feed is None:
+            native = self._native()
+            feeds = {port.name: np.zeros(port.shape, port.dtype) for port in native.plan.inputs}
+        else:
+            feeds = fitting_feeds(self.name, self.inputs, input_feed)
+            native = self._native(self._ready_for(feeds))
+        return native.times(feeds, runs)
+
+    def memory(self) -> Memory:
+        """Bytes that the session holds to run: those of the shapes fed last, or of one sample.
+
+        Raises:
+            ModelError: as for ``program``.
+            UsageError: the runtime is not the native engine.
+        """
+        with self._lock:
+            last = next(reversed(self._cache.values()), None)
+        return self._native(last).memory()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan as a file that opens at once; with a free batch axis that of one sample.
+
+        Raises:
+            ModelError, UsageError: as for ``plan``.
+            OutputError: the file cannot be written; an old one stays intact.
+        """
+        from calib8.engine.plan_file import save_plan
+
+        save_plan(self.plan, path)
+
+    def _native(self, ready: _Ready | None = None) -> NativePlan:
+        prepared = (ready or self._one_sample()).prepared
+        if not isinstance(prepared, NativePlan):
+            problem = f"has no plan: the runtime is '{self._settings.runtime}'"
+            raise UsageError(self.name, problem, f"Open it with the runtime {NATIVE}")
+        return prepared
+
+    def _one_sample(self) -> _Ready:
+        shapes = {spec.name: one_sample(spec) for spec in self.inputs}
+        return self._ready({name: shape for name, shape in shapes.items() if shape is not None})
+
+    def _ready_for(self, feeds: Mapping[str, Array]) -> _Ready:
+        return self._ready({name: array.shape for name, array in feeds.items()})
+
+    def _ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:
+        """The model for these shapes, made ready if it is not; one thread at a time makes, others wait."""
+        key = tuple(shapes.values())
+        with self._lock:
+            ready = self._cache.get(key)
+            if ready is None:
+                ready = self._cache[key] = self._made_ready(shapes)
+                while len(self._cache) > CACHED_SHAPES:
+                    self._cache.popitem(last=False)
+            else:
+                self._cache.move_to_end(key)
+        return ready
+
+    def _made_ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:
+        if self._opened.plan is not None:
+            return _Ready(None, NativePlan(self._opened.plan, self.name, self._settings))
+        assert self._opened.lower is not None
+        program = self._opened.lower(shapes)
+        return _Ready(program, prepared_program(program, self.name, self._settings))
+
+
+def _opened(model: Source, profile: str | None, integer_only: bool) -> Opened:
+    """What the session needs of a model, whatever it is."""
+    if isinstance(model, str | os.PathLike) and is_plan_file(model):
+        return opened_plan(load_plan(model), os.fspath(model), profile, integer_only)
+    if isinstance(model, Plan):
+        return opened_plan(model, model.name or "plan", profile, integer_only)
+    from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
+
+    return opened_source(model, profile, integer_only)

@@ -1,0 +1,82 @@
+"""Opening what is no plan yet: ONNX models of any tool, programs and their files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+
+import onnx
+import onnx_ir as ir
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
+
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
+from calib8.model.graph import graph_inputs, graph_outputs
+from calib8.model.load import load_model
+from calib8.program.file import is_program_file, load_program
+from calib8.program.lower.lower import lower
+from calib8.program.program import Program
+from calib8.program.rules import Profile
+from calib8.program.verify import verify
+from calib8.quantization.qdq import holds_codes
+from calib8.session.ports import Shapes, program_specs
+from calib8.session.prepared import Opened, check_fixed, chosen_profile
+
+Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program
+
+
+def opened_source(source: Source, profile: str | None, integer_only: bool) -> Opened:
+    """A model or program with the function that lowers it.
+
+    Raises:
+        UsageError: a profile that is unknown or does not fit.
+        ModelError: it cannot be read, or its quantization is broken.
+        UnsupportedModelError: a float model.
+    """
+    chosen = chosen_profile(profile, integer_only)
+    if isinstance(source, Program):
+        verify(source)
+        return _opened_program(source, source.name or "program", profile, integer_only)
+    if isinstance(source, str | os.PathLike) and is_program_file(source):
+        return _opened_program(load_program(source), str(source), profile, integer_only)
+    return _opened_model(source, chosen, integer_only)
+
+
+def _opened_program(program: Program, name: str, profile: str | None, integer_only: bool) -> Opened:
+    """Lowered for good: nothing of it can be chosen any more."""
+    floats = [node for step in program.float_instructions for node in step.nodes]
+    check_fixed(name, program.profile, floats, profile, integer_only)
+    inputs, outputs = program_specs(program, program.inputs), program_specs(program, program.outputs)
+    return Opened(name, program.profile, inputs, outputs, lambda shapes: program)
+
+
+def _opened_model(
+    source: str | os.PathLike[str] | onnx.ModelProto | bytes, profile: Profile, integer_only: bool
+) -> Opened:
+    readable = _parsed(source) if isinstance(source, bytes) else source
+    model = load_model(readable)
+    name = (model.graph.name or "model") if isinstance(readable, onnx.ModelProto) else str(readable)
+    if not holds_codes(model):
+        raise UnsupportedModelError(
+            name, "is a float model: no node reads or makes codes", "Quantize it first"
+        )
+    lowered: Callable[[Shapes], Program] = partial(_lowered, model, name, profile, integer_only)
+    return Opened(name, profile, graph_inputs(model), graph_outputs(model), lowered)
+
+
+def _parsed(data: bytes) -> onnx.ModelProto:
+    try:
+        proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise ModelError("model bytes", "are no ONNX model", "Give a serialized ModelProto") from error
+    return proto
+
+
+def _lowered(model: ir.Model, name: str, profile: Profile, integer_only: bool, shapes: Shapes) -> Program:
+    """The program for these shapes; errors name the model."""
+    try:
+        return lower(model, profile=profile, shapes=shapes, integer_only=integer_only)
+    except Calib8Error as error:
+        of_model = error.subject in (name, model.graph.name, "model")
+        subject = name if of_model else f"{name}: {error.subject}"
+        raise type(error)(subject, error.problem, error.cure) from error

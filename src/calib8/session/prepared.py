@@ -1,0 +1,250 @@
+"""Programs and plans made ready to run, for the input shapes that they are made for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import numpy as np
+
+from calib8.engine.floats import FloatSessions
+from calib8.engine.plan import Plan
+from calib8.engine.run import MOST_THREADS, Engine, available_isas, default_isa
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.processors import usable_cores
+from calib8.session.ports import Array, Shapes, plan_specs, program_specs
+from calib8.session.reports import Memory, StepTime, step_times
+from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:  # a plan is opened without the classes of programs
+    from calib8.program.program import Program
+    from calib8.program.rules import Profile
+
+NATIVE: Final = "calib8"
+REFERENCE: Final = "reference"
+PROGRAM_RUNTIMES: Final = (NATIVE, REFERENCE)
+"""What runs programs: the native engine, and NumPy as the definition of every instruction."""
+
+PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """How a session runs.
+
+    Attributes:
+        runtime: one of ``PROGRAM_RUNTIMES``.
+        threads: that share each step, ≥ 1.
+        isa: instruction set of the native engine; None for the reference.
+        pin: keep each thread on a processor of its own.
+    """
+
+    runtime: str
+    threads: int
+    isa: str | None
+    pin: bool
+
+
+def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) -> RunSettings:
+    """Settings that hold on this machine.
+
+    Raises:
+        UsageError: unknown runtime or instruction set, or no number of threads.
+    """
+    if runtime not in PROGRAM_RUNTIMES:
+        cure = f"Use one of {', '.join(PROGRAM_RUNTIMES)}"
+        raise UsageError(f"runtime '{runtime}'", "does not run programs", cure)
+    if threads is not None and not (isinstance(threads, int) and 1 <= threads <= MOST_THREADS):
+        raise UsageError(f"threads {threads}", f"is not in 1 … {MOST_THREADS}", "Give a number of processors")
+    if isa is not None and runtime != NATIVE:
+        problem = f"does not go with the runtime {runtime}, which has none"
+        raise UsageError(f"isa '{isa}'", problem, f"Use the runtime {NATIVE}")
+    if isa is not None and isa not in available_isas():
+        problem = "is unknown, or this processor does not have it"
+        raise UsageError(f"isa '{isa}'", problem, f"Use one of {', '.join(available_isas())}")
+    if isa is None and runtime == NATIVE:
+        isa = default_isa()
+    return RunSettings(runtime, min(usable_cores(), MOST_THREADS) if threads is None else threads, isa, pin)
+
+
+class Prepared(Protocol):
+    """What runs one program.
+
+    Attributes:
+        inputs, outputs: their specs, all sizes known.
+    """
+
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """All outputs in their order, for arrays that fit the inputs."""
+
+    def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
+        """Writes all outputs into arrays that fit them."""
+
+
+class NativePlan:
+    """A plan in the native engine.
+
+    Attributes:
+        inputs, outputs: their specs.
+        plan: what runs.
+    """
+
+    def __init__(self, plan: Plan, name: str, settings: RunSettings) -> None:
+        """Decodes the steps; memory for a run is taken when the first one comes.
+
+        Raises:
+            ModelError: the engine cannot run such a plan; ``name`` is that of the model.
+        """
+        self.plan = plan
+        self.inputs, self.outputs = plan_specs(plan.inputs), plan_specs(plan.outputs)
+        runner = FloatSessions(settings.threads)
+        try:
+            self._engine = Engine(
+                plan, threads=settings.threads, isa=settings.isa, pin=settings.pin, float_runner=runner
+            )
+        except ValueError as error:
+            raise ModelError(name, f"cannot be run ({error})", "Compile it again from the model") from error
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """All outputs."""
+        return self._engine.run(feeds)
+
+    def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
+        """Writes all outputs."""
+        self._engine.run_into(feeds, results)
+
+    def times(self, feeds: Mapping[str, Array], runs: int) -> list[StepTime]:
+        """Time of every step in the fastest of some runs, after one that only warms up."""
+        self.run(feeds)
+        best: tuple[int, list[StepTime]] | None = None
+        for _ in range(runs):
+            steps = np.zeros(len(self.plan.rows), np.int64)
+            floats = np.zeros(len(self.plan.floats), np.int64)
+            start = time.perf_counter_ns()
+            self._engine.run(feeds, steps, floats)
+            took = time.perf_counter_ns() - start
+            if best is None or took < best[0]:
+                best = took, step_times(self.plan, (steps * 1e-9).tolist(), (floats * 1e-9).tolist())
+        return [] if best is None else best[1]
+
+    def memory(self) -> Memory:
+        """Bytes that it holds now."""
+        return Memory(
+            constants=self.plan.constants.nbytes,
+            arena=self.plan.arena_bytes,
+            scratch=self.plan.scratch_bytes * self._engine.threads,
+            contexts=self._engine.contexts,
+        )
+
+
+class ReferenceProgram:
+    """A program in NumPy.
+
+    Attributes:
+        inputs, outputs: their specs.
+    """
+
+    def __init__(self, program: Program) -> None:
+        """Nothing needs to be made ready."""
+        self._program = program
+        self.inputs = program_specs(program, program.inputs)
+        self.outputs = program_specs(program, program.outputs)
+
+    def run(self, feeds: Mapping[str, Array]) -> list[Array]:
+        """All outputs."""
+        from calib8.program.reference.executor import run_program  # the native engine does without
+
+        return run_program(self._program, {port.name: feeds[port.name] for port in self._program.inputs})
+
+    def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
+        """Writes all outputs."""
+        for array, result in zip(results, self.run(feeds), strict=True):
+            array[...] = result
+
+
+def prepared_program(program: Program, name: str, settings: RunSettings) -> Prepared:
+    """A verified program made ready.
+
+    Raises:
+        ModelError: the engine cannot run it; ``name`` is that of the model.
+    """
+    if settings.runtime == REFERENCE:
+        return ReferenceProgram(program)
+    from calib8.engine.compile import compile_program  # who opens a plan compiles nothing
+
+    return NativePlan(compile_program(program), name, settings)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a session needs of a model, a program or a plan.
+
+    Attributes:
+        name: path or graph name, for messages.
+        profile: the rounding profile.
+        inputs, outputs: their specs; sizes may be free.
+        lower: gives the program for shapes by input name; None for a plan.
+        plan: None but for a plan.
+    """
+
+    name: str
+    profile: Profile
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    lower: Callable[[Shapes], Program] | None = None
+    plan: Plan | None = None
+
+
+def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) -> Opened:
+    """A plan, of which nothing can be chosen any more.
+
+    Raises:
+        UsageError: another profile than its own.
+        UnsupportedModelError: ``integer_only`` although it is not.
+    """
+    check_fixed(name, plan.profile, plan.float_nodes, profile, integer_only)
+    return Opened(name, plan.profile, plan_specs(plan.inputs), plan_specs(plan.outputs), plan=plan)
+
+
+def check_fixed(
+    name: str, own: Profile, float_nodes: Sequence[str], profile: str | None, integer_only: bool
+) -> None:
+    """Holds what is asked of a program or plan against what it is.
+
+    Raises:
+        UsageError: another profile than its own.
+        UnsupportedModelError: ``integer_only`` although it is not.
+    """
+    if profile is not None and profile != own:
+        problem = f"{name} was lowered with the profile '{own}', which is fixed"
+        raise UsageError(f"profile '{profile}'", problem, "Lower the ONNX model again")
+    if integer_only and (float_nodes or own == "onnx"):
+        nodes = ", ".join(float_nodes)
+        what = f"nodes without an integer form: {nodes}" if float_nodes else "float32 multipliers"
+        cure = "Lower the ONNX model again with integer_only, or run this without"
+        raise UnsupportedModelError(name, f"is not integer only, it has {what}", cure)
+
+
+def chosen_profile(profile: str | None, integer_only: bool) -> Profile:
+    """The rounding profile that is meant, ``onnx`` or with ``integer_only`` ``single`` where none is given.
+
+    Raises:
+        UsageError: unknown, or ``onnx`` with ``integer_only``.
+    """
+    if profile is None:
+        return "single" if integer_only else "onnx"
+    known: Literal["onnx", "tflite", "single"] | None = next(
+        (name for name in PROFILES if name == profile), None
+    )
+    if known is None:
+        cure = f"Use one of {', '.join(PROFILES)}"
+        raise UsageError(f"profile '{profile}'", "unknown rounding profile", cure)
+    if integer_only and known == "onnx":
+        problem = "multiplies by float32 numbers, which is not integer only"
+        raise UsageError("profile 'onnx'", problem, "Use single or tflite")
+    return known

@@ -1,0 +1,313 @@
+"""Plan files: the same plan again, mapped; whatever is wrong with a file is told before it is used."""
+
+from __future__ import annotations
+
+import json
+import resource
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from bits import random_feeds
+
+from calib8 import InferenceSession, ModelError, OutputError, UnsupportedModelError, UsageError, _core
+from calib8.engine import plan_file
+from calib8.engine.compile import compile_program
+from calib8.engine.plan import Plan
+from calib8.engine.plan_file import FORMAT_VERSION, MAGIC, PREFIX, is_plan_file, load_plan, save_plan
+from calib8.engine.run import Engine
+from calib8.program.program import Program
+from program.example_programs import EXAMPLES, chain
+
+NAMES = ("Conv", "FullyConnected to sums", "Transpose")
+
+
+def example(name: str) -> Program:
+    return EXAMPLES[name, "onnx"]
+
+
+@pytest.fixture
+def plan() -> Plan:
+    return compile_program(example("Conv"))
+
+
+@pytest.fixture
+def saved(plan: Plan, tmp_path: Path) -> Path:
+    path = tmp_path / "conv.c8"
+    save_plan(plan, path)
+    return path
+
+
+def sealed(content: bytes, path: Path) -> Path:
+    """A file with a checksum that is right."""
+    words = np.frombuffer(content, np.uint8)
+    path.write_bytes(content + struct.pack("<Q", _core.engine.checksum(words)))
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_plan_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
+    program = example(name)
+    plan = replace(compile_program(program), isa="avx2")
+    save_plan(plan, tmp_path / "a.c8")
+    again = load_plan(tmp_path / "a.c8")
+    assert again.steps == plan.steps
+    for field in ("name", "profile", "step_names", "step_macs", "arena_bytes", "scratch_bytes", "inputs",
+                  "outputs", "weight_bytes", "isa"):  # fmt: skip
+        assert getattr(again, field) == getattr(plan, field), field
+    np.testing.assert_array_equal(again.constants, plan.constants)
+    save_plan(again, tmp_path / "b.c8")
+    assert (tmp_path / "a.c8").read_bytes() == (tmp_path / "b.c8").read_bytes()
+    feeds = random_feeds(program, np.random.default_rng(0))
+    for got, want in zip(Engine(again).run(feeds), Engine(plan).run(feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_plan_with_a_float_part_comes_back(tmp_path: Path) -> None:
+    program = example("Float")
+    plan = compile_program(program)
+    save_plan(plan, tmp_path / "f.c8")
+    again = load_plan(tmp_path / "f.c8")
+    for call, wanted in zip(again.floats, plan.floats, strict=True):
+        assert vars(call) == vars(wanted)
+    assert again.float_nodes == ("conv", "relu")
+    feeds = random_feeds(program, np.random.default_rng(0))
+    [want] = InferenceSession(program, runtime="reference").run(None, feeds)
+    [got] = InferenceSession(tmp_path / "f.c8").run(None, feeds)
+    np.testing.assert_array_equal(got, want)
+    with pytest.raises(UnsupportedModelError, match=r"f\.c8: is not integer only.* conv, relu"):
+        InferenceSession(tmp_path / "f.c8", integer_only=True)
+
+
+def test_constants_are_mapped_read_only_and_aligned(saved: Path) -> None:
+    plan = load_plan(saved)
+    assert not plan.constants.flags.writeable
+    assert not plan.constants.flags.owndata
+    assert plan.constants.ctypes.data % 64 == 0
+
+
+def test_the_mapping_outlives_the_file(saved: Path, plan: Plan) -> None:
+    feeds = random_feeds(example("Conv"), np.random.default_rng(0))
+    session = InferenceSession(saved)
+    saved.unlink()
+    for got, want in zip(session.run(None, feeds), Engine(plan).run(feeds), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+def test_plans_are_known_by_their_first_bytes(saved: Path, tmp_path: Path) -> None:
+    assert is_plan_file(saved)
+    other = tmp_path / "other"
+    other.write_bytes(b"\x08\x08\x12\x00")
+    assert not is_plan_file(other)
+    assert not is_plan_file(tmp_path / "none")
+    assert not is_plan_file(tmp_path)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.5, 0.9, 0.9999])
+def test_a_truncated_file(saved: Path, share: float) -> None:
+    content = saved.read_bytes()
+    saved.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(ModelError, match=r"conv\.c8: is (truncated: \d+|no plan)"):
+        load_plan(saved)
+
+
+def test_any_changed_byte_is_noticed(saved: Path) -> None:
+    content = saved.read_bytes()
+    places = np.random.default_rng(0).choice(len(content), 400, replace=False)
+    for place in (*range(PREFIX.size), *places.tolist(), len(content) - 1):
+        changed = bytearray(content)
+        changed[place] ^= 1 << place % 8
+        saved.write_bytes(changed)
+        with pytest.raises(ModelError, match=r"conv\.c8: (is|was) "):
+            load_plan(saved)
+
+
+def test_exchanged_words_are_noticed(saved: Path) -> None:
+    content = saved.read_bytes()
+    words = np.frombuffer(content[: len(content) // 8 * 8], "<u8").copy()
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        first, second = rng.choice(np.arange(PREFIX.size // 8, words.size), 2, replace=False)
+        if words[first] == words[second]:
+            continue
+        words[[first, second]] = words[[second, first]]
+        saved.write_bytes(words.tobytes() + content[words.nbytes :])
+        with pytest.raises(ModelError, match="checksum"):
+            load_plan(saved)
+        words[[first, second]] = words[[second, first]]
+
+
+def test_a_longer_file_is_damaged(saved: Path) -> None:
+    saved.write_bytes(saved.read_bytes() + bytes(64))
+    with pytest.raises(ModelError, match="is damaged"):
+        load_plan(saved)
+
+
+def test_a_newer_version(saved: Path) -> None:
+    content = bytearray(saved.read_bytes())
+    struct.pack_into("<I", content, len(MAGIC), FORMAT_VERSION + 1)
+    saved.write_bytes(content)
+    with pytest.raises(
+        ModelError, match=rf"newer calib8 \(format {FORMAT_VERSION + 1}.*Install that version"
+    ):
+        load_plan(saved)
+
+
+def test_no_file_and_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"none\.c8: cannot be read \(No such file"):
+        load_plan(tmp_path / "none.c8")
+    with pytest.raises(ModelError, match=r"cannot be read \(Is a directory"):
+        load_plan(tmp_path)
+
+
+def changed_header(change: Callable[[dict[str, Any]], object], saved: Path) -> Path:
+    """The file with another header, sealed."""
+    content = saved.read_bytes()[:-8]
+    sizes = list(PREFIX.unpack_from(content)[3:7])
+    header = json.loads(content[PREFIX.size : PREFIX.size + sizes[0]])
+    change(header)
+    text = json.dumps(header).encode()
+    rest = content[PREFIX.size + sizes[0] + -sizes[0] % 64 :]
+    body = text + bytes(-len(text) % 64) + rest
+    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, 0, len(text), *sizes[1:], PREFIX.size + len(body) + 8, 0)
+    return sealed(prefix + body, saved)
+
+
+HEADERS: dict[str, Callable[[dict[str, Any]], object]] = {
+    "nothing": dict.clear,
+    "no steps": lambda header: header.pop("steps"),
+    "steps that are a number": lambda header: header.update(steps=3),
+    "one step too many": lambda header: header["steps"].append(["conv", 4, "x", 0]),
+    "one step too few": lambda header: header["steps"].pop(),
+    "a step of negative length": lambda header: header["steps"][0].__setitem__(1, -1),
+    "a step of another length": lambda header: header["steps"][0].__setitem__(1, 1 << 60),
+    "an unknown step": lambda header: header["steps"][0].__setitem__(0, "magic"),
+    "an absurd arena": lambda header: header.update(arena_bytes=1 << 60),
+    "a negative arena": lambda header: header.update(arena_bytes=-1),
+    "an arena beyond all numbers": lambda header: header.update(arena_bytes=1e400),
+    "absurd scratch memory": lambda header: header.update(scratch_bytes=1 << 50),
+    "an unknown profile": lambda header: header.update(profile="magic"),
+    "an unknown type": lambda header: header["inputs"][0].update(dtype="magic"),
+    "an empty axis": lambda header: header["inputs"][0].update(shape=[1, 0]),
+    "a port without a name": lambda header: header["outputs"][0].pop("name"),
+    "a float call of nothing": lambda header: header.update(floats=[{"model": 3}]),
+}
+
+
+@pytest.mark.parametrize("what", HEADERS)
+def test_headers_that_make_no_plan(what: str, saved: Path) -> None:
+    path = changed_header(HEADERS[what], saved)
+    with pytest.raises(ModelError, match=r"conv\.c8: holds a header that makes no plan \("):
+        load_plan(path)
+
+
+def test_the_sealed_header_itself_is_fine(saved: Path) -> None:
+    before = load_plan(saved).steps
+    assert load_plan(changed_header(lambda header: None, saved)).steps == before
+
+
+def test_absurd_sizes_are_refused_before_memory_is_taken(saved: Path) -> None:
+    content = bytearray(saved.read_bytes())
+    struct.pack_into("<Q", content, 16, 1 << 62)
+    saved.write_bytes(content)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(ModelError, match="is damaged: it states"):
+        load_plan(saved)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000
+
+
+def test_a_file_that_cannot_be_written_leaves_the_old_one(
+    plan: Plan, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = saved.read_bytes()
+    with pytest.raises(OutputError, match="cannot be written"):
+        save_plan(plan, tmp_path / "none" / "a.c8")
+
+    def full(*arguments: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(plan_file._core.engine, "checksum", full)
+    with pytest.raises(OutputError, match="No space left"):
+        save_plan(plan, saved)
+    assert saved.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [saved]
+
+
+def test_what_is_asked_of_a_plan(saved: Path) -> None:
+    session = InferenceSession(saved)
+    assert (session.name, session.rounding) == (str(saved), "onnx")
+    assert [arg.shape for arg in session.get_inputs()] == [[2, 9, 8, 4]]
+    assert [(arg.shape, arg.type) for arg in session.get_outputs()] == [([2, 5, 6, 6], "tensor(uint8)")]
+    with pytest.raises(ModelError, match=r"conv\.c8: is a plan without its program"):
+        _ = session.program
+    with pytest.raises(UsageError, match=r"profile 'single': .* profile 'onnx', which is fixed"):
+        InferenceSession(saved, profile="single")
+    with pytest.raises(UnsupportedModelError, match=r"is not integer only, it has float32 multipliers"):
+        InferenceSession(saved, integer_only=True)
+    with pytest.raises(UsageError, match=r"runtime 'reference': .* is a plan.* Use the runtime calib8"):
+        InferenceSession(saved, runtime="reference")
+    with pytest.raises(UsageError, match=r"shape of 'x': 1×9×8×4 does not fit"):
+        InferenceSession(saved, shapes={"x": (1, 9, 8, 4)})
+
+
+def test_a_session_writes_its_plan(tmp_path: Path) -> None:
+    program = example("Conv")
+    InferenceSession(program).save(tmp_path / "p.c8")
+    feeds = random_feeds(program, np.random.default_rng(4))
+    [want] = InferenceSession(program, runtime="reference").run(None, feeds)
+    for isa in _core.engine.available_isas():
+        [got] = InferenceSession(tmp_path / "p.c8", isa=isa, threads=1).run(None, feeds)
+        np.testing.assert_array_equal(got, want)
+
+
+def test_a_whole_network_opens_from_its_plan(tmp_path: Path) -> None:
+    program = chain()
+    InferenceSession(program).save(tmp_path / "net.c8")
+    feeds = random_feeds(program, np.random.default_rng(4))
+    [want] = InferenceSession(program, runtime="reference").run(None, feeds)
+    [got] = InferenceSession(tmp_path / "net.c8").run(None, feeds)
+    np.testing.assert_array_equal(got, want)
+
+
+COLD = """
+import sys
+import numpy as np
+import calib8
+session = calib8.InferenceSession(sys.argv[1])
+[result] = session.run(None, {"x": np.zeros((2, 9, 8, 4), np.uint8)})
+assert result.shape == (2, 5, 6, 6)
+heavy = ["onnx", "onnx_ir", "onnxruntime", "onnxscript", "google", "PIL", "importlib.metadata", "tempfile"]
+heavy += ["calib8.program", "calib8.model", "calib8.engine.steps", "calib8.engine.compile"]
+print([name for name in heavy if name in sys.modules])
+"""
+
+
+def test_opening_a_plan_imports_no_library_of_models(saved: Path) -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", COLD, str(saved)], capture_output=True, text=True, check=True
+    )
+    assert result.stdout.strip() == "[]"
+
+
+def test_the_checksum_is_that_of_the_format() -> None:
+    """Known values: a file that was written once must open for ever."""
+    text = np.frombuffer(b"the quick brown fox jumps over the lazy dog, twice: " * 3, np.uint8)
+    values = [_core.engine.checksum(text[:size].copy()) for size in (0, 1, 8, 64, 65, 156)]
+    assert values == CHECKSUMS
+    assert len(set(values)) == 6
+
+
+CHECKSUMS = [
+    2034129204524067389,
+    18328689045150424528,
+    15109323613718535882,
+    4727142217053259927,
+    16626582685461418020,
+    7814491878335288001,
+]
