@@ -1,4 +1,4 @@
-"""A small hand to draw networks with: layers with random weights, in the order in which torchvision exports them.
+"""Networks drawn layer by layer with random weights, nodes in the order in which torchvision exports them.
 
     weights ~ N(0, 2 / fan-in)         (He: keeps the power E[x²] through convolution and ReLU)
     BatchNormalization variance = 2 · E[x²] of its input's input, so that its output has a variance near 1

@@ -186,12 +186,12 @@ def mobilenet_v1(d: Drawing, x: Tensor) -> Sequence[Tensor]:
 
 
 MOBILENET_V2 = (
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3), (6, 160, 3, 2, 3),
-    (6, 320, 1, 1, 3),
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3), (6, 96, 3, 1, 3),
+    (6, 160, 3, 2, 3), (6, 320, 1, 1, 3),
 )  # fmt: skip
 EFFICIENTNET_LITE0 = (
-    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5), (6, 192, 4, 2, 5),
-    (6, 320, 1, 1, 3),
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3), (6, 112, 3, 1, 5),
+    (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
 )  # fmt: skip
 """Rows of inverted residuals: expansion, channels, blocks, stride of the first, kernel."""
 
@@ -269,4 +269,4 @@ TOPOLOGIES = {
     "densenet121": Topology(densenet121, 2.834),
     "yolov5n": Topology(yolo, 2.25, size=640),
 }
-"""Published products: torchvision's tables; MobileNet's and EfficientNet-lite's papers; YOLOv5's table / 2."""
+"""Published products: torchvision's tables; papers of MobileNet and EfficientNet-lite; YOLOv5's table / 2."""
