@@ -21,3 +21,8 @@ def peak_gmacs(isa: str, threads: int) -> float:
         ValueError: the instruction set is unknown or not available here, or ``threads`` is out of range.
     """
     return float(_core.engine.peak_gmacs(isa, threads))
+
+
+def machine_peak_gmacs(threads: int) -> float:
+    """The same with the fastest instruction set of this CPU, whatever the environment chooses."""
+    return peak_gmacs(_core.engine.available_isas()[0], threads)
