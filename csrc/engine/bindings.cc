@@ -16,6 +16,7 @@
 #include "checksum.h"
 #include "codec.h"
 #include "engine.h"
+#include "peak.h"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -29,6 +30,12 @@ using ReadOnly = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Row = nb::ndarray<const int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 constexpr int kMostThreads = 256;
+
+void check_threads(int threads) {
+  if (threads < 1 || threads > kMostThreads) {
+    throw std::invalid_argument("threads must be in 1 ... 256, not " + std::to_string(threads));
+  }
+}
 
 template <int i = 0>
 void add_schemas(nb::dict& schemas) {
@@ -46,9 +53,7 @@ class Session {
           int64_t scratch_bytes, std::vector<int64_t> port_bytes, const std::optional<std::string>& isa,
           int threads, bool pin)
       : constants_(std::move(constants)), port_bytes_(std::move(port_bytes)) {
-    if (threads < 1 || threads > kMostThreads) {
-      throw std::invalid_argument("threads must be in 1 ... 256, not " + std::to_string(threads));
-    }
+    check_threads(threads);
     Description description;
     for (const auto& [kind, row] : steps) {
       description.steps.push_back({kind, std::vector<int64_t>(row.data(), row.data() + row.size())});
@@ -160,6 +165,14 @@ void bind(nb::module_& m) {
         return checksum(bytes.data(), bytes.size());
       },
       "bytes"_a);
+  m.def(
+      "peak_gmacs",
+      [](const std::string& isa, int threads) {
+        check_threads(threads);
+        const nb::gil_scoped_release released;
+        return peak_gmacs(isa_by_name(isa), threads);
+      },
+      "isa"_a, "threads"_a = 1);
   m.def("schemas", [] {
     nb::dict schemas;
     add_schemas(schemas);

@@ -1,4 +1,4 @@
-"""The command line: ``calib8 demo | quantize | calibrate | evaluate | compare | run | inspect``.
+"""The command line: ``calib8 COMMAND``, one module per command.
 
 Exit codes: 0 done, 1 something is wrong with model, data, table or output, 2 wrong usage, 130 Ctrl-C.
 The modules here import the other rooms inside their functions, so that ``--help`` is instant.
@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from calib8.cli.benchmark import benchmark
 from calib8.cli.calibrate import calibrate
 from calib8.cli.commands import as_command
 from calib8.cli.compare import compare
@@ -52,7 +53,7 @@ def _program(
     """Options that come before the command."""
 
 
-for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect):
+for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, benchmark):
     app.command(_function.__name__)(as_command(_function))
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from calib8.engine import steps
 from calib8.engine.emit.conv import stored_table
-from calib8.engine.emit.moves import six
+from calib8.engine.emit.loops import six
 from calib8.engine.emit.rescale import KINDS, sum_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, Pair, Rescale, Single

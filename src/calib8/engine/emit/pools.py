@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calib8.engine import steps
-from calib8.engine.emit.moves import six
+from calib8.engine.emit.loops import six
 from calib8.engine.emit.rescale import KINDS, rescale_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, Axes, Rescale, Window

@@ -1,0 +1,128 @@
+"""How fast models run, side by side: interleaved rounds, so that what else the machine does hits all alike.
+
+    round 1: A A A …  B B B …  C C C …     round 2: A A A …  B B B …  C C C …     …
+
+A visit begins with a rest, in which the threads of the one before fall asleep, and with a run that is not
+counted, which brings code and weights back into the caches.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+VISIT_SECONDS: Final = 0.1
+"""So long a subject is run before it is the next one's turn …"""
+
+FEWEST_RUNS, MOST_RUNS = 2, 50
+"""… but at least and at most so often."""
+
+REST_SECONDS: Final = 0.005
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What is measured: a model in a runtime with so many threads.
+
+    Attributes:
+        model: its path.
+        runtime: ``calib8``, ``onnxruntime`` or ``openvino``.
+        threads: that it may use.
+        batch: samples per run.
+        macs: multiply-accumulates per run, None where they are not known.
+        run: runs it once and fetches its outputs.
+    """
+
+    model: str
+    runtime: str
+    threads: int
+    batch: int
+    macs: int | None
+    run: Callable[[], object]
+
+
+@dataclass(frozen=True)
+class Timing:
+    """The runs of a subject.
+
+    Attributes:
+        model, runtime, threads, batch, macs: of the subject.
+        seconds: of every run.
+    """
+
+    model: str
+    runtime: str
+    threads: int
+    batch: int
+    macs: int | None
+    seconds: tuple[float, ...]
+
+    @property
+    def median_ms(self) -> float:
+        """Half of the runs took no longer."""
+        return 1e3 * float(np.median(self.seconds))
+
+    @property
+    def min_ms(self) -> float:
+        """What it takes when nothing disturbs."""
+        return 1e3 * min(self.seconds)
+
+    @property
+    def p95_ms(self) -> float:
+        """95 of 100 runs took no longer."""
+        return 1e3 * float(np.percentile(self.seconds, 95))
+
+    @property
+    def gmacs(self) -> float | None:
+        """Multiply-accumulates per second, in 10⁹, of the fastest run."""
+        return None if self.macs is None else self.macs / min(self.seconds) * 1e-9
+
+
+def measure(
+    subjects: Sequence[Subject], rounds: int, on_round: Callable[[int], None] = lambda done: None
+) -> list[Timing]:
+    """Times subjects of one model in turns; one timing per subject.
+
+    Args:
+        subjects: all of them stay open, so give those that are to be compared and no more.
+        rounds: at least 1.
+        on_round: called with the number of rounds done.
+    """
+    seconds: list[list[float]] = [[] for _ in subjects]
+    for done in range(rounds):
+        for subject, times in zip(subjects, seconds, strict=True):
+            times.extend(_visit(subject.run))
+        on_round(done + 1)
+    return [
+        Timing(s.model, s.runtime, s.threads, s.batch, s.macs, tuple(times))
+        for s, times in zip(subjects, seconds, strict=True)
+    ]
+
+
+def ratio(timing: Timing, timings: Sequence[Timing]) -> float | None:
+    """How many times faster than the fastest other runtime on the same model, threads and batch, by median.
+
+    Above 1 it is the fastest; None where no other runtime was measured.
+    """
+    others = [
+        other.median_ms
+        for other in timings
+        if (other.model, other.threads, other.batch) == (timing.model, timing.threads, timing.batch)
+        and other.runtime != timing.runtime
+    ]
+    return min(others) / timing.median_ms if others else None
+
+
+def _visit(run: Callable[[], object]) -> list[float]:
+    time.sleep(REST_SECONDS)
+    run()
+    seconds: list[float] = []
+    while len(seconds) < FEWEST_RUNS or (sum(seconds) < VISIT_SECONDS and len(seconds) < MOST_RUNS):
+        start = time.perf_counter()
+        run()
+        seconds.append(time.perf_counter() - start)
+    return seconds

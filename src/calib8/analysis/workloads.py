@@ -1,0 +1,164 @@
+"""What a benchmark feeds: a model, inputs that are like its own, and how much there is to multiply."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.analysis.counts import macs
+from calib8.errors import UsageError
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.model.made_up import made_up_input
+from calib8.program import costs
+from calib8.program.file import is_program_file
+from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes
+from calib8.session import InferenceSession
+from calib8.tensors import TensorSpec
+
+Array = npt.NDArray[Any]
+Limits = Mapping[str, tuple[float, float]]
+Shapes = Mapping[str, Sequence[int]]
+
+SEED: Final = 0
+
+CODES: Final = {"uint8": (0, 255), "int8": (-128, 127)}
+"""Smallest and largest code."""
+
+
+@dataclass(frozen=True, eq=False)
+class Workload:
+    """One model with the inputs that every runtime gets.
+
+    Attributes:
+        path: of the file.
+        form: a float model, a quantized one, or a program of calib8.
+        feeds: input name → array.
+        batch: samples per run, the size of axis 0 of the first input.
+        macs: multiply-accumulates per run, None where a size is unknown.
+    """
+
+    path: str
+    form: Literal["float", "quantized", "program"]
+    feeds: Mapping[str, Array]
+    batch: int
+    macs: int | None
+
+
+def open_workload(
+    path: str | os.PathLike[str], batch: int | None = None, shapes: Shapes | None = None
+) -> Workload:
+    """Reads a model and makes its inputs.
+
+    Args:
+        path: a float or quantized .onnx file, or a saved program.
+        batch: size of axis 0 of all inputs where it is free; None for 1.
+        shapes: input name → sizes, for other free axes.
+
+    Raises:
+        ModelError: the file cannot be read.
+        UsageError: the batch or a shape does not fit, or an axis is left free.
+    """
+    name = os.fspath(path)
+    if is_program_file(name):
+        program = InferenceSession(name, runtime="reference").program
+        specs = [
+            TensorSpec(port.name, np.dtype(slot.dtype), slot.shape)
+            for port, slot in ((port, program.slots[port.slot]) for port in program.inputs)
+        ]
+        feeds = _feeds(name, specs, batch, shapes or {}, {})
+        counts = [costs.macs(program, step) for step in program.instructions]
+        return Workload(name, "program", feeds, _batch(feeds), _total(counts))
+    model = load_model(name)
+    feeds = _feeds(name, graph_inputs(model), batch, shapes or {}, _limits(model))
+    for value in model.graph.inputs:
+        if value.name in feeds:
+            value.shape = ir.Shape(feeds[value.name].shape)
+    infer_shapes(model)
+    form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
+    return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    found = list(counts)
+    known = [count for count in found if count is not None]
+    return sum(known) if len(known) == len(found) else None
+
+
+def _batch(feeds: Mapping[str, Array]) -> int:
+    first = next(iter(feeds.values()), np.empty(()))
+    return first.shape[0] if first.ndim else 1
+
+
+def _feeds(
+    name: str, specs: Sequence[TensorSpec], batch: int | None, shapes: Shapes, limits: Limits
+) -> dict[str, Array]:
+    unknown = shapes.keys() - {spec.name for spec in specs}
+    if unknown:
+        takes = ", ".join(map(str, specs))
+        raise UsageError(f"shape of '{min(unknown)}'", f"{name} has no such input", f"It takes {takes}")
+    rng = np.random.default_rng(SEED)
+    return {
+        spec.name: _values(replace(spec, shape=_sizes(name, spec, batch, shapes)), limits, rng)
+        for spec in specs
+    }
+
+
+def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tuple[int, ...]:
+    """Sizes of an input without a free axis."""
+    given = shapes.get(spec.name)
+    if given is not None:
+        if spec.shape is not None and not _fits(given, spec.shape):
+            text = "×".join(map(str, given))
+            raise UsageError(f"shape of '{spec.name}'", f"{text} does not fit {name}", f"It takes {spec}")
+        return tuple(given)
+    first, *others = spec.shape or (None, None)
+    fixed = [size for size in others if isinstance(size, int)]
+    if len(fixed) < len(others):
+        cure = f"Give its sizes with --shape {spec.name}=…"
+        raise UsageError(name, f"its input '{spec}' has free axes besides the batch", cure)
+    if isinstance(first, int):
+        if batch is not None and batch != first:
+            problem = f"{name} takes {spec}"
+            raise UsageError(f"--batch {batch}", problem, "Leave --batch out, or free the axis in the model")
+        return (first, *fixed)
+    return (batch or 1, *fixed)
+
+
+def _fits(sizes: Sequence[int], takes: Sequence[int | str | None]) -> bool:
+    return len(sizes) == len(takes) and all(
+        not isinstance(fixed, int) or size == fixed for size, fixed in zip(sizes, takes, strict=True)
+    )
+
+
+def _values(spec: TensorSpec, limits: Limits, rng: np.random.Generator) -> Array:
+    """Random numbers: evenly over what the codes can hold, or normal ones where nothing tells the range."""
+    assert spec.shape is not None
+    shape = [size for size in spec.shape if isinstance(size, int)]
+    if spec.dtype.name in CODES:
+        return rng.integers(*CODES[spec.dtype.name], shape, endpoint=True).astype(spec.dtype)
+    if spec.dtype.kind != "f":
+        return made_up_input(spec)
+    low, high = limits.get(spec.name, (0.0, 0.0))
+    values = rng.uniform(low, high, shape) if low < high else rng.standard_normal(shape)
+    return values.astype(spec.dtype)
+
+
+def _limits(model: ir.Model) -> Limits:
+    """Smallest and largest value that an input's quantizer can tell apart from others."""
+    found = {}
+    for value in model.graph.inputs:
+        for use in value.uses():
+            if use.node.op_type == "QuantizeLinear" and value.name is not None:
+                codes = codes_of(use.node)
+                if codes.per_tensor and codes.scale is not None and codes.zero_point is not None:
+                    low, high = CODES["int8" if codes.dtype == ir.DataType.INT8 else "uint8"]
+                    scale, zero = codes.scale.item(), codes.zero_point.item()
+                    found[value.name] = (scale * (low - zero), scale * (high - zero))
+    return found

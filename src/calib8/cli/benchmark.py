@@ -1,0 +1,171 @@
+"""``calib8 benchmark``: how fast models run in calib8 and in other runtimes, measured in turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option
+from calib8.processors import usable_cores
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.program import read_shapes
+from calib8.cli.progress import shown_progress
+from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import UnsupportedModelError, UsageError
+
+if TYPE_CHECKING:
+    from calib8.analysis.benchmark import Timing
+    from calib8.analysis.native_runs import StepTimes
+    from calib8.analysis.workloads import Workload
+
+ModelsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files or saved programs."),
+]
+
+MOST_THREADS: Final = 256
+PROFILED_RUNS: Final = 30
+
+_THREADS_HELP: Final = "Numbers of threads to measure with. Default: 1 and all usable cores."
+_BATCH_HELP: Final = "Samples per run, for models that leave it free. Default: 1."
+_RUNTIMES_HELP: Final = (
+    "Some of calib8, onnxruntime and openvino, separated by commas. Default: all that are installed."
+)
+_ROUNDS_HELP: Final = "Turns that every runtime gets, of about 0.1 s each. Default: 10."
+_PROFILE_HELP: Final = "Show the time of every step in calib8."
+_SHAPE_HELP: Final = "Sizes of an input, such as image=1,3,224,224; may be given several times."
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkOptions:
+    """What is measured, and how long; None: not given."""
+
+    threads: Annotated[str | None, option(RUNTIME, "--threads", "N,…", _THREADS_HELP)] = None
+    batch: Annotated[int | None, option(RUNTIME, "--batch", "N", _BATCH_HELP)] = None
+    runtime: Annotated[str | None, option(RUNTIME, "--runtime", "NAME,…", _RUNTIMES_HELP)] = None
+    rounds: Annotated[int, option(RUNTIME, "--rounds", "N", _ROUNDS_HELP)] = 10
+    profile: Annotated[bool, option(RUNTIME, "--profile", None, _PROFILE_HELP)] = False
+    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+
+
+def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: ReportOptions) -> None:
+    """Measure how fast models run.
+
+    Every runtime gets the same inputs and the same number of threads. They are run in turns, so that what
+    else the machine does slows down all of them.
+
+    The ratio says how many times faster than the fastest other runtime, by the medians. GMAC/s and their
+    share of what the cores of this machine can do at most are those of the fastest run.
+    """
+    terminal = open_terminal(report.quiet)
+    check_outputs({"--json": report.json}, models)
+    threads = read_threads(options.threads)
+    shapes = read_shapes(options.shape or ())
+
+    from calib8.analysis.workloads import open_workload
+    from calib8.progress import check_positive
+
+    check_positive("--rounds", options.rounds)
+    if options.batch is not None:
+        check_positive("--batch", options.batch)
+    runtimes = read_runtimes(options.runtime)
+    if options.profile and "calib8" not in runtimes:
+        raise UsageError(
+            "--profile", "shows the steps of calib8, which is not measured", "Add --runtime calib8"
+        )
+    workloads = [open_workload(model, options.batch, shapes) for model in models]
+    fitting = [_fitting(workload, runtimes) for workload in workloads]
+    timings: list[Timing] = []
+    profiles: list[StepTimes] = []
+    for workload, names in zip(workloads, fitting, strict=True):
+        timings += _measured(terminal, workload, names, threads, options.rounds)
+        if options.profile and "calib8" in names:
+            profiles += _profiled(workload, threads)
+    for found in profiles:
+        say_profile(terminal, found)
+    terminal.show(timing_table(timings))
+    if report.json is not None:
+        document: dict[str, Any] = {"results": [timing_document(timing) for timing in timings]}
+        if options.profile:
+            document["profiles"] = [profile_document(found) for found in profiles]
+        write_json(report.json, document)
+
+
+def read_threads(text: str | None) -> tuple[int, ...]:
+    """``1,2`` → (1, 2); 1 and all usable cores where nothing is given.
+
+    Raises:
+        UsageError: not of this form, out of range, or a number twice.
+    """
+    if text is None:
+        return tuple(sorted({1, usable_cores()}))
+    parts = [part.strip() for part in text.split(",")]
+    numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
+    if len(numbers) < len(parts) or not all(1 <= number <= MOST_THREADS for number in numbers):
+        cure = f"Give numbers from 1 to {MOST_THREADS}, such as --threads 1,2"
+        raise UsageError(f"--threads {text}", "is no list of numbers of threads", cure)
+    if len(set(numbers)) < len(numbers):
+        raise UsageError(f"--threads {text}", "names a number twice", "Give each once")
+    return tuple(numbers)
+
+
+def read_runtimes(text: str | None) -> tuple[str, ...]:
+    """``calib8,openvino`` → its names; all that are installed where nothing is given.
+
+    Raises:
+        UsageError: an unknown name, or one twice.
+    """
+    from calib8.analysis.benchmark_runtimes import OPENERS, installed_runtimes
+
+    if text is None:
+        return installed_runtimes()
+    names = tuple(name.strip() for name in text.split(","))
+    for name in names:
+        if name not in OPENERS:
+            cure = f"Use some of {', '.join(OPENERS)}"
+            raise UsageError(f"--runtime {text}", f"unknown runtime '{name}'", cure)
+    if len(set(names)) < len(names):
+        raise UsageError(f"--runtime {text}", "names a runtime twice", "Give each once")
+    return names
+
+
+def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
+    """The runtimes that run what the file holds.
+
+    Raises:
+        UnsupportedModelError, UsageError: none of them does.
+    """
+    from calib8.analysis.benchmark_runtimes import takes
+
+    found = [runtime for runtime in runtimes if takes(runtime, workload)]
+    if found:
+        return found
+    if workload.form == "float":
+        problem = "is a float model, which calib8 does not run"
+        raise UnsupportedModelError(workload.path, problem, "Quantize it first, or add another --runtime")
+    problem = f"{workload.path} is a program of calib8"
+    raise UsageError(f"--runtime {','.join(runtimes)}", problem, "Add the runtime calib8")
+
+
+def _measured(
+    terminal: Terminal, workload: Workload, runtimes: Sequence[str], threads: Sequence[int], rounds: int
+) -> list[Timing]:
+    from calib8.analysis.benchmark import measure
+    from calib8.analysis.benchmark_runtimes import open_subject
+
+    with shown_progress(terminal, f"opening {workload.path}") as progress:
+        subjects = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
+        stage = f"measuring {workload.path}"
+        progress(stage, 0, rounds)
+        return measure(subjects, rounds, lambda done: progress(stage, done, rounds))
+
+
+def _profiled(workload: Workload, threads: Sequence[int]) -> list[StepTimes]:
+    from calib8.analysis.native_runs import time_steps
+
+    return [time_steps(workload, count, PROFILED_RUNS) for count in threads]

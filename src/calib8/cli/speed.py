@@ -1,0 +1,94 @@
+"""Times as tables for people and as JSON for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from calib8.cli.render import NOTHING, plain_table
+from calib8.cli.terminal import Terminal
+
+if TYPE_CHECKING:
+    from calib8.analysis.benchmark import Timing
+    from calib8.analysis.native_runs import StepTimes
+
+
+def timing_table(timings: Sequence[Timing]) -> Table:
+    """One row per subject."""
+    from calib8.analysis.benchmark import ratio
+    from calib8.engine.peak import machine_peak_gmacs
+
+    table = plain_table("model", "runtime")
+    for header in ("threads", "batch", "median ms", "min ms", "p95 ms", "ratio", "GMAC/s", "of peak"):
+        table.add_column(header, justify="right")
+    for t in timings:
+        faster = ratio(t, timings)
+        table.add_row(
+            t.model,
+            t.runtime,
+            str(t.threads),
+            str(t.batch),
+            f"{t.median_ms:.3f}",
+            f"{t.min_ms:.3f}",
+            f"{t.p95_ms:.3f}",
+            NOTHING if faster is None else f"{faster:.2f}",
+            *_rate(t.gmacs, machine_peak_gmacs(t.threads)),
+        )
+    return table
+
+
+def timing_document(t: Timing) -> dict[str, Any]:
+    """One entry of ``results``."""
+    return {
+        "model": t.model,
+        "runtime": t.runtime,
+        "threads": t.threads,
+        "batch": t.batch,
+        "median_ms": t.median_ms,
+        "min_ms": t.min_ms,
+        "p95_ms": t.p95_ms,
+        "gmacs": t.gmacs,
+    }
+
+
+def say_profile(terminal: Terminal, found: StepTimes) -> None:
+    """What every step takes, and what is spent outside of them."""
+    from calib8.engine.peak import peak_gmacs
+
+    peak = peak_gmacs(found.isa, found.threads)
+    ms = f"{1e3 * found.seconds:.3f} ms"
+    terminal.say(f"{found.model}, threads {found.threads}, {found.isa} ({peak:.0f} GMAC/s at most): {ms}")
+    table = plain_table("step", "kind")
+    for header in ("µs", "%", "GMAC/s", "of peak"):
+        table.add_column(header, justify="right")
+    for step in found.steps:
+        table.add_row(step.name, step.kind, *_time(step.seconds, found.seconds), *_rate(step.gmacs, peak))
+    outside = found.seconds - sum(step.seconds for step in found.steps)
+    table.add_row("outside of the steps", "", *_time(max(outside, 0.0), found.seconds), NOTHING, NOTHING)
+    terminal.show(table)
+
+
+def profile_document(found: StepTimes) -> dict[str, Any]:
+    """One entry of ``profiles``."""
+    return {
+        "model": found.model,
+        "isa": found.isa,
+        "threads": found.threads,
+        "median_ms": 1e3 * found.seconds,
+        "steps": [
+            {"name": step.name, "kind": step.kind, "median_us": 1e6 * step.seconds, "macs": step.macs}
+            for step in found.steps
+        ],
+    }
+
+
+def _time(seconds: float, whole: float) -> tuple[str, str]:
+    """Microseconds, and percent of a run."""
+    return f"{1e6 * seconds:.1f}", f"{100 * seconds / whole:.1f}"
+
+
+def _rate(gmacs: float | None, peak: float) -> tuple[str, str]:
+    """Multiply-accumulates per second in 10⁹, and their share of the peak."""
+    return (f"{gmacs:.1f}", f"{100 * gmacs / peak:.1f} %") if gmacs else (NOTHING, NOTHING)
