@@ -12,13 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
+from calib8.engine.codec import encode
 from calib8.engine.compile import EMIT, aligned_bytes
 from calib8.engine.emit.moves import emit_port_copy
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import fuse
 from calib8.engine.layout import NO_HALO, Layout
-from calib8.engine.plan import Plan, PlanPort
+from calib8.engine.plan import Plan, PlanPort, Row
 from calib8.engine.run import Engine
 from calib8.program.program import Program, Slot
 
@@ -103,7 +104,7 @@ def _plan(
     return Plan(
         name=program.name,
         profile=program.profile,
-        steps=tuple(out.steps),
+        rows=tuple(Row(step.opcode, encode(step)) for step in out.steps),
         step_names=tuple(out.names),
         step_macs=tuple(out.macs),
         floats=(),

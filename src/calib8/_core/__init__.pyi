@@ -1,7 +1,6 @@
 """The statistics kernel in C++: counts float32 values into histograms of power-of-two range."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option
-from calib8.processors import usable_cores
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
