@@ -15,6 +15,7 @@ import numpy.typing as npt
 import onnx
 import pytest
 
+from bits import assert_native_gives
 from calib8.errors import UnsupportedModelError
 from calib8.model.load import load_model
 from calib8.program.instructions import Dequantize
@@ -165,15 +166,19 @@ def program(name: str, profile: Profile) -> Program:
     return lower(load_model(FOLDER / f"{name}.onnx"), profile=profile)
 
 
+def samples(lowered: Program) -> Array:
+    """What is fed, one after the other."""
+    slot = lowered.slots[lowered.inputs[0].slot]
+    rows: Array = np.load(FOLDER / "images.npz")["codes" if slot.dtype == "uint8" else LAYOUTS[slot.shape]]
+    return rows
+
+
 @cache
 def outputs(name: str, profile: Profile) -> dict[str, Array]:
     """By name, sample by sample along the first axis."""
     lowered = program(name, profile)
     (source,) = lowered.inputs
-    slot = lowered.slots[source.slot]
-    images = np.load(FOLDER / "images.npz")
-    rows = images["codes" if slot.dtype == "uint8" else LAYOUTS[slot.shape]]
-    results = [run_program(lowered, {source.name: row}) for row in rows]
+    results = [run_program(lowered, {source.name: row}) for row in samples(lowered)]
     return {
         port.name: np.stack([result[index] for result in results])
         for index, port in enumerate(lowered.outputs)
@@ -236,6 +241,14 @@ def test_kept_files_belong_together(name: str) -> None:
         expected = kept[f"exact/{port.name}"][0]
         assert np.ptp(expected) > 0
         np.testing.assert_allclose(found, expected, atol=float(np.ptp(expected)) / 50)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("name", MODELS)
+def test_the_native_engine_gives_the_same_bits(name: str, profile: Profile) -> None:
+    lowered, found = program(name, profile), outputs(name, profile)
+    feeds = {lowered.inputs[0].name: samples(lowered)[0]}
+    assert_native_gives(lowered, feeds, [found[port.name][0] for port in lowered.outputs])
 
 
 @pytest.mark.parametrize("profile", PROFILES)

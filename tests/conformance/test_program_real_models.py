@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import open_dataset
@@ -53,7 +54,7 @@ def program_of(path: Path, profile: Profile, batch: Batch) -> Program:
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("name", NETWORKS)
-def test_it_lowers_completely_and_runs(
+def test_it_lowers_completely_and_runs_natively_with_the_same_bits(
     name: str, profile: Profile, quantized: Quantized, shared_data: Path
 ) -> None:
     path = quantized(name)
@@ -61,6 +62,7 @@ def test_it_lowers_completely_and_runs(
     program = program_of(path, profile, first)
     assert sum(len(step.nodes) for step in program.float_instructions) == FLOAT_NODES.get(name, 0)
     outputs = run_program(program, first.inputs)
+    assert_native_gives(program, first.inputs, outputs, isas=FAST_ISAS)
     assert [array.shape for array in outputs] == [
         array.shape for array in open_session(path, threads=1).run(first.inputs)
     ]

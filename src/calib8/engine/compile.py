@@ -11,6 +11,7 @@ import numpy as np
 from calib8.engine.arena import Life, place_tensors
 from calib8.engine.bands import banded, chains, rows_of
 from calib8.engine.codec import encode
+from calib8.engine.compose import compose
 from calib8.engine.emit import (
     borders,
     conv,
@@ -71,7 +72,7 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(program)
+    program = with_room(compose(program))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     groups = chains(program, works)

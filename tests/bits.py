@@ -22,6 +22,8 @@ from calib8.program.reference.operand import Operand
 Array = npt.NDArray[Any]
 ISAS: tuple[str, ...] = tuple(_core.engine.available_isas())
 THREADS = (1, 2)
+FAST_ISAS: tuple[str, ...] = ISAS[:-1] or ISAS
+"""All but the plain loops, which take seconds for a real network."""
 
 
 def random_feeds(program: Program, rng: np.random.Generator) -> dict[str, Array]:
@@ -49,7 +51,18 @@ def assert_same_bits(
 ) -> None:
     """The native engine gives the reference's outputs on all these instruction sets and thread counts."""
     feeds = random_feeds(program, np.random.default_rng(seed)) if feeds is None else feeds
-    wanted = run_program(program, feeds)
+    assert_native_gives(program, feeds, run_program(program, feeds), isas=isas, threads=threads)
+
+
+def assert_native_gives(
+    program: Program,
+    feeds: Mapping[str, Array],
+    wanted: Sequence[Array],
+    *,
+    isas: Sequence[str] = ISAS,
+    threads: Sequence[int] = THREADS,
+) -> None:
+    """The native engine gives these outputs on all these instruction sets and thread counts."""
     plan = compile_program(program)
     for isa in isas:
         for count in threads:
