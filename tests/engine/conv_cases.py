@@ -96,9 +96,7 @@ def random_conv(rng: Rng, profile: Profile) -> Program:
         top, left, bottom, right = (int(rng.integers(0, kernel[axis % 2])) for axis in range(4))
         pads = (top, left, bottom, right)
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
-    spatial = [
-        max(int(pick(rng, SIZES)), reach[axis] - pads[axis] - pads[axis + 2]) for axis in (0, 1)
-    ]
+    spatial = [max(int(pick(rng, SIZES)), reach[axis] - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
     target = [
         (spatial[axis] + pads[axis] + pads[axis + 2] - reach[axis]) // strides[axis] + 1 for axis in (0, 1)
     ]
