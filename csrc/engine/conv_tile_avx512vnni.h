@@ -13,11 +13,15 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// What a tile does with its sums.
+// What a tile does with its sums. Float factors are below 1 and fixed shifts below 0: nothing leaves int32.
 enum class Ending : int64_t {
-  kSums,    // stores them, int32
-  kFloat,   // rint(float32(acc) · factor): every factor is below 1
-  kSingle,  // as FixedRescale says: every shift is below 0
+  kSums,       // stores them, int32
+  kFloat,      // rint(float32(acc) · factor), the zero point, the clamp
+  kUnclamped,  // kFloat where the clamp is that of uint8
+  kPlain,      // kUnclamped with zero point 0
+  kSumLeft,    // kFloat, then FloatSum with a residual on its left side
+  kSumRight,   // … on its right side
+  kSingle,     // FixedRescale
   kDouble,
 };
 
@@ -29,6 +33,14 @@ struct alignas(64) FixedLanes {
   int32_t half_right[16];                      // kDouble: right shift behind the product, minus 1
 };
 
+// Constants of a FloatSum behind a FloatRescale. The residual and the code are raw ones: stored − shift.
+struct SumLanes {
+  float lhs, rhs, fixed;
+  float least, most;       // clamp of the code, minus its zero point
+  float round, unrounded;  // v + round − unrounded is rint(v) + zero point − shift
+  int32_t residual_shift;
+};
+
 struct Tile {
   const uint8_t* input;
   const int64_t* input_offsets;  // bytes, per pixel
@@ -38,9 +50,12 @@ struct Tile {
   const int8_t* prefetch;  // is fetched into the second level: a line a quad, for a single pixel `width`
   const int32_t* bias;
   Ending ending;
-  const float* factor;      // kFloat
+  const float* factor;      // kFloat and its kin
   const FixedLanes* fixed;  // kSingle, kDouble: one per 16 channels
-  int16_t zero_point;
+  SumLanes sum;             // kSumLeft, kSumRight
+  const uint8_t* residual;
+  const int64_t* residual_offsets;
+  int16_t zero_point;  // added to what is rounded last
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel
@@ -147,14 +162,66 @@ template <int mr, int width>
   return _mm512_srai_epi32(_mm512_sub_epi32(twice, _mm512_set1_epi32(-1)), 1);
 }
 
-// 16·width steps from the zero point as codes side by side.
+// Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 template <int width>
-[[gnu::always_inline]] inline __m512i packed_codes(const __m512i (&steps)[width], __m512i zero_point) {
+struct FloatSteps {
+  __m512 factor[width];
+
+  explicit FloatSteps(const Tile& tile) {
+    repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
+  }
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
+    return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]));
+  }
+};
+
+template <int width, bool right>
+struct SumSteps {
+  const Tile& tile;
+  __m512 factor[width];
+  __m512 lhs, rhs, fixed, least, most, round, unrounded;
+  __m512i shift;
+
+  explicit SumSteps(const Tile& t)
+      : tile(t),
+        lhs(_mm512_set1_ps(t.sum.lhs)),
+        rhs(_mm512_set1_ps(t.sum.rhs)),
+        fixed(_mm512_set1_ps(t.sum.fixed)),
+        least(_mm512_set1_ps(t.sum.least)),
+        most(_mm512_set1_ps(t.sum.most)),
+        round(_mm512_set1_ps(t.sum.round)),
+        unrounded(_mm512_set1_ps(t.sum.unrounded)),
+        shift(_mm512_set1_epi32(t.sum.residual_shift)) {
+    repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
+  }
+  CALIB8_INLINE __m512i operator()(__m512i acc, int i, int j) const {
+    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]);
+    const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
+    const __m512 code = _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
+    const auto* place = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
+    const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(place));
+    const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(wide, shift));
+    const __m512 left = right ? code : other, inner = right ? other : code;
+    return _mm512_cvtps_epi32(_mm512_fmadd_ps(left, lhs, _mm512_fmadd_ps(inner, rhs, fixed)));
+  }
+};
+
+// What `multiply` made of the sums before.
+struct WholeSteps {
+  explicit WholeSteps(const Tile&) {}
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int) const { return acc; }
+};
+
+// 16·width whole numbers as bytes side by side, after `shift` is added.
+template <bool shifted, int width>
+[[gnu::always_inline]] inline __m512i packed_codes(const __m512i (&steps)[width], __m512i shift) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  const __m512i left = _mm512_adds_epi16(_mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]), zero_point);
+  __m512i left = _mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]);
+  if (shifted) left = _mm512_adds_epi16(left, shift);
   __m512i right = left;
   if constexpr (width > 2) {
-    right = _mm512_adds_epi16(_mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]), zero_point);
+    right = _mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]);
+    if (shifted) right = _mm512_adds_epi16(right, shift);
   }
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
 }
@@ -173,17 +240,20 @@ template <int width>
   }
 }
 
-// Steps from the zero point, one row per pixel, as codes in memory.
-template <int mr, int width>
-[[gnu::always_inline]] inline void store_rows(const Tile& tile, const __m512i (&steps)[mr][width]) {
-  const __m512i zero_point = _mm512_set1_epi16(tile.zero_point);
+// Codes of every pixel in memory: pixel by pixel, so that the first ones leave while others are computed.
+template <class Steps, bool shifted, bool clamped, int mr, int width>
+[[gnu::always_inline]] inline void store_rows(const Tile& tile, const __m512i (&acc)[mr][width]) {
+  const Steps steps(tile);
+  const __m512i shift = _mm512_set1_epi16(tile.zero_point);
   const __m512i low = _mm512_set1_epi8(static_cast<char>(tile.low));
   const __m512i high = _mm512_set1_epi8(static_cast<char>(tile.high));
   auto* output = static_cast<uint8_t*>(tile.output);
   repeat<mr>([&](auto i) CALIB8_INLINE {
-    const __m512i codes = packed_codes<width>(steps[i], zero_point);
-    store_codes<width>(output + tile.output_offsets[i], _mm512_min_epu8(_mm512_max_epu8(codes, low), high),
-                       tile.channels);
+    __m512i row[width];
+    repeat<width>([&](auto j) CALIB8_INLINE { row[j] = steps(acc[i][j], i, j); });
+    __m512i codes = packed_codes<shifted>(row, shift);
+    if (clamped) codes = _mm512_min_epu8(_mm512_max_epu8(codes, low), high);
+    store_codes<width>(output + tile.output_offsets[i], codes, tile.channels);
   });
 }
 
@@ -198,34 +268,39 @@ template <int mr, int width>
   });
 }
 
+// FixedRescale in place: channels outside, pixels inside, so that the constants stay in registers.
+template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
+[[gnu::always_inline]] inline void multiply(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied(acc[i][j], tile.fixed[j]); });
+  });
+}
+
 template <int mr, int width>
 __attribute__((noinline)) void run_tile(const Tile& tile) {
   __m512i acc[mr][width];
   accumulate<mr, width>(tile, acc);
   switch (tile.ending) {
     case Ending::kSums:
-      store_sums<mr, width>(tile, acc);
-      return;
+      return store_sums<mr, width>(tile, acc);
     case Ending::kFloat:
-      repeat<width>([&](auto j) CALIB8_INLINE {
-        const __m512 factor = _mm512_loadu_ps(tile.factor + 16 * j);
-        repeat<mr>([&](auto i) CALIB8_INLINE {
-          acc[i][j] = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc[i][j]), factor));
-        });
-      });
-      break;
+      return store_rows<FloatSteps<width>, true, true>(tile, acc);
+    case Ending::kUnclamped:
+      return store_rows<FloatSteps<width>, true, false>(tile, acc);
+    case Ending::kPlain:
+      return store_rows<FloatSteps<width>, false, false>(tile, acc);
+    case Ending::kSumLeft:
+      return store_rows<SumSteps<width, false>, true, true>(tile, acc);
+    case Ending::kSumRight:
+      return store_rows<SumSteps<width, true>, true, true>(tile, acc);
     case Ending::kSingle:
-      repeat<width>([&](auto j) CALIB8_INLINE {
-        repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied_single(acc[i][j], tile.fixed[j]); });
-      });
+      multiply<multiplied_single>(tile, acc);
       break;
     case Ending::kDouble:
-      repeat<width>([&](auto j) CALIB8_INLINE {
-        repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied_double(acc[i][j], tile.fixed[j]); });
-      });
+      multiply<multiplied_double>(tile, acc);
       break;
   }
-  store_rows<mr, width>(tile, acc);
+  store_rows<WholeSteps, true, true>(tile, acc);
 }
 
 }  // namespace

@@ -1,0 +1,287 @@
+// A panel of output channels times a block of pixels: which tiles, how their sums end, what follows in
+// memory.
+//
+// Everything has internal linkage.
+#pragma once
+
+#include "conv_rows_avx512vnni.h"
+#include "conv_tile_avx512vnni.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kLanes = 16;          // output channels per unit of panel width
+constexpr int64_t kBlockPixels = 512;   // most pixels of a block
+constexpr int64_t kTilePixels = 16;     // more than any tile has
+constexpr int64_t kStreamAhead = 4096;  // bytes that a single pixel fetches its weights ahead
+
+// A thread's own memory, as long as emit/conv.py asks for.
+struct alignas(64) Scratch {
+  uint8_t codes[kTilePixels * kRowBytes];
+  int32_t sums[kTilePixels * kRowBytes];
+  int64_t inputs[kBlockPixels + kTilePixels];  // offsets of the pixels of a block, the last one repeated
+  int64_t outputs[kBlockPixels + kTilePixels];
+  int64_t residuals[kBlockPixels + kTilePixels];
+};
+static_assert(sizeof(Scratch) == 17792, "emit/conv.py says so too");
+
+constexpr int64_t kRowOffsets[kTilePixels] = {0,   64,  128, 192, 256, 320, 384, 448,
+                                              512, 576, 640, 704, 768, 832, 896, 960};
+
+using RunTile = void (*)(const Tile&);
+
+// Tiles of a panel width, by number of pixels; a number that has none of its own takes the next larger one.
+struct TileSet {
+  int64_t pixels;  // the largest
+  RunTile run[11];
+};
+
+constexpr TileSet kTileSets[5] = {
+    {},
+    {10,
+     {nullptr, run_tile<1, 1>, run_tile<2, 1>, run_tile<4, 1>, run_tile<4, 1>, run_tile<6, 1>, run_tile<6, 1>,
+      run_tile<8, 1>, run_tile<8, 1>, run_tile<9, 1>, run_tile<10, 1>}},
+    {10,
+     {nullptr, run_tile<1, 2>, run_tile<2, 2>, run_tile<4, 2>, run_tile<4, 2>, run_tile<6, 2>, run_tile<6, 2>,
+      run_tile<8, 2>, run_tile<8, 2>, run_tile<9, 2>, run_tile<10, 2>}},
+    {8,
+     {nullptr, run_tile<1, 3>, run_tile<2, 3>, run_tile<4, 3>, run_tile<4, 3>, run_tile<6, 3>, run_tile<6, 3>,
+      run_tile<7, 3>, run_tile<8, 3>}},
+    {6,
+     {nullptr, run_tile<1, 4>, run_tile<2, 4>, run_tile<3, 4>, run_tile<4, 4>, run_tile<5, 4>,
+      run_tile<6, 4>}}};
+
+inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
+inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
+inline int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+// A panel of one group.
+struct Panel {
+  int64_t width;    // in units of 16 channels
+  int64_t place;    // of its first channel in the arrays per channel
+  int64_t channel;  // its first output channel
+  int64_t group;
+  const int8_t* weights;
+  int64_t count;    // channels that exist
+  uint64_t stored;  // bit c: channel c is one of them
+};
+
+// Walks through the panels of all groups.
+class Panels {
+ public:
+  Panels(const Conv& step, const Memory& memory, int64_t first)
+      : step_(step), widths_(memory.constant<int32_t>(step.panel_widths)) {
+    panel_.group = first / step.panels;
+    panel_.weights = memory.constant<int8_t>(step.weights) + panel_.group * step.weight_bytes;
+    begin_group();
+    for (int64_t i = 0; i < first % step.panels; ++i) next();
+  }
+
+  const Panel& panel() const { return panel_; }
+
+  // Weights of groups follow each other, as those of panels do.
+  void next() {
+    panel_.weights += bytes();
+    inside_ += panel_.width * kLanes;
+    if (++number_ == step_.panels) {
+      ++panel_.group;
+      begin_group();
+    } else {
+      set();
+    }
+  }
+
+  int64_t bytes() const { return step_.taps * step_.depth * panel_.width * kLanes; }
+
+ private:
+  void begin_group() {
+    number_ = inside_ = 0;
+    set();
+  }
+
+  void set() {
+    panel_.width = widths_[number_];
+    panel_.place = panel_.group * step_.padded_outputs + inside_;
+    panel_.channel = panel_.group * step_.outputs + inside_;
+    panel_.count = least_of(step_.outputs - inside_, panel_.width * kLanes);
+    panel_.stored = panel_.count == 64 ? ~uint64_t{0} : (uint64_t{1} << panel_.count) - 1;
+  }
+
+  const Conv& step_;
+  const int32_t* widths_;
+  int64_t number_ = 0, inside_ = 0;
+  Panel panel_{};
+};
+
+inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool single, FixedLanes& lanes) {
+  for (int64_t c = 0; c < kLanes; ++c) {
+    const int64_t left = multiplier[c] == 0 ? -1 : shift[c];
+    lanes.multiplier[c] = multiplier[c];
+    lanes.odd_multiplier[c & ~int64_t{1}] = multiplier[c];
+    lanes.half_right[c] = static_cast<int32_t>(single ? 0 : -left - 1);
+    const int64_t right = 31 - left;
+    if (c % 2 == 0) {
+      lanes.right[c / 2] = right;
+      lanes.round[c / 2] = int64_t{1} << (right - 1);
+    } else {
+      lanes.odd_right[c / 2] = right - 32;
+      lanes.odd_round[c / 2] = int64_t{1} << (right - 1);
+    }
+  }
+}
+
+// float32 factors: which of their endings fits.
+inline Ending float_ending(const Conv& step) {
+  const Rescale& rule = step.rescale;
+  const SumRule& sum = step.sum;
+  constexpr double kTame = 1 << 20;  // sums of codes with such factors stay far from the end of int32
+  if (sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
+      sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame) {
+    return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
+  }
+  if (rule.low != 0 || rule.high != 255) return Ending::kFloat;
+  return rule.zero_point == 0 ? Ending::kPlain : Ending::kUnclamped;
+}
+
+// How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
+inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+  const int64_t channels = panel.width * kLanes;
+  const Rescale& rule = step.rescale;
+  bool small = true;
+  if (rule.kind == Rescale::kFloat) {
+    const float* factor = memory.constant<float>(rule.factor) + panel.place;
+    for (int64_t c = 0; c < channels; ++c) small = small && factor[c] < 1.0F;
+    return small ? float_ending(step) : Ending::kSums;
+  }
+  if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
+  const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
+  const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
+  for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
+  if (!small) return Ending::kSums;
+  const bool single = rule.kind == Rescale::kSingle;
+  for (int64_t c = 0; c < channels; c += kLanes) {
+    prepare_lanes(multiplier + c, shift + c, single, lanes[c / kLanes]);
+  }
+  return single ? Ending::kSingle : Ending::kDouble;
+}
+
+// Pixels begin … begin + count − 1 of the output.
+struct Block {
+  int64_t begin, count;
+};
+
+// How the codes of a panel reach the output.
+struct Way {
+  Ending ending;
+  bool rescale;   // sums come out of the tiles and become codes in rows
+  bool residual;  // the residual is added in rows
+  bool table;     // the table is applied in rows
+
+  bool direct() const { return !rescale && !residual && !table; }
+};
+
+inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+  if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
+  const Ending ending = ending_of(step, memory, panel, lanes);
+  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
+  const bool residual = step.sum.kind != SumRule::kNone && !summed;
+  return {ending, ending == Ending::kSums, residual, step.table >= 0};
+}
+
+// Rows of `count` pixels in scratch, from pixel `first` of the block on, go on to the output.
+inline void finish_rows(const Conv& step, const Memory& memory, const Panel& panel, Way way, int64_t first,
+                        int64_t count) {
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  for (int64_t i = 0; i < count; ++i) {
+    uint8_t* codes = scratch.codes + i * kRowBytes;
+    if (way.rescale) {
+      for (int64_t c = 0; c < panel.count; ++c) {
+        codes[c] = rescaled(step.rescale, memory, scratch.sums[i * kRowBytes + c], panel.place + c);
+      }
+    }
+    if (way.residual) {
+      const uint8_t* residual = memory.data<uint8_t>(step.residual) + scratch.residuals[first + i];
+      add_residual(step, codes, residual + panel.channel, panel.count);
+    }
+    if (way.table) {
+      for (int64_t c = 0; c < panel.count; ++c) codes[c] = table[codes[c]];
+    }
+    uint8_t* output = memory.data<uint8_t>(step.output) + scratch.outputs[first + i] + panel.channel;
+    _mm512_mask_storeu_epi8(output, panel.stored, _mm512_load_si512(codes));
+  }
+}
+
+inline SumLanes sum_lanes(const Conv& step) {
+  constexpr float kRound = 12582912;  // 1.5 · 2^23: adding it rounds to whole numbers, ties to even
+  const SumRule& sum = step.sum;
+  const Rescale& rule = step.rescale;
+  const bool right = step.residual_right != 0;
+  const int64_t code_shift = right ? sum.lhs_shift : sum.rhs_shift;
+  SumLanes lanes{};
+  lanes.lhs = static_cast<float>(sum.lhs);
+  lanes.rhs = static_cast<float>(sum.rhs);
+  lanes.fixed = static_cast<float>(sum.fixed);
+  lanes.least = static_cast<float>(rule.low - rule.zero_point);
+  lanes.most = static_cast<float>(rule.high - rule.zero_point);
+  lanes.round = kRound;
+  lanes.unrounded = kRound - static_cast<float>(rule.zero_point - code_shift);
+  lanes.residual_shift = static_cast<int32_t>(right ? sum.rhs_shift : sum.lhs_shift);
+  return lanes;
+}
+
+inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, Ending ending) {
+  Tile tile{};
+  tile.input = memory.data<uint8_t>(step.input) + panel.group * step.group_channels;
+  tile.taps = memory.constant<int64_t>(step.tap_offsets);
+  tile.tap_count = step.taps;
+  tile.quads = step.depth / 4;
+  tile.weights = panel.weights;
+  tile.bias = memory.constant<int32_t>(step.bias) + panel.place;
+  tile.ending = ending;
+  tile.factor = memory.constant<float>(step.rescale.factor) + panel.place;
+  tile.channels = panel.stored;
+  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
+  if (summed) {
+    tile.sum = sum_lanes(step);
+    tile.residual = memory.data<uint8_t>(step.residual) + panel.channel;
+  }
+  tile.zero_point = static_cast<int16_t>(summed ? step.sum.output_shift : step.rescale.zero_point);
+  tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
+  tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
+  return tile;
+}
+
+// All tiles of a panel and a block. `next_weights` are those of the panel that follows.
+inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
+                      Block block) {
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
+  FixedLanes lanes[4];
+  const Way way = way_of(step, memory, panel, lanes);
+  Tile tile = tile_of(step, memory, panel, way.ending);
+  tile.fixed = lanes;
+  if (!way.direct()) {
+    tile.output_offsets = kRowOffsets;
+    tile.output = way.rescale ? static_cast<void*>(scratch.sums) : scratch.codes;
+  } else if (step.rescale.kind == Rescale::kNone) {
+    tile.output = memory.data<int32_t>(step.output) + panel.channel;
+  } else {
+    tile.output = memory.data<uint8_t>(step.output) + panel.channel;
+  }
+  const TileSet& set = kTileSets[panel.width];
+  const int64_t tiles = quotient_up(block.count, set.pixels);
+  const int64_t slice = tile.tap_count * tile.quads * 64;  // bytes that a tile prefetches
+  for (int64_t t = 0; t < tiles; ++t) {
+    const int64_t first = block.count * t / tiles, count = block.count * (t + 1) / tiles - first;
+    tile.input_offsets = scratch.inputs + first;
+    tile.residual_offsets = scratch.residuals + first;
+    tile.prefetch = t < panel.width ? next_weights + t * slice : panel.weights;
+    if (count == 1) tile.prefetch = panel.weights + kStreamAhead;
+    if (way.direct()) tile.output_offsets = scratch.outputs + first;
+    set.run[count](tile);
+    if (!way.direct()) finish_rows(step, memory, panel, way, first, count);
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine
