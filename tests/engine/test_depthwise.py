@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-
 from bits import assert_same_bits
+from example_programs import EXAMPLES, codes, ints, single, sums
+
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.program import Program
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify.windows import Window, conv_size
-from example_programs import EXAMPLES, codes, ints, single, sums
 
 CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
 KERNELS = ((1, 1), (3, 3), (3, 3), (5, 5), (5, 5), (7, 7), (1, 3), (5, 2), (2, 2), (9, 9))

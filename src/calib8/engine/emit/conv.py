@@ -62,7 +62,8 @@ def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
 
 def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
     """int8 arrays whose sum is ``weight``: one where it fits, else two, three for a weight of 255."""
-    layers, rest = [], weight
+    layers: list[npt.NDArray[np.int8]] = []
+    rest = weight
     while rest.any() or not layers:
         layers.append(np.clip(rest, INT8_MIN, INT8_MAX).astype(np.int8))
         rest = rest - layers[-1]
