@@ -238,7 +238,7 @@ template <class L>
 using Weights = Codes<L>;
 
 template <class L>
-typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
   return L::dot(acc, codes.bytes, weights.bytes);
 }
 #else
@@ -255,10 +255,11 @@ struct Weights {
   static Weights of(typename L::Ints bytes) {
     return {L::signed_low_half(bytes), L::signed_high_half(bytes)};
   }
+  Weights loaded() const { return *this; }
 };
 
 template <class L>
-typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
   const typename L::Ints even = L::multiply_add16(codes.even, weights.even);
   return L::add32(L::add32(acc, even), L::multiply_add16(codes.odd, weights.odd));
 }
