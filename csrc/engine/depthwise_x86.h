@@ -5,43 +5,11 @@
 // instruction set includes this file and compiles its own.
 #pragma once
 
-#include "depthwise.h"
-#include "rules.h"
-#include "x86_rescale.h"
+#include "depthwise_five_x86.h"
+#include "depthwise_three_x86.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
-
-// Rows begin … end−1 (counted over all images) of the output channels from `channel` on.
-struct Task {
-  const Depthwise& step;
-  const Memory& memory;
-  int64_t channel, channels;  // at most as many as the block is wide
-  int64_t begin, end;
-
-  // Where the window of the first output of a row begins, and where its codes go.
-  const uint8_t* input(int64_t row) const {
-    const View& view = step.input;
-    return memory.data<uint8_t>(view) +
-           view.at(row / step.output.rows, row % step.output.rows * step.row_step, 0) +
-           channel / step.multiplier;
-  }
-  int64_t place(int64_t row) const {
-    return step.output.at(row / step.output.rows, row % step.output.rows, 0) + channel;
-  }
-  uint8_t* output(int64_t row) const { return memory.data<uint8_t>(step.output) + place(row); }
-};
-
-template <class L>
-void store_codes(uint8_t* to, typename L::Ints codes, int64_t channels) {
-  if (channels == L::kChannels) {
-    L::store(to, codes);
-  } else {
-    uint8_t buffer[L::kChannels];
-    L::store(buffer, codes);
-    std::memcpy(to, buffer, static_cast<size_t>(channels));
-  }
-}
 
 // Bias and weights of one block in the order of the quarters.
 template <class L>
@@ -166,25 +134,34 @@ void apply_table(const Task& task) {
   }
 }
 
-template <class L, class Load>
-void by_rule(const Task& task) {
-  if (task.step.narrow == 0) return any_rule<L, Load>(task);
-  switch (task.step.rescale.kind) {
-    case Rescale::kFloat:
-      return any_window<L, Load, Rescale::kFloat>(task);
-    case Rescale::kSingle:
-      return any_window<L, Load, Rescale::kSingle>(task);
-    default:
-      return any_window<L, Load, Rescale::kDouble>(task);
+template <class L, Rescale::Kind kind>
+void narrow_rule(const Task& task) {
+  const Depthwise& step = task.step;
+  if (step.multiplier != 1) return any_window<L, Repeated<L>, kind>(task);
+  const bool unit = step.row_step == 1 && step.column_step == 1;
+  const bool plain = step.layers == 1 && step.row_dilation == 1 && step.column_dilation == 1;
+  if (plain && step.kernel_rows == 3 && step.kernel_columns == 3) {
+    if (unit) return ThreeByThree<L, kind, 1>(task).run();
+    if (step.column_step == 2) return ThreeByThree<L, kind, 2>(task).run();
   }
+  if (plain && unit && step.kernel_rows == 5 && step.kernel_columns == 5) {
+    return FiveByFive<L, kind>(task).run();
+  }
+  any_window<L, Direct<L>, kind>(task);
 }
 
 template <class L>
 void run_block(const Task& task) {
-  if (task.step.multiplier == 1) {
-    by_rule<L, Direct<L>>(task);
-  } else {
-    by_rule<L, Repeated<L>>(task);
+  if (task.step.narrow == 0) {
+    return task.step.multiplier == 1 ? any_rule<L, Direct<L>>(task) : any_rule<L, Repeated<L>>(task);
+  }
+  switch (task.step.rescale.kind) {
+    case Rescale::kFloat:
+      return narrow_rule<L, Rescale::kFloat>(task);
+    case Rescale::kSingle:
+      return narrow_rule<L, Rescale::kSingle>(task);
+    default:
+      return narrow_rule<L, Rescale::kDouble>(task);
   }
 }
 

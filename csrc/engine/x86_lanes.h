@@ -9,7 +9,6 @@
 #include <immintrin.h>
 
 #include <cstdint>
-#include <cstring>
 
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 #define CALIB8_DOT_PRODUCTS 1
@@ -29,6 +28,28 @@ struct Lanes<16> {
 
   static Ints load(const void* from) { return _mm_loadu_si128(static_cast<const __m128i*>(from)); }
   static void store(void* to, Ints a) { _mm_storeu_si128(static_cast<__m128i*>(to), a); }
+  // The first `count` channels alone.
+  static void store_some(void* to, Ints a, int64_t count) {
+#if defined(__AVX512BW__)
+    _mm_mask_storeu_epi8(to, static_cast<__mmask16>((1U << count) - 1), a);
+#else
+    auto* next = static_cast<uint8_t*>(to);
+    if (count & 16) return store(to, a);
+    if (count & 8) {
+      _mm_storel_epi64(reinterpret_cast<__m128i*>(next), a);
+      a = _mm_srli_si128(a, 8), next += 8;
+    }
+    if (count & 4) {
+      _mm_storeu_si32(next, a);
+      a = _mm_srli_si128(a, 4), next += 4;
+    }
+    if (count & 2) {
+      _mm_storeu_si16(next, a);
+      a = _mm_srli_si128(a, 2), next += 2;
+    }
+    if (count & 1) *next = static_cast<uint8_t>(_mm_extract_epi8(a, 0));
+#endif
+  }
   // Lane l from `from` + l · step.
   static Ints lanes(const uint8_t* from, int64_t) { return load(from); }
   static Ints lanes(const uint8_t* const* from) { return load(from[0]); }
@@ -81,6 +102,15 @@ struct Lanes<32> {
 
   static Ints load(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
   static void store(void* to, Ints a) { _mm256_storeu_si256(static_cast<__m256i*>(to), a); }
+  static void store_some(void* to, Ints a, int64_t count) {
+#if defined(__AVX512BW__)
+    _mm256_mask_storeu_epi8(to, static_cast<__mmask32>((uint64_t{1} << count) - 1), a);
+#else
+    if (count < 16) return Lanes<16>::store_some(to, _mm256_castsi256_si128(a), count);
+    Lanes<16>::store(to, _mm256_castsi256_si128(a));
+    Lanes<16>::store_some(static_cast<uint8_t*>(to) + 16, _mm256_extracti128_si256(a, 1), count - 16);
+#endif
+  }
   static Ints lanes(const uint8_t* from, int64_t step) {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(Lanes<16>::load(from)),
                                    Lanes<16>::load(from + step), 1);
@@ -139,6 +169,9 @@ struct Lanes<64> {
 
   static Ints load(const void* from) { return _mm512_loadu_si512(from); }
   static void store(void* to, Ints a) { _mm512_storeu_si512(to, a); }
+  static void store_some(void* to, Ints a, int64_t count) {
+    _mm512_mask_storeu_epi8(to, ~uint64_t{0} >> (64 - count), a);
+  }
   static Ints lanes(const uint8_t* from, int64_t step) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(Lanes<32>::lanes(from, step)),
                               Lanes<32>::lanes(from + 2 * step, step), 1);
@@ -180,18 +213,32 @@ struct Lanes<64> {
 };
 #endif
 
+// Says that a value lives in a register, so that compilers do not load it again for every use. With 16
+// registers they know better.
+template <class Ints>
+[[gnu::always_inline]] inline void stay_loaded([[maybe_unused]] Ints& value) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(value));
+#endif
+}
+
 // The codes of four taps, and four weights, of one quarter of the channels.
 #if defined(CALIB8_DOT_PRODUCTS)
 template <class L>
 struct Codes {
   typename L::Ints bytes;
   static Codes of(typename L::Ints bytes) { return {bytes}; }
+  Codes loaded() const {
+    Codes copy = *this;
+    stay_loaded(copy.bytes);
+    return copy;
+  }
 };
 template <class L>
 using Weights = Codes<L>;
 
 template <class L>
-typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
   return L::dot(acc, codes.bytes, weights.bytes);
 }
 #else
@@ -200,6 +247,7 @@ template <class L>
 struct Codes {
   typename L::Ints even, odd;
   static Codes of(typename L::Ints bytes) { return {L::low_half(bytes), L::high_half(bytes)}; }
+  Codes loaded() const { return *this; }
 };
 template <class L>
 struct Weights {
@@ -207,10 +255,11 @@ struct Weights {
   static Weights of(typename L::Ints bytes) {
     return {L::signed_low_half(bytes), L::signed_high_half(bytes)};
   }
+  Weights loaded() const { return *this; }
 };
 
 template <class L>
-typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
   const typename L::Ints even = L::multiply_add16(codes.even, weights.even);
   return L::add32(L::add32(acc, even), L::multiply_add16(codes.odd, weights.odd));
 }

@@ -63,12 +63,12 @@ def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
 
 
 def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
-    """int8 arrays whose sum is ``weight``: one where it fits; two, or three for 255, else."""
-    layers, rest = [], weight
-    while not layers or rest.any():
-        layer = np.clip(rest, INT8_MIN, INT8_MAX)
-        layers.append(layer.astype(np.int8))
-        rest = rest - layer
+    """int8 arrays whose sum is ``weight``: one where it fits, else two, three for a weight of 255."""
+    layers: list[npt.NDArray[np.int8]] = []
+    rest = weight
+    while rest.any() or not layers:
+        layers.append(np.clip(rest, INT8_MIN, INT8_MAX).astype(np.int8))
+        rest = rest - layers[-1]
     return layers
 
 

@@ -32,6 +32,9 @@ QUAD: Final = 4
 LANE: Final = 16
 """Channels whose codes lie in one 128-bit lane."""
 
+STRIP_BYTES: Final = 1 << 14
+"""What kernels for 5×5 keep of a strip of the image."""
+
 NARROW: Final = 1 << 30
 """Below this, sums and results need no care with int32."""
 
@@ -56,7 +59,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     bias = (step.bias - zero_point * weight.sum(axis=0, dtype=np.int64))[places].astype(np.int32)
     rule = _quiet(step.rescale)
     multiplier = channels // image.channels
-    out.scratch(len(full) * BLOCK)
+    out.scratch(max(len(full) * BLOCK, STRIP_BYTES))
     out.add(
         steps.Depthwise(
             input=image,
@@ -111,7 +114,8 @@ def _largest_sums(
     negative = np.minimum(weight, 0).sum(axis=0, dtype=np.int64)
     below, above = -zero_point, 255 - zero_point
     low, high = below * positive + above * negative, above * positive + below * negative
-    return np.maximum(-low, high) + np.abs(bias.astype(np.int64))
+    result: npt.NDArray[np.int64] = np.maximum(-low, high) + np.abs(bias.astype(np.int64))
+    return result
 
 
 def _quiet(rule: rules.Rescale | None) -> rules.Rescale | None:

@@ -1,0 +1,154 @@
+// Depthwise convolution with 5×5 kernels, stride and dilation 1: a strip of rows is interleaved once, then
+// summed for one or two output rows.
+//
+// Two output rows read six rows. The rows 0 … 3 of a column make a quad ("upper"): weights (w0, w1, w2, w3)
+// for the first output row, (0, w0, w1, w2) for the second. The rows 4 and 5 of two columns side by side make
+// another
+// ("lower"): weights (w4, 0, w4′, 0) and (w3, w4, w3′, w4′); a window takes every second of them.
+#pragma once
+
+#include "depthwise_task_x86.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+template <class L, Rescale::Kind kind>
+class FiveByFive {
+  using Ints = typename L::Ints;
+  using Quad = Quarters<Codes<L>>;
+  static constexpr int kTile = 4;              // outputs side by side
+  static constexpr int kStrip = 28;            // outputs of a strip at most
+  static constexpr int kColumns = kStrip + 4;  // that they read
+  static_assert(2 * kColumns * sizeof(Quad) <= 1 << 14, "more than a plan's scratch memory");
+
+ public:
+  explicit FiveByFive(const Task& task)
+      : task_(task),
+        pixel_(task.step.input.column_stride),
+        line_(task.step.input.row_stride),
+        codes_of_(task.step.rescale, task.memory, task.channel),
+        upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
+        lower_(upper_ + kColumns) {
+    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
+    for (int i = 0; i < 4; ++i) bias_[i] = L::lanes(bias + 16 * i, 64);
+    const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
+    const Ints none = L::set8(0);
+    const auto tap = [&](int row, int column) {
+      return column > 4 ? none : L::load(taps + (row * 5 + column) * task.step.padded_outputs);
+    };
+    for (int c = 0; c < 5; ++c) {
+      weights_[0][c] = interleave<L, Weights<L>>(tap(0, c), tap(1, c), tap(2, c), tap(3, c));
+      weights_[1][c] = interleave<L, Weights<L>>(none, tap(0, c), tap(1, c), tap(2, c));
+    }
+    for (int c = 0; c < 5; c += 2) {
+      weights_[0][5 + c / 2] = interleave<L, Weights<L>>(tap(4, c), none, tap(4, c + 1), none);
+      weights_[1][5 + c / 2] = interleave<L, Weights<L>>(tap(3, c), tap(4, c), tap(3, c + 1), tap(4, c + 1));
+    }
+  }
+
+  void run() const {
+    const int64_t columns = task_.step.output.columns, strips = (columns + kStrip - 1) / kStrip;
+    for (int64_t row = task_.begin; row < task_.end;) {
+      const bool two = row + 1 < task_.end && (row + 1) % task_.step.output.rows != 0;
+      for (int64_t s = 0; s < strips; ++s) {
+        const int64_t begin = columns * s / strips, end = columns * (s + 1) / strips;
+        if (two) {
+          strip<2>(row, begin, end);
+        } else {
+          strip<1>(row, begin, end);
+        }
+      }
+      row += two ? 2 : 1;
+    }
+  }
+
+ private:
+  // The outputs begin … end−1 of `count` rows.
+  template <int count>
+  [[gnu::noinline]] void strip(int64_t row, int64_t begin, int64_t end) const {
+    const int64_t wide = end - begin, next = task_.step.output.column_stride;
+    const int64_t first = task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
+    interleave_strip<count>(task_.input(row) + first + begin * pixel_, wide + 4);
+    uint8_t* output = task_.output(row) + begin * next;
+    int64_t done = 0;
+    for (; done + kTile <= wide; done += kTile) tile<count, kTile>(done, output + done * next);
+    for (; done < wide; ++done) tile<count, 1>(done, output + done * next);
+  }
+
+  template <int count>
+  [[gnu::always_inline]] void interleave_strip(const uint8_t* input, int64_t columns) const {
+    const uint8_t* fifth = input + 4 * line_;
+    const int64_t sixth = count == 2 ? line_ : 0;
+    Ints a = L::load(fifth), b = L::load(fifth + sixth);
+    Ints low = L::low8(a, b), high = L::high8(a, b);
+    for (int64_t c = 0; c < columns; ++c, input += pixel_) {
+      upper_[c] = interleave<L, Codes<L>>(L::load(input), L::load(input + line_), L::load(input + 2 * line_),
+                                          L::load(input + 3 * line_));
+      if (c + 1 < columns) fifth += pixel_;
+      a = L::load(fifth), b = L::load(fifth + sixth);
+      const Ints next_low = L::low8(a, b), next_high = L::high8(a, b);
+      lower_[c] = {{Codes<L>::of(L::low16(low, next_low)), Codes<L>::of(L::high16(low, next_low)),
+                    Codes<L>::of(L::low16(high, next_high)), Codes<L>::of(L::high16(high, next_high))}};
+      low = next_low, high = next_high;
+    }
+  }
+
+  // `count` rows of `wide` outputs.
+  template <int count, int wide>
+  [[gnu::always_inline]] void tile(int64_t first, uint8_t* output) const {
+    Ints low[count][wide], high[count][wide];
+    half<count, wide>(first, 0, low);
+    half<count, wide>(first, 2, high);
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) {
+        uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
+        store_codes<L>(to, codes_of_.packed(low[r][x], high[r][x]), task_.channels);
+      }
+    }
+  }
+
+  // The quarters `i` and `i` + 1.
+  template <int count, int wide>
+  [[gnu::always_inline]] void half(int64_t first, int i, Ints (&codes)[count][wide]) const {
+    Ints low[count][wide], high[count][wide];
+    quarter<count, wide>(first, i, low);
+    quarter<count, wide>(first, i + 1, high);
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) codes[r][x] = codes_of_.half(i, low[r][x], high[r][x]);
+    }
+  }
+
+  template <int count, int wide>
+  [[gnu::always_inline]] void quarter(int64_t first, int i, Ints (&acc)[count][wide]) const {
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) acc[r][x] = bias_[i];
+    }
+    add<count, wide, 1>(upper_ + first, 0, 5, i, acc);
+    add<count, wide, 2>(lower_ + first, 5, 3, i, acc);
+  }
+
+  // `taps` quads, `apart` columns from one to the next, with weights from `from` on.
+  template <int count, int wide, int apart>
+  [[gnu::always_inline]] void add(const Quad* quads, int from, int taps, int i,
+                                  Ints (&acc)[count][wide]) const {
+    Codes<L> codes[wide + 4];
+    for (int c = 0; c < wide + 4; ++c) codes[c] = quads[c].of[i].loaded();
+    for (int t = 0; t < taps; ++t) {
+      for (int r = 0; r < count; ++r) {
+        const Weights<L> weights = weights_[r][from + t].of[i].loaded();
+        for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], codes[x + t * apart], weights);
+      }
+    }
+  }
+
+  const Task& task_;
+  int64_t pixel_, line_;
+  CodesOfSums<L, kind> codes_of_;
+  Ints bias_[4];
+  Quarters<Weights<L>> weights_[2][8];  // [output row][five upper quads, then three lower ones]
+  Quad* upper_;                         // [kColumns], as lower_
+  Quad* lower_;
+};
+
+}  // namespace
+}  // namespace calib8::engine

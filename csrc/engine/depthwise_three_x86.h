@@ -1,0 +1,130 @@
+// Depthwise convolution with 3×3 kernels, dilation 1: columns of rows are interleaved once and used by every
+// window that they are part of.
+//
+// One output row:   the rows (0, 1, 2) of a column make a quad, with weights (w0, w1, w2, 0).
+// Two output rows:  the rows (0, 1, 2, 3) make a quad, with weights (w0, w1, w2, 0) and (0, w0, w1, w2).
+#pragma once
+
+#include "depthwise_task_x86.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+template <class L, Rescale::Kind kind, int step>
+class ThreeByThree {
+  using Ints = typename L::Ints;
+  using Column = Quarters<Codes<L>>;
+  static constexpr int kTile = 2;                          // outputs side by side
+  static constexpr int kColumns = (kTile - 1) * step + 3;  // that they read
+
+ public:
+  explicit ThreeByThree(const Task& task)
+      : task_(task),
+        pixel_(task.step.input.column_stride),
+        line_(task.step.input.row_stride),
+        codes_of_(task.step.rescale, task.memory, task.channel) {
+    const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
+    for (int i = 0; i < 4; ++i) bias_[i] = L::lanes(bias + 16 * i, 64);
+    const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
+    const int64_t tap = task.step.padded_outputs;
+    const Ints none = L::set8(0);
+    for (int column = 0; column < 3; ++column, taps += tap) {
+      const Ints a = L::load(taps), b = L::load(taps + 3 * tap), c = L::load(taps + 6 * tap);
+      weights_[0][column] = interleave<L, Weights<L>>(a, b, c, none);
+      weights_[1][column] = interleave<L, Weights<L>>(none, a, b, c);
+    }
+  }
+
+  void run() const {
+    for (int64_t row = task_.begin; row < task_.end;) {
+      const bool two = step == 1 && row + 1 < task_.end && (row + 1) % task_.step.output.rows != 0;
+      if (two) {
+        rows<2>(row);
+      } else {
+        rows<1>(row);
+      }
+      row += two ? 2 : 1;
+    }
+  }
+
+ private:
+  template <int count>
+  [[gnu::noinline]] void rows(int64_t row) const {
+    const uint8_t* input =
+        task_.input(row) + task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
+    uint8_t* output = task_.output(row);
+    const int64_t columns = task_.step.output.columns, next = task_.step.output.column_stride;
+    Column kept[3 - step] = {column<count>(input)};
+    if constexpr (step == 1) kept[1] = column<count>(input + pixel_);
+    input += (3 - step) * pixel_;
+    int64_t done = 0;
+    for (; done + kTile <= columns; done += kTile) {
+      Column all[kColumns];
+      for (int c = 0; c < 3 - step; ++c) all[c] = kept[c];
+      for (int c = 3 - step; c < kColumns; ++c, input += pixel_) all[c] = column<count>(input);
+      tile<count, kTile>(all, output);
+      for (int c = 0; c < 3 - step; ++c) kept[c] = all[kColumns - (3 - step) + c];
+      output += kTile * next;
+    }
+    if (done < columns) {
+      Column all[3];
+      for (int c = 0; c < 3 - step; ++c) all[c] = kept[c];
+      for (int c = 3 - step; c < 3; ++c, input += pixel_) all[c] = column<count>(input);
+      tile<count, 1>(all, output);
+    }
+  }
+
+  template <int count>
+  [[gnu::always_inline]] Column column(const uint8_t* from) const {
+    const Ints third = L::load(from + 2 * line_);
+    const Ints fourth = count == 2 ? L::load(from + 3 * line_) : third;
+    return interleave<L, Codes<L>>(L::load(from), L::load(from + line_), third, fourth);
+  }
+
+  // count rows of `wide` outputs.
+  template <int count, int wide>
+  [[gnu::always_inline]] void tile(const Column* columns, uint8_t* output) const {
+    Ints first[count][wide], second[count][wide];
+    half<count, wide>(columns, 0, first);
+    half<count, wide>(columns, 2, second);
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) {
+        uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
+        store_codes<L>(to, codes_of_.packed(first[r][x], second[r][x]), task_.channels);
+      }
+    }
+  }
+
+  // The quarters `i` and `i` + 1.
+  template <int count, int wide>
+  [[gnu::always_inline]] void half(const Column* columns, int i, Ints (&codes)[count][wide]) const {
+    Ints low[count][wide], high[count][wide];
+    quarter<count, wide>(columns, i, low);
+    quarter<count, wide>(columns, i + 1, high);
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) codes[r][x] = codes_of_.half(i, low[r][x], high[r][x]);
+    }
+  }
+
+  template <int count, int wide>
+  [[gnu::always_inline]] void quarter(const Column* columns, int i, Ints (&acc)[count][wide]) const {
+    for (int r = 0; r < count; ++r) {
+      for (int x = 0; x < wide; ++x) acc[r][x] = bias_[i];
+    }
+    for (int c = 0; c < 3; ++c) {
+      for (int r = 0; r < count; ++r) {
+        const Weights<L> weights = weights_[r][c].of[i].loaded();
+        for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], columns[x * step + c].of[i], weights);
+      }
+    }
+  }
+
+  const Task& task_;
+  int64_t pixel_, line_;
+  CodesOfSums<L, kind> codes_of_;
+  Ints bias_[4];
+  Quarters<Weights<L>> weights_[2][3];  // [output row][column]
+};
+
+}  // namespace
+}  // namespace calib8::engine
