@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from example_programs import codes, single, sums
 
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
@@ -13,7 +14,6 @@ from calib8.program.rounding.linear import product_rule, sum_rule, sums_rescale,
 from calib8.program.rules import PROFILES, FixedRescale, Profile
 from calib8.program.verify import verify
 from calib8.qparams import QParams
-from tests.program.example_programs import codes, single, sums
 
 Shape = tuple[int, ...]
 KINDS = ("Add", "Sub", "AddSums", "Mul", "Maximum", "Minimum", "Lookup", "Requantize")

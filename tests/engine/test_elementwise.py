@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bits import ISAS, THREADS, assert_same_bits, random_feeds
+from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
+from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
+from gaps import run_in_gaps
 
 from calib8.engine.compile import compile_program
 from calib8.engine.steps import Add, AddSums, Lookup, Mul
@@ -16,10 +20,6 @@ from calib8.program import rules
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
-from tests.engine.bits import ISAS, THREADS, assert_same_bits, random_feeds
-from tests.engine.elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
-from tests.engine.gaps import run_in_gaps
-from tests.program.example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
 
 CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
 PAIR_KINDS = ("Add", "Sub", "Mul", "Maximum", "Minimum")

@@ -1,0 +1,12 @@
+// Elementwise kernels with AVX2 and FMA.
+#include "elementwise.h"
+#include "lanes_avx2.h"
+#include "lookup_avx2.h"
+// Behind the vectors that it is made of:
+#include "elementwise_kernels.h"
+
+namespace calib8::engine {
+
+void fill_elementwise_avx2(KernelTable& table) { set_elementwise(table); }
+
+}  // namespace calib8::engine
