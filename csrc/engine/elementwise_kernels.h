@@ -11,7 +11,8 @@ namespace {  // NOLINT: internal linkage is the point
 constexpr int64_t kBlock = 4 * Lanes::kCount;  // elements whose codes are stored at once
 
 template <class Rule, class A, class B>
-void block_of(Rule rule, const Lanes::Finish& finish, const A* a, const B* b, uint8_t* y, int64_t place) {
+[[gnu::always_inline]] inline void block_of(const Rule& rule, const Lanes::Finish& finish, const A* a,
+                                            const B* b, uint8_t* y, int64_t place) {
   constexpr int64_t n = Lanes::kCount;
   const I v0 = rule(Lanes::load(a), Lanes::load(b), place);
   const I v1 = rule(Lanes::load(a + n), Lanes::load(b + n), place + n);
@@ -52,9 +53,13 @@ void add(const Add& step, const Memory& memory, Part part) {
   const Lanes::Finish finish = Lanes::finish(zero + sum.output_shift, sum.low, sum.high);
   const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish, table); };
   if (sum.kind == SumRule::kFloatSum) {
-    apply(FloatSum(sum));
+    sum.lhs_shift != 0 || sum.rhs_shift != 0 ? apply(FloatSum<true>(sum)) : apply(FloatSum<false>(sum));
   } else if (sum.kind == SumRule::kDequantized) {
     apply(DequantizedSum(sum));
+  } else if (sum.kind == SumRule::kScaled && HalfScaledSum<0>::fits(sum)) {
+    apply(HalfScaledSum<0>(sum));
+  } else if (sum.kind == SumRule::kScaled && HalfScaledSum<1>::fits(sum)) {
+    apply(HalfScaledSum<1>(sum));
   } else if (sum.kind == SumRule::kScaled) {
     apply(ScaledSum(sum));
   } else {
@@ -153,25 +158,36 @@ void extreme(const Extreme& step, const Memory& memory, Part part) {
       });
 }
 
-// Channels one after the other, from the first one again behind the last.
-void look_up_each(const uint8_t* tables, const uint8_t* x, uint8_t* y, int64_t count, int64_t first,
-                  int64_t channels) {
-  for (int64_t i = 0, channel = first; i < count; ++i) {
-    y[i] = tables[channel * 256 + x[i]];
-    channel = channel + 1 == channels ? 0 : channel + 1;
+// A table per element.
+inline void look_up_each(const uint8_t* tables, const uint8_t* x, uint8_t* y, int64_t count) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4, tables += 4 * 256) {
+    const uint8_t y0 = tables[x[i]], y1 = tables[256 + x[i + 1]];
+    const uint8_t y2 = tables[512 + x[i + 2]], y3 = tables[768 + x[i + 3]];
+    y[i] = y0, y[i + 1] = y1, y[i + 2] = y2, y[i + 3] = y3;
   }
+  for (; i < count; ++i, tables += 256) y[i] = tables[x[i]];
+}
+
+void lookup_per_channel(const Lookup& step, const Memory& memory, Part part) {
+  const uint8_t* tables = memory.constant<uint8_t>(step.table);
+  const int64_t channels = step.tensors.sizes[5];
+  walk<uint8_t, uint8_t>(alone(step.tensors), memory, part,
+                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t first) {
+                           for (int64_t i = 0; i < count; first = 0) {
+                             const int64_t row = channels - first < count - i ? channels - first : count - i;
+                             look_up_each(tables + first * 256, x + i, y + i, row);
+                             i += row;
+                           }
+                         });
 }
 
 void lookup(const Lookup& step, const Memory& memory, Part part) {
+  if (step.per_channel != 0) return lookup_per_channel(step, memory, part);
   const uint8_t* table = memory.constant<uint8_t>(step.table);
-  const int64_t channels = step.tensors.sizes[5];
   walk<uint8_t, uint8_t>(alone(step.tensors), memory, part,
-                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t place) {
-                           if (step.per_channel != 0) {
-                             look_up_each(table, x, y, count, place, channels);
-                           } else {
-                             look_up(table, x, y, count);
-                           }
+                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t) {
+                           look_up(table, x, y, count);
                          });
 }
 

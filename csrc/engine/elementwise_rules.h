@@ -14,19 +14,26 @@ using I = Lanes::I;
 using F = Lanes::F;
 using Wide = Lanes::Wide;
 
-// SRDHM(x << left, m), then RDPOT; m ≥ 0. What the shift would lose is cut off.
+// RDPOT: x / 2^right, ties away from zero.
+inline I rounding_divide(I x, I right) {
+  const I one = Lanes::all(1), mask = Lanes::sub(Lanes::shift_left(one, right), one);
+  const I half = Lanes::sub(Lanes::shift_right(mask, one), Lanes::shift_right(x, Lanes::all(31)));
+  return Lanes::add_if_greater(Lanes::shift_right(x, right), Lanes::and_(x, mask), half);
+}
+
+// SRDHM(x, m), then RDPOT; m ≥ 0, 0 ≤ right.
+inline I multiply_double_right(I x, I multiplier, I right) {
+  const Wide product = Lanes::multiply(x, multiplier);
+  return rounding_divide(Lanes::bits_from_31(Lanes::add(product, Lanes::all_wide(int64_t{1} << 30))), right);
+}
+
+// The same for shifts of both directions: what a shift to the left would lose is cut off before.
 inline I multiply_double(I x, I multiplier, I shift) {
-  const I zero = Lanes::all(0), left = Lanes::max(shift, zero),
-          right = Lanes::max(Lanes::sub(zero, shift), zero);
-  const I most = Lanes::shift_right_logical(Lanes::all(INT32_MAX), left);
+  const I zero = Lanes::all(0), left = Lanes::max(shift, zero);
+  const I most = Lanes::shift_right(Lanes::all(INT32_MAX), left);
   const I least = Lanes::sub(Lanes::all(-1), most);
   const I shifted = Lanes::shift_left(Lanes::max(Lanes::min(x, most), least), left);
-  const Wide product = Lanes::add(Lanes::multiply(shifted, multiplier), Lanes::all_wide(int64_t{1} << 30));
-  const I high = Lanes::bits_from_31(product);
-  const I mask = Lanes::sub(Lanes::shift_left(Lanes::all(1), right), Lanes::all(1));
-  const I half =
-      Lanes::sub(Lanes::shift_right_logical(mask, Lanes::all(1)), Lanes::shift_right(high, Lanes::all(31)));
-  return Lanes::add_if_greater(Lanes::shift_right(high, right), Lanes::and_(high, mask), half);
+  return multiply_double_right(shifted, multiplier, Lanes::max(Lanes::sub(zero, shift), zero));
 }
 
 // (v + 2^(right − 1)) >> right, saturated.
@@ -92,6 +99,7 @@ inline I all_int(int64_t value) { return Lanes::all(static_cast<int32_t>(value))
 inline F all_float(double value) { return Lanes::all(static_cast<float>(value)); }
 
 // rint(fma(A, lhs, fma(B, rhs, fixed)))
+template <bool kShifted>
 struct FloatSum {
   I lhs_shift, rhs_shift;
   F lhs, rhs, fixed;
@@ -103,8 +111,8 @@ struct FloatSum {
         rhs(all_float(rule.rhs)),
         fixed(all_float(rule.fixed)) {}
   I operator()(I a, I b, int64_t) const {
-    const F left = Lanes::to_float(Lanes::sub(a, lhs_shift)),
-            right = Lanes::to_float(Lanes::sub(b, rhs_shift));
+    const F left = Lanes::to_float(kShifted ? Lanes::sub(a, lhs_shift) : a);
+    const F right = Lanes::to_float(kShifted ? Lanes::sub(b, rhs_shift) : b);
     return Lanes::to_int(Lanes::fma(left, lhs, Lanes::fma(right, rhs, fixed)));
   }
 };
@@ -149,6 +157,56 @@ struct ScaledSum {
         multiply_double(Lanes::shift_left(Lanes::sub(b, rhs_zero), left_shift), rhs, rhs_exponent);
     const I sum = Lanes::add(left, Lanes::sub(Lanes::xor_(right, sign), sign));
     return multiply_double(sum, output, output_exponent);
+  }
+};
+
+// M(d << 20, multiplier) of a code minus its zero point d, for shifts to the right:
+//
+//   SRDHM(d << 20, m) = (d·m + 2^10) >> 11 = d·(m >> 11) + ((d·(m mod 2^11) + 2^10) >> 11)
+struct ScaledCode {
+  I zero, high, low, right;
+
+  ScaledCode(int64_t zero_point, int64_t multiplier, int64_t exponent)
+      : zero(all_int(zero_point)),
+        high(all_int(multiplier >> 11)),
+        low(all_int(multiplier & 2047)),
+        right(all_int(-exponent)) {}
+  I operator()(I code) const {
+    const I d = Lanes::sub(code, zero), rounded = Lanes::add(Lanes::mul(d, low), Lanes::all(1 << 10));
+    const I product = Lanes::add(Lanes::mul(d, high), Lanes::shift_right(rounded, Lanes::all(11)));
+    return rounding_divide(product, right);
+  }
+};
+
+// ScaledSum as lowering makes it: the side with the larger scale (kWide: 0 left, 1 right) counts one half,
+// which is exact, and no shift goes to the left.
+template <int kWide>
+struct HalfScaledSum {
+  ScaledCode narrow;
+  I zero, left_sign, right_sign, output, output_right;
+
+  static bool fits(const SumRule& rule) {
+    const int64_t multiplier = kWide == 0 ? rule.lhs_multiplier : rule.rhs_multiplier;
+    const int64_t exponent = kWide == 0 ? rule.lhs_exponent : rule.rhs_exponent;
+    const int64_t other = kWide == 0 ? rule.rhs_exponent : rule.lhs_exponent;
+    return rule.left_shift == 20 && multiplier == int64_t{1} << 30 && exponent == 0 && other <= 0 &&
+           rule.output_exponent <= 0;
+  }
+  explicit HalfScaledSum(const SumRule& rule)
+      : narrow(kWide == 0
+                   ? ScaledCode(rule.rhs_zero + rule.rhs_shift, rule.rhs_multiplier, rule.rhs_exponent)
+                   : ScaledCode(rule.lhs_zero + rule.lhs_shift, rule.lhs_multiplier, rule.lhs_exponent)),
+        zero(all_int(kWide == 0 ? rule.lhs_zero + rule.lhs_shift : rule.rhs_zero + rule.rhs_shift)),
+        left_sign(all_int(kWide == 1 && rule.negative != 0 ? -1 : 0)),
+        right_sign(all_int(kWide == 0 && rule.negative != 0 ? -1 : 0)),
+        output(all_int(rule.output_multiplier)),
+        output_right(all_int(-rule.output_exponent)) {}
+  I operator()(I a, I b, int64_t) const {
+    const I exact = Lanes::shift_left(Lanes::sub(kWide == 0 ? a : b, zero), Lanes::all(19));
+    const I rounded = narrow(kWide == 0 ? b : a);
+    const I first = Lanes::sub(Lanes::xor_(exact, left_sign), left_sign);
+    const I second = Lanes::sub(Lanes::xor_(rounded, right_sign), right_sign);
+    return multiply_double_right(Lanes::add(first, second), output, output_right);
   }
 };
 

@@ -37,6 +37,8 @@ struct Source {
   void copy_row(T* to, const T* from, int64_t count) {
     if (stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    } else if (stride == 0) {
+      for (int64_t i = 0; i < count; ++i) to[i] = *from;
     } else {
       for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
     }
@@ -45,13 +47,10 @@ struct Source {
   const T* part_of_row(int64_t offset, int64_t count) {
     const T* from = data + offset;
     if (stride == 1) return from;
-    if (stride != 0) {
-      copy_row(buffer, from, count);
-    } else if (filled_from != from) {
-      filled_from = from;
-      const int64_t most = row_size < kRun ? row_size : kRun;
-      for (int64_t i = 0; i < most; ++i) buffer[i] = *from;
-    }
+    if (stride == 0 && filled_from == from) return buffer;
+    filled_from = stride == 0 ? from : nullptr;
+    const int64_t most = row_size < kRun ? row_size : kRun;
+    copy_row(buffer, from, stride == 0 ? most : count);
     return buffer;
   }
   // `count` whole rows from `offset` on, of which at most `most` are ever wanted.

@@ -35,7 +35,7 @@ inline __m256i look_up_32(const uint8_t* table, __m256i codes) {
   return _mm256_blendv_epi8(low, high, codes);
 }
 
-void look_up(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
+void look_up_avx2(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
   int64_t i = 0;
   for (; i + 32 <= count; i += 32) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
