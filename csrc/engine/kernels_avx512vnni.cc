@@ -1,12 +1,19 @@
 // The kernels of avx512vnni.
 #include "depthwise.h"
+#include "elementwise.h"
 #include "kernels_avx512vnni.h"
 
 namespace calib8::engine {
 
+void fill_borders_avx512vnni(KernelTable& table);
+void fill_pools_avx512vnni(KernelTable& table);
+
 void fill_avx512vnni(KernelTable& table) {
   set_kernel<Conv, avx512vnni_conv>(table);
   set_kernel<Depthwise, depthwise_avx512vnni>(table);
+  fill_elementwise_avx512vnni(table);
+  fill_borders_avx512vnni(table);
+  fill_pools_avx512vnni(table);
 }
 
 }  // namespace calib8::engine

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from tests.program.example_programs import codes, single, sums
+from example_programs import codes, single, sums
 
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.bits import ISAS, THREADS, assert_same_bits, random_feeds
-from tests.engine.elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
-from tests.engine.gaps import run_in_gaps
-from tests.program.example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
+from bits import ISAS, THREADS, assert_same_bits, random_feeds
+from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
+from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
+from gaps import run_in_gaps
 
 from calib8.engine.compile import compile_program
 from calib8.engine.steps import Add, AddSums, Lookup, Mul

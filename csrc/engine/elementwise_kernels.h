@@ -1,0 +1,204 @@
+// The elementwise kernels over any vectors. Include it behind headers that define Lanes and look_up.
+#pragma once
+
+#include "elementwise_rules.h"
+#include "elementwise_walk.h"
+#include "kernels.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kBlock = 4 * Lanes::kCount;  // elements whose codes are stored at once
+
+template <class Rule, class A, class B>
+[[gnu::always_inline]] inline void block_of(const Rule& rule, const Lanes::Finish& finish, const A* a,
+                                            const B* b, uint8_t* y, int64_t place) {
+  constexpr int64_t n = Lanes::kCount;
+  const I v0 = rule(Lanes::load(a), Lanes::load(b), place);
+  const I v1 = rule(Lanes::load(a + n), Lanes::load(b + n), place + n);
+  const I v2 = rule(Lanes::load(a + 2 * n), Lanes::load(b + 2 * n), place + 2 * n);
+  const I v3 = rule(Lanes::load(a + 3 * n), Lanes::load(b + 3 * n), place + 3 * n);
+  Lanes::store(y, v0, v1, v2, v3, finish);
+}
+
+// y[i] = finish(rule(a[i], b[i])); rule and finish are copies, so that no store can change them.
+template <class Rule, class A, class B>
+void map_run(Rule rule, Lanes::Finish finish, const A* a, const B* b, uint8_t* y, int64_t count,
+             int64_t place) {
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) block_of(rule, finish, a + i, b + i, y + i, place + i);
+  if (i == count) return;
+  alignas(64) A last_a[kBlock] = {};
+  alignas(64) B last_b[kBlock] = {};
+  alignas(64) uint8_t last_y[kBlock];
+  Lanes::copy_end(last_a, a + i, count - i);
+  Lanes::copy_end(last_b, b + i, count - i);
+  block_of(rule, finish, last_a, last_b, last_y, place + i);
+  Lanes::copy_end(y + i, last_y, count - i);
+}
+
+template <class A, class B, class Rule>
+void map(const Pair& pair, const Memory& memory, Part part, Rule rule, Lanes::Finish finish,
+         const uint8_t* table = nullptr) {
+  walk<A, B>(pair, memory, part, [&](const A* a, const B* b, uint8_t* y, int64_t count, int64_t place) {
+    map_run(rule, finish, a, b, y, count, place);
+    if (table != nullptr) look_up(table, y, y, count);
+  });
+}
+
+void add(const Add& step, const Memory& memory, Part part) {
+  const SumRule& sum = step.sum;
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  const int64_t zero = sum.kind == SumRule::kFloatSum ? 0 : sum.output_zero;
+  const Lanes::Finish finish = Lanes::finish(zero + sum.output_shift, sum.low, sum.high);
+  const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish, table); };
+  if (sum.kind == SumRule::kFloatSum) {
+    sum.lhs_shift != 0 || sum.rhs_shift != 0 ? apply(FloatSum<true>(sum)) : apply(FloatSum<false>(sum));
+  } else if (sum.kind == SumRule::kDequantized) {
+    apply(DequantizedSum(sum));
+  } else if (sum.kind == SumRule::kScaled && HalfScaledSum<0>::fits(sum)) {
+    apply(HalfScaledSum<0>(sum));
+  } else if (sum.kind == SumRule::kScaled && HalfScaledSum<1>::fits(sum)) {
+    apply(HalfScaledSum<1>(sum));
+  } else if (sum.kind == SumRule::kScaled) {
+    apply(ScaledSum(sum));
+  } else {
+    apply(AlignedSum(sum));
+  }
+}
+
+template <bool kEach, class A, class B>
+void add_sums_of(const AddSums& step, const Memory& memory, Part part) {
+  const Lanes::Finish finish = Lanes::finish(step.zero_point, step.low, step.high);
+  if (step.kind == 1) {
+    map<A, B>(step.pair, memory, part, DequantizedSums<kEach>(step, memory), finish);
+  } else {
+    map<A, B>(step.pair, memory, part, AlignedSums<kEach>(step, memory), finish);
+  }
+}
+
+template <bool kEach>
+void add_sums_each(const AddSums& step, const Memory& memory, Part part) {
+  if (step.lhs_size == 4 && step.rhs_size == 4) {
+    add_sums_of<kEach, int32_t, int32_t>(step, memory, part);
+  } else if (step.lhs_size == 4) {
+    add_sums_of<kEach, int32_t, uint8_t>(step, memory, part);
+  } else {
+    add_sums_of<kEach, uint8_t, int32_t>(step, memory, part);
+  }
+}
+
+void add_sums(const AddSums& step, const Memory& memory, Part part) {
+  if (step.per_channel != 0) {
+    add_sums_each<true>(step, memory, part);
+  } else {
+    add_sums_each<false>(step, memory, part);
+  }
+}
+
+void mul(const Mul& step, const Memory& memory, Part part) {
+  const int64_t zero = step.kind == Rescale::kFloat ? 0 : step.zero_point;
+  const Lanes::Finish finish = Lanes::finish(zero + step.output_shift, step.low, step.high);
+  const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish); };
+  if (step.kind == Rescale::kFloat) {
+    apply(FloatProduct(step));
+  } else if (step.kind == Rescale::kDouble) {
+    apply(FixedProduct<Rescale::kDouble>(step));
+  } else if (step.kind == Rescale::kSingle) {
+    apply(FixedProduct<Rescale::kSingle>(step));
+  } else {
+    apply(FixedProduct<Rescale::kAway>(step));
+  }
+}
+
+template <bool kEach>
+void requantize_each(const Requantize& step, const Memory& memory, Part part) {
+  const Rescale& rule = step.rescale;
+  const Pair tensors = alone(step.tensors);
+  const Lanes::Finish finish = Lanes::finish(rule.zero_point, rule.low, rule.high);
+  const auto apply = [&](auto rescale) { map<int32_t, int32_t>(tensors, memory, part, rescale, finish); };
+  if (rule.kind == Rescale::kFloat) {
+    apply(FloatRescale<kEach>(rule, memory));
+  } else if (rule.kind == Rescale::kDouble) {
+    apply(FixedRescale<Rescale::kDouble, kEach>(rule, memory));
+  } else if (rule.kind == Rescale::kSingle) {
+    apply(FixedRescale<Rescale::kSingle, kEach>(rule, memory));
+  } else {
+    apply(FixedRescale<Rescale::kAway, kEach>(rule, memory));
+  }
+}
+
+void requantize(const Requantize& step, const Memory& memory, Part part) {
+  if (step.per_channel != 0) {
+    requantize_each<true>(step, memory, part);
+  } else {
+    requantize_each<false>(step, memory, part);
+  }
+}
+
+template <bool kLargest>
+void extreme_run(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count) {
+  const auto store = [](uint8_t* to, const uint8_t* left, const uint8_t* right) {
+    kLargest ? Lanes::store_larger(to, left, right) : Lanes::store_smaller(to, left, right);
+  };
+  int64_t i = 0;
+  for (; i + Lanes::kBytes <= count; i += Lanes::kBytes) store(y + i, a + i, b + i);
+  if (i == count) return;
+  alignas(64) uint8_t last_a[Lanes::kBytes] = {}, last_b[Lanes::kBytes] = {}, last_y[Lanes::kBytes];
+  Lanes::copy_end(last_a, a + i, count - i);
+  Lanes::copy_end(last_b, b + i, count - i);
+  store(last_y, last_a, last_b);
+  Lanes::copy_end(y + i, last_y, count - i);
+}
+
+void extreme(const Extreme& step, const Memory& memory, Part part) {
+  walk<uint8_t, uint8_t>(
+      step.pair, memory, part, [&](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, int64_t) {
+        step.largest != 0 ? extreme_run<true>(a, b, y, count) : extreme_run<false>(a, b, y, count);
+      });
+}
+
+// A table per element.
+inline void look_up_each(const uint8_t* tables, const uint8_t* x, uint8_t* y, int64_t count) {
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4, tables += 4 * 256) {
+    const uint8_t y0 = tables[x[i]], y1 = tables[256 + x[i + 1]];
+    const uint8_t y2 = tables[512 + x[i + 2]], y3 = tables[768 + x[i + 3]];
+    y[i] = y0, y[i + 1] = y1, y[i + 2] = y2, y[i + 3] = y3;
+  }
+  for (; i < count; ++i, tables += 256) y[i] = tables[x[i]];
+}
+
+void lookup_per_channel(const Lookup& step, const Memory& memory, Part part) {
+  const uint8_t* tables = memory.constant<uint8_t>(step.table);
+  const int64_t channels = step.tensors.sizes[5];
+  walk<uint8_t, uint8_t>(alone(step.tensors), memory, part,
+                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t first) {
+                           for (int64_t i = 0; i < count; first = 0) {
+                             const int64_t row = channels - first < count - i ? channels - first : count - i;
+                             look_up_each(tables + first * 256, x + i, y + i, row);
+                             i += row;
+                           }
+                         });
+}
+
+void lookup(const Lookup& step, const Memory& memory, Part part) {
+  if (step.per_channel != 0) return lookup_per_channel(step, memory, part);
+  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  walk<uint8_t, uint8_t>(alone(step.tensors), memory, part,
+                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t) {
+                           look_up(table, x, y, count);
+                         });
+}
+
+void set_elementwise(KernelTable& table) {
+  set_kernel<Requantize, requantize>(table);
+  set_kernel<Add, add>(table);
+  set_kernel<AddSums, add_sums>(table);
+  set_kernel<Mul, mul>(table);
+  set_kernel<Extreme, extreme>(table);
+  set_kernel<Lookup, lookup>(table);
+}
+
+}  // namespace
+}  // namespace calib8::engine

@@ -1,0 +1,194 @@
+// Walks over the elements of elementwise steps in runs that are dense in all tensors.
+//
+// What is not dense is copied into a buffer first: an operand that repeats, that has gaps, or several rows
+// too short for a loop of their own. So kernels know one case only:
+//
+//   run(a, b, y, count, place)     y[i] = f(a[i], b[i]), i < count; place: index of the first element along
+//                                  the last axis (0 where several rows are taken at once)
+//
+// Everything here has internal linkage: files with other instruction sets include it too.
+#pragma once
+
+#include <cstring>
+
+#include "steps.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kRun = 2048;         // elements of a run at most
+constexpr int64_t kShortRow = 64;      // rows below are taken several at once in any case,
+constexpr int64_t kTogether = 512;     // rows below are where the output has no gaps
+constexpr int64_t kAloneBelow = 4096;  // elements that one thread handles faster than two
+static_assert(2 * kTogether <= kRepeated);
+
+// An operand: where it is read, and a buffer for what does not lie there as a run.
+template <class T>
+struct Source {
+  const T* data;
+  int64_t row_stride, stride;  // of axes 4 and 5
+  int64_t row_size;            // elements of axis 5
+  const T* filled_from = nullptr;
+  alignas(64) T buffer[kRun];  // left as it is until it is needed
+
+  Source(const T* first, const Axes& strides, int64_t size)
+      : data(first), row_stride(strides[4]), stride(strides[5]), row_size(size) {}
+
+  void copy_row(T* to, const T* from, int64_t count) {
+    if (stride == 1) {
+      std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
+    } else if (stride == 0) {
+      for (int64_t i = 0; i < count; ++i) to[i] = *from;
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
+    }
+  }
+  // `count` elements of one row from `offset` on.
+  const T* part_of_row(int64_t offset, int64_t count) {
+    const T* from = data + offset;
+    if (stride == 1) return from;
+    if (stride == 0 && filled_from == from) return buffer;
+    filled_from = stride == 0 ? from : nullptr;
+    const int64_t most = row_size < kRun ? row_size : kRun;
+    copy_row(buffer, from, stride == 0 ? most : count);
+    return buffer;
+  }
+  // `count` whole rows from `offset` on, of which at most `most` are ever wanted.
+  const T* rows(int64_t offset, int64_t count, int64_t most) {
+    const T* from = data + offset;
+    if (stride == 1 && row_stride == row_size) return from;
+    if (row_stride == 0 && filled_from == from) return buffer;
+    filled_from = row_stride == 0 ? from : nullptr;
+    const int64_t copied = row_stride == 0 ? most : count;
+    for (int64_t row = 0; row < copied; ++row)
+      copy_row(buffer + row * row_size, from + row * row_stride, row_size);
+    return buffer;
+  }
+};
+
+// Where the output goes: in place, or through a buffer.
+struct Target {
+  uint8_t* data;
+  int64_t row_stride, stride, row_size;
+  alignas(64) uint8_t buffer[kRun];
+
+  Target(uint8_t* first, const Axes& strides, int64_t size)
+      : data(first), row_stride(strides[4]), stride(strides[5]), row_size(size) {}
+
+  bool direct(bool several_rows) const { return stride == 1 && (!several_rows || row_stride == row_size); }
+  void store_row(uint8_t* to, const uint8_t* from, int64_t count) const {
+    if (stride == 1) {
+      std::memcpy(to, from, static_cast<size_t>(count));
+    } else {
+      for (int64_t i = 0; i < count; ++i) to[i * stride] = from[i];
+    }
+  }
+};
+
+// Indices over axes 0 … 4 with the places that belong to them, counted up one by one.
+struct Odometer {
+  const Pair& pair;
+  int axes;  // that are counted: 4 or 5
+  int64_t index[5] = {}, lhs = 0, rhs = 0, output = 0;
+
+  Odometer(const Pair& tensors, int counted, int64_t start) : pair(tensors), axes(counted) {
+    for (int axis = axes - 1; axis >= 0; --axis) {
+      const auto i = static_cast<size_t>(axis);
+      index[i] = start % pair.sizes[i];
+      start /= pair.sizes[i];
+      move(i, index[i]);
+    }
+  }
+  void move(size_t axis, int64_t by) {
+    lhs += by * pair.lhs_strides[axis];
+    rhs += by * pair.rhs_strides[axis];
+    output += by * pair.output_strides[axis];
+  }
+  void next() {
+    for (int axis = axes - 1; axis >= 0; --axis) {
+      const auto i = static_cast<size_t>(axis);
+      move(i, 1);
+      if (++index[i] < pair.sizes[i]) return;
+      index[i] = 0;
+      move(i, -pair.sizes[i]);
+    }
+  }
+};
+
+// How a step is cut: `lines` stretches of `length` elements (of axis 5) or rows (of axis 4), in pieces.
+struct Cut {
+  bool several_rows;
+  int64_t elements, lines, length, piece, pieces;
+
+  explicit Cut(const Pair& pair) {
+    const int64_t rows = pair.sizes[4], size = pair.sizes[5];
+    const bool gapless = pair.output_strides[4] == size && pair.output_strides[5] == 1;
+    several_rows = rows > 1 && (size < kShortRow || (size < kTogether && gapless));
+    lines = several_rows ? 1 : rows;
+    for (size_t axis = 0; axis < 4; ++axis) lines *= pair.sizes[axis];
+    length = several_rows ? rows : size;
+    piece = several_rows ? 2 * kTogether / size : kRun;
+    pieces = (length + piece - 1) / piece;
+    elements = lines * length * (several_rows ? size : 1);
+  }
+  // The pieces of a part; few elements are left to one of them.
+  Range range(Part part) const {
+    if (elements < kAloneBelow) return {0, part.index == 0 ? lines * pieces : 0};
+    return share(part, lines * pieces);
+  }
+};
+
+// Calls run(a, b, y, count, place) for a share of the elements.
+template <class A, class B, class Run>
+void walk(const Pair& pair, const Memory& memory, Part part, Run run) {
+  const Cut cut(pair);
+  const Range range = cut.range(part);
+  if (range.begin >= range.end) return;
+  const int64_t size = pair.sizes[5];
+  Source<A> lhs(memory.data<A>(pair.lhs_buffer, pair.lhs_offset), pair.lhs_strides, size);
+  Source<B> rhs(memory.data<B>(pair.rhs_buffer, pair.rhs_offset), pair.rhs_strides, size);
+  Target target(memory.data<uint8_t>(pair.output_buffer, pair.output_offset), pair.output_strides, size);
+  const bool direct = target.direct(cut.several_rows);
+  Odometer line(pair, cut.several_rows ? 4 : 5, range.begin / cut.pieces);
+  int64_t first = range.begin % cut.pieces * cut.piece;
+  for (int64_t i = range.begin; i < range.end; ++i) {
+    const int64_t left = cut.length - first, length = left < cut.piece ? left : cut.piece;
+    const size_t axis = cut.several_rows ? 4 : 5;
+    const int64_t from_lhs = line.lhs + first * pair.lhs_strides[axis];
+    const int64_t from_rhs = line.rhs + first * pair.rhs_strides[axis];
+    uint8_t* to = target.data + line.output + first * pair.output_strides[axis];
+    uint8_t* y = direct ? to : target.buffer;
+    if (cut.several_rows) {
+      run(lhs.rows(from_lhs, length, cut.piece), rhs.rows(from_rhs, length, cut.piece), y, length * size, 0);
+    } else {
+      run(lhs.part_of_row(from_lhs, length), rhs.part_of_row(from_rhs, length), y, length, first);
+    }
+    if (!direct) {
+      const int64_t rows = cut.several_rows ? length : 1, count = cut.several_rows ? size : length;
+      for (int64_t row = 0; row < rows; ++row) {
+        target.store_row(to + row * target.row_stride, y + row * count, count);
+      }
+    }
+    first += cut.piece;
+    if (first >= cut.length) {
+      first = 0;
+      line.next();
+    }
+  }
+}
+
+// A tensor alone: run gets it as `a` and as `b`.
+inline Pair alone(const Single& tensors) {
+  Pair pair{};
+  pair.sizes = tensors.sizes;
+  pair.lhs_strides = pair.rhs_strides = tensors.input_strides;
+  pair.output_strides = tensors.output_strides;
+  pair.lhs_buffer = pair.rhs_buffer = tensors.input_buffer;
+  pair.lhs_offset = pair.rhs_offset = tensors.input_offset;
+  pair.output_buffer = tensors.output_buffer;
+  pair.output_offset = tensors.output_offset;
+  return pair;
+}
+
+}  // namespace
+}  // namespace calib8::engine

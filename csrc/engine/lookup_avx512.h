@@ -1,0 +1,38 @@
+// y[i] = table[x[i]] over 256 entries in AVX-512 registers.
+//
+// With VBMI two shuffles of 128 bytes reach the whole table. Without it the low half of a code picks from
+// each of 16 rows of 16 entries, the high half among the rows, bit by bit.
+#pragma once
+
+#include <immintrin.h>
+
+#include <cstdint>
+
+#include "lookup_avx2.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+__attribute__((target("avx512vbmi"))) void look_up_vbmi(const uint8_t* table, const uint8_t* x, uint8_t* y,
+                                                        int64_t count) {
+  const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
+  const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
+  for (int64_t i = 0; i < count; i += 64) {
+    const __mmask64 mask = count - i < 64 ? (uint64_t{1} << (count - i)) - 1 : ~uint64_t{0};
+    const __m512i codes = _mm512_maskz_loadu_epi8(mask, x + i);
+    const __m512i low = _mm512_permutex2var_epi8(t0, codes, t1),
+                  high = _mm512_permutex2var_epi8(t2, codes, t3);
+    _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
+  }
+}
+
+inline void look_up(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
+  if (__builtin_cpu_supports("avx512vbmi")) {
+    look_up_vbmi(table, x, y, count);
+  } else {
+    look_up_avx2(table, x, y, count);
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine
