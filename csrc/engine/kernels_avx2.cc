@@ -3,6 +3,8 @@
 
 namespace calib8::engine {
 
-void fill_avx2(KernelTable&) {}
+void fill_pools_avx2(KernelTable& table);
+
+void fill_avx2(KernelTable& table) { fill_pools_avx2(table); }
 
 }  // namespace calib8::engine

@@ -3,6 +3,8 @@
 
 namespace calib8::engine {
 
-void fill_avx512vnni(KernelTable&) {}
+void fill_pools_avx512vnni(KernelTable& table);
+
+void fill_avx512vnni(KernelTable& table) { fill_pools_avx512vnni(table); }
 
 }  // namespace calib8::engine
