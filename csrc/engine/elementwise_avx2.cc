@@ -1,6 +1,6 @@
 // Elementwise kernels with AVX2 and FMA.
 #include "elementwise.h"
-#include "lanes_avx2.h"
+#include "elementwise_lanes_avx2.h"
 #include "lookup_avx2.h"
 
 namespace calib8::engine {

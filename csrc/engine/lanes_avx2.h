@@ -1,4 +1,4 @@
-// Vectors of 8 numbers in AVX2 registers, as the elementwise kernels see them.
+// lanes.h for AVX2.
 #pragma once
 
 #include <immintrin.h>
@@ -9,124 +9,149 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-struct Lanes {
-  static constexpr int64_t kCount = 8;
-  using I = __m256i;  // int32
-  using F = __m256;   // float32
-  // int64: those of the even and of the odd lanes.
-  struct Wide {
-    __m256i even, odd;
+constexpr int64_t kWidth = 32, kLanes = 8;
+using Bytes = __m256i;
+using Words = __m256i;
+using Ints = __m256i;
+using Floats = __m256;
+
+inline __m256i load_256(const void* from) { return _mm256_loadu_si256(static_cast<const __m256i*>(from)); }
+inline void store_256(void* to, __m256i x) { _mm256_storeu_si256(static_cast<__m256i*>(to), x); }
+
+// The lowest `count` < 16 bytes.
+inline void store_few(uint8_t* to, __m128i x, int64_t count) {
+  uint64_t rest = static_cast<uint64_t>(_mm_cvtsi128_si64(x));
+  if ((count & 8) != 0) {
+    std::memcpy(to, &rest, 8);
+    rest = static_cast<uint64_t>(_mm_extract_epi64(x, 1));
+    to += 8;
+  }
+  for (int64_t size = 4; size > 0; size /= 2) {
+    if ((count & size) != 0) {
+      std::memcpy(to, &rest, static_cast<size_t>(size));
+      rest >>= 8 * size;
+      to += size;
+    }
+  }
+}
+
+inline Bytes splat_bytes(int value) { return _mm256_set1_epi8(static_cast<char>(value)); }
+inline Bytes load_bytes(const uint8_t* from) { return load_256(from); }
+inline void store_bytes(uint8_t* to, Bytes x, int64_t count) {
+  if (count >= kWidth) {
+    store_256(to, x);
+  } else if (count >= 16) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(x));
+    store_few(to + 16, _mm256_extracti128_si256(x, 1), count - 16);
+  } else {
+    store_few(to, _mm256_castsi256_si128(x), count);
+  }
+}
+inline Bytes larger(Bytes a, Bytes b) { return _mm256_max_epu8(a, b); }
+inline Bytes smaller(Bytes a, Bytes b) { return _mm256_min_epu8(a, b); }
+// The first `count` bytes; the others are 0.
+inline Bytes first_bytes(Bytes x, int64_t count) {
+  const __m256i places = _mm256_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18,
+                                          19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31);
+  const auto end = static_cast<char>(count < kWidth ? count : kWidth);
+  return _mm256_and_si256(x, _mm256_cmpgt_epi8(_mm256_set1_epi8(end), places));
+}
+// Bit i: byte i is that of the other.
+inline uint64_t equal_bytes(Bytes a, Bytes b) {
+  return static_cast<uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)));
+}
+inline int largest_byte(Bytes x) {
+  const __m128i half = _mm_max_epu8(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  // the smallest of 8 words: bytes are paired first, and turned round
+  const __m128i turned = _mm_xor_si128(half, _mm_set1_epi8(-1));
+  const __m128i paired = _mm_min_epu8(turned, _mm_srli_epi16(turned, 8));
+  return 255 - (_mm_cvtsi128_si32(_mm_minpos_epu16(paired)) & 0xff);
+}
+
+inline Words zero_words() { return _mm256_setzero_si256(); }
+// kWidth / 2 codes.
+inline Words widen_bytes(const uint8_t* from) {
+  return _mm256_cvtepu8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)));
+}
+inline Words load_words(const uint16_t* from) { return load_256(from); }
+inline void store_words(uint16_t* to, Words x) { store_256(to, x); }
+inline Words add_words(Words a, Words b) { return _mm256_add_epi16(a, b); }
+
+inline Ints splat_int(int32_t value) { return _mm256_set1_epi32(value); }
+inline Ints load_ints(const int32_t* from) { return load_256(from); }
+inline void store_ints(int32_t* to, Ints x) { store_256(to, x); }
+// kLanes codes.
+inline Ints widen_codes(const uint8_t* from) {
+  return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from)));
+}
+inline Ints low_ints(Words x) { return _mm256_cvtepu16_epi32(_mm256_castsi256_si128(x)); }
+inline Ints high_ints(Words x) { return _mm256_cvtepu16_epi32(_mm256_extracti128_si256(x, 1)); }
+inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+inline Ints subtract(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
+inline Ints multiply(Ints a, Ints b) { return _mm256_mullo_epi32(a, b); }
+inline Ints clamp_ints(Ints x, Ints low, Ints high) {
+  return _mm256_min_epi32(_mm256_max_epi32(x, low), high);
+}
+inline Ints magnitude(Ints x) { return _mm256_abs_epi32(x); }
+// x, or −x where `sign` is negative.
+inline Ints with_sign(Ints x, Ints sign) {
+  return _mm256_sign_epi32(x, _mm256_or_si256(sign, _mm256_set1_epi32(1)));
+}
+inline Ints shift_right(Ints x, int bits) { return _mm256_sra_epi32(x, _mm_cvtsi32_si128(bits)); }
+inline Ints shift_right_unsigned(Ints x, int bits) { return _mm256_srl_epi32(x, _mm_cvtsi32_si128(bits)); }
+// `index` where a > b (or a ≥ b), else `other`.
+inline Ints where_greater(Ints a, Ints b, bool or_equal, Ints index, Ints other) {
+  return or_equal ? _mm256_blendv_epi8(index, other, _mm256_cmpgt_epi32(b, a))
+                  : _mm256_blendv_epi8(other, index, _mm256_cmpgt_epi32(a, b));
+}
+inline Ints larger_ints(Ints a, Ints b) { return _mm256_max_epi32(a, b); }
+// Σ over pairs of int16, added to `acc`.
+inline Ints add_pairs(Ints acc, Ints a, Ints b) { return _mm256_add_epi32(acc, _mm256_madd_epi16(a, b)); }
+// (x·multiplier + 2^(right − 1)) >> right in int64, its low 32 bits. There is no arithmetic shift of int64:
+// an offset makes the sum positive. |x| < 2^30.
+inline Ints multiply_shift(Ints x, int32_t multiplier, int64_t right) {
+  const __m256i factor = _mm256_set1_epi64x(multiplier), half = _mm256_set1_epi64x(int64_t{1} << (right - 1));
+  const __m128i bits = _mm_cvtsi64_si128(right);
+  const __m256i offset = _mm256_set1_epi64x(int64_t{1} << 62);
+  const __m256i shifted_offset = _mm256_srl_epi64(offset, bits);
+  const auto shifted = [&](__m256i steps) {
+    const __m256i sum = _mm256_add_epi64(_mm256_add_epi64(_mm256_mul_epi32(steps, factor), half), offset);
+    return _mm256_sub_epi64(_mm256_srl_epi64(sum, bits), shifted_offset);
   };
-  // What all codes go through on their way out: + zero point (16 bit, saturated), clamp.
-  struct Finish {
-    __m256i zero_point, low, high;
-  };
+  const __m256i even = shifted(x), odd = shifted(_mm256_srli_epi64(x, 32));
+  return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+// kLanes values 0 … 255, of which `count` are written.
+inline void store_codes(uint8_t* to, Ints x, int64_t count) {
+  const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(x), _mm256_extracti128_si256(x, 1));
+  const __m128i codes = _mm_packus_epi16(words, words);
+  if (count >= kLanes) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), codes);
+  } else {
+    store_few(to, codes, count);
+  }
+}
 
-  static I load(const uint8_t* codes) {
-    return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
-  }
-  static I load(const int32_t* sums) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums)); }
-  static F load(const float* values) { return _mm256_loadu_ps(values); }
-  static I all(int32_t value) { return _mm256_set1_epi32(value); }
-  static F all(float value) { return _mm256_set1_ps(value); }
-
-  static F to_float(I v) { return _mm256_cvtepi32_ps(v); }
-  // Nearest, ties to even; beyond 2^17 cut off there, NaN and what is below int32 become INT32_MIN.
-  static I to_int(F v) { return _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(131072.0F), v)); }
-  static F add(F a, F b) { return _mm256_add_ps(a, b); }
-  static F sub(F a, F b) { return _mm256_sub_ps(a, b); }
-  static F mul(F a, F b) { return _mm256_mul_ps(a, b); }
-  static F div(F a, F b) { return _mm256_div_ps(a, b); }
-  static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
-
-  static I add(I a, I b) { return _mm256_add_epi32(a, b); }
-  static I sub(I a, I b) { return _mm256_sub_epi32(a, b); }
-  static I mul(I a, I b) { return _mm256_mullo_epi32(a, b); }
-  static I and_(I a, I b) { return _mm256_and_si256(a, b); }
-  static I xor_(I a, I b) { return _mm256_xor_si256(a, b); }
-  static I min(I a, I b) { return _mm256_min_epi32(a, b); }
-  static I max(I a, I b) { return _mm256_max_epi32(a, b); }
-  static I abs(I a) { return _mm256_abs_epi32(a); }
-  static I shift_left(I v, I by) { return _mm256_sllv_epi32(v, by); }
-  static I shift_right(I v, I by) { return _mm256_srav_epi32(v, by); }
-  static I shift_right_logical(I v, I by) { return _mm256_srlv_epi32(v, by); }
-  // v + (a > b ? 1 : 0)
-  static I add_if_greater(I v, I a, I b) { return _mm256_sub_epi32(v, _mm256_cmpgt_epi32(a, b)); }
-
-  static Wide wide(I v) { return {_mm256_and_si256(v, low_halves()), _mm256_srli_epi64(v, 32)}; }  // unsigned
-  static Wide all_wide(int64_t value) { return {_mm256_set1_epi64x(value), _mm256_set1_epi64x(value)}; }
-  static Wide multiply(I a, I b) {
-    return {_mm256_mul_epi32(a, b), _mm256_mul_epi32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32))};
-  }
-  static Wide multiply_unsigned(I a, I b) {
-    return {_mm256_mul_epu32(a, b), _mm256_mul_epu32(_mm256_srli_epi64(a, 32), _mm256_srli_epi64(b, 32))};
-  }
-  static Wide add(Wide a, Wide b) {
-    return {_mm256_add_epi64(a.even, b.even), _mm256_add_epi64(a.odd, b.odd)};
-  }
-  static Wide shift_left(Wide v, Wide by) {
-    return {_mm256_sllv_epi64(v.even, by.even), _mm256_sllv_epi64(v.odd, by.odd)};
-  }
-  static Wide shift_right(Wide v, Wide by) {
-    return {shift_right(v.even, by.even, sign()), shift_right(v.odd, by.odd, sign())};
-  }
-  // Bits 31 … 62 of every number.
-  static I bits_from_31(Wide v) {
-    return _mm256_blend_epi32(_mm256_srli_epi64(v.even, 31), _mm256_slli_epi64(v.odd, 1), kOdd);
-  }
-  // As int32, saturated.
-  static I narrow(Wide v) {
-    return _mm256_blend_epi32(saturate(v.even), _mm256_slli_epi64(saturate(v.odd), 32), kOdd);
-  }
-
-  static Finish finish(int64_t zero_point, int64_t low, int64_t high) {
-    return {_mm256_set1_epi16(static_cast<int16_t>(zero_point)), _mm256_set1_epi8(static_cast<char>(low)),
-            _mm256_set1_epi8(static_cast<char>(high))};
-  }
-  static void store(uint8_t* codes, I a, I b, I c, I d, const Finish& to) {
-    const __m256i ab = _mm256_adds_epi16(_mm256_packs_epi32(a, b), to.zero_point);
-    const __m256i cd = _mm256_adds_epi16(_mm256_packs_epi32(c, d), to.zero_point);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    const __m256i bytes = _mm256_permutevar8x32_epi32(_mm256_packus_epi16(ab, cd), order);
-    store_bytes(codes, _mm256_min_epu8(_mm256_max_epu8(bytes, to.low), to.high));
-  }
-
-  // Bytes, kBytes at once.
-  static constexpr int64_t kBytes = 32;
-  static void store_larger(uint8_t* to, const uint8_t* a, const uint8_t* b) {
-    store_bytes(to, _mm256_max_epu8(load_bytes(a), load_bytes(b)));
-  }
-  static void store_smaller(uint8_t* to, const uint8_t* a, const uint8_t* b) {
-    store_bytes(to, _mm256_min_epu8(load_bytes(a), load_bytes(b)));
-  }
-
-  // Up to 64 elements of the end of a run.
-  template <class T>
-  static void copy_end(T* to, const T* from, int64_t count) {
-    std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
-  }
-
- private:
-  static constexpr int kOdd = 0xAA;
-  static __m256i load_bytes(const uint8_t* from) {
-    return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-  }
-  static void store_bytes(uint8_t* to, __m256i bytes) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), bytes);
-  }
-  static __m256i low_halves() { return _mm256_set1_epi64x(0xFFFFFFFF); }
-  static __m256i sign() { return _mm256_set1_epi64x(INT64_MIN); }
-  // There is no arithmetic shift of 64 bits: (v + 2^63) >> by, minus 2^63 >> by.
-  static __m256i shift_right(__m256i v, __m256i by, __m256i top) {
-    const __m256i shifted = _mm256_srlv_epi64(_mm256_xor_si256(v, top), by);
-    return _mm256_sub_epi64(shifted, _mm256_srlv_epi64(top, by));
-  }
-  static __m256i saturate(__m256i v) {
-    const __m256i most = _mm256_set1_epi64x(INT32_MAX), least = _mm256_set1_epi64x(INT32_MIN);
-    v = _mm256_blendv_epi8(v, most, _mm256_cmpgt_epi64(v, most));
-    return _mm256_blendv_epi8(v, least, _mm256_cmpgt_epi64(least, v));
-  }
-};
+inline Floats splat_float(float value) { return _mm256_set1_ps(value); }
+inline Floats load_floats(const float* from) { return _mm256_loadu_ps(from); }
+inline void store_floats(float* to, Floats x) { _mm256_storeu_ps(to, x); }
+inline Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
+inline Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+inline Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+inline Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+inline Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
+// Not-a-number gives `low`.
+inline Floats clamp_floats(Floats x, Floats low, Floats high) {
+  return _mm256_min_ps(_mm256_max_ps(x, low), high);
+}
+// Ties to even.
+inline Ints round_to_ints(Floats x) { return _mm256_cvtps_epi32(x); }
+// Does any lane lie further from the whole number `rounded` than `limit`?
+inline bool any_beyond(Floats x, Ints rounded, Floats limit) {
+  const Floats rest = _mm256_sub_ps(x, _mm256_cvtepi32_ps(rounded));
+  const Floats distance = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), rest);
+  return _mm256_movemask_ps(_mm256_cmp_ps(distance, limit, _CMP_GT_OQ)) != 0;
+}
 
 }  // namespace
 }  // namespace calib8::engine

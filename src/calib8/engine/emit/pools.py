@@ -20,6 +20,9 @@ CODE_AVERAGE: Final = 2
 FIXED_AVERAGE: Final = 3
 """Kinds of an AveragePool step."""
 
+WIDTH: Final = 64
+"""Bytes of the widest vector: so many per input column are kept in scratch memory."""
+
 REDUCE_KINDS: Final = {Mean: 0, ReduceMax: 1, ReduceMin: 2}
 NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
 
@@ -29,6 +32,7 @@ def emit_max_pool(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, MaxPool)
     window = _window(step, step.dilations)
+    out.scratch(out.slot(step.inputs[0]).shape[2] * WIDTH)
     out.add(steps.MaxPool(out.view(step.inputs[0]), out.view(work.output), window), work)
 
 
@@ -36,6 +40,7 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
     """One step; the rule says how the sum of a window becomes its mean."""
     step, source, target = work.instruction, work.instruction.inputs[0], work.output
     assert isinstance(step, AveragePool)
+    out.scratch(out.slot(source).shape[2] * WIDTH)
     rule, rounding, arrays = step.rule, 0, (NONE, NONE)
     scales = (rule.input, rule.output) if isinstance(rule, rules.FloatAverage) else (1.0, 1.0)
     kind = FLOAT_AVERAGE if isinstance(rule, rules.FloatAverage) else CODE_AVERAGE

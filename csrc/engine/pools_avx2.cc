@@ -1,0 +1,8 @@
+// Pools, reductions, Softmax, linear Resize and MatMul for AVX2.
+#include "pools.h"
+
+namespace calib8::engine {
+
+void fill_pools_avx2(KernelTable& table) { fill_pools(table); }
+
+}  // namespace calib8::engine

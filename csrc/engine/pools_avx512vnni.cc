@@ -1,0 +1,8 @@
+// Pools, reductions, Softmax, linear Resize and MatMul for AVX-512.
+#include "pools.h"
+
+namespace calib8::engine {
+
+void fill_pools_avx512vnni(KernelTable& table) { fill_pools(table); }
+
+}  // namespace calib8::engine

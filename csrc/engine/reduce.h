@@ -1,0 +1,166 @@
+// Reductions with vectors: along axes that stay where their elements lie side by side, else along the last
+// axis that vanishes; whatever is neither is left to the reference.
+#pragma once
+
+#include "lanes.h"
+#include "reference.h"
+#include "rules.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int kLast = kAxes - 1;
+
+// Elements of all axes but the last.
+int64_t lines_of(const Axes& sizes) {
+  int64_t count = 1;
+  for (int axis = 0; axis < kLast; ++axis) count *= sizes[axis];
+  return count;
+}
+
+// Elements from the first line to that with this number.
+int64_t line_place(int64_t line, const Axes& sizes, const Axes& strides) {
+  int64_t sum = 0;
+  for (int axis = kLast - 1; axis >= 0 && line > 0; --axis) {
+    sum += line % sizes[axis] * strides[axis];
+    line /= sizes[axis];
+  }
+  return sum;
+}
+
+// Sums of kWidth / 2 channels: at most 256 of them fit 16 bits.
+struct Sums {
+  Words words = zero_words();
+  Ints low = splat_int(0), high = splat_int(0);
+  int64_t held = 0;
+
+  void flush() {
+    low = ::calib8::engine::add(low, low_ints(words));
+    high = ::calib8::engine::add(high, high_ints(words));
+    words = zero_words();
+    held = 0;
+  }
+  void add(const uint8_t* codes, int64_t count, int64_t stride) {
+    while (count > 0) {
+      const int64_t run = count < 256 - held ? count : 256 - held;
+      Words sum = words;
+      for (int64_t i = 0; i < run; ++i) sum = add_words(sum, widen_bytes(codes + i * stride));
+      words = sum;
+      codes += run * stride;
+      count -= run;
+      held += run;
+      if (held == 256) flush();
+    }
+  }
+};
+
+// kLanes sums to codes.
+void store_means(const Reduce& step, const Memory& memory, Ints sums, int64_t offset, uint8_t* target,
+                 int64_t count) {
+  const Rescale& rule = step.rescale;
+  const Ints totals = subtract(sums, splat_int(static_cast<int32_t>(offset)));
+  if (rule.kind == Rescale::kFloat) {
+    const Floats value = multiply(to_floats(totals), splat_float(*memory.constant<float>(rule.factor)));
+    const Floats low = splat_float(static_cast<float>(rule.low - rule.zero_point));
+    const Floats high = splat_float(static_cast<float>(rule.high - rule.zero_point));
+    const Ints codes = round_to_ints(clamp_floats(value, low, high));
+    store_codes(target, add(codes, splat_int(static_cast<int32_t>(rule.zero_point))), count);
+    return;
+  }
+  int32_t each[kLanes];
+  store_ints(each, totals);
+  for (int64_t i = 0; i < count && i < kLanes; ++i) target[i] = rescaled(rule, memory, each[i], 0);
+}
+
+// Means of some channels that lie side by side.
+void reduce_means(const Reduce& step, const Memory& memory, const uint8_t* source, uint8_t* target,
+                  int64_t channels) {
+  Sums sums;
+  const int64_t lines = lines_of(step.inner_sizes), count = step.inner_sizes[kLast];
+  for (int64_t line = 0; line < lines; ++line) {
+    sums.add(source + line_place(line, step.inner_sizes, step.inner_strides), count,
+             step.inner_strides[kLast]);
+  }
+  sums.flush();
+  const int64_t offset = lines * count * step.zero_point;
+  store_means(step, memory, sums.low, offset, target, channels);
+  if (channels > kLanes) store_means(step, memory, sums.high, offset, target + kLanes, channels - kLanes);
+}
+
+// Largest or smallest codes of some channels that lie side by side.
+template <bool largest>
+void reduce_extremes(const Reduce& step, const uint8_t* source, uint8_t* target, int64_t channels) {
+  Bytes result = load_bytes(source);
+  const int64_t lines = lines_of(step.inner_sizes);
+  for (int64_t line = 0; line < lines; ++line) {
+    const uint8_t* codes = source + line_place(line, step.inner_sizes, step.inner_strides);
+    for (int64_t i = 0; i < step.inner_sizes[kLast]; ++i) {
+      const Bytes next = load_bytes(codes + i * step.inner_strides[kLast]);
+      result = largest ? larger(result, next) : smaller(result, next);
+    }
+  }
+  store_bytes(target, result, channels);
+}
+
+void reduce_channels(const Reduce& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const int64_t channels = step.outer_sizes[kLast], width = step.kind == Reduce::kMean ? kWidth / 2 : kWidth;
+  const int64_t groups = (channels + width - 1) / width;
+  const Range items = share(part, lines_of(step.outer_sizes) * groups);
+  for (int64_t item = items.begin; item < items.end; ++item) {
+    const int64_t first = item % groups * width, line = item / groups;
+    const uint8_t* from = source + line_place(line, step.outer_sizes, step.outer_strides) + first;
+    uint8_t* to = target + line_place(line, step.outer_sizes, step.target_strides) + first;
+    const int64_t count = channels - first < width ? channels - first : width;
+    if (step.kind == Reduce::kMean) {
+      reduce_means(step, memory, from, to, count);
+    } else if (step.kind == Reduce::kLargest) {
+      reduce_extremes<true>(step, from, to, count);
+    } else {
+      reduce_extremes<false>(step, from, to, count);
+    }
+  }
+}
+
+// One output, whose codes lie side by side at least in the last axis.
+uint8_t reduce_runs(const Reduce& step, const Memory& memory, const uint8_t* source) {
+  const int64_t lines = lines_of(step.inner_sizes), count = step.inner_sizes[kLast];
+  uint32_t total = 0;
+  uint8_t largest = 0, smallest = 255;
+  for (int64_t line = 0; line < lines; ++line) {
+    const uint8_t* codes = source + line_place(line, step.inner_sizes, step.inner_strides);
+    if (step.kind == Reduce::kMean) {
+      for (int64_t i = 0; i < count; ++i) total += codes[i];
+    } else if (step.kind == Reduce::kLargest) {
+      for (int64_t i = 0; i < count; ++i) largest = codes[i] > largest ? codes[i] : largest;
+    } else {
+      for (int64_t i = 0; i < count; ++i) smallest = codes[i] < smallest ? codes[i] : smallest;
+    }
+  }
+  if (step.kind != Reduce::kMean) return step.kind == Reduce::kLargest ? largest : smallest;
+  const int64_t sum = int64_t{total} - lines * count * step.zero_point;
+  return rescaled(step.rescale, memory, static_cast<int32_t>(sum), 0);
+}
+
+void reduce(const Reduce& step, const Memory& memory, Part part) {
+  if (step.outer_sizes[kLast] >= 4 && step.outer_strides[kLast] == 1 && step.target_strides[kLast] == 1) {
+    return reduce_channels(step, memory, part);
+  }
+  if (step.inner_strides[kLast] > 1) return reference_reduce(step, memory, part);
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const int64_t columns = step.outer_sizes[kLast];
+  const Range places = share(part, lines_of(step.outer_sizes) * columns);
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const int64_t line = place / columns, column = place % columns;
+    const int64_t from =
+        line_place(line, step.outer_sizes, step.outer_strides) + column * step.outer_strides[kLast];
+    const int64_t to =
+        line_place(line, step.outer_sizes, step.target_strides) + column * step.target_strides[kLast];
+    target[to] = reduce_runs(step, memory, source + from);
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine

@@ -1,0 +1,114 @@
+// Linear Resize, kLanes channels of an output pixel at a time.
+#pragma once
+
+#include "lanes.h"
+#include "steps.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+// The four input pixels of an output pixel, in the order in which they are summed.
+struct Corners {
+  const uint8_t* pixel[4];
+};
+
+// One axis of the tables.
+template <class Fraction>
+struct ResizeAxis {
+  const int32_t *low, *high;
+  const Fraction* fraction;
+};
+
+// Fractions and values are float32: t = Σ weight · fl(s_x · (q − z_x)), added one by one.
+struct RealPixel {
+  using Fraction = float;
+  static constexpr float kOne = 1;
+  Floats scale, output_scale, low, high;
+  Ints zero, output_zero;
+
+  explicit RealPixel(const ResizeLinear& step)
+      : scale(splat_float(static_cast<float>(step.input_scale))),
+        output_scale(splat_float(static_cast<float>(step.output_scale))),
+        low(splat_float(static_cast<float>(-step.output_zero - step.output_shift))),
+        high(splat_float(static_cast<float>(255 - step.output_zero - step.output_shift))),
+        zero(splat_int(static_cast<int32_t>(step.input_zero + step.input_shift))),
+        output_zero(splat_int(static_cast<int32_t>(step.output_zero + step.output_shift))) {}
+
+  Floats weighted(const uint8_t* codes, float weight) const {
+    const Floats value = multiply(to_floats(subtract(widen_codes(codes), zero)), scale);
+    return multiply(value, splat_float(weight));
+  }
+  Ints codes(const Corners& corners, const float (&weights)[4], int64_t channel) const {
+    Floats total = weighted(corners.pixel[0] + channel, weights[0]);
+    for (int i = 1; i < 4; ++i) total = add(total, weighted(corners.pixel[i] + channel, weights[i]));
+    return add(round_to_ints(clamp_floats(divide(total, output_scale), low, high)), output_zero);
+  }
+};
+
+// Fractions have 10 bits: t = Σ weight · raw code; weights sum to 2^20, so codes stay within their type.
+struct WholePixel {
+  using Fraction = int32_t;
+  static constexpr int32_t kOne = 1 << 10;
+  bool away;
+  Ints shift, half;
+
+  explicit WholePixel(const ResizeLinear& step)
+      : away(step.rounding == ResizeLinear::kAway),
+        shift(splat_int(static_cast<int32_t>(step.input_shift))),
+        half(splat_int(1 << 19)) {}
+
+  Ints codes(const Corners& corners, const int32_t (&weights)[4], int64_t channel) const {
+    Ints total = splat_int(0);
+    for (int i = 0; i < 4; ++i) {
+      const Ints raw = subtract(widen_codes(corners.pixel[i] + channel), shift);
+      total = add(total, multiply(raw, splat_int(weights[i])));
+    }
+    // away from zero: a negative total must be past the middle
+    const Ints lowered = away ? add(total, shift_right(total, 31)) : total;
+    return add(shift_right(add(lowered, half), 20), shift);
+  }
+};
+
+template <class Pixel>
+void resize_row(const ResizeLinear& step, const Memory& memory, const Pixel& pixel, int64_t image,
+                int64_t row) {
+  using Fraction = typename Pixel::Fraction;
+  const View &in = step.input, &out = step.output;
+  const uint8_t* input = memory.data<uint8_t>(in) + in.at(image, 0, 0);
+  const uint8_t* upper = input + memory.constant<int32_t>(step.row_low)[row] * in.row_stride;
+  const uint8_t* lower = input + memory.constant<int32_t>(step.row_high)[row] * in.row_stride;
+  const int32_t* low = memory.constant<int32_t>(step.column_low);
+  const int32_t* high = memory.constant<int32_t>(step.column_high);
+  const Fraction down = memory.constant<Fraction>(step.row_fraction)[row], up = Pixel::kOne - down;
+  uint8_t* target = memory.data<uint8_t>(out) + out.at(image, row, 0);
+  for (int64_t column = 0; column < out.columns; ++column, target += out.column_stride) {
+    const int64_t left_place = low[column] * in.column_stride, right_place = high[column] * in.column_stride;
+    const Corners corners{{upper + left_place, upper + right_place, lower + left_place, lower + right_place}};
+    const Fraction right = memory.constant<Fraction>(step.column_fraction)[column];
+    const Fraction left = Pixel::kOne - right;
+    const Fraction weights[4] = {left * up, right * up, left * down, right * down};
+    for (int64_t channel = 0; channel < out.channels; channel += kLanes) {
+      store_codes(target + channel, pixel.codes(corners, weights, channel), out.channels - channel);
+    }
+  }
+}
+
+template <class Pixel>
+void resize_rows(const ResizeLinear& step, const Memory& memory, Part part) {
+  const Pixel pixel(step);
+  const Range rows = share(part, step.output.images * step.output.rows);
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    resize_row(step, memory, pixel, row / step.output.rows, row % step.output.rows);
+  }
+}
+
+void resize_linear(const ResizeLinear& step, const Memory& memory, Part part) {
+  if (step.rounding == ResizeLinear::kEven) {
+    resize_rows<RealPixel>(step, memory, part);
+  } else {
+    resize_rows<WholePixel>(step, memory, part);
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine
