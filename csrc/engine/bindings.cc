@@ -38,6 +38,14 @@ void add_schemas(nb::dict& schemas) {
   }
 }
 
+template <int i = 0>
+void add_origins(const Origins& origins, nb::dict& names) {
+  if constexpr (i < kStepKinds) {
+    names[std::tuple_element_t<i, AllSteps>::kName] = origins[i];
+    add_origins<i + 1>(origins, names);
+  }
+}
+
 // An engine and what Python sees of it: the constants are kept alive, contexts are handed out one per caller.
 class Session {
  public:
@@ -64,6 +72,11 @@ class Session {
 
   std::string isa() const { return engine_->isa().name; }
   int threads() const { return engine_->threads(); }
+  std::vector<std::string> origins() const {
+    std::vector<std::string> names;
+    for (int64_t step = 0; step < count_; ++step) names.emplace_back(engine_->origin(step));
+    return names;
+  }
 
   std::unique_ptr<Context> take_context() {
     {
@@ -148,6 +161,14 @@ void bind(nb::module_& m) {
     add_schemas(schemas);
     return schemas;
   });
+  m.def(
+      "kernel_origins",
+      [](const std::string& isa) {
+        nb::dict names;
+        add_origins(kernel_origins(isa_by_name(isa)), names);
+        return names;
+      },
+      "isa"_a);
   nb::class_<Borrowed>(m, "Context")
       .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
       .def("arena", [](nb::handle self) {
@@ -161,6 +182,7 @@ void bind(nb::module_& m) {
            "threads"_a = 1, "pin"_a = false)
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
+      .def_prop_ro("origins", &Session::origins)
       .def(
           "run",
           [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,

@@ -19,22 +19,21 @@ int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / un
 
 using Clock = std::chrono::steady_clock;
 
+// The step of a row and its place in AllSteps.
 template <int i = 0>
-bool decode_kind(const Description::Row& row, const KernelTable& table, Kernel& kernel,
-                 std::shared_ptr<const void>& result) {
+int decode_kind(const Description::Row& row, std::shared_ptr<const void>& result) {
   if constexpr (i == kStepKinds) {
-    return false;
+    throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
   } else {
     using Step = std::tuple_element_t<i, AllSteps>;
-    if (row.kind != Step::kName) return decode_kind<i + 1>(row, table, kernel, result);
+    if (row.kind != Step::kName) return decode_kind<i + 1>(row, result);
     auto step = std::make_shared<Step>();
     if (!decode(row.fields.data(), row.fields.size(), *step)) {
       throw std::invalid_argument("a step '" + row.kind + "' has " + std::to_string(row.fields.size()) +
                                   " fields");
     }
-    kernel = table[i];
     result = step;
-    return true;
+    return i;
   }
 }
 
@@ -63,11 +62,12 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
       scratch_bytes_(description.scratch_bytes),
       pool_(threads, pin) {
   const KernelTable table = kernel_table(isa);
+  const Origins origins = kernel_origins(isa);
   for (const Description::Row& row : description.steps) {
     Decoded decoded{};
-    if (!decode_kind(row, table, decoded.kernel, decoded.step)) {
-      throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
-    }
+    const auto kind = static_cast<size_t>(decode_kind(row, decoded.step));
+    decoded.kernel = table[kind];
+    decoded.origin = origins[kind];
     steps_.push_back(decoded);
   }
 }

@@ -50,6 +50,8 @@ class Engine {
 
   const Isa& isa() const { return isa_; }
   int threads() const { return pool_.threads(); }
+  // Name of the set that the kernel of a step comes from.
+  const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
   std::unique_ptr<Context> new_context() const;
 
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
@@ -61,6 +63,7 @@ class Engine {
  private:
   struct Decoded {
     Kernel kernel;
+    const char* origin;
     std::shared_ptr<const void> step;
   };
   struct Job;
