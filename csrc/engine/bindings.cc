@@ -103,11 +103,11 @@ class Session {
     std::vector<uint8_t*> ports;
     for (const ReadOnly& input : inputs) {
       ports.push_back(const_cast<uint8_t*>(static_cast<const uint8_t*>(input.data())));
-      check_size(ports.size() - 1, input.nbytes());
+      check_port(ports.size() - 1, input.data(), input.nbytes(), input.itemsize());
     }
     for (const Anything& output : outputs) {
       ports.push_back(static_cast<uint8_t*>(output.data()));
-      check_size(ports.size() - 1, output.nbytes());
+      check_port(ports.size() - 1, output.data(), output.nbytes(), output.itemsize());
     }
     if (ports.size() != port_bytes_.size())
       throw std::invalid_argument("another number of inputs and outputs");
@@ -124,9 +124,12 @@ class Session {
   }
 
  private:
-  void check_size(size_t port, size_t bytes) const {
+  void check_port(size_t port, const void* data, size_t bytes, size_t item) const {
     if (port >= port_bytes_.size() || static_cast<int64_t>(bytes) != port_bytes_[port]) {
       throw std::invalid_argument("an input or output has " + std::to_string(bytes) + " bytes");
+    }
+    if (item != 0 && reinterpret_cast<uintptr_t>(data) % item != 0) {
+      throw std::invalid_argument("an input or output is not aligned to its elements");
     }
   }
 

@@ -1,3 +1,4 @@
+// Plans made ready and run: decoding, memory, the loop over the steps.
 #include "engine.h"
 
 #include <sys/mman.h>
@@ -39,8 +40,9 @@ int decode_kind(const Description::Row& row, std::shared_ptr<const void>& result
 
 }  // namespace
 
-Context::Context(int64_t arena_bytes, int64_t scratch_bytes, int threads)
-    : arena_(allocate(arena_bytes)),
+Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads)
+    : owner_(owner),
+      arena_(allocate(arena_bytes)),
       scratch_(allocate(threads * rounded_up(scratch_bytes + kSlack, 128))),
       scratch_stride_(rounded_up(scratch_bytes + kSlack, 128)) {}
 
@@ -73,8 +75,27 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
 }
 
 std::unique_ptr<Context> Engine::new_context() const {
-  return std::make_unique<Context>(arena_bytes_, scratch_bytes_, pool_.threads());
+  return std::make_unique<Context>(*this, arena_bytes_, scratch_bytes_, pool_.threads());
 }
+
+namespace {
+
+// The right to use a context, given back at the end.
+class Entry {
+ public:
+  Entry(Context& context, const Engine& engine) : context_(context) {
+    if (&context.owner() != &engine) throw std::invalid_argument("the context belongs to another engine");
+    if (!context.try_enter()) throw std::invalid_argument("the context is in use by another thread");
+  }
+  ~Entry() { context_.leave(); }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  Context& context_;
+};
+
+}  // namespace
 
 struct Engine::Job {
   Kernel kernel;
@@ -92,6 +113,7 @@ void Engine::work(void* job, int part) {
 
 void Engine::run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
                  int64_t* nanoseconds) {
+  const Entry entry(context, *this);
   std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
   buffers.insert(buffers.end(), ports.begin(), ports.end());
   const bool parallel = pool_.try_acquire();
