@@ -1,4 +1,4 @@
-"""One variable forces the instruction sets of the engine and of the statistics kernel; the forced ones run."""
+"""One variable forces the sets of the engine and of the statistics kernel, and the forced ones run."""
 
 from __future__ import annotations
 
