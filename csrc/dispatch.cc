@@ -30,6 +30,31 @@ const Isa kPriority[] = {
     {"reference", always, count_reference},
 };
 
+// Names that the integer engine has for its sets, and those that count here then, best first. One variable
+// forces both.
+struct EngineName {
+  const char* name;
+  const char* counts[2];
+};
+
+const EngineName kEngineNames[] = {
+#if defined(__x86_64__)
+    {"avx512vnni", {"avx512", "avx2"}},
+    {"avxvnni", {"avx2", "avx2"}},
+#endif
+#if defined(__aarch64__)
+    {"neondot", {"reference", "reference"}},
+#endif
+    {"reference", {"reference", "reference"}},
+};
+
+const Isa* find(const std::string& name) {
+  for (const Isa* isa : available_isas()) {
+    if (name == isa->name) return isa;
+  }
+  return nullptr;
+}
+
 const Isa& chosen() {
   const char* name = std::getenv("CALIB8_ISA");
   return name == nullptr || *name == '\0' ? *available_isas().front() : isa_by_name(name);
@@ -46,11 +71,15 @@ std::vector<const Isa*> available_isas() {
 }
 
 const Isa& isa_by_name(const std::string& name) {
-  std::string known;
-  for (const Isa* isa : available_isas()) {
-    if (name == isa->name) return *isa;
-    known += (known.empty() ? "" : ", ") + std::string(isa->name);
+  if (const Isa* isa = find(name)) return *isa;
+  for (const EngineName& engine : kEngineNames) {
+    if (name != engine.name) continue;
+    for (const char* counts : engine.counts) {
+      if (const Isa* isa = find(counts)) return *isa;
+    }
   }
+  std::string known;
+  for (const Isa* isa : available_isas()) known += (known.empty() ? "" : ", ") + std::string(isa->name);
   throw std::invalid_argument("instruction set '" + name +
                               "' is unknown or not available on this CPU, which has " + known);
 }

@@ -17,7 +17,8 @@ struct Isa {
 // Those that this CPU can run, fastest first; "reference" is always the last.
 std::vector<const Isa*> available_isas();
 
-// The one with this name. Throws std::invalid_argument when it is unknown or not available.
+// The one with this name; for a name of the integer engine ("avx512vnni", "avxvnni", "neondot") the one that
+// counts beside it. Throws std::invalid_argument when it is unknown or not available.
 const Isa& isa_by_name(const std::string& name);
 
 // The fastest one, or the one that the environment variable CALIB8_ISA names (read once, at first use; empty

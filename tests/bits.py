@@ -1,17 +1,24 @@
-"""Runs a program natively on every instruction set that is here and compares it with NumPy, bit for bit."""
+"""Runs a program natively on every instruction set that is here and compares it with NumPy.
+
+With ``CALIB8_RECORD=FILE`` every plan is also written there with its inputs and outputs; the native check
+(``tests/native/recorded.h`` has the format) runs them again under sanitizers and on other processors.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
+from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
-from calib8.engine.plan import FloatCall
+from calib8.engine.plan import FloatCall, Plan
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
@@ -64,6 +71,8 @@ def assert_native_gives(
 ) -> None:
     """The native engine gives these outputs on all these instruction sets and thread counts."""
     plan = compile_program(program)
+    if path := os.environ.get("CALIB8_RECORD"):
+        record(path, plan, feeds, wanted)
     for isa in isas:
         for count in threads:
             engine = Engine(plan, isa=isa, threads=count, float_runner=partial(run_call, program))
@@ -72,6 +81,36 @@ def assert_native_gives(
                 for port, got, want in zip(plan.outputs, engine.run(feeds), wanted, strict=True):
                     where = f"{port.name} on {isa} with {count} threads"
                     np.testing.assert_array_equal(got, want, err_msg=where)
+
+
+def record(path: str, plan: Plan, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> None:
+    """Appends a plan that needs no ONNX Runtime to a file, with what goes in and what comes out."""
+    if plan.floats:
+        return
+    with Path(path).open("ab") as file:
+        for numbers in _recorded(plan, [feeds[port.name] for port in plan.inputs], wanted):
+            file.write(np.asarray(numbers, np.int64).tobytes())
+
+
+def _recorded(
+    plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]
+) -> Iterator[Sequence[int] | Array]:
+    yield [len(plan.steps)]
+    for step in plan.steps:
+        yield from _bytes(np.frombuffer(step.opcode.encode(), np.uint8))
+        row = encode(step)
+        yield [row.size]
+        yield row
+    yield from _bytes(plan.constants)
+    yield [plan.arena_bytes, plan.scratch_bytes, len(inputs), len(outputs)]
+    for array in (*inputs, *outputs):
+        yield from _bytes(array)
+
+
+def _bytes(array: Array) -> Iterator[Sequence[int] | Array]:
+    data = np.frombuffer(np.ascontiguousarray(array).tobytes(), np.uint8)
+    yield [data.size]
+    yield np.concatenate([data, np.zeros(-data.size % 8, np.uint8)]).view(np.int64)
 
 
 def run_call(program: Program, call: FloatCall, inputs: Sequence[Array]) -> list[Array]:

@@ -46,6 +46,14 @@ void add_schemas(nb::dict& schemas) {
   }
 }
 
+template <int i = 0>
+void add_origins(const Origins& origins, nb::dict& names) {
+  if constexpr (i < kStepKinds) {
+    names[std::tuple_element_t<i, AllSteps>::kName] = origins[i];
+    add_origins<i + 1>(origins, names);
+  }
+}
+
 // An engine and what Python sees of it: the constants are kept alive, contexts are handed out one per caller.
 class Session {
  public:
@@ -70,6 +78,11 @@ class Session {
 
   std::string isa() const { return engine_->isa().name; }
   int threads() const { return engine_->threads(); }
+  std::vector<std::string> origins() const {
+    std::vector<std::string> names;
+    for (int64_t step = 0; step < count_; ++step) names.emplace_back(engine_->origin(step));
+    return names;
+  }
 
   int64_t contexts() {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -104,11 +117,11 @@ class Session {
     std::vector<uint8_t*> ports;
     for (const ReadOnly& input : inputs) {
       ports.push_back(const_cast<uint8_t*>(static_cast<const uint8_t*>(input.data())));
-      check_size(ports.size() - 1, input.nbytes());
+      check_port(ports.size() - 1, input.data(), input.nbytes(), input.itemsize());
     }
     for (const Anything& output : outputs) {
       ports.push_back(static_cast<uint8_t*>(output.data()));
-      check_size(ports.size() - 1, output.nbytes());
+      check_port(ports.size() - 1, output.data(), output.nbytes(), output.itemsize());
     }
     if (ports.size() != port_bytes_.size())
       throw std::invalid_argument("another number of inputs and outputs");
@@ -125,9 +138,12 @@ class Session {
   }
 
  private:
-  void check_size(size_t port, size_t bytes) const {
+  void check_port(size_t port, const void* data, size_t bytes, size_t item) const {
     if (port >= port_bytes_.size() || static_cast<int64_t>(bytes) != port_bytes_[port]) {
       throw std::invalid_argument("an input or output has " + std::to_string(bytes) + " bytes");
+    }
+    if (item != 0 && reinterpret_cast<uintptr_t>(data) % item != 0) {
+      throw std::invalid_argument("an input or output is not aligned to its elements");
     }
   }
 
@@ -178,6 +194,14 @@ void bind(nb::module_& m) {
     add_schemas(schemas);
     return schemas;
   });
+  m.def(
+      "kernel_origins",
+      [](const std::string& isa) {
+        nb::dict names;
+        add_origins(kernel_origins(isa_by_name(isa)), names);
+        return names;
+      },
+      "isa"_a);
   nb::class_<Borrowed>(m, "Context")
       .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
       .def("arena", [](nb::handle self) {
@@ -192,6 +216,7 @@ void bind(nb::module_& m) {
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
       .def_prop_ro("contexts", &Session::contexts)
+      .def_prop_ro("origins", &Session::origins)
       .def(
           "run",
           [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,

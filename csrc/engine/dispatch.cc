@@ -56,6 +56,25 @@ const Isa kPriority[] = {
     {"reference", always, fill_reference, nullptr},
 };
 
+// Names that the statistics kernel has for its sets, and those that run here then, best first.
+struct CounterName {
+  const char* name;
+  const char* runs[2];
+};
+
+#if defined(__x86_64__)
+const CounterName kCounterNames[] = {{"avx512", {"avx512vnni", "avx2"}}};
+#else
+const CounterName kCounterNames[] = {{"reference", {"reference", "reference"}}};
+#endif
+
+const Isa* find(const std::string& name) {
+  for (const Isa* isa : available_isas()) {
+    if (name == isa->name) return isa;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 std::vector<const Isa*> available_isas() {
@@ -67,11 +86,15 @@ std::vector<const Isa*> available_isas() {
 }
 
 const Isa& isa_by_name(const std::string& name) {
-  std::string known;
-  for (const Isa* isa : available_isas()) {
-    if (name == isa->name) return *isa;
-    known += (known.empty() ? "" : ", ") + std::string(isa->name);
+  if (const Isa* isa = find(name)) return *isa;
+  for (const CounterName& counter : kCounterNames) {
+    if (name != counter.name) continue;
+    for (const char* runs : counter.runs) {
+      if (const Isa* isa = find(runs)) return *isa;
+    }
   }
+  std::string known;
+  for (const Isa* isa : available_isas()) known += (known.empty() ? "" : ", ") + std::string(isa->name);
   throw std::invalid_argument("instruction set '" + name +
                               "' is unknown or not available on this CPU, which has " + known);
 }
@@ -86,6 +109,17 @@ KernelTable kernel_table(const Isa& isa) {
   if (isa.base != nullptr) table = kernel_table(isa_by_name(isa.base));
   isa.fill(table);
   return table;
+}
+
+Origins kernel_origins(const Isa& isa) {
+  Origins origins{};
+  if (isa.base != nullptr) origins = kernel_origins(isa_by_name(isa.base));
+  KernelTable own{};
+  isa.fill(own);
+  for (size_t kind = 0; kind < own.size(); ++kind) {
+    if (own[kind] != nullptr) origins[kind] = isa.name;
+  }
+  return origins;
 }
 
 }  // namespace calib8::engine

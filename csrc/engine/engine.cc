@@ -1,3 +1,4 @@
+// Plans made ready and run: decoding, memory, the loop over the steps.
 #include "engine.h"
 
 #include <sys/mman.h>
@@ -19,29 +20,29 @@ int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / un
 
 using Clock = std::chrono::steady_clock;
 
+// The step of a row and its place in AllSteps.
 template <int i = 0>
-bool decode_kind(const Description::Row& row, const KernelTable& table, Kernel& kernel,
-                 std::shared_ptr<const void>& result) {
+int decode_kind(const Description::Row& row, std::shared_ptr<const void>& result) {
   if constexpr (i == kStepKinds) {
-    return false;
+    throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
   } else {
     using Step = std::tuple_element_t<i, AllSteps>;
-    if (row.kind != Step::kName) return decode_kind<i + 1>(row, table, kernel, result);
+    if (row.kind != Step::kName) return decode_kind<i + 1>(row, result);
     auto step = std::make_shared<Step>();
     if (!decode(row.fields.data(), row.fields.size(), *step)) {
       throw std::invalid_argument("a step '" + row.kind + "' has " + std::to_string(row.fields.size()) +
                                   " fields");
     }
-    kernel = table[i];
     result = step;
-    return true;
+    return i;
   }
 }
 
 }  // namespace
 
-Context::Context(int64_t arena_bytes, int64_t scratch_bytes, int threads)
-    : arena_(allocate(arena_bytes)),
+Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads)
+    : owner_(owner),
+      arena_(allocate(arena_bytes)),
       scratch_(allocate(threads * rounded_up(scratch_bytes + kSlack, 128))),
       scratch_stride_(rounded_up(scratch_bytes + kSlack, 128)) {}
 
@@ -63,18 +64,38 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
       scratch_bytes_(description.scratch_bytes),
       pool_(threads, pin) {
   const KernelTable table = kernel_table(isa);
+  const Origins origins = kernel_origins(isa);
   for (const Description::Row& row : description.steps) {
     Decoded decoded{};
-    if (!decode_kind(row, table, decoded.kernel, decoded.step)) {
-      throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
-    }
+    const auto kind = static_cast<size_t>(decode_kind(row, decoded.step));
+    decoded.kernel = table[kind];
+    decoded.origin = origins[kind];
     steps_.push_back(decoded);
   }
 }
 
 std::unique_ptr<Context> Engine::new_context() const {
-  return std::make_unique<Context>(arena_bytes_, scratch_bytes_, pool_.threads());
+  return std::make_unique<Context>(*this, arena_bytes_, scratch_bytes_, pool_.threads());
 }
+
+namespace {
+
+// The right to use a context, given back at the end.
+class Entry {
+ public:
+  Entry(Context& context, const Engine& engine) : context_(context) {
+    if (&context.owner() != &engine) throw std::invalid_argument("the context belongs to another engine");
+    if (!context.try_enter()) throw std::invalid_argument("the context is in use by another thread");
+  }
+  ~Entry() { context_.leave(); }
+  Entry(const Entry&) = delete;
+  Entry& operator=(const Entry&) = delete;
+
+ private:
+  Context& context_;
+};
+
+}  // namespace
 
 struct Engine::Job {
   Kernel kernel;
@@ -92,6 +113,7 @@ void Engine::work(void* job, int part) {
 
 void Engine::run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
                  int64_t* nanoseconds) {
+  const Entry entry(context, *this);
   std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
   buffers.insert(buffers.end(), ports.begin(), ports.end());
   const bool parallel = pool_.try_acquire();

@@ -25,12 +25,19 @@ struct Description {
   std::vector<int64_t> port_bytes;  // inputs, then outputs
 };
 
+class Engine;
+
 // Memory of one run at a time.
 class Context {
  public:
-  Context(int64_t arena_bytes, int64_t scratch_bytes, int threads);
+  Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads);
+  const Engine& owner() const { return owner_; }
   uint8_t* arena() { return arena_.get(); }
   uint8_t* scratch(int part) { return scratch_.get() + part * scratch_stride_; }
+
+  // True when nobody else runs with this memory; then `leave` must follow.
+  bool try_enter() { return !busy_.exchange(true, std::memory_order_acquire); }
+  void leave() { busy_.store(false, std::memory_order_release); }
 
  private:
   struct Free {
@@ -39,28 +46,34 @@ class Context {
   using Block = std::unique_ptr<uint8_t, Free>;
   static Block allocate(int64_t bytes);
 
+  const Engine& owner_;
+  std::atomic<bool> busy_{false};
   Block arena_, scratch_;
   int64_t scratch_stride_;
 };
 
 class Engine {
  public:
-  // Throws std::invalid_argument when the description contradicts itself.
+  // Throws std::invalid_argument when the description contradicts itself, asks for more memory than the
+  // machine has, or has steps that would leave their buffers.
   Engine(const Description& description, const Isa& isa, int threads, bool pin);
 
   const Isa& isa() const { return isa_; }
   int threads() const { return pool_.threads(); }
+  // Name of the set that the kernel of a step comes from.
+  const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
   std::unique_ptr<Context> new_context() const;
 
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
   // first one gets the threads of the pool, others work alone. With `nanoseconds`, time per step is added
-  // there.
+  // there. Throws std::invalid_argument for a context of another engine or one that is in use.
   void run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
            int64_t* nanoseconds);
 
  private:
   struct Decoded {
     Kernel kernel;
+    const char* origin;
     std::shared_ptr<const void> step;
   };
   struct Job;

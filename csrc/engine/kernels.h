@@ -41,7 +41,8 @@ struct Isa {
 // Those that this CPU can run, fastest first; "reference" is always the last.
 std::vector<const Isa*> available_isas();
 
-// The one with this name. Throws std::invalid_argument when it is unknown or not available.
+// The one with this name; for "avx512", a name of the statistics kernel, the best one that it stands for.
+// Throws std::invalid_argument when it is unknown or not available.
 const Isa& isa_by_name(const std::string& name);
 
 // The fastest one, or the one that the environment variable CALIB8_ISA names (empty counts as not set).
@@ -49,6 +50,10 @@ const Isa& default_isa();
 
 // All kernels of an instruction set: its own, and those of the sets below for the rest.
 KernelTable kernel_table(const Isa& isa);
+
+// For every kind of step the name of the set that its kernel comes from.
+using Origins = std::array<const char*, kStepKinds>;
+Origins kernel_origins(const Isa& isa);
 
 // What each file of kernels contributes. x86 files are compiled with the flags of their set alone.
 void fill_reference(KernelTable& table);

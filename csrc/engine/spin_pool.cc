@@ -1,8 +1,14 @@
+// Static shares for a few threads: a counter tells them to begin, another one when all have ended.
 #include "spin_pool.h"
 
 #include <unistd.h>
 
 #include <chrono>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
 
 #if defined(__linux__)
 #include <pthread.h>
@@ -14,7 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{200};
-constexpr int kSpinsPerLook = 64;  // pauses between two looks at the clock
+constexpr int kSpinsPerLook = 64;     // pauses between two looks at the clock
+constexpr int kSpinsPerYield = 4096;  // pauses of the caller between two offers of its processor
 
 void pause() {
 #if defined(__x86_64__)
@@ -40,75 +47,120 @@ void pin_to_processor(int index) {
 
 }  // namespace
 
-SpinPool::SpinPool(int threads, bool pin) : threads_(threads), pin_(pin) {}
-
-SpinPool::~SpinPool() {
-  if (owner_process_ != getpid()) {
-    for (std::thread& worker : workers_) worker.detach();  // a forked child has no such threads
-    return;
+// The workers and what they share with their caller.
+class SpinPool::Crew {
+ public:
+  Crew(int threads, bool pin) : workers_count_(threads - 1) {
+    try {
+      for (int part = 1; part < threads; ++part) {
+        workers_.emplace_back([this, part, pin] { wait_for_work(part, pin); });
+      }
+    } catch (...) {
+      stop();
+      throw;
+    }
   }
-  {
-    const std::lock_guard<std::mutex> lock(sleep_);
-    stop_.store(true);
+  ~Crew() { stop(); }
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  void run(Work work, void* context) {
+    work_ = work;
+    context_ = context;
+    unfinished_.store(workers_count_, std::memory_order_relaxed);
+    announce();
+    work(context, 0);
+    int spins = 0;
+    while (unfinished_.load(std::memory_order_acquire) > 0) {
+      pause();
+      if (++spins % kSpinsPerYield == 0) std::this_thread::yield();
+    }
+  }
+
+ private:
+  // A worker counts itself as a sleeper before it looks at the generation for the last time, the caller
+  // raises the generation before it looks for sleepers: one of them sees the other.
+  void announce() {
     generation_.fetch_add(1);
-  }
-  wake_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
-}
-
-bool SpinPool::try_acquire() {
-  if (threads_ == 1 || !owner_.try_lock()) return false;
-  if (workers_.empty()) start_workers();
-  if (owner_process_ == getpid()) return true;
-  owner_.unlock();
-  return false;
-}
-
-void SpinPool::release() { owner_.unlock(); }
-
-void SpinPool::start_workers() {
-  owner_process_ = getpid();
-  for (int part = 1; part < threads_; ++part) {
-    workers_.emplace_back([this, part] { wait_for_work(part, pin_); });
-  }
-}
-
-void SpinPool::run(Work work, void* context) {
-  work_ = work;
-  context_ = context;
-  unfinished_.store(threads_ - 1, std::memory_order_relaxed);
-  generation_.fetch_add(1);
-  if (sleepers_.load() > 0) {
+    if (sleepers_.load() == 0) return;
     const std::lock_guard<std::mutex> lock(sleep_);
     wake_.notify_all();
   }
-  work(context, 0);
-  int spins = 0;
-  while (unfinished_.load(std::memory_order_acquire) > 0) {
-    pause();
-    if (++spins % (kSpinsPerLook * 64) == 0) std::this_thread::yield();
-  }
-}
 
-void SpinPool::wait_for_work(int part, bool pin) {
-  if (pin) pin_to_processor(part);
-  uint64_t seen = 0;
-  for (;;) {
+  void stop() {
+    stop_.store(true);
+    announce();
+    for (std::thread& worker : workers_) worker.join();
+    workers_.clear();
+  }
+
+  void wait_for_work(int part, bool pin) {
+    if (pin) pin_to_processor(part);
+    for (uint64_t seen = 0;; ++seen) {
+      wait_beyond(seen);
+      if (stop_.load()) return;
+      work_(context_, part);
+      unfinished_.fetch_sub(1, std::memory_order_release);
+    }
+  }
+
+  void wait_beyond(uint64_t seen) {
     const auto start = Clock::now();
-    int spins = 0;
-    while (generation_.load(std::memory_order_acquire) == seen) {
+    for (int spins = 1; generation_.load(std::memory_order_acquire) == seen; ++spins) {
       pause();
-      if (++spins % kSpinsPerLook != 0 || Clock::now() - start < kSpin) continue;
+      if (spins % kSpinsPerLook != 0 || Clock::now() - start < kSpin) continue;
       std::unique_lock<std::mutex> lock(sleep_);
       sleepers_.fetch_add(1);
       wake_.wait(lock, [this, seen] { return generation_.load() != seen; });
       sleepers_.fetch_sub(1);
     }
-    seen = generation_.load(std::memory_order_acquire);
-    if (stop_.load()) return;
-    work_(context_, part);
-    unfinished_.fetch_sub(1, std::memory_order_release);
+  }
+
+  const int workers_count_;
+  alignas(64) std::atomic<uint64_t> generation_{0};
+  alignas(64) std::atomic<int> unfinished_{0};
+  alignas(64) std::atomic<int> sleepers_{0};
+  std::atomic<bool> stop_{false};
+  Work work_ = nullptr;  // of the generation; written before it begins
+  void* context_ = nullptr;
+  std::mutex sleep_;
+  std::condition_variable wake_;
+  std::vector<std::thread> workers_;  // last: they use all that is above
+};
+
+SpinPool::SpinPool(int threads, bool pin) : threads_(threads), pin_(pin) {}
+
+SpinPool::~SpinPool() {
+  // A forked child has no workers: to wait for them, or for the sleepers of a condition variable, has no end.
+  if (crew_process_ != getpid()) (void)crew_.release();
+}
+
+bool SpinPool::try_acquire() {
+  if (threads_ == 1) return false;
+  const int64_t process = getpid();
+  int64_t owner = 0;
+  // An owner from before a fork does not exist here.
+  while (!owner_.compare_exchange_weak(owner, process, std::memory_order_acquire)) {
+    if (owner == process) return false;
+  }
+  if (crew_process_ == process) {
+    if (crew_ != nullptr) return true;
+    release();  // there were no threads to be had
+    return false;
+  }
+  (void)crew_.release();  // the parent's
+  crew_process_ = process;
+  try {
+    crew_ = std::make_unique<Crew>(threads_, pin_);
+    return true;
+  } catch (const std::exception&) {
+    release();
+    return false;
   }
 }
+
+void SpinPool::release() { owner_.store(0, std::memory_order_release); }
+
+void SpinPool::run(Work work, void* context) { crew_->run(work, context); }
 
 }  // namespace calib8::engine

@@ -2,11 +2,8 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include <memory>
 
 namespace calib8::engine {
 
@@ -22,30 +19,24 @@ class SpinPool {
 
   int threads() const { return threads_; }
 
-  // True when this caller now owns the pool; it must then call `release`.
+  // True when this caller now owns the pool; it must then call `release`. Workers start here, at first use
+  // and once more in a forked child, which has none; where the system gives no threads the answer is false
+  // from then on.
   bool try_acquire();
   void release();
 
-  // work(context, part) for part 0 … threads − 1, part 0 on the calling thread, which owns the pool.
+  // work(context, part) for part 0 … threads − 1, part 0 on the calling thread, which owns the pool. Work
+  // must not throw.
   void run(Work work, void* context);
 
  private:
-  void wait_for_work(int part, bool pin);
-  void start_workers();
+  class Crew;
 
   const int threads_;
   const bool pin_;
-  int64_t owner_process_ = 0;
-  std::mutex owner_;
-  std::vector<std::thread> workers_;
-  alignas(64) std::atomic<uint64_t> generation_{0};
-  alignas(64) std::atomic<int> unfinished_{0};
-  alignas(64) std::atomic<int> sleepers_{0};
-  std::atomic<bool> stop_{false};
-  Work work_ = nullptr;
-  void* context_ = nullptr;
-  std::mutex sleep_;
-  std::condition_variable wake_;
+  std::atomic<int64_t> owner_{0};  // process of the caller that owns the pool, 0 for none
+  int64_t crew_process_ = 0;       // where the crew lives; read and written by the owner
+  std::unique_ptr<Crew> crew_;
 };
 
 }  // namespace calib8::engine
