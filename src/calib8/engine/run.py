@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.fields import ARENA, FIRST_PORT
+from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.errors import UsageError
 
