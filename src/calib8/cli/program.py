@@ -56,7 +56,7 @@ def read_program(model: Path, options: ProgramOptions) -> Program:
 
     shapes = read_shapes(options.shape or ())
     session = InferenceSession(
-        model, profile=options.profile, integer_only=options.integer_only, shapes=shapes
+        model, runtime="reference", profile=options.profile, integer_only=options.integer_only, shapes=shapes
     )
     program = session.program
     if options.save is not None:
