@@ -18,6 +18,7 @@ PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − me
 RANGES: Final = "Ranges"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
+COMPILING: Final = "Compiling"
 RESULTS: Final = "Results"
 """Headings of the help."""
 

@@ -21,6 +21,9 @@ FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
 
 MOST_THREADS: Final = 256
 
+ISAS: Final = ("avx512vnni", "avxvnni", "avx2", "neondot", "reference")
+"""All instruction sets that there are kernels for."""
+
 
 def available_isas() -> list[str]:
     """Instruction sets that this machine can run, fastest first; the last is always ``reference``."""
