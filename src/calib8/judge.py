@@ -15,6 +15,7 @@ from calib8.data.batches import batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
+from calib8.engine.plan_file import is_plan_file
 from calib8.errors import UsageError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -46,13 +47,15 @@ def evaluate(
     The first float model of the list is the reference for agreement and SQNR.
 
     Args:
-        models: paths of .onnx files of one network; saved programs too with the runtime ``reference``.
+        models: paths of .onnx files of one network; saved programs too with the runtimes ``calib8`` and
+            ``reference``, plans with ``calib8``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; None takes what a quantized model of the list has stored.
         labels: a ``file label`` list for an image folder.
-        runtime: ``onnxruntime``, ``openvino`` or ``reference``: calib8's definition of every rounding, for
-            the quantized models; the float ones run in ONNX Runtime then.
-        profile, integer_only: with the runtime ``reference``, see ``calib8.InferenceSession``.
+        runtime: ``onnxruntime``, ``openvino``, ``calib8`` or ``reference`` (calib8's definition of every
+            rounding). The last two are for quantized models; the float ones run in ONNX Runtime then.
+        profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
+            ``calib8.InferenceSession``.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
 
     Raises:
@@ -112,9 +115,9 @@ def preflight(
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
-    """The preprocessing that the first model with one has stored; saved programs store none."""
+    """The preprocessing that the first model with one has stored; saved programs and plans store none."""
     for path in models:
-        text = None if is_program_file(path) else read_metadata(path).get("preprocess")
+        text = None if is_program_file(path) or is_plan_file(path) else read_metadata(path).get("preprocess")
         if text is not None:
             return Preprocess.from_json(text, str(path))
     return None

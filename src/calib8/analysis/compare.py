@@ -17,6 +17,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
+import onnx_ir as ir
 
 from calib8.analysis.counterparts import Counterparts, LeftOut, Tap, find_counterparts
 from calib8.analysis.evaluate import best_classes, class_scores
@@ -24,6 +25,7 @@ from calib8.analysis.float_reference import FloatReference, OpenReference, float
 from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.noise import Distance, DistanceSums, Spread
+from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.data.batches import Batch, batches
 from calib8.data.preprocess import Preprocess
@@ -112,12 +114,15 @@ def compare(
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
+    runtime: str = "onnxruntime",
+    profile: str | None = None,
+    integer_only: bool = False,
     sort: Sort = "local",
     progress: Progress = silent,
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
 
-    Both models run in ONNX Runtime. Memory holds the tensors of one batch, however many there are.
+    The float model and the single layers run in ONNX Runtime. Memory holds the tensors of one batch, however many there are.
 
     Args:
         fp32: path or ModelProto of the float model.
@@ -125,12 +130,15 @@ def compare(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; None takes what the int8 model has stored.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
+        profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
         sort: what is worst first: SQNR of the layer alone, or of all up to it.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
     sort_order(sort)
+    settings = _settings(runtime, threads, profile, integer_only)
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     pair = open_pair(fp32, int8)
@@ -140,7 +148,7 @@ def compare(
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
     _check_matched(found, pair)
     seen = SampleCounter("comparing", dataset.count, progress)
-    sums = _run(_open(pair, reference, found.taps, threads), dataset, batch, threads, seen)
+    sums = _run(_open(pair, reference, found.taps, runtime, settings), dataset, batch, threads, seen)
     return _comparison(pair, reference, found, sums, sort)
 
 
@@ -200,13 +208,31 @@ class _Sessions:
     feeds: dict[str, str]
 
 
-def _open(pair: ModelPair, reference: FloatReference, taps: tuple[Tap, ...], threads: int) -> _Sessions:
-    alone = local_model(pair.int8, taps)
+def _settings(runtime: str, threads: int, profile: str | None, integer_only: bool) -> Settings:
+    """How the int8 model runs.
+
+    Raises:
+        UsageError: a runtime that does not exist or cannot show what is inside, or options it does not take.
+    """
+    check_runtime(runtime, profile, integer_only)
+    if runtime not in ("onnxruntime", *OWN):
+        cure = f"Use one of onnxruntime, {', '.join(OWN)}"
+        raise UsageError(f"--runtime {runtime}", "does not give the codes between layers", cure)
+    return Settings(threads, profile, integer_only)
+
+
+def _open(
+    pair: ModelPair, reference: FloatReference, taps: tuple[Tap, ...], runtime: str, settings: Settings
+) -> _Sessions:
+    alone, threads = local_model(pair.int8, taps), settings.threads
+    whole = tapped_int8(pair.int8, taps)
     return _Sessions(
         pair,
         taps,
         reference.open([*(tap.reference for tap in taps), *pair.outputs], threads),
-        open_session(tapped_int8(pair.int8, taps), threads=threads),
+        open_own(ir.to_proto(whole), runtime, settings)
+        if runtime in OWN
+        else open_session(whole, threads=threads),
         open_session(alone.model, threads=threads),
         alone.feeds,
     )

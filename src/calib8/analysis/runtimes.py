@@ -13,6 +13,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from calib8.engine.plan_file import is_plan_file
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.model.load import UNREADABLE
 from calib8.model.runtime import Arrays, Session, open_session
@@ -22,13 +23,21 @@ from calib8.tensors import TensorSpec
 
 Path_ = str | os.PathLike[str]
 
+NATIVE: Final = "calib8"
+"""calib8's engine, the only runtime of compiled plans."""
+
 REFERENCE: Final = "reference"
-"""calib8's own executor: the only runtime with rounding profiles, and the only one of saved programs."""
+"""calib8's definition of every rounding in NumPy."""
+
+OWN: Final = (NATIVE, REFERENCE)
+"""The runtimes with rounding profiles, which alone take saved programs; both give the same bits."""
+
+USE_OWN: Final = f"Use --runtime {NATIVE} or {REFERENCE}"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model runs: threads (0 for all cores), and what only the runtime ``reference`` takes."""
+    """How a model runs: threads (0 for all cores), and what only the runtimes of calib8 take."""
 
     threads: int = 0
     profile: str | None = None
@@ -41,53 +50,61 @@ def open_in_runtime(
     """Opens a model in a runtime of ``RUNTIMES``.
 
     Args:
-        path: an .onnx file, or a saved program for the runtime ``reference``.
+        path: an .onnx file; a saved program for the runtimes of ``OWN``, a plan for ``calib8``.
         runtime: a key of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
-        profile, integer_only: of the runtime ``reference``, see ``InferenceSession``.
+        profile, integer_only: of the runtimes of ``OWN``, see ``InferenceSession``.
 
     Raises:
         UsageError: unknown runtime, one that is not installed, or options or a file that it does not take.
         ModelError: the runtime cannot load the model.
     """
-    if runtime not in RUNTIMES:
-        raise UsageError(f"--runtime {runtime}", "unknown runtime", f"Use one of {', '.join(RUNTIMES)}")
-    if runtime != REFERENCE and (profile is not None or integer_only):
-        problem = f"does not go with the runtime {runtime}, which rounds as it does"
-        option = "--integer-only" if profile is None else f"--profile {profile}"
-        raise UsageError(option, problem, f"Use --runtime {REFERENCE}")
+    check_runtime(runtime, profile, integer_only)
     if not Path(path).is_file():
         raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
-    if runtime != REFERENCE and is_program_file(path):
-        raise UsageError(
-            f"--runtime {runtime}", f"{path} is a program of calib8", f"Use --runtime {REFERENCE}"
-        )
+    if runtime not in OWN and is_program_file(path):
+        raise UsageError(f"--runtime {runtime}", f"{path} is a program of calib8", USE_OWN)
+    if runtime != NATIVE and is_plan_file(path):
+        raise UsageError(f"--runtime {runtime}", f"{path} is a plan of calib8", f"Use --runtime {NATIVE}")
     return RUNTIMES[runtime](path, Settings(threads, profile, integer_only))
+
+
+def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None:
+    """Refuses what no runtime is called, and options that a runtime does not take.
+
+    Raises:
+        UsageError: one of these.
+    """
+    if runtime not in RUNTIMES:
+        raise UsageError(f"--runtime {runtime}", "unknown runtime", f"Use one of {', '.join(RUNTIMES)}")
+    if runtime not in OWN and (profile is not None or integer_only):
+        problem = f"does not go with the runtime {runtime}, which rounds as it does"
+        raise UsageError("--integer-only" if profile is None else f"--profile {profile}", problem, USE_OWN)
 
 
 def open_side_by_side(
     paths: Sequence[Path_], runtime: str, threads: int = 0, *, profile: str | None, integer_only: bool
 ) -> list[Session]:
-    """Opens models to be compared; float ones, which the runtime ``reference`` refuses, in ONNX Runtime.
+    """Opens models to be compared; float ones, which the runtimes of ``OWN`` refuse, in ONNX Runtime.
 
     Raises:
-        UsageError: as for ``open_in_runtime``, or the runtime ``reference`` and float models only.
+        UsageError: as for ``open_in_runtime``, or a runtime of ``OWN`` and float models only.
         ModelError: a runtime cannot load its model.
     """
     sessions = [
         open_session(path, threads=threads)
-        if runtime == REFERENCE and Path(path).is_file() and is_float_model(path)
+        if runtime in OWN and Path(path).is_file() and is_float_model(path)
         else open_in_runtime(path, runtime, threads, profile=profile, integer_only=integer_only)
         for path in paths
     ]
-    if runtime == REFERENCE and not any(isinstance(session, _ReferenceSession) for session in sessions):
+    if runtime in OWN and not any(isinstance(session, _OwnSession) for session in sessions):
         raise UsageError(f"--runtime {runtime}", "all models are float ones", "Add a quantized model")
     return sessions
 
 
 def is_float_model(path: Path_) -> bool:
     """An ONNX file of which no node reads or makes codes of activations."""
-    if is_program_file(path):
+    if is_program_file(path) or is_plan_file(path):
         return False
     try:
         return not holds_codes(ir.from_proto(onnx.load(path, load_external_data=False)))
@@ -100,7 +117,7 @@ def _open_onnxruntime(path: Path_, settings: Settings) -> Session:
 
 
 @dataclass(frozen=True)
-class _ReferenceSession(Session):
+class _OwnSession(Session):
     """A Session whose handle is an InferenceSession, the errors of which need no translation."""
 
     def run(self, feeds: Arrays, outputs: Sequence[str] | None = None) -> list[npt.NDArray[Any]]:
@@ -108,12 +125,30 @@ class _ReferenceSession(Session):
         return results
 
 
-def _open_reference(path: Path_, settings: Settings) -> Session:
+def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -> Session:
+    """A Session whose handle is an InferenceSession in a runtime of ``OWN``.
+
+    Raises:
+        Calib8Error: see ``InferenceSession``.
+    """
     from calib8.session import InferenceSession  # what lowers and runs takes long to import
 
-    opened = InferenceSession(path, profile=settings.profile, integer_only=settings.integer_only)
-    runtime = f"{REFERENCE}/{opened.profile}"
-    return _ReferenceSession(opened.name, opened.inputs, opened.outputs, opened, runtime)
+    opened = InferenceSession(
+        model,
+        runtime=runtime,
+        profile=settings.profile,
+        integer_only=settings.integer_only,
+        threads=settings.threads or None,
+    )
+    return _OwnSession(opened.name, opened.inputs, opened.outputs, opened, f"{runtime}/{opened.rounding}")
+
+
+def _open_native(path: Path_, settings: Settings) -> Session:
+    return open_own(path, NATIVE, settings)
+
+
+def _open_reference(path: Path_, settings: Settings) -> Session:
+    return open_own(path, REFERENCE, settings)
 
 
 def _open_openvino(path: Path_, settings: Settings) -> Session:
@@ -172,5 +207,6 @@ def _spec(port: Any) -> TensorSpec:
 RUNTIMES: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
+    NATIVE: _open_native,
     REFERENCE: _open_reference,
 }

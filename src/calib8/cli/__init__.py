@@ -19,6 +19,7 @@ from calib8.cli.benchmark import benchmark
 from calib8.cli.calibrate import calibrate
 from calib8.cli.commands import as_command
 from calib8.cli.compare import compare
+from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
@@ -53,7 +54,7 @@ def _program(
     """Options that come before the command."""
 
 
-for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, benchmark):
+for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
 
 

@@ -10,7 +10,13 @@ import typer
 from rich.table import Table
 
 from calib8.cli.documents import finite
-from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.options import (
+    DataOption,
+    PreprocessOptions,
+    ReadingOptions,
+    ReportOptions,
+    RuntimeOptions,
+)
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
@@ -47,6 +53,7 @@ def compare(
     *,
     sort: SortOption = "local",
     top: TopOption = 20,
+    running: RuntimeOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -69,7 +76,8 @@ def compare(
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,
-            threads=reading.thread_count, skip_bad=reading.skip_bad, sort=analysis.sort_order(sort),
+            threads=reading.thread_count, skip_bad=reading.skip_bad, runtime=running.runtime,
+            profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
             progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)

@@ -18,6 +18,7 @@ PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − me
 RANGES: Final = "Ranges"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
+COMPILING: Final = "Compiling"
 RESULTS: Final = "Results"
 """Headings of the help."""
 
@@ -135,19 +136,19 @@ class RangeOptions:
 
 
 _RUNTIME_HELP: Final = (
-    "Where the models run: onnxruntime, openvino or reference (calib8's definition of every rounding, for "
-    "quantized models and saved programs). Default: onnxruntime."
+    "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved programs "
+    "and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
 )
 _PROFILE_HELP: Final = (
-    "How the reference rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved "
-    "program has its own."
+    "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program or "
+    "plan has its own."
 )
 _INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """Where models run; the last two go with the runtime ``reference`` only."""
+    """Where models run; the last two go with the runtimes ``calib8`` and ``reference`` only."""
 
     runtime: Annotated[str, option(RUNTIME, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
     profile: Annotated[str | None, option(RUNTIME, "--profile", "NAME", _PROFILE_HELP)] = None
@@ -160,7 +161,7 @@ _PROGRAM_HELP: Final = (
 _SHAPE_HELP: Final = (
     "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
 )
-_SAVE_HELP: Final = "Write the program, for the runtime 'reference' of other commands."
+_SAVE_HELP: Final = "Write the program, for 'compile' and the runtimes 'calib8' and 'reference'."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,12 +46,13 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def model_bytes_on_disk(path: Path) -> int:
-    """Size of an .onnx file and its external data, or of a saved program, in bytes."""
+    """Size of an .onnx file and its external data, or of a saved program or plan, in bytes."""
     import onnx
 
+    from calib8.engine.plan_file import is_plan_file
     from calib8.program.file import is_program_file
 
-    if is_program_file(path):
+    if is_program_file(path) or is_plan_file(path):
         return path.stat().st_size
     graph = onnx.load(path, load_external_data=False).graph
     locations = {

@@ -56,7 +56,7 @@ def read_program(model: Path, options: ProgramOptions) -> Program:
 
     shapes = read_shapes(options.shape or ())
     session = InferenceSession(
-        model, profile=options.profile, integer_only=options.integer_only, shapes=shapes
+        model, runtime="reference", profile=options.profile, integer_only=options.integer_only, shapes=shapes
     )
     program = session.program
     if options.save is not None:
@@ -103,7 +103,7 @@ def say_program(terminal: Terminal, program: Program) -> None:
     )
     terminal.say(f"{count(len(found.float_nodes), 'node')} without an integer form")
     for step in program.float_instructions:
-        for node, reason in _float_nodes(step):
+        for node, reason in float_nodes(step):
             terminal.say(f"{node}: {reason}" if reason else node)
 
 
@@ -122,14 +122,14 @@ def program_document(program: Program) -> dict[str, Any]:
         "float_nodes": [
             {"node": node, "reason": reason}
             for step in program.float_instructions
-            for node, reason in _float_nodes(step)
+            for node, reason in float_nodes(step)
         ],
         "weight_bytes": found.weight_bytes,
         "peak_bytes": found.peak_bytes,
     }
 
 
-def _float_nodes(step: Float) -> list[tuple[str, str]]:
+def float_nodes(step: Float) -> list[tuple[str, str]]:
     """Name of each node and why it has no integer form, empty where the program does not tell."""
     reasons = step.reasons or ("",) * len(step.nodes)
     return list(zip(step.nodes, reasons, strict=True))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-Axes = tuple[int, int, int, int, int, int]
+from calib8.engine.buffers import ARENA as ARENA
+from calib8.engine.buffers import CONSTANTS as CONSTANTS
+from calib8.engine.buffers import FIRST_PORT as FIRST_PORT
 
-ARENA: Final = 0
-CONSTANTS: Final = 1
-FIRST_PORT: Final = 2
-"""Buffers: the arena, the constants, then the inputs and the outputs."""
+Axes = tuple[int, int, int, int, int, int]
 
 NONE: Final = -1
 """In place of the byte offset of a constant."""

@@ -28,8 +28,7 @@ class Row(NamedTuple):
     fields: npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class PlanPort:
+class PlanPort(NamedTuple):
     """An input or output of a plan.
 
     Attributes:
@@ -43,8 +42,7 @@ class PlanPort:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Stored:
+class Stored(NamedTuple):
     """A dense tensor in a buffer, as a Float call reads or writes it.
 
     Attributes:
@@ -60,8 +58,7 @@ class Stored:
     shift: int
 
 
-@dataclass(frozen=True, eq=False)
-class FloatCall:
+class FloatCall(NamedTuple):
     """A sub-model that ONNX Runtime runs between two steps.
 
     Attributes:

@@ -24,7 +24,6 @@ import mmap
 import os
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
@@ -124,10 +123,18 @@ def _header(plan: Plan) -> dict[str, Any]:
             [row.opcode, row.fields.size, name, macs]
             for row, name, macs in zip(plan.rows, plan.step_names, plan.step_macs, strict=True)
         ],
-        "inputs": [asdict(port) for port in plan.inputs],
-        "outputs": [asdict(port) for port in plan.outputs],
-        "floats": [{**asdict(call), "model": len(call.model)} for call in plan.floats],
+        "inputs": [port._asdict() for port in plan.inputs],
+        "outputs": [port._asdict() for port in plan.outputs],
+        "floats": [_call(call) for call in plan.floats],
     }
+
+
+def _call(call: FloatCall) -> dict[str, Any]:
+    def parts(tensors: Sequence[tuple[str, Stored]]) -> list[tuple[str, dict[str, Any]]]:
+        return [(name, part._asdict()) for name, part in tensors]
+
+    whole = call._asdict()
+    return {**whole, "model": len(call.model), "inputs": parts(call.inputs), "outputs": parts(call.outputs)}
 
 
 def _padded(part: bytes) -> bytes:

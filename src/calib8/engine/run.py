@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.fields import ARENA, FIRST_PORT
+from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.errors import UsageError
 
@@ -20,6 +20,9 @@ FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
 """Runs the sub-model of a call on its inputs."""
 
 MOST_THREADS: Final = 256
+
+ISAS: Final = ("avx512vnni", "avxvnni", "avx2", "neondot", "reference")
+"""All instruction sets that there are kernels for."""
 
 
 def available_isas() -> list[str]:

@@ -6,8 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +47,7 @@ CACHED_SHAPES: Final = 4
 """Input shapes of a model with free axes that stay ready: those fed last."""
 
 
-@dataclass(frozen=True)
-class _Ready:
+class _Ready(NamedTuple):
     """A model for certain input shapes; ``program`` is None where a plan was opened."""
 
     program: Program | None

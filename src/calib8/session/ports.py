@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +21,7 @@ Sizes = tuple[int | str | None, ...]
 Shapes = Mapping[str, Sequence[int]]
 
 
-@dataclass(frozen=True)
-class NodeArg:
+class NodeArg(NamedTuple):
     """An input or output, with the attributes of ONNX Runtime's class of this name.
 
     Attributes:

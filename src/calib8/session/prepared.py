@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -30,8 +29,7 @@ PROGRAM_RUNTIMES: Final = (NATIVE, REFERENCE)
 PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
 
 
-@dataclass(frozen=True)
-class RunSettings:
+class RunSettings(NamedTuple):
     """How a session runs.
 
     Attributes:
@@ -180,8 +178,7 @@ def prepared_program(program: Program, name: str, settings: RunSettings) -> Prep
     return NativePlan(compile_program(program), name, settings)
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(NamedTuple):
     """What a session needs of a model, a program or a plan.
 
     Attributes:

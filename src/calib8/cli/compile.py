@@ -1,0 +1,154 @@
+"""``calib8 compile``: a quantized model becomes a plan file, which opens at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.filesize import decimal
+
+from calib8.cli.options import COMPILING, ReportOptions, option
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.program import float_nodes, read_shapes
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import NOTHING, count, percent
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.engine.plan import Plan
+    from calib8.program.listing import ProgramSummary
+    from calib8.program.program import Program
+
+QuantizedArgument = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="The quantized model, an .onnx file, or a saved program."
+    ),
+]
+OutputOption = Annotated[
+    Path,
+    typer.Option("-o", "--output", metavar="OUT.c8", show_default=False, help="Where to write the plan."),
+]
+_PROFILE_HELP = (
+    "How sums become codes: onnx, tflite or single. Default: onnx; single with --integer-only; a saved "
+    "program has its own."
+)
+_INTEGER_ONLY_HELP = "Refuse a model of which a part has no integer form."
+_SHAPE_HELP = (
+    "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
+)
+_ISA_HELP = (
+    "Instruction set that the plan names as the one it was made for; it runs on every other one as well. "
+    "Default: the fastest of this machine."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompileOptions:
+    """What a plan is made for."""
+
+    profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", _PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
+    shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
+
+
+def compile(
+    model: QuantizedArgument,
+    output: OutputOption,
+    *,
+    compiling: CompileOptions,
+    report: ReportOptions,
+) -> None:
+    """Compile a quantized model into a plan.
+
+    A plan holds packed weights and finished steps. It needs neither the model nor ONNX to run, and opens as
+    fast as its file can be read.
+    """
+    terminal = open_terminal(report.quiet)
+    check_outputs({"--output": output, "--json": report.json}, [model])
+    with shown_progress(terminal, "compiling"):
+        program, plan = _compiled(model, compiling)
+
+        from calib8.engine.plan_file import save_plan
+        from calib8.program.listing import summary
+
+        save_plan(plan, output)
+    found = summary(program)
+    _say(terminal, output, plan, program, found)
+    if report.json is not None:
+        write_json(report.json, _document(model, output, plan, program, found))
+
+
+def _compiled(model: Path, options: CompileOptions) -> tuple[Program, Plan]:
+    """Program and plan of a model.
+
+    Raises:
+        Calib8Error: model or options do not fit.
+    """
+    from calib8.engine.plan_file import is_plan_file
+    from calib8.engine.run import ISAS, default_isa
+    from calib8.session import InferenceSession
+
+    if options.isa is not None and options.isa not in ISAS:
+        raise UsageError(f"--isa {options.isa}", "unknown instruction set", f"Use one of {', '.join(ISAS)}")
+    if model.is_file() and is_plan_file(model):
+        raise UsageError(str(model), "is a plan already", "Give the model or program that it was made from")
+    session = InferenceSession(
+        model,
+        profile=options.profile,
+        integer_only=options.integer_only,
+        shapes=read_shapes(options.shape or ()),
+    )
+    return session.program, replace(session.plan, isa=options.isa or default_isa())
+
+
+def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: ProgramSummary) -> None:
+    size = output.stat().st_size
+    terminal.say(f"{output}  {decimal(size)}, profile {plan.profile}, made for {plan.isa}")
+    terminal.say(
+        f"{count(len(program.instructions), 'instruction')} in {count(len(plan.rows), 'step')}, "
+        f"{decimal(plan.weight_bytes)} of weights, arena {decimal(plan.arena_bytes)}"
+    )
+    share = float_share(found)
+    terminal.say(
+        f"{count(len(plan.float_nodes), 'node')} without an integer form, "
+        f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float"
+    )
+    for step in program.float_instructions:
+        for node, reason in float_nodes(step):
+            terminal.say(f"{node}: {reason}" if reason else node)
+
+
+def float_share(found: ProgramSummary) -> float | None:
+    """Share of the multiply-accumulates that ONNX Runtime computes, 0 … 1; None where it cannot be told."""
+    if found.float_macs is None:
+        return None
+    total = found.integer_macs + found.float_macs
+    return found.float_macs / total if total else 0.0
+
+
+def _document(
+    model: Path, output: Path, plan: Plan, program: Program, found: ProgramSummary
+) -> dict[str, Any]:
+    return {
+        "model": str(model),
+        "output": str(output),
+        "bytes": output.stat().st_size,
+        "profile": plan.profile,
+        "isa": plan.isa,
+        "instructions": len(program.instructions),
+        "steps": len(plan.rows),
+        "weight_bytes": plan.weight_bytes,
+        "arena_bytes": plan.arena_bytes,
+        "integer_macs": found.integer_macs,
+        "float_macs": found.float_macs,
+        "float_nodes": [
+            {"node": node, "reason": reason}
+            for step in program.float_instructions
+            for node, reason in float_nodes(step)
+        ],
+    }

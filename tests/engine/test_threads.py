@@ -1,0 +1,153 @@
+"""Many Python threads on one session and on several: right answers, and memory that stays."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bits import Array, random_feeds
+
+from calib8 import InferenceSession
+from calib8.program import instructions as op
+from calib8.program.program import Program
+from calib8.program.reference.executor import run_program
+from program.example_programs import EXAMPLES, codes, layer, single, weights
+
+CALLERS = 8
+RUNS = 1000
+FEEDS = 5
+
+
+def cases(program: Program) -> list[tuple[dict[str, Array], list[Array]]]:
+    """Inputs with the reference's outputs."""
+    rng = np.random.default_rng(3)
+    feeds = [random_feeds(program, rng) for _ in range(FEEDS)]
+    return [(fed, run_program(program, fed)) for fed in feeds]
+
+
+def in_threads(work: Callable[[int], None]) -> None:
+    """work(0), work(1) … on threads that start together; the first failure is raised here."""
+    failures: list[BaseException] = []
+    start = threading.Barrier(CALLERS)
+
+    def guarded(number: int) -> None:
+        try:
+            start.wait()
+            work(number)
+        except BaseException as error:
+            failures.append(error)
+
+    callers = [threading.Thread(target=guarded, args=(number,)) for number in range(CALLERS)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    if failures:
+        raise failures[0]
+
+
+def resident_bytes() -> int:
+    """Memory of this process that is in RAM now."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_shared_session(threads: int) -> None:
+    program = EXAMPLES["Conv", "onnx"]
+    session, wanted = InferenceSession(program, threads=threads), cases(program)
+
+    def work(number: int) -> None:
+        for run in range(RUNS):
+            feeds, [want] = wanted[(number + run) % FEEDS]
+            [got] = session.run(None, feeds)
+            assert np.array_equal(got, want)
+
+    work(0)
+    before = resident_bytes()
+    in_threads(work)
+    assert resident_bytes() - before < 16e6
+    assert session.memory().contexts <= CALLERS
+
+
+def test_sessions_of_their_own() -> None:
+    programs = [EXAMPLES[name, "single"] for name in ("Conv", "FullyConnected", "Conv of uint8", "Transpose")]
+    shared = [(InferenceSession(program, threads=2), cases(program)) for program in programs]
+    own = [
+        (InferenceSession(program, threads=1), wanted)
+        for program, (_, wanted) in zip(programs, shared, strict=True)
+    ]
+
+    def work(number: int) -> None:
+        for run in range(RUNS // 2):
+            for sessions in (shared, own):
+                session, wanted = sessions[(number + run) % len(programs)]
+                feeds, [want] = wanted[run % FEEDS]
+                [got] = session.run(None, feeds)
+                assert np.array_equal(got, want)
+
+    in_threads(work)
+
+
+def test_results_into_arrays_of_the_callers() -> None:
+    program = EXAMPLES["Conv", "tflite"]
+    session, wanted = InferenceSession(program, threads=2), cases(program)
+
+    def work(number: int) -> None:
+        result = np.empty((2, 5, 6, 6), np.uint8)
+        for run in range(RUNS // 4):
+            feeds, [want] = wanted[(number + run) % FEEDS]
+            session.run_into(feeds, [result])
+            assert np.array_equal(result, want)
+
+    in_threads(work)
+
+
+def test_sessions_come_and_go() -> None:
+    """Threads, arenas and constants of a session end with it."""
+    program = heavy()
+    feeds = random_feeds(program, np.random.default_rng(0))
+    tasks = Path("/proc/self/task")
+
+    def open_and_run() -> None:
+        session = InferenceSession(program, threads=2)
+        session.run(None, feeds)
+
+    for _ in range(3):
+        open_and_run()
+    before, threads = resident_bytes(), len(list(tasks.iterdir()))
+    for _ in range(30):
+        open_and_run()
+    assert len(list(tasks.iterdir())) == threads
+    assert resident_bytes() - before < 16e6, "30 sessions of more than 2 MB each"
+
+
+def heavy() -> Program:
+    """A layer with two million weights on one pixel."""
+    return single(
+        op.FullyConnected,
+        [codes("x", 1, 1024)],
+        codes("y", 1, 2048),
+        "onnx",
+        **layer("onnx", 2048, weights(2048, 1024)),
+    )
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_child_runs_alone() -> None:
+    """The threads of the pool stay with the parent."""
+    program = EXAMPLES["Conv", "onnx"]
+    session, [(feeds, [want]), *_] = InferenceSession(program, threads=2), cases(program)
+    session.run(None, feeds)
+    child = os.fork()
+    if child == 0:
+        right = np.array_equal(session.run(None, feeds)[0], want)
+        os._exit(0 if right else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert np.array_equal(session.run(None, feeds)[0], want)
