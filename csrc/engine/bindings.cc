@@ -148,6 +148,11 @@ void bind(nb::module_& m) {
     for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
     return names;
   });
+  m.def("schemas", [] {
+    nb::dict schemas;
+    add_schemas(schemas);
+    return schemas;
+  });
   m.def(
       "peak_gmacs",
       [](const std::string& isa, int threads) {
@@ -156,11 +161,6 @@ void bind(nb::module_& m) {
         return peak_gmacs(isa_by_name(isa), threads);
       },
       "isa"_a, "threads"_a = 1);
-  m.def("schemas", [] {
-    nb::dict schemas;
-    add_schemas(schemas);
-    return schemas;
-  });
   nb::class_<Borrowed>(m, "Context")
       .def(nb::init<Session&>(), nb::keep_alive<1, 2>())
       .def("arena", [](nb::handle self) {
