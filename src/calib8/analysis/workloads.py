@@ -18,7 +18,7 @@ from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.program import costs
 from calib8.program.file import is_program_file
-from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes
+from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes, readable_copy
 from calib8.session import InferenceSession
 from calib8.tensors import TensorSpec
 
@@ -75,14 +75,22 @@ def open_workload(
         feeds = _feeds(name, specs, batch, shapes or {}, {})
         counts = [costs.macs(program, step) for step in program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
-    model = load_model(name)
+    model = readable_copy(load_model(name))
     feeds = _feeds(name, graph_inputs(model), batch, shapes or {}, _limits(model))
+    _fix_shapes(model, feeds)
+    form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
+    return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
+
+
+def _fix_shapes(model: ir.Model, feeds: Mapping[str, Array]) -> None:
+    """Gives the inputs the sizes of the arrays and infers all shapes again."""
     for value in model.graph.inputs:
         if value.name in feeds:
             value.shape = ir.Shape(feeds[value.name].shape)
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
     infer_shapes(model)
-    form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
-    return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
 
 
 def _total(counts: Iterable[int | None]) -> int | None:
