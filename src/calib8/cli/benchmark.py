@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option, usable_cores
+from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.native_runs import StepTimes
+    from calib8.analysis.benchmark_runtimes import StepTimes
     from calib8.analysis.workloads import Workload
 
 ModelsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files or saved programs."),
+    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files, saved programs or plans."),
 ]
 
 MOST_THREADS: Final = 256
@@ -147,7 +148,7 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
     if workload.form == "float":
         problem = "is a float model, which calib8 does not run"
         raise UnsupportedModelError(workload.path, problem, "Quantize it first, or add another --runtime")
-    problem = f"{workload.path} is a program of calib8"
+    problem = f"{workload.path} is a {workload.form}, which calib8 alone runs"
     raise UsageError(f"--runtime {','.join(runtimes)}", problem, "Add the runtime calib8")
 
 
@@ -165,6 +166,6 @@ def _measured(
 
 
 def _profiled(workload: Workload, threads: Sequence[int]) -> list[StepTimes]:
-    from calib8.analysis.native_runs import time_steps
+    from calib8.analysis.benchmark_runtimes import profile
 
-    return [time_steps(workload, count, PROFILED_RUNS) for count in threads]
+    return [profile(workload, count, PROFILED_RUNS) for count in threads]
