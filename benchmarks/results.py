@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from calib8.processors import usable_cores
+
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.engine.run import available_isas
-from calib8.processors import usable_cores
 from topologies import TOPOLOGIES
 
 OURS = "calib8"
@@ -49,7 +50,7 @@ def machine(threads: Sequence[int]) -> dict[str, Any]:
         "processor": processor(),
         "cores": usable_cores(),
         "instruction sets": [isa for isa in available_isas() if isa != "reference"],
-        "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
+        "system": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         "versions": {name: found for name in packages if (found := package_version(name))},
         "peak_gmacs": {str(count): machine_peak_gmacs(count) for count in threads},
     }
