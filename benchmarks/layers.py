@@ -79,7 +79,7 @@ class Drawing:
         above, left = (pad, pad) if isinstance(pad, int) else pad or (rows // 2, columns // 2)
         shape = (channels, x.channels // groups, rows, columns)
         fan_in = int(np.prod(shape[1:]))
-        names = [x.name, self._constant(self.rng.standard_normal(shape, np.float32) * np.sqrt(2 / fan_in))]
+        names = [x.name, self._constant(self._he(shape, fan_in))]
         if bias:
             names.append(self._constant(self.rng.normal(0, 0.1, channels)))
         height = (x.height + 2 * above - rows) // stride + 1
@@ -187,10 +187,13 @@ class Drawing:
 
     def dense(self, x: Tensor, channels: int) -> Tensor:
         """Fully connected layer."""
-        weight = self.rng.standard_normal((channels, x.channels), np.float32) * np.sqrt(2 / x.channels)
-        names = [x.name, self._constant(weight), self._constant(self.rng.normal(0, 0.1, channels))]
+        weight = self._constant(self._he((channels, x.channels), x.channels))
+        names = [x.name, weight, self._constant(self.rng.normal(0, 0.1, channels))]
         self.macs += channels * x.channels
         return self._node("Gemm", names, replace(x, channels=channels, power=2 * x.power), transB=1)
+
+    def _he(self, shape: tuple[int, ...], fan_in: int) -> npt.NDArray[np.float32]:
+        return self.rng.standard_normal(shape, np.float32) * np.float32(np.sqrt(2 / fan_in))
 
     def _constant(self, values: npt.ArrayLike) -> str:
         name = f"constant_{len(self.constants)}"

@@ -174,6 +174,11 @@ void bind(nb::module_& m) {
     for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
     return names;
   });
+  m.def("schemas", [] {
+    nb::dict schemas;
+    add_schemas(schemas);
+    return schemas;
+  });
   m.def(
       "checksum",
       [](const Bytes& bytes) {
@@ -189,11 +194,6 @@ void bind(nb::module_& m) {
         return peak_gmacs(isa_by_name(isa), threads);
       },
       "isa"_a, "threads"_a = 1);
-  m.def("schemas", [] {
-    nb::dict schemas;
-    add_schemas(schemas);
-    return schemas;
-  });
   m.def(
       "kernel_origins",
       [](const std::string& isa) {

@@ -12,13 +12,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.counts import macs
+from calib8.engine.plan_file import is_plan_file
 from calib8.errors import UsageError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.program import costs
 from calib8.program.file import is_program_file
-from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes
+from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes, readable_copy
 from calib8.session import InferenceSession
 from calib8.tensors import TensorSpec
 
@@ -38,14 +39,14 @@ class Workload:
 
     Attributes:
         path: of the file.
-        form: a float model, a quantized one, or a program of calib8.
+        form: a float model, a quantized one, a program of calib8 or a plan compiled of one.
         feeds: input name → array.
         batch: samples per run, the size of axis 0 of the first input.
         macs: multiply-accumulates per run, None where a size is unknown.
     """
 
     path: str
-    form: Literal["float", "quantized", "program"]
+    form: Literal["float", "quantized", "program", "plan"]
     feeds: Mapping[str, Array]
     batch: int
     macs: int | None
@@ -57,7 +58,7 @@ def open_workload(
     """Reads a model and makes its inputs.
 
     Args:
-        path: a float or quantized .onnx file, or a saved program.
+        path: a float or quantized .onnx file, a saved program or a plan.
         batch: size of axis 0 of all inputs where it is free; None for 1.
         shapes: input name → sizes, for other free axes.
 
@@ -66,23 +67,31 @@ def open_workload(
         UsageError: the batch or a shape does not fit, or an axis is left free.
     """
     name = os.fspath(path)
+    if is_plan_file(name):
+        session = InferenceSession(name)
+        feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
+        return Workload(name, "plan", feeds, _batch(feeds), sum(session.plan.step_macs))
     if is_program_file(name):
-        program = InferenceSession(name, runtime="reference").program
-        specs = [
-            TensorSpec(port.name, np.dtype(slot.dtype), slot.shape)
-            for port, slot in ((port, program.slots[port.slot]) for port in program.inputs)
-        ]
-        feeds = _feeds(name, specs, batch, shapes or {}, {})
-        counts = [costs.macs(program, step) for step in program.instructions]
+        session = InferenceSession(name, runtime="reference")
+        feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
+        counts = [costs.macs(session.program, step) for step in session.program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
-    model = load_model(name)
+    model = readable_copy(load_model(name))
     feeds = _feeds(name, graph_inputs(model), batch, shapes or {}, _limits(model))
-    for value in model.graph.inputs:
-        if value.name in feeds:
-            value.shape = ir.Shape(feeds[value.name].shape)
-    infer_shapes(model)
+    _fix_shapes(model, feeds)
     form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
     return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
+
+
+def _fix_shapes(model: ir.Model, feeds: Mapping[str, Array]) -> None:
+    """Gives the inputs the sizes of the arrays and infers all shapes again."""
+    for value in model.graph.inputs:
+        if value.name is not None and value.name in feeds:
+            value.shape = ir.Shape(feeds[value.name].shape)
+    for node in model.graph:
+        for value in node.outputs:
+            value.shape = None
+    infer_shapes(model)
 
 
 def _total(counts: Iterable[int | None]) -> int | None:

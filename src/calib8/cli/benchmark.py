@@ -20,12 +20,12 @@ from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.native_runs import StepTimes
+    from calib8.analysis.benchmark_runtimes import StepTimes
     from calib8.analysis.workloads import Workload
 
 ModelsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files or saved programs."),
+    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files, saved programs or plans."),
 ]
 
 MOST_THREADS: Final = 256
@@ -148,7 +148,7 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
     if workload.form == "float":
         problem = "is a float model, which calib8 does not run"
         raise UnsupportedModelError(workload.path, problem, "Quantize it first, or add another --runtime")
-    problem = f"{workload.path} is a program of calib8"
+    problem = f"{workload.path} is a {workload.form}, which calib8 alone runs"
     raise UsageError(f"--runtime {','.join(runtimes)}", problem, "Add the runtime calib8")
 
 
@@ -166,6 +166,6 @@ def _measured(
 
 
 def _profiled(workload: Workload, threads: Sequence[int]) -> list[StepTimes]:
-    from calib8.analysis.native_runs import time_steps
+    from calib8.analysis.benchmark_runtimes import profile
 
-    return [time_steps(workload, count, PROFILED_RUNS) for count in threads]
+    return [profile(workload, count, PROFILED_RUNS) for count in threads]

@@ -12,7 +12,7 @@ from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.native_runs import StepTimes
+    from calib8.analysis.benchmark_runtimes import StepTimes
 
 
 def timing_table(timings: Sequence[Timing]) -> Table:
@@ -54,7 +54,7 @@ def timing_document(t: Timing) -> dict[str, Any]:
 
 
 def say_profile(terminal: Terminal, found: StepTimes) -> None:
-    """What every step takes, and what is spent outside of them."""
+    """What every step takes."""
     from calib8.engine.peak import peak_gmacs
 
     peak = peak_gmacs(found.isa, found.threads)
@@ -64,9 +64,8 @@ def say_profile(terminal: Terminal, found: StepTimes) -> None:
     for header in ("µs", "%", "GMAC/s", "of peak"):
         table.add_column(header, justify="right")
     for step in found.steps:
-        table.add_row(step.name, step.kind, *_time(step.seconds, found.seconds), *_rate(step.gmacs, peak))
-    outside = found.seconds - sum(step.seconds for step in found.steps)
-    table.add_row("outside of the steps", "", *_time(max(outside, 0.0), found.seconds), NOTHING, NOTHING)
+        times = f"{1e6 * step.seconds:.1f}", f"{100 * step.share:.1f}"
+        table.add_row(step.name, step.step, *times, *_rate(step.gmacs, peak))
     terminal.show(table)
 
 
@@ -76,17 +75,12 @@ def profile_document(found: StepTimes) -> dict[str, Any]:
         "model": found.model,
         "isa": found.isa,
         "threads": found.threads,
-        "median_ms": 1e3 * found.seconds,
+        "ms": 1e3 * found.seconds,
         "steps": [
-            {"name": step.name, "kind": step.kind, "median_us": 1e6 * step.seconds, "macs": step.macs}
+            {"name": step.name, "kind": step.step, "us": 1e6 * step.seconds, "gmacs": step.gmacs}
             for step in found.steps
         ],
     }
-
-
-def _time(seconds: float, whole: float) -> tuple[str, str]:
-    """Microseconds, and percent of a run."""
-    return f"{1e6 * seconds:.1f}", f"{100 * seconds / whole:.1f}"
 
 
 def _rate(gmacs: float | None, peak: float) -> tuple[str, str]:

@@ -1,0 +1,67 @@
+"""Measuring in turns, and what is made of the times."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from calib8.analysis import benchmark
+from calib8.analysis.benchmark import Subject, Timing, measure, ratio
+
+
+@pytest.fixture(autouse=True)
+def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
+
+
+def subject(name: str, run: Callable[[], object], macs: int | None = 1000) -> Subject:
+    return Subject("net.onnx", name, 2, 4, macs, run)
+
+
+def timing(runtime: str, *seconds: float, model: str = "net", threads: int = 1, batch: int = 1) -> Timing:
+    return Timing(model, runtime, threads, batch, 2_000_000, seconds)
+
+
+def test_subjects_are_visited_in_turns() -> None:
+    seen: list[str] = []
+    done: list[int] = []
+    subjects = [subject(name, lambda name=name: seen.append(name)) for name in "ab"]
+    timings = measure(subjects, 2, done.append)
+    runs = 1 + benchmark.FEWEST_RUNS
+    assert "".join(seen) == 2 * ("a" * runs + "b" * runs)
+    assert done == [1, 2]
+    assert [t.runtime for t in timings] == ["a", "b"]
+    assert all(len(t.seconds) == 2 * benchmark.FEWEST_RUNS for t in timings), "the first run does not count"
+    assert all((t.model, t.threads, t.batch, t.macs) == ("net.onnx", 2, 4, 1000) for t in timings)
+
+
+def test_a_fast_subject_is_run_often_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "VISIT_SECONDS", 1e9)
+    [found] = measure([subject("a", lambda: None)], 3)
+    assert len(found.seconds) == 3 * benchmark.MOST_RUNS
+
+
+def test_the_figures_of_a_timing() -> None:
+    found = timing("a", *(number * 1e-3 for number in range(100, 0, -1)))
+    assert found.median_ms == pytest.approx(50.5)
+    assert found.min_ms == pytest.approx(1.0)
+    assert found.p95_ms == pytest.approx(95.05)
+    assert found.gmacs == pytest.approx(2.0), "2 million in the fastest millisecond"
+    assert Timing("net", "a", 1, 1, None, (1.0,)).gmacs is None
+
+
+def test_the_ratio_is_to_the_fastest_other_runtime_on_the_same_work() -> None:
+    ours, slow, fast = timing("calib8", 2e-3), timing("x", 8e-3), timing("y", 3e-3)
+    others = [
+        timing("y", 1e-9, threads=2),
+        timing("y", 1e-9, batch=8),
+        timing("y", 1e-9, model="other"),
+        timing("calib8", 1e-9, model="other"),
+    ]
+    everything = [ours, slow, fast, *others]
+    assert ratio(ours, everything) == pytest.approx(1.5)
+    assert ratio(fast, everything) == pytest.approx(2 / 3)
+    assert ratio(slow, everything) == pytest.approx(1 / 4)
+    assert ratio(ours, [ours, *others]) is None

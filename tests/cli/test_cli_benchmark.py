@@ -1,0 +1,179 @@
+"""``calib8 benchmark``: what is run and written, and what is refused. No time is judged."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_models import FLAGS
+
+from calib8 import InferenceSession
+from calib8.analysis import benchmark, benchmark_runtimes
+
+MACS = 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
+RUNTIMES = ("calib8", "onnxruntime", "openvino")
+
+
+@pytest.fixture(autouse=True)
+def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
+
+
+@pytest.fixture
+def int8(cli, model: Path, images: Path, tmp_path: Path) -> Path:
+    """The int8 form of the model."""
+    path = tmp_path / "int8.onnx"
+    made = cli("quantize", model, "--data", images, *FLAGS, "-o", path)
+    assert made.exit_code == 0, made.output
+    return path
+
+
+@pytest.fixture
+def saved(cli, int8: Path, tmp_path: Path) -> Path:
+    """Its program."""
+    path = tmp_path / "int8.c8p"
+    assert cli("inspect", int8, "--program", "--save", path, "--quiet").exit_code == 0
+    return path
+
+
+def load(path: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
+
+
+def test_every_runtime_with_every_number_of_threads(cli, int8: Path, out: Path) -> None:
+    result = cli("benchmark", int8, "--threads", "1,2", "--batch", "3", "--rounds", "2", "--json", out / "b")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    document = load(out / "b")
+    assert list(document) == ["results"]
+    entries = document["results"]
+    assert [(e["threads"], e["runtime"]) for e in entries] == [(n, r) for n in (1, 2) for r in RUNTIMES]
+    for entry in entries:
+        assert list(entry) == [
+            "model", "runtime", "threads", "batch", "median_ms", "min_ms", "p95_ms", "gmacs"
+        ]  # fmt: skip
+        assert (entry["model"], entry["batch"]) == (str(int8), 3)
+        assert 0 < entry["min_ms"] <= entry["median_ms"] <= entry["p95_ms"]
+        assert math.isclose(entry["gmacs"], 3 * MACS / entry["min_ms"] * 1e-6)
+    lines = [line.split() for line in result.stdout.strip().splitlines()]
+    assert " ".join(lines[0]) == "model runtime threads batch median ms min ms p95 ms ratio GMAC/s of peak"
+    assert len(lines) == 1 + 6
+    for entry, line in zip(entries, lines[1:], strict=True):
+        assert line[:4] == [str(int8), entry["runtime"], str(entry["threads"]), "3"]
+        assert line[4] == f"{entry['median_ms']:.3f}"
+        same = [e["median_ms"] for e in entries if e["threads"] == entry["threads"] and e is not entry]
+        assert line[7] == f"{min(same) / entry['median_ms']:.2f}"
+        assert line[10] == "%"
+
+
+def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, out: Path) -> None:
+    plan = int8.with_suffix(".c8")
+    InferenceSession(int8).save(plan)
+    flags = ("--threads", "1", "--rounds", "1", "--runtime", "onnxruntime,calib8", "--json", out / "b")
+    result = cli("benchmark", model, int8, saved, plan, *flags)
+    assert result.exit_code == 0, result.output
+    assert [(e["model"], e["runtime"]) for e in load(out / "b")["results"]] == [
+        (str(model), "onnxruntime"),
+        (str(int8), "onnxruntime"),
+        (str(int8), "calib8"),
+        (str(saved), "calib8"),
+        (str(plan), "calib8"),
+    ]
+    works = [e["gmacs"] * e["min_ms"] * 1e6 for e in load(out / "b")["results"]]
+    assert works == pytest.approx([MACS] * 5)
+    alone = result.stdout.strip().splitlines()[-1].split()
+    assert alone[7] == "–", "nothing to compare with"
+
+
+def test_the_time_of_every_step(cli, int8: Path, out: Path) -> None:
+    flags = ("--threads", "1,2", "--rounds", "1", "--runtime", "calib8", "--profile", "--json", out / "b")
+    result = cli("benchmark", int8, *flags)
+    assert result.exit_code == 0, result.output
+    document = load(out / "b")
+    assert len(document["results"]) == len(document["profiles"]) == 2
+    for threads, found in enumerate(document["profiles"], start=1):
+        assert (found["model"], found["threads"]) == (str(int8), threads)
+        assert f"threads {threads}, {found['isa']} (" in result.stdout
+        steps = found["steps"]
+        assert math.isclose(sum(step["us"] * step["gmacs"] * 1e3 for step in steps), MACS)
+        assert math.isclose(sum(step["us"] for step in steps), 1e3 * found["ms"])
+        for step in steps:
+            assert step["kind"] and step["name"] in result.stdout
+
+
+def test_without_threads_one_and_all_cores(cli, int8: Path, out: Path) -> None:
+    from calib8.processors import usable_cores
+
+    flags = ("--rounds", "1", "--runtime", "onnxruntime", "--json", out / "b", "--quiet")
+    result = cli("benchmark", int8, *flags)
+    assert (result.exit_code, result.output) == (0, "")
+    assert [e["threads"] for e in load(out / "b")["results"]] == sorted({1, usable_cores()})
+
+
+def test_shapes(cli, refused, int8: Path, out: Path) -> None:
+    flags = ("--threads", "1", "--rounds", "1", "--runtime", "calib8", "--json", out / "b")
+    result = cli("benchmark", int8, *flags, "--shape", "image=2,3,16,16")
+    assert result.exit_code == 0, result.output
+    assert load(out / "b")["results"][0]["batch"] == 2
+    result = cli("benchmark", int8, *flags, "--shape", "image=2,4,16,16")
+    refused(result, 2, "shape of 'image': 2×4×16×16 does not fit")
+    refused(cli("benchmark", int8, *flags, "--shape", "image"), 2, "--shape image: is no name and sizes")
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("text", ["", "0", "1,", "one", "1;2", "-1", "1.5", "257", "²"])
+def test_threads_that_are_no_numbers(cli, refused, int8: Path, out: Path, text: str) -> None:
+    result = cli("benchmark", int8, "--threads", text, "--json", out / "b")
+    refused(result, 2, f"--threads {text}: is no list of numbers", "from 1 to 256")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_options_that_mean_nothing(cli, refused, model: Path, int8: Path, saved: Path, out: Path) -> None:
+    def run(*flags: object, path: Path = int8) -> Any:
+        return cli("benchmark", path, *flags, "--json", out / "b")
+
+    refused(run("--threads", "2,1,2"), 2, "--threads 2,1,2: names a number twice")
+    refused(run("--batch", "0"), 2, "--batch 0: must be at least 1")
+    refused(run("--rounds", "0"), 2, "--rounds 0: must be at least 1")
+    refused(run("--runtime", "calib8,toaster"), 2, "unknown runtime 'toaster'", "openvino")
+    refused(run("--runtime", "calib8,calib8"), 2, "names a runtime twice")
+    refused(run("--runtime", "openvino", "--profile"), 2, "--profile: shows the steps of calib8")
+    refused(run("--runtime", "calib8", path=model), 1, f"{model}: is a float model", "Quantize it")
+    refused(run("--runtime", "openvino", path=saved), 2, f"{saved} is a program", "Add the runtime calib8")
+    refused(run("--batch", "2", path=saved), 2, "--batch 2: ", "image: float32 1×3×16×16")
+    refused(cli("benchmark", out / "none.onnx"), 1, "none.onnx: no such file")
+    refused(cli("benchmark", int8, "--json", int8), 2, "is the same file as an input")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_runtime_that_is_not_installed(
+    cli, refused, int8: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "openvino", None)
+    result = cli("benchmark", int8, "--runtime", "openvino", "--json", out / "b")
+    refused(result, 2, "--runtime openvino: OpenVINO is not installed", "pip install")
+
+
+def test_only_installed_runtimes_are_taken_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert benchmark_runtimes.installed_runtimes() == RUNTIMES
+    monkeypatch.setattr(benchmark_runtimes, "find_spec", lambda name: None if name == "openvino" else name)
+    assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_model_that_a_runtime_cannot_load(cli, refused, int8: Path, out: Path) -> None:
+    import onnx
+
+    model = onnx.load(int8)
+    model.graph.node[-1].domain = "nowhere"
+    model.opset_import.append(onnx.helper.make_opsetid("nowhere", 1))
+    broken = int8.with_name("broken.onnx")
+    onnx.save(model, broken)
+    for runtime, name in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
+        result = cli("benchmark", broken, "--runtime", runtime, "--json", out / "b")
+        refused(result, 1, f"{broken}: {name} cannot load it (")
