@@ -1,7 +1,8 @@
 // The kernels of avx512vnni.
+#include "kernels_avx512vnni.h"
+
 #include "depthwise.h"
 #include "elementwise.h"
-#include "kernels_avx512vnni.h"
 
 namespace calib8::engine {
 

@@ -238,7 +238,8 @@ template <class L>
 using Weights = Codes<L>;
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes,
+                                                   const Weights<L>& weights) {
   return L::dot(acc, codes.bytes, weights.bytes);
 }
 #else
@@ -259,7 +260,8 @@ struct Weights {
 };
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes,
+                                                   const Weights<L>& weights) {
   const typename L::Ints even = L::multiply_add16(codes.even, weights.even);
   return L::add32(L::add32(acc, even), L::multiply_add16(codes.odd, weights.odd));
 }

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bits import assert_same_bits
 from nets import Net
 
+from bits import assert_same_bits
 from calib8.engine import bands
 from calib8.engine.compile import compile_program
 

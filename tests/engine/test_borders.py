@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.engine.bits import assert_same_bits
-from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, sums, weights
+from example_programs import EXAMPLES, codes, floats, ints, plain, single, sums, weights
 
+from bits import assert_same_bits
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
 from calib8.program.rules import FloatRescale

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bits import assert_same_bits
 from nets import Net
 
+from bits import assert_same_bits
 from calib8.engine.compose import compose
 from calib8.engine.fuse import fuse
 from calib8.program import instructions as op

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.engine.bits import assert_same_bits, random_feeds
-from tests.engine.conv_cases import CASES, fused_tail, random_connected, random_conv, with_tail
-from tests.program.example_programs import EXAMPLES
+from conv_cases import CASES, fused_tail, random_connected, random_conv, with_tail
+from example_programs import EXAMPLES
 
+from bits import assert_same_bits, random_feeds
 from calib8.program import instructions as op
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program

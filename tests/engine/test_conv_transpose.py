@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, floats, single, sums
 from generated import SEEDS, clamp, code_slot, pick
 
+from bits import assert_same_bits
 from calib8.engine.compile import compile_program
 from calib8.engine.phases import phases
 from calib8.engine.steps import Conv, FillHalo

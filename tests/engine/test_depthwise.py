@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, ints, single, sums
 
+from bits import assert_same_bits
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import instructions as op
 from calib8.program import rules

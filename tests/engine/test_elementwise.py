@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import ISAS, THREADS, assert_same_bits, random_feeds
 from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
 from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
 from gaps import run_in_gaps
 
+from bits import ISAS, THREADS, assert_same_bits, random_feeds
 from calib8.engine.compile import compile_program
 from calib8.engine.steps import Add, AddSums, Lookup, Mul
 from calib8.fixedpoint import INT32_MAX, INT32_MIN

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from bits import assert_same_bits
 from nets import Net
 
+from bits import assert_same_bits
 from calib8.engine.fuse import fuse
 from calib8.program import instructions as op
 from calib8.program.rules import PROFILES, Profile

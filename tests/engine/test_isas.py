@@ -7,9 +7,9 @@ import subprocess
 import sys
 
 import pytest
-from bits import ISAS
 from example_programs import EXAMPLES
 
+from bits import ISAS
 from calib8 import _core
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from bits import assert_same_bits
 from nets import Net
 
+from bits import assert_same_bits
 from calib8.engine.compile import compile_program
 from calib8.engine.fuse import fuse
 from calib8.engine.halo import with_room

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, floats, single, sums
 from generated import SEEDS, clamp, code_slot, pick
 
+from bits import assert_same_bits
 from calib8.fixedpoint import encode_multiplier
 from calib8.program import instructions as op
 from calib8.program import rules

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.bits import assert_same_bits
-from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
+from example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
 
+from bits import assert_same_bits
 from calib8.engine import steps
 from calib8.engine.compile import compile_program
 from calib8.program import instructions as op

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import random_feeds
 
+from bits import random_feeds
 from calib8 import InferenceSession, ModelError, OutputError, UnsupportedModelError, UsageError, _core
 from calib8.engine import plan_file
 from calib8.engine.compile import compile_program

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, ints, rescale, single, with_step
 from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, qparams
 
+from bits import assert_same_bits
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rounding.pools import average_rule

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, ints, plain, rescale, single
 from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick
 
+from bits import assert_same_bits
 from calib8.engine.emit.pools import merged_axes
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bits import assert_same_bits
 from example_programs import EXAMPLES, codes, ints, rescale, single
 from generated import CHANNELS, SEEDS, code_slot, like, pick
 
+from bits import assert_same_bits
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
 from calib8.program.rounding.resize import COORDINATE_MODES, linear_axis

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bits import assert_same_bits, random_array
 from example_programs import EXAMPLES, codes, single
 from generated import SEEDS, code_slot, pick, qparams
 
+from bits import assert_same_bits, random_array
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.softmax import softmax_rule

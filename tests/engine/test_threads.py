@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bits import Array, random_feeds
 
+from bits import Array, random_feeds
 from calib8 import InferenceSession
 from calib8.program import instructions as op
 from calib8.program.program import Program
