@@ -9,7 +9,6 @@ from typing import Final
 import numpy as np
 
 from calib8.engine.arena import Life, place_tensors
-from calib8.engine.bands import banded, chains, rows_of
 from calib8.engine.codec import encode
 from calib8.engine.compose import compose
 from calib8.engine.emit import (
@@ -30,7 +29,7 @@ from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
-from calib8.engine.steps import Conv, Depthwise, FillHalo
+from calib8.engine.steps import FillHalo
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
@@ -75,8 +74,7 @@ def compile_program(program: Program) -> Plan:
     program = with_room(compose(program))
     works = fuse(program)
     layouts = plan_layouts(program, works)
-    groups = chains(program, works)
-    places, arena_bytes = _places(program, groups, layouts)
+    places, arena_bytes = _places(program, works, layouts)
     out = Emitter(program, layouts, places)
     floats: list[FloatCall] = []
     filled: set[int] = set()
@@ -84,11 +82,13 @@ def compile_program(program: Program) -> Plan:
         if program.slots[port.slot].is_codes or layouts[port.slot].halo != NO_HALO:
             _fill_halo(port.slot, out, filled)
             moves.emit_port_copy(FIRST_PORT + number, port.slot, out, inwards=True)
-    for group in groups:
-        if isinstance(group[0].instruction, op.Float):
-            floats.append(_float_call(group[0].instruction, out))
-        else:
-            _emit_group(group, out, filled)
+    for work in works:
+        if isinstance(work.instruction, op.Float):
+            floats.append(_float_call(work.instruction, out))
+            continue
+        _fill_halo(work.output, out, filled)
+        if not _lies_in_its_input(work, out):
+            EMIT[type(work.instruction)](work, out)
     first_output = FIRST_PORT + len(program.inputs)
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
@@ -110,25 +110,6 @@ def compile_program(program: Program) -> Plan:
     )
 
 
-def _emit_group(group: Sequence[Work], out: Emitter, filled: set[int]) -> None:
-    """The steps of one work, or those of a chain cut into bands."""
-    for work in group:
-        _fill_halo(work.output, out, filled)
-    start = len(out.steps)
-    for work in group:
-        if not _lies_in_its_input(work, out):
-            EMIT[type(work.instruction)](work, out)
-    whole, names, macs = out.steps[start:], out.names[start:], out.macs[start:]
-    if len(group) == 1 or len(whole) != len(group):
-        return
-    del out.steps[start:], out.names[start:], out.macs[start:]
-    geometry = [rows_of(work, out.program) for work in group]
-    for place, part in banded(whole, geometry):
-        assert isinstance(part, Conv | Depthwise)
-        rows = part.output.rows / (geometry[place].height * out.slot(group[place].output).shape[0])
-        out.add(part, None, round(macs[place] * rows), names[place])
-
-
 def aligned_bytes(size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     """Zeros whose first byte lies on a cache line, with 64 more behind them."""
     memory = np.zeros(size + 128, np.uint8)
@@ -146,13 +127,13 @@ def _joined(out: Emitter) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
 
 
 def _places(
-    program: Program, groups: Sequence[Sequence[Work]], layouts: Mapping[int, Layout]
+    program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
 ) -> tuple[dict[int, tuple[int, int]], int]:
     """Buffer and byte offset of every root's interior, and the bytes of the arena."""
-    ports = _port_places(program, [work for group in groups for work in group], layouts)
+    ports = _port_places(program, works, layouts)
     lives: dict[int, Life] = {}
     starts: dict[int, int] = {}
-    for number, (first, last) in _touched(program, groups, layouts).items():
+    for number, (first, last) in _touched(program, works, layouts).items():
         if number not in ports:
             slot = program.slots[number]
             size, start = storage_bytes(slot, layouts[number], np.dtype(slot.dtype).itemsize)
@@ -178,9 +159,9 @@ def _port_places(
 
 
 def _touched(
-    program: Program, groups: Sequence[Sequence[Work]], layouts: Mapping[int, Layout]
+    program: Program, works: Sequence[Work], layouts: Mapping[int, Layout]
 ) -> dict[int, tuple[int, int]]:
-    """Root → first and last group that touches its slots; inputs begin before, results end after all."""
+    """Root → first and last work that touches its slots; inputs begin before, results end after all."""
     touched: dict[int, tuple[int, int]] = {}
 
     def touch(slot: int, place: int) -> None:
@@ -190,12 +171,11 @@ def _touched(
 
     for port in program.inputs:
         touch(port.slot, -1)
-    for place, group in enumerate(groups):
-        for work in group:
-            for slot in (*work.inputs, *work.outputs):
-                touch(slot, place)
+    for place, work in enumerate(works):
+        for slot in (*work.inputs, *work.outputs):
+            touch(slot, place)
     for port in program.outputs:
-        touch(port.slot, len(groups))
+        touch(port.slot, len(works))
     return touched
 
 
