@@ -77,7 +77,7 @@ void avx512vnni_conv(const Conv& step, const Memory& memory, Part part) {
     for (int64_t unit = units.begin; unit < units.end; ++unit) {
       const Panel panel = panels.panel();
       if (unit + 1 < all_units) panels.next();
-      run_panel(step, memory, panel, panels.panel().weights, block);
+      run_panel(step, memory, panel, panels.panel().weights, block, unit == units.begin);
     }
   }
 }
