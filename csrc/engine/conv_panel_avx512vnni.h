@@ -247,6 +247,7 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.zero_point = static_cast<int16_t>(summed ? step.sum.output_shift : step.rescale.zero_point);
   tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
   tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
+  tile.plain = tile.zero_point == 0 && tile.low == 0 && tile.high == 255;
   return tile;
 }
 
@@ -279,8 +280,9 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
   const int64_t tiles = quotient_up(block.count, set.pixels);
   const int64_t slice = tile.tap_count * tile.quads * 64;  // bytes that a tile prefetches
   const bool fetch = first_panel && step.taps == 1 && step.depth >= 192 && tiles > 1;
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t first = block.count * t / tiles, count = block.count * (t + 1) / tiles - first;
+  const int64_t least = block.count / tiles, larger = block.count % tiles;  // so many have one pixel more
+  for (int64_t t = 0, first = 0, count = 0; t < tiles; ++t, first += count) {
+    count = least + (t < larger ? 1 : 0);
     tile.input_offsets = scratch.inputs + first;
     tile.residual_offsets = scratch.residuals + first;
     tile.prefetch = t < panel.width ? next_weights + t * slice : panel.weights;

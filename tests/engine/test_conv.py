@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.engine.bits import assert_same_bits, random_feeds
+from tests.engine.conv_cases import CASES, fused_tail, random_connected, random_conv, with_tail
+from tests.program.example_programs import EXAMPLES
 
 from calib8.program import instructions as op
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
-from tests.engine.bits import assert_same_bits, random_feeds
-from tests.engine.conv_cases import CASES, fused_tail, random_connected, random_conv, with_tail
-from tests.program.example_programs import EXAMPLES
 
 LAYERS = ("Conv", "Conv of uint8", "FullyConnected", "FullyConnected to sums")
 
