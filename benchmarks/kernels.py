@@ -2,9 +2,9 @@
 
     python benchmarks/kernels.py --networks ResNet-50 MobileNetV2 --threads 1 --peak 235
 
-Shapes are in kernels.json: ``size`` is that of the input image, padding keeps it unless ``pad`` says otherwise,
-``residual`` adds a tensor in the same step. Every layer runs alone and warm: its weights lie in the cache that
-holds them.
+Shapes are in kernels.json: ``size`` is that of the input image, padding keeps it unless ``pad`` says
+otherwise, ``residual`` adds a tensor in the same step. Every layer runs alone and warm: its weights lie in
+the cache that holds them.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Timed:
             self.best = min(self.best, taken)
 
 
-def codes(name: str, *shape: int) -> Slot:
-    """uint8 codes around 128."""
-    return Slot(name, shape, "uint8", np.array([0.05], np.float32), 128)
+def codes(name: str, *shape: int, zero_point: int = 128) -> Slot:
+    """uint8 codes."""
+    return Slot(name, shape, "uint8", np.array([0.05], np.float32), zero_point)
 
 
 def rescale(profile: Profile, factor: float, channels: int) -> rules.Rescale:
@@ -93,7 +93,9 @@ def program_of(shape: Mapping[str, Any], profile: Profile) -> Program:
     rng = np.random.default_rng(0)
     weight = rng.integers(-127, 128, (outputs, *kernel, inputs // groups)).astype(np.int8)
     factor = 40 / (74 * 74 * weight[0].size ** 0.5)
-    slots = [codes("x", 1, rows, columns, inputs), codes("y", 1, height, width, outputs)]
+    zero_point = 128 if shape.get("residual") else 0  # a Relu follows where no sum does
+    output = codes("y", 1, height, width, outputs, zero_point=zero_point)
+    slots = [codes("x", 1, rows, columns, inputs), output]
     conv = op.Conv(
         "conv",
         (0,),
@@ -124,7 +126,8 @@ def title_of(network: str, shape: Mapping[str, Any]) -> str:
     stride = f" /{shape['stride']}" if "stride" in shape else ""
     groups = f" in {shape['groups']} groups" if "groups" in shape else ""
     residual = " + residual" if shape.get("residual") else ""
-    return f"{network:19} {kernel[0]}×{kernel[1]}{stride} {inputs}→{outputs}{groups} @{shape['size'][0]}{residual}"
+    layer = f"{kernel[0]}×{kernel[1]}{stride} {inputs}→{outputs}{groups}"
+    return f"{network:19} {layer} @{shape['size'][0]}{residual}"
 
 
 def prepare(network: str, shape: Mapping[str, Any], arguments: argparse.Namespace) -> Timed:

@@ -13,27 +13,30 @@ namespace {
 
 constexpr int64_t kLevel2 = 512 << 10;  // bytes of the second-level cache to count on
 
+// Offsets first, first + step, …
+void fill_offsets(int64_t* offsets, int64_t count, int64_t first, int64_t step) {
+  for (int64_t k = 0; k < count; ++k, first += step) offsets[k] = first;
+}
+
+// Where the pixels of a block lie; beyond its end the last one again.
 void place_pixels(const Conv& step, Block block, Scratch& scratch) {
   const View &in = step.input, &out = step.output, &other = step.residual;
+  const bool summed = step.sum.kind != SumRule::kNone;
   int64_t column = block.begin % out.columns, row = block.begin / out.columns % out.rows;
   int64_t image = block.begin / out.columns / out.rows;
   for (int64_t i = 0; i < block.count;) {
     const int64_t run = least_of(block.count - i, out.columns - column);
-    const int64_t input = in.at(image, row * step.row_step, column * step.column_step);
-    const int64_t output = out.at(image, row, column), residual = other.at(image, row, column);
-    for (int64_t k = 0; k < run; ++k) {
-      scratch.inputs[i + k] = input + k * step.column_step * in.column_stride;
-      scratch.outputs[i + k] = output + k * out.column_stride;
-      scratch.residuals[i + k] = residual + k * other.column_stride;
-    }
+    fill_offsets(scratch.inputs + i, run, in.at(image, row * step.row_step, column * step.column_step),
+                 step.column_step * in.column_stride);
+    fill_offsets(scratch.outputs + i, run, out.at(image, row, column), out.column_stride);
+    if (summed) fill_offsets(scratch.residuals + i, run, other.at(image, row, column), other.column_stride);
     i += run, column = 0;
     if (++row == out.rows) row = 0, ++image;
   }
-  for (int64_t i = block.count; i < block.count + kTilePixels; ++i) {
-    scratch.inputs[i] = scratch.inputs[block.count - 1];
-    scratch.outputs[i] = scratch.outputs[block.count - 1];
-    scratch.residuals[i] = scratch.residuals[block.count - 1];
-  }
+  fill_offsets(scratch.inputs + block.count, kTilePixels, scratch.inputs[block.count - 1], 0);
+  fill_offsets(scratch.outputs + block.count, kTilePixels, scratch.outputs[block.count - 1], 0);
+  if (summed)
+    fill_offsets(scratch.residuals + block.count, kTilePixels, scratch.residuals[block.count - 1], 0);
 }
 
 // Threads share the pixels, or the panels where that is more even or spares reading all weights twice.
@@ -77,7 +80,7 @@ void avx512vnni_conv(const Conv& step, const Memory& memory, Part part) {
     for (int64_t unit = units.begin; unit < units.end; ++unit) {
       const Panel panel = panels.panel();
       if (unit + 1 < all_units) panels.next();
-      run_panel(step, memory, panel, panels.panel().weights, block);
+      run_panel(step, memory, panel, panels.panel().weights, block, unit == units.begin);
     }
   }
 }

@@ -192,21 +192,19 @@ inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, Fi
 inline void finish_rows(const Conv& step, const Memory& memory, const Panel& panel, Way way, int64_t first,
                         int64_t count) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
+  for (int64_t i = 0; way.rescale && i < count * kRowBytes; i += kRowBytes) {
+    for (int64_t c = 0; c < panel.count; ++c) {
+      scratch.codes[i + c] = rescaled(step.rescale, memory, scratch.sums[i + c], panel.place + c);
+    }
+  }
+  if (way.residual) {
+    const uint8_t* residual = memory.data<uint8_t>(step.residual) + panel.channel;
+    add_residual(step, {scratch.codes, residual, scratch.residuals + first, count, panel.count});
+  }
   const uint8_t* table = memory.constant<uint8_t>(step.table);
   for (int64_t i = 0; i < count; ++i) {
     uint8_t* codes = scratch.codes + i * kRowBytes;
-    if (way.rescale) {
-      for (int64_t c = 0; c < panel.count; ++c) {
-        codes[c] = rescaled(step.rescale, memory, scratch.sums[i * kRowBytes + c], panel.place + c);
-      }
-    }
-    if (way.residual) {
-      const uint8_t* residual = memory.data<uint8_t>(step.residual) + scratch.residuals[first + i];
-      add_residual(step, codes, residual + panel.channel, panel.count);
-    }
-    if (way.table) {
-      for (int64_t c = 0; c < panel.count; ++c) codes[c] = table[codes[c]];
-    }
+    for (int64_t c = 0; way.table && c < panel.count; ++c) codes[c] = table[codes[c]];
     uint8_t* output = memory.data<uint8_t>(step.output) + scratch.outputs[first + i] + panel.channel;
     _mm512_mask_storeu_epi8(output, panel.stored, _mm512_load_si512(codes));
   }
@@ -249,12 +247,22 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.zero_point = static_cast<int16_t>(summed ? step.sum.output_shift : step.rescale.zero_point);
   tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
   tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
+  tile.plain = tile.zero_point == 0 && tile.low == 0 && tile.high == 255;
   return tile;
+}
+
+// Input pixels of the next tile are fetched while a tile is computed; for layers that read every pixel once.
+inline void fetch_pixels(const Tile& tile, const int64_t* offsets, int64_t count) {
+  const int64_t bytes = tile.quads * 4;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto* pixel = reinterpret_cast<const char*>(tile.input + offsets[i]);
+    for (int64_t k = 0; k < bytes; k += 64) _mm_prefetch(pixel + k, _MM_HINT_T0);
+  }
 }
 
 // All tiles of a panel and a block. `next_weights` are those of the panel that follows.
 inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
-                      Block block) {
+                      Block block, bool first_panel) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
   FixedLanes lanes[4];
   const Way way = way_of(step, memory, panel, lanes);
@@ -271,13 +279,16 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
   const TileSet& set = kTileSets[panel.width];
   const int64_t tiles = quotient_up(block.count, set.pixels);
   const int64_t slice = tile.tap_count * tile.quads * 64;  // bytes that a tile prefetches
-  for (int64_t t = 0; t < tiles; ++t) {
-    const int64_t first = block.count * t / tiles, count = block.count * (t + 1) / tiles - first;
+  const bool fetch = first_panel && step.taps == 1 && step.depth >= 192 && tiles > 1;
+  const int64_t least = block.count / tiles, larger = block.count % tiles;  // so many have one pixel more
+  for (int64_t t = 0, first = 0, count = 0; t < tiles; ++t, first += count) {
+    count = least + (t < larger ? 1 : 0);
     tile.input_offsets = scratch.inputs + first;
     tile.residual_offsets = scratch.residuals + first;
     tile.prefetch = t < panel.width ? next_weights + t * slice : panel.weights;
     if (count == 1) tile.prefetch = panel.weights + kStreamAhead;
     if (way.direct()) tile.output_offsets = scratch.outputs + first;
+    if (fetch) fetch_pixels(tile, tile.input_offsets + count, set.pixels);
     set.run[count](tile);
     if (!way.direct()) finish_rows(step, memory, panel, way, first, count);
   }

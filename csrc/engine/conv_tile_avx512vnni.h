@@ -55,6 +55,7 @@ struct Tile {
   SumLanes sum;             // kSumLeft, kSumRight
   const uint8_t* residual;
   const int64_t* residual_offsets;
+  bool plain;          // zero point 0, and the clamp is that of uint8
   int16_t zero_point;  // added to what is rounded last
   uint8_t low, high;
   void* output;
@@ -300,6 +301,7 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       multiply<multiplied_double>(tile, acc);
       break;
   }
+  if (tile.plain) return store_rows<WholeSteps, false, false>(tile, acc);
   store_rows<WholeSteps, true, true>(tile, acc);
 }
 

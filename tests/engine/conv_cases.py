@@ -39,8 +39,10 @@ def code_slot(rng: Rng, name: str, shape: Sequence[int]) -> Slot:
 
 
 def rescale(rng: Rng, profile: Profile, size: npt.NDArray[Any], *, away: bool = False) -> rules.Rescale:
-    """Factors that bring sums of this size (per channel) to about 40 codes; sometimes one for all."""
+    """Factors that bring sums of this size (per channel) to about 40 codes; at times one for all, or huge."""
     factors = 40 / size * np.exp2(rng.uniform(-1, 1, size.shape))
+    if rng.random() < 0.08:
+        factors *= 1000
     if rng.random() < 0.3:
         factors = factors.min(keepdims=True)
     if profile == "onnx":
@@ -83,7 +85,7 @@ def layer(
 
 def random_conv(rng: Rng, profile: Profile) -> Program:
     """One Conv of any geometry, with at most a few million products."""
-    groups = pick(rng, (1, 1, 1, 1, 2, 3, 8))
+    groups = pick(rng, (1, 1, 1, 1, 2, 3, 8, 12))
     inputs, outputs = int(pick(rng, CHANNELS)), int(pick(rng, CHANNELS))
     if groups > 1:
         inputs, outputs = min(inputs, 24), min(outputs, 70)

@@ -3,6 +3,10 @@
     acc = Σ (x − z_x)(w − z_w) + b = Σ x·(w − z_w) + (b − z_x · Σ(w − z_w)),    x stored codes
 
 w − z_w that does not fit int8 is the sum of two filters, or three: every tap is then read as often.
+
+Groups of few channels are taken together, each with zeros for the channels of the others:
+
+    [outputs, taps, depth] in 32 groups  →  [outputs, taps, 4 · depth] in 8 groups
 """
 
 from __future__ import annotations
@@ -20,6 +24,11 @@ from calib8.engine.fuse import Work
 from calib8.engine.pack import LANES, conv_scratch, pack_weights, panel_widths
 from calib8.program.instructions import Conv, FullyConnected, Weighted
 
+UNIT_CYCLES: Final = (0.0, 1.15, 2.05, 3.0, 4.0)
+"""What a panel of 16 · index channels costs per pixel and four bytes of depth, and below, per pixel alone."""
+
+PIXEL_CYCLES: Final = (0.0, 6.0, 7.0, 10.0, 10.0)
+
 INT8_MIN: Final = -128
 INT8_MAX: Final = 127
 
@@ -32,10 +41,10 @@ def emit_conv(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, Conv)
     image = out.view(step.inputs[0])
-    outputs, kernel_rows, kernel_columns, depth = step.weight.shape
+    weight, groups = merged_groups(centred_weight(step), step.groups)
+    outputs, kernel_rows, kernel_columns, depth = weight.shape
     rows = np.arange(kernel_rows) * step.dilations[0] - step.pads[0]
     columns = np.arange(kernel_columns) * step.dilations[1] - step.pads[1]
-    weight = centred_weight(step)
     if step.dilations[1] == 1 and depth == image.column_stride:
         # pixels of a kernel row lie side by side: one tap per row
         offsets = rows * image.row_stride + columns[0] * image.column_stride
@@ -43,7 +52,7 @@ def emit_conv(work: Work, out: Emitter) -> None:
     else:
         offsets = (rows[:, None] * image.row_stride + columns * image.column_stride).reshape(-1)
         weight = weight.reshape(outputs, kernel_rows * kernel_columns, depth)
-    emit_filter(work, out, image, out.view(work.output), weight, offsets, step.strides, step.groups)
+    emit_filter(work, out, image, out.view(work.output), weight, offsets, step.strides, groups)
 
 
 def emit_fully_connected(work: Work, out: Emitter) -> None:
@@ -60,6 +69,25 @@ def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
     points = step.weight_zero_point.reshape(-1, *(1,) * (step.weight.ndim - 1))
     result: npt.NDArray[np.int32] = step.weight.astype(np.int32) - points
     return result
+
+
+def merged_groups(weight: npt.NDArray[np.int32], groups: int) -> tuple[npt.NDArray[np.int32], int]:
+    """The filter [output channels, …, depth] of a layer with fewer groups, and their number."""
+    outputs, depth = weight.shape[0] // groups, weight.shape[-1]
+    taps = int(np.prod(weight.shape[1:-1]))
+
+    def cycles(together: int) -> float:
+        quads = taps * -(-together * depth // 4)
+        widths = panel_widths(together * outputs)
+        per_pixel = [quads * UNIT_CYCLES[width] + PIXEL_CYCLES[width] for width in widths]
+        return float(groups // together * sum(per_pixel))
+
+    together = min((count for count in range(1, groups + 1) if groups % count == 0), key=cycles)
+    merged = np.zeros((*weight.shape[:-1], together, depth), np.int32)
+    place = np.arange(weight.shape[0]) // outputs % together
+    for number in range(together):
+        merged[place == number, ..., number, :] = weight[place == number]
+    return merged.reshape(*weight.shape[:-1], together * depth), groups // together
 
 
 def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
