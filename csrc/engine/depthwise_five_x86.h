@@ -131,11 +131,10 @@ class FiveByFive {
   template <int count, int wide, int apart>
   [[gnu::always_inline]] void add(const Quad* quads, int from, int taps, int i,
                                   Ints (&acc)[count][wide]) const {
-    Codes<L> codes[wide + 4];
-    for (int c = 0; c < wide + 4; ++c) codes[c] = quads[c].of[i].loaded();
+    const Registers<L, wide + 4> codes(quads, i);
     for (int t = 0; t < taps; ++t) {
       for (int r = 0; r < count; ++r) {
-        const Weights<L> weights = weights_[r][from + t].of[i].loaded();
+        const auto& weights = weights_[r][from + t].of[i].loaded();
         for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], codes[x + t * apart], weights);
       }
     }

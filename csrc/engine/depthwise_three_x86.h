@@ -113,7 +113,7 @@ class ThreeByThree {
     }
     for (int c = 0; c < 3; ++c) {
       for (int r = 0; r < count; ++r) {
-        const Weights<L> weights = weights_[r][c].of[i].loaded();
+        const auto& weights = weights_[r][c].of[i].loaded();
         for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], columns[x * step + c].of[i], weights);
       }
     }

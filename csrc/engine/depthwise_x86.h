@@ -181,14 +181,40 @@ void run_width(const Task& task, int64_t width) {
   run_block<Lanes<widest>>(task);
 }
 
-// Parts take rows where there are many, else blocks of channels times rows.
+// How parts divide a layer: by rows where these are many, else along blocks of channels one after the other,
+// each with all its pairs of rows.
+class Division {
+ public:
+  Division(Part part, int64_t rows, int64_t channels)
+      : part_(part), rows_(rows), pairs_((rows + 1) / 2), total_(channels * pairs_) {
+    by_rows_ = pairs_ % part.count == 0 || pairs_ >= 8 * part.count;
+  }
+  // The rows of the block of `width` channels that has `before` channels in front of it.
+  Range rows(int64_t before, int64_t width) const {
+    if (by_rows_) return share(part_, rows_, 2);
+    return {cut(part_.index, before, width), cut(part_.index + 1, before, width)};
+  }
+
+ private:
+  int64_t cut(int64_t index, int64_t before, int64_t width) const {
+    const int64_t pairs = (total_ * index / part_.count - before * pairs_ + width / 2) / width;
+    const int64_t row = pairs * 2;
+    return row < 0 ? 0 : row < rows_ ? row : rows_;
+  }
+
+  Part part_;
+  int64_t rows_, pairs_, total_;
+  bool by_rows_;
+};
+
 template <int widest>
 void depthwise(const Depthwise& step, const Memory& memory, Part part) {
   const int64_t rows = step.output.images * step.output.rows, channels = step.output.channels;
-  const Range mine = share(part, rows, 2);
+  const Division division(part, rows, channels);
   for (int64_t channel = 0; channel < channels;) {
     const int64_t width = block_width<widest>(channels - channel);
     const int64_t count = width < channels - channel ? width : channels - channel;
+    const Range mine = division.rows(channel, count);
     const Task task{step, memory, channel, count, mine.begin, mine.end};
     if (task.begin < task.end) {
       run_width<widest>(task, width);

@@ -238,7 +238,8 @@ template <class L>
 using Weights = Codes<L>;
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes,
+                                                   const Weights<L>& weights) {
   return L::dot(acc, codes.bytes, weights.bytes);
 }
 #else
@@ -247,7 +248,6 @@ template <class L>
 struct Codes {
   typename L::Ints even, odd;
   static Codes of(typename L::Ints bytes) { return {L::low_half(bytes), L::high_half(bytes)}; }
-  Codes loaded() const { return *this; }
 };
 template <class L>
 struct Weights {
@@ -255,13 +255,16 @@ struct Weights {
   static Weights of(typename L::Ints bytes) {
     return {L::signed_low_half(bytes), L::signed_high_half(bytes)};
   }
-  Weights loaded() const { return *this; }
+  const Weights& loaded() const { return *this; }
 };
 
 template <class L>
-[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes, const Weights<L>& weights) {
-  const typename L::Ints even = L::multiply_add16(codes.even, weights.even);
-  return L::add32(L::add32(acc, even), L::multiply_add16(codes.odd, weights.odd));
+[[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes,
+                                                   const Weights<L>& weights) {
+  acc = L::add32(acc, L::multiply_add16(codes.even, weights.even));
+  acc = L::add32(acc, L::multiply_add16(codes.odd, weights.odd));
+  asm("" : "+x"(acc));  // compilers that put off the additions run out of registers
+  return acc;
 }
 #endif
 
@@ -269,6 +272,23 @@ template <class L>
 template <class Kind>
 struct Quarters {
   Kind of[4];
+};
+
+// One quarter of quads that lie side by side: in registers where there are 32 of them, else left in memory.
+template <class L, int count>
+struct Registers {
+#if defined(__AVX512F__)
+  Registers(const Quarters<Codes<L>>* quads, int i) {
+    for (int c = 0; c < count; ++c) codes[c] = quads[c].of[i].loaded();
+  }
+  const Codes<L>& operator[](int c) const { return codes[c]; }
+  Codes<L> codes[count];
+#else
+  Registers(const Quarters<Codes<L>>* quads, int i) : first(quads), quarter(i) {}
+  const Codes<L>& operator[](int c) const { return first[c].of[quarter]; }
+  const Quarters<Codes<L>>* first;
+  int quarter;
+#endif
 };
 
 template <class L, class Kind>
