@@ -59,7 +59,7 @@ struct Lanes<16> {
   static Ints low16(Ints a, Ints b) { return _mm_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm_set1_epi64x(a); }
   static Ints set16(int32_t a) { return _mm_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm_set1_epi8(static_cast<int8_t>(a)); }
   static Ints low_half(Ints a) { return _mm_and_si128(a, _mm_set1_epi16(0xFF)); }
@@ -71,7 +71,6 @@ struct Lanes<16> {
   static Ints add64(Ints a, Ints b) { return _mm_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm_add_epi64(a, a); }
   // Upper halves of the 64-bit numbers in two vectors: of `even` at the even places, of `odd` at the odd
   // ones.
   static Ints upper_halves(Ints even, Ints odd) {
@@ -127,7 +126,7 @@ struct Lanes<32> {
   static Ints low16(Ints a, Ints b) { return _mm256_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm256_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm256_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm256_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm256_set1_epi64x(a); }
   static Ints set16(int32_t a) { return _mm256_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm256_set1_epi8(static_cast<int8_t>(a)); }
   static Ints low_half(Ints a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xFF)); }
@@ -139,7 +138,6 @@ struct Lanes<32> {
   static Ints add64(Ints a, Ints b) { return _mm256_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm256_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm256_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm256_add_epi64(a, a); }
   static Ints upper_halves(Ints even, Ints odd) {
     return _mm256_blend_epi32(_mm256_shuffle_epi32(even, 0xF5), odd, 0xAA);
   }
@@ -188,14 +186,13 @@ struct Lanes<64> {
   static Ints low16(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm512_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm512_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm512_set1_epi64(a); }
   static Ints set16(int32_t a) { return _mm512_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm512_set1_epi8(static_cast<int8_t>(a)); }
   static Ints add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
   static Ints add64(Ints a, Ints b) { return _mm512_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm512_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm512_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm512_add_epi64(a, a); }
   static Ints upper_halves(Ints even, Ints odd) {
     return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
   }
