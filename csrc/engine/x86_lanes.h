@@ -177,10 +177,11 @@ struct Lanes<64> {
   static Ints lanes(const uint8_t* const* from) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(Lanes<32>::lanes(from)), Lanes<32>::lanes(from + 2), 1);
   }
-  static __m128i lane(Ints a, int number) {
-    const __m256i half = number < 2 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1);
-    return Lanes<32>::lane(half, number % 2);
+  static Ints joined(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+  static __m256i half(Ints a, int number) {
+    return number == 0 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1);
   }
+  static __m128i lane(Ints a, int number) { return Lanes<32>::lane(half(a, number / 2), number % 2); }
   static Ints low8(Ints a, Ints b) { return _mm512_unpacklo_epi8(a, b); }
   static Ints high8(Ints a, Ints b) { return _mm512_unpackhi_epi8(a, b); }
   static Ints low16(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }

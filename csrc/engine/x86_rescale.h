@@ -13,6 +13,7 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
+// L: vectors, and `words`, which loads a quarter of the constants of a block.
 template <class L, Rescale::Kind kind>
 class CodesOfSums {
   using Ints = typename L::Ints;
@@ -26,9 +27,9 @@ class CodesOfSums {
     const uint8_t* shifts =
         kind == Rescale::kFloat ? nullptr : memory.constant<uint8_t>(rule.shift) + channel * 4;
     for (int i = 0; i < 4; ++i) {
-      factor_[i] = L::lanes(factors + 16 * i, 64);
+      factor_[i] = L::words(factors + 16 * i);
       if (kind != Rescale::kFloat) odd_factor_[i] = L::odd_to_even(factor_[i]);
-      if (kind != Rescale::kFloat) set_shift(i, L::lanes(shifts + 16 * i, 64));
+      if (kind != Rescale::kFloat) set_shift(i, L::words(shifts + 16 * i));
     }
   }
 
@@ -49,9 +50,10 @@ class CodesOfSums {
 
   // m·2^(shift − 31) as what the forms above need: constants to add, shifts to the right.
   void set_shift(int i, Ints shift) {
-    alignas(64) int32_t shifts[L::kChannels / 4], rounds[L::kChannels / 4];
+    constexpr int kWords = sizeof(Ints) / 4;
+    alignas(64) int32_t shifts[kWords], rounds[kWords];
     L::store(shifts, shift);
-    for (int lane = 0; lane < L::kChannels / 4; ++lane) {
+    for (int lane = 0; lane < kWords; ++lane) {
       const int32_t right = kind == Rescale::kSingle ? -1 - shifts[lane] : -shifts[lane];
       rounds[lane] = int32_t{1} << (right - 1);
       shifts[lane] = right;
