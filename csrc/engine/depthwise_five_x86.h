@@ -26,15 +26,17 @@ class FiveByFive {
       : task_(task),
         pixel_(task.step.input.column_stride),
         line_(task.step.input.row_stride),
+        apart_(task.input_apart()),
+        output_apart_(task.output_apart()),
         codes_of_(task.step.rescale, task.memory, task.channel),
         upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
         lower_(upper_ + kColumns) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::lanes(bias + 16 * i, 64);
+    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias + 16 * i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const Ints none = L::set8(0);
     const auto tap = [&](int row, int column) {
-      return column > 4 ? none : L::load(taps + (row * 5 + column) * task.step.padded_outputs);
+      return column > 4 ? none : L::bytes(taps + (row * 5 + column) * task.step.padded_outputs);
     };
     for (int c = 0; c < 5; ++c) {
       weights_[0][c] = interleave<L, Weights<L>>(tap(0, c), tap(1, c), tap(2, c), tap(3, c));
@@ -47,7 +49,7 @@ class FiveByFive {
   }
 
   void run() const {
-    const int64_t columns = task_.step.output.columns, strips = (columns + kStrip - 1) / kStrip;
+    const int64_t columns = task_.columns(), strips = (columns + kStrip - 1) / kStrip;
     for (int64_t row = task_.begin; row < task_.end;) {
       const bool two = row + 1 < task_.end && (row + 1) % task_.step.output.rows != 0;
       for (int64_t s = 0; s < strips; ++s) {
@@ -79,13 +81,14 @@ class FiveByFive {
   [[gnu::always_inline]] void interleave_strip(const uint8_t* input, int64_t columns) const {
     const uint8_t* fifth = input + 4 * line_;
     const int64_t sixth = count == 2 ? line_ : 0;
-    Ints a = L::load(fifth), b = L::load(fifth + sixth);
+    Ints a = L::codes(fifth, apart_), b = L::codes(fifth + sixth, apart_);
     Ints low = L::low8(a, b), high = L::high8(a, b);
     for (int64_t c = 0; c < columns; ++c, input += pixel_) {
-      upper_[c] = interleave<L, Codes<L>>(L::load(input), L::load(input + line_), L::load(input + 2 * line_),
-                                          L::load(input + 3 * line_));
+      upper_[c] =
+          interleave<L, Codes<L>>(L::codes(input, apart_), L::codes(input + line_, apart_),
+                                  L::codes(input + 2 * line_, apart_), L::codes(input + 3 * line_, apart_));
       if (c + 1 < columns) fifth += pixel_;
-      a = L::load(fifth), b = L::load(fifth + sixth);
+      a = L::codes(fifth, apart_), b = L::codes(fifth + sixth, apart_);
       const Ints next_low = L::low8(a, b), next_high = L::high8(a, b);
       lower_[c] = {{Codes<L>::of(L::low16(low, next_low)), Codes<L>::of(L::high16(low, next_low)),
                     Codes<L>::of(L::low16(high, next_high)), Codes<L>::of(L::high16(high, next_high))}};
@@ -102,7 +105,7 @@ class FiveByFive {
     for (int r = 0; r < count; ++r) {
       for (int x = 0; x < wide; ++x) {
         uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
-        store_codes<L>(to, codes_of_.packed(low[r][x], high[r][x]), task_.channels);
+        L::put(to, codes_of_.packed(low[r][x], high[r][x]), task_.channels, output_apart_);
       }
     }
   }
@@ -131,18 +134,17 @@ class FiveByFive {
   template <int count, int wide, int apart>
   [[gnu::always_inline]] void add(const Quad* quads, int from, int taps, int i,
                                   Ints (&acc)[count][wide]) const {
-    Codes<L> codes[wide + 4];
-    for (int c = 0; c < wide + 4; ++c) codes[c] = quads[c].of[i].loaded();
+    const Registers<L, wide + 4> codes(quads, i);
     for (int t = 0; t < taps; ++t) {
       for (int r = 0; r < count; ++r) {
-        const Weights<L> weights = weights_[r][from + t].of[i].loaded();
+        const auto& weights = weights_[r][from + t].of[i].loaded();
         for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], codes[x + t * apart], weights);
       }
     }
   }
 
   const Task& task_;
-  int64_t pixel_, line_;
+  int64_t pixel_, line_, apart_, output_apart_;
   CodesOfSums<L, kind> codes_of_;
   Ints bias_[4];
   Quarters<Weights<L>> weights_[2][8];  // [output row][five upper quads, then three lower ones]

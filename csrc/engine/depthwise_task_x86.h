@@ -14,6 +14,13 @@ struct Task {
   const Memory& memory;
   int64_t channel, channels;  // at most as many as the block is wide
   int64_t begin, end;
+  int64_t strips;  // of a row, in one vector; neighbours may overlap
+
+  // Output columns from one strip to the next, and those of a strip.
+  int64_t apart() const { return step.output.columns / strips; }
+  int64_t columns() const { return step.output.columns - (strips - 1) * apart(); }
+  int64_t input_apart() const { return apart() * step.column_step * step.input.column_stride; }
+  int64_t output_apart() const { return apart() * step.output.column_stride; }
 
   // Where the window of the first output of a row begins, and where its codes go.
   const uint8_t* input(int64_t row) const {
@@ -28,15 +35,52 @@ struct Task {
   uint8_t* output(int64_t row) const { return memory.data<uint8_t>(step.output) + place(row); }
 };
 
-// Codes of a block; beyond `channels` nothing is written.
-template <class L>
-[[gnu::always_inline]] inline void store_codes(uint8_t* to, typename L::Ints codes, int64_t channels) {
-  if (__builtin_expect(channels == L::kChannels, 1)) {
-    L::store(to, codes);
-  } else {
-    L::store_some(to, codes, channels);
+// Blocks of `width` channels in vectors of `length` bytes. Where these are longer, they hold several strips
+// of a row, that lie `apart` bytes from each other.
+template <int length, int width>
+struct Block : Lanes<length> {
+  using Vectors = Lanes<length>;
+  using Ints = typename Vectors::Ints;
+  static constexpr int kChannels = width, kStrips = length / width;
+
+  static Ints codes(const uint8_t* from, int64_t apart) {
+    if constexpr (width == length) {
+      return Vectors::load(from);
+    } else if constexpr (width == 16) {
+      return Vectors::lanes(from, apart);
+    } else {
+      return Vectors::joined(Lanes<width>::load(from), Lanes<width>::load(from + apart));
+    }
   }
-}
+  // Constants: bytes of all channels, or 32-bit words of the channels 0 … 3 of each 16.
+  static Ints bytes(const uint8_t* from) { return codes(from, 0); }
+  static Ints words(const uint8_t* from) {
+    if constexpr (width == length) {
+      return Vectors::lanes(from, 64);
+    } else if constexpr (width == 16) {
+      return Vectors::lanes(from, 0);
+    } else {
+      const auto half = Lanes<width>::lanes(from, 64);
+      return Vectors::joined(half, half);
+    }
+  }
+  // Stores the first `channels` of the block.
+  [[gnu::always_inline]] static void put(uint8_t* to, Ints codes, int64_t channels, int64_t apart) {
+    if constexpr (width < length) {
+      for (int s = 0; s < kStrips; ++s, to += apart) {
+        if constexpr (width == 16) {
+          Block<width, width>::put(to, Vectors::lane(codes, s), channels, 0);
+        } else {
+          Block<width, width>::put(to, Vectors::half(codes, s), channels, 0);
+        }
+      }
+    } else if (__builtin_expect(channels == width, 1)) {
+      Vectors::store(to, codes);
+    } else {
+      Vectors::store_some(to, codes, channels);
+    }
+  }
+};
 
 }  // namespace
 }  // namespace calib8::engine

@@ -22,14 +22,16 @@ class ThreeByThree {
       : task_(task),
         pixel_(task.step.input.column_stride),
         line_(task.step.input.row_stride),
+        apart_(task.input_apart()),
+        output_apart_(task.output_apart()),
         codes_of_(task.step.rescale, task.memory, task.channel) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::lanes(bias + 16 * i, 64);
+    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias + 16 * i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const int64_t tap = task.step.padded_outputs;
     const Ints none = L::set8(0);
     for (int column = 0; column < 3; ++column, taps += tap) {
-      const Ints a = L::load(taps), b = L::load(taps + 3 * tap), c = L::load(taps + 6 * tap);
+      const Ints a = L::bytes(taps), b = L::bytes(taps + 3 * tap), c = L::bytes(taps + 6 * tap);
       weights_[0][column] = interleave<L, Weights<L>>(a, b, c, none);
       weights_[1][column] = interleave<L, Weights<L>>(none, a, b, c);
     }
@@ -53,7 +55,7 @@ class ThreeByThree {
     const uint8_t* input =
         task_.input(row) + task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
     uint8_t* output = task_.output(row);
-    const int64_t columns = task_.step.output.columns, next = task_.step.output.column_stride;
+    const int64_t columns = task_.columns(), next = task_.step.output.column_stride;
     Column kept[3 - step] = {column<count>(input)};
     if constexpr (step == 1) kept[1] = column<count>(input + pixel_);
     input += (3 - step) * pixel_;
@@ -76,9 +78,9 @@ class ThreeByThree {
 
   template <int count>
   [[gnu::always_inline]] Column column(const uint8_t* from) const {
-    const Ints third = L::load(from + 2 * line_);
-    const Ints fourth = count == 2 ? L::load(from + 3 * line_) : third;
-    return interleave<L, Codes<L>>(L::load(from), L::load(from + line_), third, fourth);
+    const Ints third = L::codes(from + 2 * line_, apart_);
+    const Ints fourth = count == 2 ? L::codes(from + 3 * line_, apart_) : third;
+    return interleave<L, Codes<L>>(L::codes(from, apart_), L::codes(from + line_, apart_), third, fourth);
   }
 
   // count rows of `wide` outputs.
@@ -90,7 +92,7 @@ class ThreeByThree {
     for (int r = 0; r < count; ++r) {
       for (int x = 0; x < wide; ++x) {
         uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
-        store_codes<L>(to, codes_of_.packed(first[r][x], second[r][x]), task_.channels);
+        L::put(to, codes_of_.packed(first[r][x], second[r][x]), task_.channels, output_apart_);
       }
     }
   }
@@ -113,14 +115,14 @@ class ThreeByThree {
     }
     for (int c = 0; c < 3; ++c) {
       for (int r = 0; r < count; ++r) {
-        const Weights<L> weights = weights_[r][c].of[i].loaded();
+        const auto& weights = weights_[r][c].of[i].loaded();
         for (int x = 0; x < wide; ++x) acc[r][x] = dot<L>(acc[r][x], columns[x * step + c].of[i], weights);
       }
     }
   }
 
   const Task& task_;
-  int64_t pixel_, line_;
+  int64_t pixel_, line_, apart_, output_apart_;
   CodesOfSums<L, kind> codes_of_;
   Ints bias_[4];
   Quarters<Weights<L>> weights_[2][3];  // [output row][column]

@@ -13,18 +13,18 @@ namespace {  // NOLINT: internal linkage is the point
 
 // Bias and weights of one block in the order of the quarters.
 template <class L>
-struct Block {
+struct Layer {
   using Ints = typename L::Ints;
 
-  explicit Block(const Task& task) : weights(reinterpret_cast<Quarters<Weights<L>>*>(task.memory.scratch)) {
+  explicit Layer(const Task& task) : weights(reinterpret_cast<Quarters<Weights<L>>*>(task.memory.scratch)) {
     const Depthwise& step = task.step;
     const uint8_t* first = task.memory.constant<uint8_t>(step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias[i] = L::lanes(first + 16 * i, 64);
+    for (int i = 0; i < 4; ++i) bias[i] = L::words(first + 16 * i);
     const uint8_t* taps = task.memory.constant<uint8_t>(step.weights) + task.channel;
     const int64_t tap = step.padded_outputs;
     for (int64_t t = 0; t < step.taps; t += 4, taps += 4 * tap) {
-      weights[t / 4] = interleave<L, Weights<L>>(L::load(taps), L::load(taps + tap), L::load(taps + 2 * tap),
-                                                 L::load(taps + 3 * tap));
+      weights[t / 4] = interleave<L, Weights<L>>(L::bytes(taps), L::bytes(taps + tap),
+                                                 L::bytes(taps + 2 * tap), L::bytes(taps + 3 * tap));
     }
   }
 
@@ -35,8 +35,9 @@ struct Block {
 // Codes of one tap where every input channel serves one output channel.
 template <class L>
 struct Direct {
-  explicit Direct(const Task&) {}
-  typename L::Ints operator()(const uint8_t* from) const { return L::load(from); }
+  explicit Direct(const Task& task) : apart(task.input_apart()) {}
+  typename L::Ints operator()(const uint8_t* from) const { return L::codes(from, apart); }
+  int64_t apart;
 };
 
 // Where an input channel serves several output channels: each lane repeats bytes of its own 16.
@@ -60,14 +61,14 @@ struct Repeated {
 // Sums of one output pixel: any kernel, stride and dilation.
 template <class L, class Load>
 [[gnu::always_inline]] inline void add_window(const Depthwise& step, const int64_t* taps,
-                                              const Block<L>& block, const Load& load, const uint8_t* input,
+                                              const Layer<L>& layer, const Load& load, const uint8_t* input,
                                               typename L::Ints (&acc)[4]) {
-  for (int i = 0; i < 4; ++i) acc[i] = block.bias[i];
+  for (int i = 0; i < 4; ++i) acc[i] = layer.bias[i];
   for (int64_t t = 0; t < step.taps; t += 4) {
     const Quarters<Codes<L>> codes =
         interleave<L, Codes<L>>(load(input + taps[t]), load(input + taps[t + 1]), load(input + taps[t + 2]),
                                 load(input + taps[t + 3]));
-    for (int i = 0; i < 4; ++i) acc[i] = dot<L>(acc[i], codes.of[i], block.weights[t / 4].of[i]);
+    for (int i = 0; i < 4; ++i) acc[i] = dot<L>(acc[i], codes.of[i], layer.weights[t / 4].of[i]);
   }
 }
 
@@ -75,16 +76,17 @@ template <class L, class Load, Rescale::Kind kind>
 void any_window(const Task& task) {
   const Depthwise& step = task.step;
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
-  const Block<L> block(task);
+  const Layer<L> layer(task);
   const Load load(task);
   const CodesOfSums<L, kind> codes_of(step.rescale, task.memory, task.channel);
+  const int64_t columns = task.columns(), apart = task.output_apart();
   for (int64_t row = task.begin; row < task.end; ++row) {
     const uint8_t* input = task.input(row);
     uint8_t* output = task.output(row);
-    for (int64_t column = 0; column < step.output.columns; ++column) {
+    for (int64_t column = 0; column < columns; ++column) {
       typename L::Ints acc[4];
-      add_window<L>(step, taps, block, load, input, acc);
-      store_codes<L>(output, codes_of(acc[0], acc[1], acc[2], acc[3]), task.channels);
+      add_window<L>(step, taps, layer, load, input, acc);
+      L::put(output, codes_of(acc[0], acc[1], acc[2], acc[3]), task.channels, apart);
       input += step.column_step * step.input.column_stride;
       output += step.output.column_stride;
     }
@@ -96,14 +98,14 @@ template <class L, class Load>
 void any_rule(const Task& task) {
   const Depthwise& step = task.step;
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
-  const Block<L> block(task);
+  const Layer<L> layer(task);
   const Load load(task);
   for (int64_t row = task.begin; row < task.end; ++row) {
     const uint8_t* input = task.input(row);
     int64_t place = task.place(row);
     for (int64_t column = 0; column < step.output.columns; ++column) {
       typename L::Ints acc[4];
-      add_window<L>(step, taps, block, load, input, acc);
+      add_window<L>(step, taps, layer, load, input, acc);
       alignas(64) int32_t sums[L::kChannels];
       for (int l = 0; l < L::kChannels / 16; ++l) {
         for (int i = 0; i < 4; ++i) Lanes<16>::store(sums + 16 * l + 4 * i, L::lane(acc[i], l));
@@ -134,10 +136,10 @@ void apply_table(const Task& task) {
   }
 }
 
+// Blocks as wide as vectors go, or with several strips of a row in a vector.
 template <class L, Rescale::Kind kind>
-void narrow_rule(const Task& task) {
+void one_filter(const Task& task) {
   const Depthwise& step = task.step;
-  if (step.multiplier != 1) return any_window<L, Repeated<L>, kind>(task);
   const bool unit = step.row_step == 1 && step.column_step == 1;
   const bool plain = step.layers == 1 && step.row_dilation == 1 && step.column_dilation == 1;
   if (plain && step.kernel_rows == 3 && step.kernel_columns == 3) {
@@ -150,18 +152,30 @@ void narrow_rule(const Task& task) {
   any_window<L, Direct<L>, kind>(task);
 }
 
-template <class L>
+template <int widest, int width, Rescale::Kind kind>
+void narrow_rule(Task task) {
+  using Plain = Block<width, width>;
+  using Strips = Block<widest, width>;
+  if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
+  if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
+  task.strips = Strips::kStrips;
+  one_filter<Strips, kind>(task);
+}
+
+template <int widest, int width>
 void run_block(const Task& task) {
+  using Plain = Block<width, width>;
   if (task.step.narrow == 0) {
-    return task.step.multiplier == 1 ? any_rule<L, Direct<L>>(task) : any_rule<L, Repeated<L>>(task);
+    return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
+                                     : any_rule<Plain, Repeated<Plain>>(task);
   }
   switch (task.step.rescale.kind) {
     case Rescale::kFloat:
-      return narrow_rule<L, Rescale::kFloat>(task);
+      return narrow_rule<widest, width, Rescale::kFloat>(task);
     case Rescale::kSingle:
-      return narrow_rule<L, Rescale::kSingle>(task);
+      return narrow_rule<widest, width, Rescale::kSingle>(task);
     default:
-      return narrow_rule<L, Rescale::kDouble>(task);
+      return narrow_rule<widest, width, Rescale::kDouble>(task);
   }
 }
 
@@ -173,23 +187,49 @@ int64_t block_width(int64_t left) {
   return block_width<widest == 16 ? 16 : widest / 2>(left);
 }
 
-template <int widest>
-void run_width(const Task& task, int64_t width) {
-  if constexpr (widest > 16) {
-    if (width < widest) return run_width<widest / 2>(task, width);
+template <int widest, int width = widest>
+void run_width(const Task& task, int64_t wanted) {
+  if constexpr (width > 16) {
+    if (wanted < width) return run_width<widest, width / 2>(task, wanted);
   }
-  run_block<Lanes<widest>>(task);
+  run_block<widest, width>(task);
 }
 
-// Parts take rows where there are many, else blocks of channels times rows.
+// How parts divide a layer: by rows where these are many, else along blocks of channels one after the other,
+// each with all its pairs of rows.
+class Division {
+ public:
+  Division(Part part, int64_t rows, int64_t channels)
+      : part_(part), rows_(rows), pairs_((rows + 1) / 2), total_(channels * pairs_) {
+    by_rows_ = pairs_ % part.count == 0 || pairs_ >= 8 * part.count;
+  }
+  // The rows of the block of `width` channels that has `before` channels in front of it.
+  Range rows(int64_t before, int64_t width) const {
+    if (by_rows_) return share(part_, rows_, 2);
+    return {cut(part_.index, before, width), cut(part_.index + 1, before, width)};
+  }
+
+ private:
+  int64_t cut(int64_t index, int64_t before, int64_t width) const {
+    const int64_t pairs = (total_ * index / part_.count - before * pairs_ + width / 2) / width;
+    const int64_t row = pairs * 2;
+    return row < 0 ? 0 : row < rows_ ? row : rows_;
+  }
+
+  Part part_;
+  int64_t rows_, pairs_, total_;
+  bool by_rows_;
+};
+
 template <int widest>
 void depthwise(const Depthwise& step, const Memory& memory, Part part) {
   const int64_t rows = step.output.images * step.output.rows, channels = step.output.channels;
-  const Range mine = share(part, rows, 2);
+  const Division division(part, rows, channels);
   for (int64_t channel = 0; channel < channels;) {
     const int64_t width = block_width<widest>(channels - channel);
     const int64_t count = width < channels - channel ? width : channels - channel;
-    const Task task{step, memory, channel, count, mine.begin, mine.end};
+    const Range mine = division.rows(channel, count);
+    const Task task{step, memory, channel, count, mine.begin, mine.end, 1};
     if (task.begin < task.end) {
       run_width<widest>(task, width);
       if (step.table >= 0 && step.rescale.kind != Rescale::kNone) apply_table(task);

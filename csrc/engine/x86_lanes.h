@@ -59,7 +59,7 @@ struct Lanes<16> {
   static Ints low16(Ints a, Ints b) { return _mm_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm_set1_epi64x(a); }
   static Ints set16(int32_t a) { return _mm_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm_set1_epi8(static_cast<int8_t>(a)); }
   static Ints low_half(Ints a) { return _mm_and_si128(a, _mm_set1_epi16(0xFF)); }
@@ -71,7 +71,6 @@ struct Lanes<16> {
   static Ints add64(Ints a, Ints b) { return _mm_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm_add_epi64(a, a); }
   // Upper halves of the 64-bit numbers in two vectors: of `even` at the even places, of `odd` at the odd
   // ones.
   static Ints upper_halves(Ints even, Ints odd) {
@@ -127,7 +126,7 @@ struct Lanes<32> {
   static Ints low16(Ints a, Ints b) { return _mm256_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm256_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm256_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm256_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm256_set1_epi64x(a); }
   static Ints set16(int32_t a) { return _mm256_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm256_set1_epi8(static_cast<int8_t>(a)); }
   static Ints low_half(Ints a) { return _mm256_and_si256(a, _mm256_set1_epi16(0xFF)); }
@@ -139,7 +138,6 @@ struct Lanes<32> {
   static Ints add64(Ints a, Ints b) { return _mm256_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm256_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm256_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm256_add_epi64(a, a); }
   static Ints upper_halves(Ints even, Ints odd) {
     return _mm256_blend_epi32(_mm256_shuffle_epi32(even, 0xF5), odd, 0xAA);
   }
@@ -179,23 +177,23 @@ struct Lanes<64> {
   static Ints lanes(const uint8_t* const* from) {
     return _mm512_inserti64x4(_mm512_castsi256_si512(Lanes<32>::lanes(from)), Lanes<32>::lanes(from + 2), 1);
   }
-  static __m128i lane(Ints a, int number) {
-    const __m256i half = number < 2 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1);
-    return Lanes<32>::lane(half, number % 2);
+  static Ints joined(__m256i a, __m256i b) { return _mm512_inserti64x4(_mm512_castsi256_si512(a), b, 1); }
+  static __m256i half(Ints a, int number) {
+    return number == 0 ? _mm512_castsi512_si256(a) : _mm512_extracti64x4_epi64(a, 1);
   }
+  static __m128i lane(Ints a, int number) { return Lanes<32>::lane(half(a, number / 2), number % 2); }
   static Ints low8(Ints a, Ints b) { return _mm512_unpacklo_epi8(a, b); }
   static Ints high8(Ints a, Ints b) { return _mm512_unpackhi_epi8(a, b); }
   static Ints low16(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm512_shuffle_epi8(a, places); }
-  static Ints set32(int32_t a) { return _mm512_set1_epi32(a); }
+  static Ints set64(int64_t a) { return _mm512_set1_epi64(a); }
   static Ints set16(int32_t a) { return _mm512_set1_epi16(static_cast<int16_t>(a)); }
   static Ints set8(int32_t a) { return _mm512_set1_epi8(static_cast<int8_t>(a)); }
   static Ints add32(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
   static Ints add64(Ints a, Ints b) { return _mm512_add_epi64(a, b); }
   static Ints even_products(Ints a, Ints b) { return _mm512_mul_epi32(a, b); }
   static Ints odd_to_even(Ints a) { return _mm512_srli_epi64(a, 32); }
-  static Ints double64(Ints a) { return _mm512_add_epi64(a, a); }
   static Ints upper_halves(Ints even, Ints odd) {
     return _mm512_mask_shuffle_epi32(odd, 0x5555, even, _MM_PERM_DDBB);
   }
@@ -248,7 +246,6 @@ template <class L>
 struct Codes {
   typename L::Ints even, odd;
   static Codes of(typename L::Ints bytes) { return {L::low_half(bytes), L::high_half(bytes)}; }
-  Codes loaded() const { return *this; }
 };
 template <class L>
 struct Weights {
@@ -256,14 +253,16 @@ struct Weights {
   static Weights of(typename L::Ints bytes) {
     return {L::signed_low_half(bytes), L::signed_high_half(bytes)};
   }
-  Weights loaded() const { return *this; }
+  const Weights& loaded() const { return *this; }
 };
 
 template <class L>
 [[gnu::always_inline]] inline typename L::Ints dot(typename L::Ints acc, const Codes<L>& codes,
                                                    const Weights<L>& weights) {
-  const typename L::Ints even = L::multiply_add16(codes.even, weights.even);
-  return L::add32(L::add32(acc, even), L::multiply_add16(codes.odd, weights.odd));
+  acc = L::add32(acc, L::multiply_add16(codes.even, weights.even));
+  acc = L::add32(acc, L::multiply_add16(codes.odd, weights.odd));
+  asm("" : "+x"(acc));  // compilers that put off the additions run out of registers
+  return acc;
 }
 #endif
 
@@ -271,6 +270,23 @@ template <class L>
 template <class Kind>
 struct Quarters {
   Kind of[4];
+};
+
+// One quarter of quads that lie side by side: in registers where there are 32 of them, else left in memory.
+template <class L, int count>
+struct Registers {
+#if defined(__AVX512F__)
+  Registers(const Quarters<Codes<L>>* quads, int i) {
+    for (int c = 0; c < count; ++c) codes[c] = quads[c].of[i].loaded();
+  }
+  const Codes<L>& operator[](int c) const { return codes[c]; }
+  Codes<L> codes[count];
+#else
+  Registers(const Quarters<Codes<L>>* quads, int i) : first(quads), quarter(i) {}
+  const Codes<L>& operator[](int c) const { return first[c].of[quarter]; }
+  const Quarters<Codes<L>>* first;
+  int quarter;
+#endif
 };
 
 template <class L, class Kind>

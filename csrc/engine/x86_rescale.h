@@ -1,7 +1,7 @@
 // Sums of one block of channels as stored codes, in registers.
 //
 //   float    rint(float32(acc) · factor)                    single   (⌊acc·m / 2^32⌋ + 2^(r−33)) >> (r − 32)
-//   double   x = (acc·m + 2^30) >> 31, then (x + 2^(e−1) − [x < 0]) >> e
+//   double   x = (2·acc·m + 2^31) >> 32, then (x + 2^(e−1) − [x < 0]) >> e
 //
 // r = 31 − shift ≥ 33 and e = −shift ≥ 1: these forms are for steps whose sums and results stay below 2^30
 // and whose shifts are −2 or less. Everything has internal linkage.
@@ -13,6 +13,7 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
+// L: vectors, and `words`, which loads a quarter of the constants of a block.
 template <class L, Rescale::Kind kind>
 class CodesOfSums {
   using Ints = typename L::Ints;
@@ -26,8 +27,9 @@ class CodesOfSums {
     const uint8_t* shifts =
         kind == Rescale::kFloat ? nullptr : memory.constant<uint8_t>(rule.shift) + channel * 4;
     for (int i = 0; i < 4; ++i) {
-      factor_[i] = L::lanes(factors + 16 * i, 64);
-      if (kind != Rescale::kFloat) set_shift(i, L::lanes(shifts + 16 * i, 64));
+      factor_[i] = L::words(factors + 16 * i);
+      if (kind != Rescale::kFloat) odd_factor_[i] = L::odd_to_even(factor_[i]);
+      if (kind != Rescale::kFloat) set_shift(i, L::words(shifts + 16 * i));
     }
   }
 
@@ -48,9 +50,10 @@ class CodesOfSums {
 
   // m·2^(shift − 31) as what the forms above need: constants to add, shifts to the right.
   void set_shift(int i, Ints shift) {
-    alignas(64) int32_t shifts[L::kChannels / 4], rounds[L::kChannels / 4];
+    constexpr int kWords = sizeof(Ints) / 4;
+    alignas(64) int32_t shifts[kWords], rounds[kWords];
     L::store(shifts, shift);
-    for (int lane = 0; lane < L::kChannels / 4; ++lane) {
+    for (int lane = 0; lane < kWords; ++lane) {
       const int32_t right = kind == Rescale::kSingle ? -1 - shifts[lane] : -shifts[lane];
       rounds[lane] = int32_t{1} << (right - 1);
       shifts[lane] = right;
@@ -63,22 +66,23 @@ class CodesOfSums {
     if constexpr (kind == Rescale::kFloat) {
       return L::rounded(L::multiply(L::floats(acc), L::bits(factor_[i])));
     } else {
-      Ints even = L::even_products(acc, factor_[i]);
-      Ints odd = L::even_products(L::odd_to_even(acc), L::odd_to_even(factor_[i]));
+      if constexpr (kind == Rescale::kDouble) acc = L::add32(acc, acc);  // 2·acc·m >> 32 is acc·m >> 31
+      Ints even = L::even_products(acc, factor_[i]),
+           odd = L::even_products(L::odd_to_even(acc), odd_factor_[i]);
       if constexpr (kind == Rescale::kSingle) {
         return L::right(L::add32(L::upper_halves(even, odd), round_[i]), right_[i]);
       }
-      const Ints half = L::odd_to_even(L::set32(1 << 30));  // 2^30 in every 64 bits
-      even = L::double64(L::add64(even, half));
-      odd = L::double64(L::add64(odd, half));
-      const Ints high = L::upper_halves(even, odd);
+      const Ints high = L::upper_halves(L::add64(even, half_), L::add64(odd, half_));
       return L::right(L::add32(L::add32(high, round_[i]), L::sign(high)), right_[i]);
     }
   }
 
   Ints zero_, low_, high_;
+  Ints half_ = L::set64(int64_t{1} << 31);  // of what the upper half of 64 bits counts
   Ints factor_[4];
-  Ints round_[kind == Rescale::kFloat ? 1 : 4], right_[kind == Rescale::kFloat ? 1 : 4];
+  static constexpr int kFixed = kind == Rescale::kFloat ? 1 : 4;
+  Ints odd_factor_[kFixed];  // those of the odd places, for the lower halves of 64 bits
+  Ints round_[kFixed], right_[kFixed];
 };
 
 }  // namespace

@@ -12,11 +12,15 @@ import pytest
 from example_programs import EXAMPLES, codes, ints, single, sums
 
 from bits import assert_same_bits
+from calib8.engine import compile as compile_module
+from calib8.engine.fuse import Work
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import instructions as op
 from calib8.program import rules
-from calib8.program.program import Program
+from calib8.program.program import Port, Program
+from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
+from calib8.program.verify import verify
 from calib8.program.verify.windows import Window, conv_size
 
 CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
@@ -90,7 +94,9 @@ def program_of(case: Case, seed: int, *, to_sums: bool = False) -> Program:
     x = codes("x", case.images, *case.size, case.channels, zero_point=case.input_zero, dtype=case.input_type)
     y = codes("y", *output_shape, zero_point=case.output_zero, dtype=case.output_type)
     output_slot = sums("y", *output_shape) if to_sums else y
-    return single(op.DepthwiseConv, [x], output_slot, case.profile, **fields)
+    program = single(op.DepthwiseConv, [x], output_slot, case.profile, **fields)
+    verify(program)
+    return program
 
 
 def rescale_of(case: Case, outputs: int, rng: np.random.Generator) -> rules.Rescale:
@@ -213,10 +219,33 @@ def test_ties(profile: Profile) -> None:
     assert_same_bits(replace(program, instructions=(small,)))
 
 
+def test_more_threads_than_rows() -> None:
+    for size in ((1, 9), (3, 7), (14, 14)):
+        program = program_of(Case(size=size, channels=144), 5)
+        assert_same_bits(program, threads=(3, 7))
+
+
+@pytest.mark.parametrize("channels", [17, 64, 100])
+def test_table_behind_the_layer(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fused Lookup gives the bits of the two instructions."""
+    case = Case(channels=channels, size=(9, 9), output_type="int8", output_zero=-11)
+    layer = program_of(case, channels)
+    hidden, y = layer.slots[1], replace(layer.slots[1], name="z", dtype="uint8", zero_point=40)
+    table = np.random.default_rng(channels).integers(0, 256, 256).astype(np.uint8)
+    lookup = op.Lookup("table", (1,), (2,), table, "Sigmoid")
+    program = replace(
+        layer,
+        slots=(layer.slots[0], hidden, y),
+        instructions=(*layer.instructions, lookup),
+        outputs=(Port("z", 2),),
+    )
+    both = Work(layer.instructions[0], (0,), 2, lookup=lookup)
+    monkeypatch.setattr(compile_module, "fuse", lambda _: [both])
+    assert_same_bits(program)
+
+
 def test_most_codes_lie_inside_their_range() -> None:
     """The cases above would find a wrong rounding."""
-    from calib8.program.reference.executor import run_program
-
     inside = []
     for seed in range(12):
         program = program_of(Case(channels=40), seed)
