@@ -195,7 +195,6 @@ class AddSums(Step):
     opcode: ClassVar[str] = "add_sums"
 
     pair: Pair
-    lhs_size: int
     rhs_size: int
     kind: int
     per_channel: int
@@ -203,7 +202,6 @@ class AddSums(Step):
     rhs_factor: int
     right_shift: int
     output: float
-    lhs_zero: int
     rhs_zero: int
     zero_point: int
     low: int
