@@ -60,7 +60,9 @@ def emit_add_sums(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, AddSums)
     inputs, output, rule = step.inputs, work.output, step.rule
-    arrays = [out.slot(slot).scales for slot in inputs] if rule is None else [rule.lhs, rule.rhs, rule.shift]
+    arrays: list[npt.NDArray[Any]] = [out.slot(slot).scales for slot in inputs]
+    if rule is not None:
+        arrays = [rule.lhs, rule.rhs, rule.shift]
     if out.slot(inputs[0]).is_codes:
         inputs, arrays[:2] = inputs[::-1], arrays[1::-1]
     rhs = inputs[1]
