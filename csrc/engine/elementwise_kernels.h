@@ -10,31 +10,20 @@ namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kBlock = 4 * Lanes::kCount;  // elements whose codes are stored at once
 
-template <class Rule, class A, class B>
-[[gnu::always_inline]] inline void block_of(const Rule& rule, const Lanes::Finish& finish, const A* a,
-                                            const B* b, uint8_t* y, int64_t place) {
-  constexpr int64_t n = Lanes::kCount;
-  const I v0 = rule(Lanes::load(a), Lanes::load(b), place);
-  const I v1 = rule(Lanes::load(a + n), Lanes::load(b + n), place + n);
-  const I v2 = rule(Lanes::load(a + 2 * n), Lanes::load(b + 2 * n), place + 2 * n);
-  const I v3 = rule(Lanes::load(a + 3 * n), Lanes::load(b + 3 * n), place + 3 * n);
-  Lanes::store(y, v0, v1, v2, v3, finish);
-}
+static_assert(kUnit % kBlock == 0 && kUnit % Lanes::kBytes == 0);
 
 // y[i] = finish(rule(a[i], b[i])); rule and finish are copies, so that no store can change them.
 template <class Rule, class A, class B>
 void map_run(Rule rule, Lanes::Finish finish, const A* a, const B* b, uint8_t* y, int64_t count,
              int64_t place) {
-  int64_t i = 0;
-  for (; i + kBlock <= count; i += kBlock) block_of(rule, finish, a + i, b + i, y + i, place + i);
-  if (i == count) return;
-  alignas(64) A last_a[kBlock] = {};
-  alignas(64) B last_b[kBlock] = {};
-  alignas(64) uint8_t last_y[kBlock];
-  Lanes::copy_end(last_a, a + i, count - i);
-  Lanes::copy_end(last_b, b + i, count - i);
-  block_of(rule, finish, last_a, last_b, last_y, place + i);
-  Lanes::copy_end(y + i, last_y, count - i);
+  constexpr int64_t n = Lanes::kCount;
+  for (int64_t i = 0; i < count; i += kBlock) {
+    const I v0 = rule(Lanes::load(a + i), Lanes::load(b + i), place + i);
+    const I v1 = rule(Lanes::load(a + i + n), Lanes::load(b + i + n), place + i + n);
+    const I v2 = rule(Lanes::load(a + i + 2 * n), Lanes::load(b + i + 2 * n), place + i + 2 * n);
+    const I v3 = rule(Lanes::load(a + i + 3 * n), Lanes::load(b + i + 3 * n), place + i + 3 * n);
+    Lanes::store(y + i, v0, v1, v2, v3, finish);
+  }
 }
 
 template <class A, class B, class Rule>
@@ -67,32 +56,23 @@ void add(const Add& step, const Memory& memory, Part part) {
   }
 }
 
-template <bool kEach, class A, class B>
+template <bool kEach, class B>
 void add_sums_of(const AddSums& step, const Memory& memory, Part part) {
   const Lanes::Finish finish = Lanes::finish(step.zero_point, step.low, step.high);
   if (step.kind == 1) {
-    map<A, B>(step.pair, memory, part, DequantizedSums<kEach>(step, memory), finish);
+    map<int32_t, B>(step.pair, memory, part, DequantizedSums<kEach>(step, memory), finish);
   } else {
-    map<A, B>(step.pair, memory, part, AlignedSums<kEach>(step, memory), finish);
-  }
-}
-
-template <bool kEach>
-void add_sums_each(const AddSums& step, const Memory& memory, Part part) {
-  if (step.lhs_size == 4 && step.rhs_size == 4) {
-    add_sums_of<kEach, int32_t, int32_t>(step, memory, part);
-  } else if (step.lhs_size == 4) {
-    add_sums_of<kEach, int32_t, uint8_t>(step, memory, part);
-  } else {
-    add_sums_of<kEach, uint8_t, int32_t>(step, memory, part);
+    map<int32_t, B>(step.pair, memory, part, AlignedSums<kEach>(step, memory), finish);
   }
 }
 
 void add_sums(const AddSums& step, const Memory& memory, Part part) {
   if (step.per_channel != 0) {
-    add_sums_each<true>(step, memory, part);
+    step.rhs_size == 4 ? add_sums_of<true, int32_t>(step, memory, part)
+                       : add_sums_of<true, uint8_t>(step, memory, part);
   } else {
-    add_sums_each<false>(step, memory, part);
+    step.rhs_size == 4 ? add_sums_of<false, int32_t>(step, memory, part)
+                       : add_sums_of<false, uint8_t>(step, memory, part);
   }
 }
 
@@ -136,26 +116,18 @@ void requantize(const Requantize& step, const Memory& memory, Part part) {
   }
 }
 
-template <bool kLargest>
-void extreme_run(const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count) {
-  const auto store = [](uint8_t* to, const uint8_t* left, const uint8_t* right) {
-    kLargest ? Lanes::store_larger(to, left, right) : Lanes::store_smaller(to, left, right);
-  };
-  int64_t i = 0;
-  for (; i + Lanes::kBytes <= count; i += Lanes::kBytes) store(y + i, a + i, b + i);
-  if (i == count) return;
-  alignas(64) uint8_t last_a[Lanes::kBytes] = {}, last_b[Lanes::kBytes] = {}, last_y[Lanes::kBytes];
-  Lanes::copy_end(last_a, a + i, count - i);
-  Lanes::copy_end(last_b, b + i, count - i);
-  store(last_y, last_a, last_b);
-  Lanes::copy_end(y + i, last_y, count - i);
-}
-
 void extreme(const Extreme& step, const Memory& memory, Part part) {
-  walk<uint8_t, uint8_t>(
-      step.pair, memory, part, [&](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, int64_t) {
-        step.largest != 0 ? extreme_run<true>(a, b, y, count) : extreme_run<false>(a, b, y, count);
-      });
+  const bool largest = step.largest != 0;
+  walk<uint8_t, uint8_t>(step.pair, memory, part,
+                         [&](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, int64_t) {
+                           if (largest) {
+                             for (int64_t i = 0; i < count; i += Lanes::kBytes)
+                               Lanes::store_larger(y + i, a + i, b + i);
+                           } else {
+                             for (int64_t i = 0; i < count; i += Lanes::kBytes)
+                               Lanes::store_smaller(y + i, a + i, b + i);
+                           }
+                         });
 }
 
 // A table per element.
@@ -173,8 +145,8 @@ void lookup_per_channel(const Lookup& step, const Memory& memory, Part part) {
   const uint8_t* tables = memory.constant<uint8_t>(step.table);
   const int64_t channels = step.tensors.sizes[5];
   walk<uint8_t, uint8_t>(alone(step.tensors), memory, part,
-                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t first) {
-                           for (int64_t i = 0; i < count; first = 0) {
+                         [&](const uint8_t* x, const uint8_t*, uint8_t* y, int64_t count, int64_t place) {
+                           for (int64_t i = 0, first = place % channels; i < count; first = 0) {
                              const int64_t row = channels - first < count - i ? channels - first : count - i;
                              look_up_each(tables + first * 256, x + i, y + i, row);
                              i += row;

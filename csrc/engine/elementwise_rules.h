@@ -233,19 +233,18 @@ struct AlignedSum {
 // rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output)
 template <bool kEach>
 struct DequantizedSums {
-  I lhs_zero, rhs_zero;
+  I zero;
   Parameter<float, kEach> lhs, rhs;
   F output;
 
   DequantizedSums(const AddSums& step, const Memory& memory)
-      : lhs_zero(all_int(step.lhs_zero)),
-        rhs_zero(all_int(step.rhs_zero)),
+      : zero(all_int(step.rhs_zero)),
         lhs(memory, step.lhs_factor),
         rhs(memory, step.rhs_factor),
         output(all_float(step.output)) {}
   I operator()(I a, I b, int64_t place) const {
-    const F left = Lanes::mul(Lanes::to_float(Lanes::sub(a, lhs_zero)), lhs.at(place));
-    const F right = Lanes::mul(Lanes::to_float(Lanes::sub(b, rhs_zero)), rhs.at(place));
+    const F left = Lanes::mul(Lanes::to_float(a), lhs.at(place));
+    const F right = Lanes::mul(Lanes::to_float(Lanes::sub(b, zero)), rhs.at(place));
     return Lanes::to_int(Lanes::div(Lanes::add(left, right), output));
   }
 };
@@ -253,18 +252,17 @@ struct DequantizedSums {
 // (a·lhs[c] + b·rhs[c] + 2^(right[c]−1)) >> right[c], in 64 bits
 template <bool kEach>
 struct AlignedSums {
-  I lhs_zero, rhs_zero;
+  I zero;
   Parameter<int32_t, kEach> lhs, rhs, right;
 
   AlignedSums(const AddSums& step, const Memory& memory)
-      : lhs_zero(all_int(step.lhs_zero)),
-        rhs_zero(all_int(step.rhs_zero)),
+      : zero(all_int(step.rhs_zero)),
         lhs(memory, step.lhs_factor),
         rhs(memory, step.rhs_factor),
         right(memory, step.right_shift) {}
   I operator()(I a, I b, int64_t place) const {
-    const Wide left_product = Lanes::multiply(Lanes::sub(a, lhs_zero), lhs.at(place));
-    const Wide right_product = Lanes::multiply(Lanes::sub(b, rhs_zero), rhs.at(place));
+    const Wide left_product = Lanes::multiply(a, lhs.at(place));
+    const Wide right_product = Lanes::multiply(Lanes::sub(b, zero), rhs.at(place));
     return rounded_shift(Lanes::add(left_product, right_product), right.at(place));
   }
 };

@@ -1,10 +1,13 @@
 // Walks over the elements of elementwise steps in runs that are dense in all tensors.
 //
-// What is not dense is copied into a buffer first: an operand that repeats, that has gaps, or several rows
-// too short for a loop of their own. So kernels know one case only:
+// What is not dense is copied into a buffer first: an operand that repeats, that has gaps, several rows too
+// short for a loop of their own, and the last elements of a run that do not fill a block. So kernels know one
+// case only:
 //
-//   run(a, b, y, count, place)     y[i] = f(a[i], b[i]), i < count; place: index of the first element along
-//                                  the last axis (0 where several rows are taken at once)
+//   run(a, b, y, count, place)     y[i] = f(a[i], b[i]), i < count
+//
+// count is a multiple of 64; place is that of the first element along the last axis, counting on where
+// several rows are taken at once.
 //
 // Everything here has internal linkage: files with other instruction sets include it too.
 #pragma once
@@ -17,10 +20,20 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kRun = 2048;         // elements of a run at most
+constexpr int64_t kUnit = 64;          // runs are multiples of it
 constexpr int64_t kShortRow = 64;      // rows below are taken several at once in any case,
 constexpr int64_t kTogether = 512;     // rows below are where the output has no gaps
 constexpr int64_t kAloneBelow = 4096;  // elements that one thread handles faster than two
 static_assert(2 * kTogether <= kRepeated);
+
+// Writes beyond the end, up to a whole word.
+inline void fill(uint8_t* to, uint8_t code, int64_t count) {
+  const uint64_t word = code * uint64_t{0x0101010101010101};
+  for (int64_t i = 0; i < count; i += 8) std::memcpy(to + i, &word, 8);
+}
+inline void fill(int32_t* to, int32_t sum, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = sum;
+}
 
 // An operand: where it is read, and a buffer for what does not lie there as a run.
 template <class T>
@@ -29,7 +42,7 @@ struct Source {
   int64_t row_stride, stride;  // of axes 4 and 5
   int64_t row_size;            // elements of axis 5
   const T* filled_from = nullptr;
-  alignas(64) T buffer[kRun];  // left as it is until it is needed
+  alignas(64) T buffer[kRun + kUnit];  // left as it is until it is needed
 
   Source(const T* first, const Axes& strides, int64_t size)
       : data(first), row_stride(strides[4]), stride(strides[5]), row_size(size) {}
@@ -38,7 +51,7 @@ struct Source {
     if (stride == 1) {
       std::memcpy(to, from, static_cast<size_t>(count) * sizeof(T));
     } else if (stride == 0) {
-      for (int64_t i = 0; i < count; ++i) to[i] = *from;
+      fill(to, *from, count);
     } else {
       for (int64_t i = 0; i < count; ++i) to[i] = from[i * stride];
     }
@@ -76,11 +89,15 @@ struct Target {
       : data(first), row_stride(strides[4]), stride(strides[5]), row_size(size) {}
 
   bool direct(bool several_rows) const { return stride == 1 && (!several_rows || row_stride == row_size); }
-  void store_row(uint8_t* to, const uint8_t* from, int64_t count) const {
-    if (stride == 1) {
-      std::memcpy(to, from, static_cast<size_t>(count));
-    } else {
-      for (int64_t i = 0; i < count; ++i) to[i * stride] = from[i];
+  // Rows of the buffer to where they belong.
+  void store(uint8_t* to, int64_t rows, int64_t count) const {
+    const uint8_t* from = buffer;
+    for (int64_t row = 0; row < rows; ++row, to += row_stride, from += count) {
+      if (stride == 1) {
+        std::memcpy(to, from, static_cast<size_t>(count));
+      } else {
+        for (int64_t i = 0; i < count; ++i) to[i * stride] = from[i];
+      }
     }
   }
 };
@@ -138,9 +155,29 @@ struct Cut {
   }
 };
 
-// Calls run(a, b, y, count, place) for a share of the elements.
-template <class A, class B, class Run>
-void walk(const Pair& pair, const Memory& memory, Part part, Run run) {
+template <class A, class B>
+using Run = void (*)(const void* context, const A* a, const B* b, uint8_t* y, int64_t count, int64_t place);
+
+// A run of any length: whole units in place, the rest through buffers.
+template <class A, class B>
+void run_units(Run<A, B> run, const void* context, const A* a, const B* b, uint8_t* y, int64_t count,
+               int64_t place) {
+  const int64_t whole = count / kUnit * kUnit, rest = count - whole;
+  if (whole != 0) run(context, a, b, y, whole, place);
+  if (rest == 0) return;
+  alignas(64) A last_a[kUnit] = {};
+  alignas(64) B last_b[kUnit] = {};
+  alignas(64) uint8_t last_y[kUnit];
+  Lanes::copy_end(last_a, a + whole, rest);
+  Lanes::copy_end(last_b, b + whole, rest);
+  run(context, last_a, last_b, last_y, kUnit, place + whole);
+  Lanes::copy_end(y + whole, last_y, rest);
+}
+
+// Calls run(context, a, b, y, count, place) for a share of the elements.
+template <class A, class B>
+[[gnu::noinline]] void walk_runs(const Pair& pair, const Memory& memory, Part part, Run<A, B> run,
+                                 const void* context) {
   const Cut cut(pair);
   const Range range = cut.range(part);
   if (range.begin >= range.end) return;
@@ -149,32 +186,39 @@ void walk(const Pair& pair, const Memory& memory, Part part, Run run) {
   Source<B> rhs(memory.data<B>(pair.rhs_buffer, pair.rhs_offset), pair.rhs_strides, size);
   Target target(memory.data<uint8_t>(pair.output_buffer, pair.output_offset), pair.output_strides, size);
   const bool direct = target.direct(cut.several_rows);
-  Odometer line(pair, cut.several_rows ? 4 : 5, range.begin / cut.pieces);
+  const size_t axis = cut.several_rows ? 4 : 5;
+  Odometer line(pair, static_cast<int>(axis), range.begin / cut.pieces);
   int64_t first = range.begin % cut.pieces * cut.piece;
   for (int64_t i = range.begin; i < range.end; ++i) {
     const int64_t left = cut.length - first, length = left < cut.piece ? left : cut.piece;
-    const size_t axis = cut.several_rows ? 4 : 5;
     const int64_t from_lhs = line.lhs + first * pair.lhs_strides[axis];
     const int64_t from_rhs = line.rhs + first * pair.rhs_strides[axis];
     uint8_t* to = target.data + line.output + first * pair.output_strides[axis];
     uint8_t* y = direct ? to : target.buffer;
     if (cut.several_rows) {
-      run(lhs.rows(from_lhs, length, cut.piece), rhs.rows(from_rhs, length, cut.piece), y, length * size, 0);
+      const A* a = lhs.rows(from_lhs, length, cut.piece);
+      const B* b = rhs.rows(from_rhs, length, cut.piece);
+      run_units(run, context, a, b, y, length * size, 0);
     } else {
-      run(lhs.part_of_row(from_lhs, length), rhs.part_of_row(from_rhs, length), y, length, first);
+      const A* a = lhs.part_of_row(from_lhs, length);
+      const B* b = rhs.part_of_row(from_rhs, length);
+      run_units(run, context, a, b, y, length, first);
     }
-    if (!direct) {
-      const int64_t rows = cut.several_rows ? length : 1, count = cut.several_rows ? size : length;
-      for (int64_t row = 0; row < rows; ++row) {
-        target.store_row(to + row * target.row_stride, y + row * count, count);
-      }
-    }
+    if (!direct) target.store(to, cut.several_rows ? length : 1, cut.several_rows ? size : length);
     first += cut.piece;
     if (first >= cut.length) {
       first = 0;
       line.next();
     }
   }
+}
+
+// The same for run(a, b, y, count, place).
+template <class A, class B, class F>
+void walk(const Pair& pair, const Memory& memory, Part part, const F& run) {
+  const Run<A, B> call = [](const void* context, const A* a, const B* b, uint8_t* y, int64_t count,
+                            int64_t place) { (*static_cast<const F*>(context))(a, b, y, count, place); };
+  walk_runs<A, B>(pair, memory, part, call, &run);
 }
 
 // A tensor alone: run gets it as `a` and as `b`.

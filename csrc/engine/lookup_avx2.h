@@ -1,5 +1,5 @@
 // y[i] = table[x[i]] over 256 entries in AVX2 registers: the low half of a code picks from each of 16 rows of
-// 16 entries, the high half among the rows, bit by bit.
+// 16 entries, the high half among the rows, bit by bit. count is a multiple of 32.
 #pragma once
 
 #include <immintrin.h>
@@ -35,13 +35,11 @@ inline __m256i look_up_32(const uint8_t* table, __m256i codes) {
   return _mm256_blendv_epi8(low, high, codes);
 }
 
-void look_up_avx2(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
-  int64_t i = 0;
-  for (; i + 32 <= count; i += 32) {
+inline void look_up_avx2(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
+  for (int64_t i = 0; i < count; i += 32) {
     const __m256i codes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i));
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i), look_up_32(table, codes));
   }
-  for (; i < count; ++i) y[i] = table[x[i]];
 }
 
 }  // namespace

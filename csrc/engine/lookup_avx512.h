@@ -18,11 +18,10 @@ __attribute__((target("avx512vbmi"))) void look_up_vbmi(const uint8_t* table, co
   const __m512i t0 = _mm512_loadu_si512(table), t1 = _mm512_loadu_si512(table + 64);
   const __m512i t2 = _mm512_loadu_si512(table + 128), t3 = _mm512_loadu_si512(table + 192);
   for (int64_t i = 0; i < count; i += 64) {
-    const __mmask64 mask = count - i < 64 ? (uint64_t{1} << (count - i)) - 1 : ~uint64_t{0};
-    const __m512i codes = _mm512_maskz_loadu_epi8(mask, x + i);
+    const __m512i codes = _mm512_loadu_si512(x + i);
     const __m512i low = _mm512_permutex2var_epi8(t0, codes, t1),
                   high = _mm512_permutex2var_epi8(t2, codes, t3);
-    _mm512_mask_storeu_epi8(y + i, mask, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
+    _mm512_storeu_si512(y + i, _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high));
   }
 }
 

@@ -37,14 +37,6 @@ void each_element(const Single& tensors, Part part, Visit visit) {
   });
 }
 
-// Codes or sums, minus their zero point.
-int64_t steps_at(const Memory& memory, int64_t buffer, int64_t offset, int64_t size, int64_t place,
-                 int64_t zero) {
-  const int64_t value = size == 4 ? memory.data<int32_t>(buffer, offset)[place]
-                                  : int64_t{memory.data<uint8_t>(buffer, offset)[place]};
-  return value - zero;
-}
-
 uint8_t sum_of_sums(const AddSums& step, const Memory& memory, int64_t a, int64_t b, int64_t channel) {
   const int64_t c = step.per_channel != 0 ? channel : 0;
   if (step.kind == 1) {
@@ -96,9 +88,10 @@ void reference_add_sums(const AddSums& step, const Memory& memory, Part part) {
   const Pair& pair = step.pair;
   uint8_t* output = memory.data<uint8_t>(pair.output_buffer, pair.output_offset);
   each_element(pair, part, [&](int64_t lhs, int64_t rhs, int64_t to, int64_t channel) {
-    const int64_t a = steps_at(memory, pair.lhs_buffer, pair.lhs_offset, step.lhs_size, lhs, step.lhs_zero);
-    const int64_t b = steps_at(memory, pair.rhs_buffer, pair.rhs_offset, step.rhs_size, rhs, step.rhs_zero);
-    output[to] = sum_of_sums(step, memory, a, b, channel);
+    const int64_t a = memory.data<int32_t>(pair.lhs_buffer, pair.lhs_offset)[lhs];
+    const int64_t b = step.rhs_size == 4 ? memory.data<int32_t>(pair.rhs_buffer, pair.rhs_offset)[rhs]
+                                         : memory.data<uint8_t>(pair.rhs_buffer, pair.rhs_offset)[rhs];
+    output[to] = sum_of_sums(step, memory, a, b - step.rhs_zero, channel);
   });
 }
 

@@ -286,28 +286,28 @@ struct Add {
   }
 };
 
-// Where an operand is sums (int32) and the other sums or codes.
+// Where lhs is sums (int32) and rhs sums or codes.
 //   kind 1 (float)     rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output) + zero_point
 //   kind 2 (aligned)   ((a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]) + zero_point, int64
-// with a and b minus their zero points.
+// with b minus its zero point.
 struct AddSums {
   static constexpr const char* kName = "add_sums";
   Pair pair;
-  int64_t lhs_size, rhs_size;  // bytes per element: 4 sums, 1 stored codes
+  int64_t rhs_size;  // bytes per element: 4 sums, 1 stored codes
   int64_t kind;
   int64_t per_channel;             // 0: the arrays have one entry
   int64_t lhs_factor, rhs_factor;  // constants: float32 scales or int32 factors
   int64_t right_shift;             // constant int32
   double output;                   // scale of the output, float32 value
-  int64_t lhs_zero, rhs_zero;      // stored domain; 0 for sums
+  int64_t rhs_zero;                // stored domain; 0 for sums
   int64_t zero_point, low, high;   // stored domain
 
   template <class F>
   void fields(F&& f) {
-    f("pair", pair), f("lhs_size", lhs_size), f("rhs_size", rhs_size), f("kind", kind);
+    f("pair", pair), f("rhs_size", rhs_size), f("kind", kind);
     f("per_channel", per_channel), f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor),
         f("right_shift", right_shift);
-    f("output", output), f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
+    f("output", output), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
     f("low", low), f("high", high);
   }
 };

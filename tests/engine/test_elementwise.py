@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from gaps import run_in_gaps
 
 from bits import ISAS, THREADS, assert_same_bits, random_feeds
 from calib8.engine.compile import compile_program
+from calib8.engine.fuse import Work
 from calib8.engine.steps import Add, AddSums, Lookup, Mul
 from calib8.fixedpoint import INT32_MAX, INT32_MIN
 from calib8.program import instructions as op
 from calib8.program import rules
-from calib8.program.program import Program
+from calib8.program.program import Port, Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
 
@@ -170,6 +172,26 @@ def test_operands_that_are_the_same_tensor() -> None:
     )
     program = with_step(square, inputs=(0, 0))
     assert_same_bits(program)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("kind", ["Add", "Sub"])
+def test_a_table_behind_a_sum(kind: str, profile: Profile, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(9)
+    program = make_program(kind, profile, ((2, 9, 7, 24), (2, 1, 1, 24)), rng)
+    table = rng.integers(-128, 128, 256).astype(np.int8)
+    lookup = op.Lookup("table", (2,), (3,), table, "any")
+    last = codes("z", 2, 9, 7, 24, dtype="int8")
+    fused = replace(
+        program,
+        slots=(*program.slots, last),
+        instructions=(*program.instructions, lookup),
+        outputs=(Port("z", 3),),
+    )
+    works = [Work(program.instructions[0], (0, 1), 3, lookup=lookup)]
+    monkeypatch.setattr("calib8.engine.compile.fuse", lambda _: works)
+    assert step_of(fused, Add).table >= 0
+    assert_same_bits(fused)
 
 
 def test_axes_are_merged() -> None:

@@ -198,7 +198,6 @@ class AddSums(Step):
     opcode: ClassVar[str] = "add_sums"
 
     pair: Pair
-    lhs_size: int
     rhs_size: int
     kind: int
     per_channel: int
@@ -206,7 +205,6 @@ class AddSums(Step):
     rhs_factor: int
     right_shift: int
     output: float
-    lhs_zero: int
     rhs_zero: int
     zero_point: int
     low: int

@@ -56,19 +56,22 @@ def emit_add(work: Work, out: Emitter) -> None:
 
 
 def emit_add_sums(work: Work, out: Emitter) -> None:
-    """Sum of two tensors of which one or both are sums."""
+    """Sum of two tensors of which one or both are sums; the left one of the step is."""
     step = work.instruction
     assert isinstance(step, AddSums)
-    (lhs, rhs), output, rule = step.inputs, work.output, step.rule
-    scales = (out.slot(lhs).scales, out.slot(rhs).scales)
-    arrays = scales if rule is None else (rule.lhs, rule.rhs, rule.shift)
+    inputs, output, rule = step.inputs, work.output, step.rule
+    arrays: list[npt.NDArray[Any]] = [out.slot(slot).scales for slot in inputs]
+    if rule is not None:
+        arrays = [rule.lhs, rule.rhs, rule.shift]
+    if out.slot(inputs[0]).is_codes:
+        inputs, arrays[:2] = inputs[::-1], arrays[1::-1]
+    rhs = inputs[1]
     each = per_channel(*arrays)
     dtype = np.float32 if rule is None else np.int32
     places = [parameters(out, array, dtype, each) for array in np.broadcast_arrays(*arrays)]
     out.add(
         steps.AddSums(
-            pair=pair_fields(out, step.inputs, output, keep_last=each),
-            lhs_size=out.item_size(lhs),
+            pair=pair_fields(out, inputs, output, keep_last=each),
             rhs_size=out.item_size(rhs),
             kind=1 if rule is None else 2,
             per_channel=int(each),
@@ -76,7 +79,6 @@ def emit_add_sums(work: Work, out: Emitter) -> None:
             rhs_factor=places[1],
             right_shift=NONE if rule is None else places[2],
             output=out.slot(output).scale,
-            lhs_zero=out.stored_zero_point(lhs),
             rhs_zero=out.stored_zero_point(rhs),
             zero_point=out.stored_zero_point(output),
             low=step.low + out.shift(output),
