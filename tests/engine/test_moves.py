@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
-from tests.engine.bits import assert_same_bits
+from tests.engine.bits import ISAS, THREADS, assert_same_bits
 from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
 
 from calib8.engine import steps
-from calib8.engine.compile import compile_program
+from calib8.engine.compile import aligned_bytes, compile_program
+from calib8.engine.fields import FIRST_PORT, View
+from calib8.engine.plan import Plan, PlanPort
+from calib8.engine.run import Engine
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import FloatRescale
@@ -195,3 +199,36 @@ def test_moves_of_whole_images_are_single_runs() -> None:
     plan = compile_program(single(op.Transpose, [x], y, axes=(0, 1, 2, 3)))
     copies = [step for step in plan.steps if isinstance(step, steps.Copy)]
     assert [step.run for step in copies] == [210, 210, 210]
+
+
+def run_step(
+    step: steps.Step, before: npt.NDArray[np.uint8], isa: str, threads: int
+) -> npt.NDArray[np.uint8]:
+    """What one step makes of the bytes of an output port, which it reads and writes."""
+    port = PlanPort("bytes", "uint8", before.shape)
+    plan = Plan("", "onnx", (step,), ("",), (0,), (), aligned_bytes(0), 64, 0, (), (port,), 0)
+    after = before.copy()
+    Engine(plan, isa=isa, threads=threads).run_into({}, [after])
+    return after
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("channels", [1, 3, 16, 17, 40])
+@pytest.mark.parametrize("halo", [(1, 1, 1, 1), (0, 2, 3, 0), (2, 0, 0, 1)], ids=str)
+def test_borders_of_some_channels_of_a_larger_tensor(
+    isa: str, threads: int, channels: int, halo: tuple[int, int, int, int]
+) -> None:
+    """Only the border, and of it only these channels; with all channels the rows have no gaps."""
+    top, left, bottom, right = halo
+    for more in (0, 5):
+        before = np.random.default_rng(0).integers(0, 256, (2, top + 6 + bottom, left + 4 + right, 40 + more))
+        before = before.astype(np.uint8)
+        image, row, pixel = before[0].size, before[0, 0].size, before.shape[-1]
+        view = View(FIRST_PORT, top * row + left * pixel, 2, 6, 4, channels, image, row, pixel)
+        want = before.copy()
+        want[..., :channels] = 77
+        inside = slice(top, top + 6), slice(left, left + 4)
+        want[:, inside[0], inside[1]] = before[:, inside[0], inside[1]]
+        step = steps.FillHalo(view, top, left, bottom, right, 77)
+        np.testing.assert_array_equal(run_step(step, before, isa, threads), want)
