@@ -71,6 +71,8 @@ def resize_nearest(rng: np.random.Generator) -> Program:
 def pad(rng: np.random.Generator) -> Program:
     shape = random_shape(rng, int(rng.integers(1, 5)))
     before, after = (tuple(int(n) for n in rng.integers(0, 4, len(shape))) for _ in range(2))
+    if len(shape) == 4 and rng.random() < 0.5:  # an image: only rows and columns
+        before, after = (0, *before[1:3], 0), (0, *after[1:3], 0)
     dtype = str(rng.choice(["uint8", "int8"]))
     x = codes("x", *shape, dtype=dtype)
     output = like(x, *(b + size + a for b, size, a in zip(before, shape, after, strict=True)))
