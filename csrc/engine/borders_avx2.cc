@@ -101,7 +101,7 @@ void dequantize_block(const Dequantizer<int32_t>& load, Place at, int64_t source
   transpose_words(load, at.source, source_stride, at.target, target_stride, rows, columns);
 }
 
-// Columns of codes: bytes transposed, tile by tile, then whole lines converted.
+// Columns of codes, which have one scale: bytes transposed, tile by tile, then whole lines converted.
 void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source_stride,
                       int64_t target_stride, int64_t rows, int64_t columns) {
   constexpr int64_t kRows = 256, kColumns = 32;
@@ -112,10 +112,7 @@ void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source
       transpose_bytes(Bytes{_mm256_setzero_si256()}, at.source + r * source_stride + c, source_stride, tile,
                       kRows, height, width);
       for (int64_t i = 0; i < width; ++i) {
-        Dequantizer<uint8_t> line = load;
-        line.scales += r * load.row_stride + (c + i) * load.column_stride;
-        line.column_stride = load.row_stride;
-        dequantize_line(line, tile + i * kRows, at.target + (c + i) * target_stride + r * 4, height);
+        dequantize_line(load, tile + i * kRows, at.target + (c + i) * target_stride + r * 4, height);
       }
     }
   }
