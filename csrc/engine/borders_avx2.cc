@@ -91,12 +91,29 @@ template <class T>
 void dequantize_line(const Dequantizer<T>& load, const uint8_t* source, uint8_t* target, int64_t count) {
   for (int64_t i = 0; i < count; i += 8) {
     const int64_t n = least(count - i, 8);
-    const __m256 value = load.eight(source + i * load.size, 0, i, n);
-    auto* to = reinterpret_cast<float*>(target + i * 4);
-    if (n == 8) {
-      _mm256_storeu_ps(to, value);
-    } else {
-      _mm256_maskstore_ps(to, first_words(n), value);
+    store_words(target + i * 4, load.eight(source + i * load.size, 0, i, n), n);
+  }
+}
+
+// Columns of sums: words transposed in registers.
+void dequantize_block(const Dequantizer<int32_t>& load, Place at, int64_t source_stride,
+                      int64_t target_stride, int64_t rows, int64_t columns) {
+  transpose_words(load, at.source, source_stride, at.target, target_stride, rows, columns);
+}
+
+// Columns of codes, which have one scale: bytes transposed, tile by tile, then whole lines converted.
+void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source_stride,
+                      int64_t target_stride, int64_t rows, int64_t columns) {
+  constexpr int64_t kRows = 256, kColumns = 32;
+  alignas(32) uint8_t tile[kColumns * kRows];
+  for (int64_t r = 0; r < rows; r += kRows) {
+    for (int64_t c = 0; c < columns; c += kColumns) {
+      const int64_t height = least(rows - r, kRows), width = least(columns - c, kColumns);
+      transpose_bytes(Bytes{_mm256_setzero_si256()}, at.source + r * source_stride + c, source_stride, tile,
+                      kRows, height, width);
+      for (int64_t i = 0; i < width; ++i) {
+        dequantize_line(load, tile + i * kRows, at.target + (c + i) * target_stride + r * 4, height);
+      }
     }
   }
 }
@@ -113,8 +130,8 @@ void dequantize_box(const Box& box, int64_t zero_point) {
     });
   } else if (across >= 0 && box.target_strides[kInner] == 4) {
     walk_around(box, across, kInner, [&](Place at) {
-      transpose_words(Dequantizer<T>{zero, at.scale, inner_scales, box.scale_strides[across]}, at.source,
-                      stride, at.target, box.target_strides[across], count, box.sizes[across]);
+      dequantize_block(Dequantizer<T>{zero, at.scale, inner_scales, box.scale_strides[across]}, at, stride,
+                       box.target_strides[across], count, box.sizes[across]);
     });
   } else {
     walk(box, box.first,

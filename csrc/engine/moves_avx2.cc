@@ -6,21 +6,7 @@
 namespace calib8::engine {
 namespace {
 
-// Bytes as they are but for the exclusive or.
-struct Bytes {
-  static constexpr int64_t size = 1;
-  __m256i flip;
-
-  __m256i wide(const uint8_t* place) const {
-    return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), flip);
-  }
-  __m128i full(const uint8_t* place) const {
-    return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), half());
-  }
-  __m128i part(const uint8_t* place, int64_t n) const { return _mm_xor_si128(load_part(place, n), half()); }
-  __m128i half() const { return _mm256_castsi256_si128(flip); }
-};
-
+// A Load: words as they are but for an exclusive or.
 struct Words {
   static constexpr int64_t size = 4;
   __m256i flip;
@@ -62,12 +48,19 @@ void move_run(const uint8_t* source, uint8_t* target, int64_t run, __m256i flip)
 template <int bytes>
 void move_line(const Box& box, Place place, int axis, int64_t run, __m256i flip) {
   const int64_t *table = box.tables[axis], stride = box.source_strides[axis];
-  const int64_t step = box.target_strides[axis], rest = run - bytes;
+  const int64_t step = box.target_strides[axis], rest = run - bytes, count = box.sizes[axis];
+  const uint8_t* source = place.source;
   uint8_t* target = place.target;
-  for (int64_t i = 0; i < box.sizes[axis]; ++i, target += step) {
-    const uint8_t* source = place.source + (table != nullptr ? table[i] : i * stride);
-    move_word<bytes>(source, target, flip);
-    if (rest > 0) move_word<bytes>(source + rest, target + rest, flip);
+  if (rest > 0) {
+    for (int64_t i = 0; i < count; ++i, target += step) {
+      const uint8_t* from = source + (table != nullptr ? table[i] : i * stride);
+      move_word<bytes>(from, target, flip);
+      move_word<bytes>(from + rest, target + rest, flip);
+    }
+  } else if (table != nullptr) {
+    for (int64_t i = 0; i < count; ++i) move_word<bytes>(source + table[i], target + i * step, flip);
+  } else {
+    for (int64_t i = 0; i < count; ++i) move_word<bytes>(source + i * stride, target + i * step, flip);
   }
 }
 
@@ -154,27 +147,46 @@ void copy(const Copy& step, const Memory& memory, Part part) {
   if (run > 0) copy_box(box, run, _mm256_set1_epi8(static_cast<char>(step.exclusive_or)));
 }
 
+// A border whose rows follow each other without a gap: what lies between two rows of the interior is one
+// line.
+void fill_dense_halo(const FillHalo& step, uint8_t* image, Part part) {
+  const View& view = step.view;
+  const int64_t width = view.columns * view.column_stride, row = view.row_stride;
+  const int64_t left = step.left * view.column_stride, right = step.right * view.column_stride;
+  const Range gaps = share(part, view.rows + 1);  // gap i ends where row i of the interior begins
+  for (int64_t i = gaps.begin; i < gaps.end; ++i) {
+    const int64_t begin = i == 0 ? -step.top * row - left : (i - 1) * row + width;
+    const int64_t end = i == view.rows ? (i - 1 + step.bottom) * row + width + right : i * row;
+    fill_line(image + begin, end - begin, static_cast<uint8_t>(step.value));
+  }
+}
+
+// Pixels of a larger tensor, filled one by one.
+void fill_sparse_halo(const FillHalo& step, uint8_t* image, Part part) {
+  const View& view = step.view;
+  const auto fill = [&](int64_t row, int64_t first, int64_t last) {
+    for (int64_t column = first; column < last; ++column) {
+      fill_line(image + view.at(0, row, column), view.channels, static_cast<uint8_t>(step.value));
+    }
+  };
+  const Range rows = share(part, step.top + view.rows + step.bottom);
+  for (int64_t row = rows.begin - step.top; row < rows.end - step.top; ++row) {
+    const bool inside = row >= 0 && row < view.rows;
+    fill(row, -step.left, inside ? 0 : view.columns);
+    fill(row, view.columns, view.columns + step.right);
+  }
+}
+
 void fill_halo(const FillHalo& step, const Memory& memory, Part part) {
   const View& view = step.view;
-  const int64_t rows = view.rows + step.top + step.bottom, columns = step.left + view.columns + step.right;
-  const auto value = static_cast<uint8_t>(step.value);
-  const bool dense = view.channels == view.column_stride;
-  const auto fill = [&](uint8_t* first, int64_t pixels) {
+  const int64_t columns = step.left + view.columns + step.right;
+  const bool dense = view.channels == view.column_stride && view.row_stride == columns * view.column_stride;
+  for (int64_t i = 0; i < view.images; ++i) {
+    uint8_t* image = memory.data<uint8_t>(view) + i * view.image_stride;
     if (dense) {
-      fill_line(first, pixels * view.channels, value);
-      return;
-    }
-    for (int64_t i = 0; i < pixels; ++i) fill_line(first + i * view.column_stride, view.channels, value);
-  };
-  const Range lines = share(part, view.images * rows);
-  for (int64_t line = lines.begin; line < lines.end; ++line) {
-    const int64_t image = line / rows, row = line % rows - step.top;
-    uint8_t* first = memory.data<uint8_t>(view) + view.at(image, row, -step.left);
-    if (row < 0 || row >= view.rows) {
-      fill(first, columns);
+      fill_dense_halo(step, image, part);
     } else {
-      fill(first, step.left);
-      fill(first + (step.left + view.columns) * view.column_stride, step.right);
+      fill_sparse_halo(step, image, part);
     }
   }
 }

@@ -121,7 +121,7 @@ struct Dequantize {
   static constexpr const char* kName = "dequantize";
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   int64_t source_size;                                        // bytes per element: 1 codes, 4 sums
-  Axes sizes, source_strides, target_strides, scale_strides;  // strides in bytes
+  Axes sizes, source_strides, target_strides, scale_strides;  // strides in bytes; codes have one scale
   int64_t scales;                                             // constant float32
   int64_t zero_point;                                         // stored domain
 

@@ -68,6 +68,21 @@ inline void store_word(uint8_t* place, uint64_t value) {
   }
 }
 
+// A Load: bytes as they are but for an exclusive or.
+struct Bytes {
+  static constexpr int64_t size = 1;
+  __m256i flip;
+
+  __m256i wide(const uint8_t* place) const {
+    return _mm256_xor_si256(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(place)), flip);
+  }
+  __m128i full(const uint8_t* place) const {
+    return _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(place)), half());
+  }
+  __m128i part(const uint8_t* place, int64_t n) const { return _mm_xor_si128(load_part(place, n), half()); }
+  __m128i half() const { return _mm256_castsi256_si128(flip); }
+};
+
 // The first n of eight words: all ones, then zeros.
 [[maybe_unused]] inline __m256i first_words(int64_t n) {
   const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -98,8 +113,9 @@ inline void transpose_16(Register* rows) {
 
 // 16 rows and 16 columns at most.
 template <class Load>
-inline void transpose_block(const Load& load, const uint8_t* source, int64_t source_stride, uint8_t* target,
-                            int64_t target_stride, int64_t rows, int64_t columns) {
+[[gnu::always_inline]] inline void transpose_block(const Load& load, const uint8_t* source,
+                                                   int64_t source_stride, uint8_t* target,
+                                                   int64_t target_stride, int64_t rows, int64_t columns) {
   __m128i block[16];
   for (int64_t r = 0; r < 16; ++r) {
     const uint8_t* from = source + r * source_stride;
@@ -253,6 +269,16 @@ inline void transpose_bytes(const Load& load, const uint8_t* source, int64_t sou
   }
 }
 
+// Stores the first n of eight words.
+[[maybe_unused]] inline void store_words(uint8_t* place, __m256 value, int64_t n) {
+  auto* words = reinterpret_cast<float*>(place);
+  if (n == 8) {
+    _mm256_storeu_ps(words, value);
+  } else {
+    _mm256_maskstore_ps(words, first_words(n), value);
+  }
+}
+
 [[maybe_unused]] inline void transpose_8(__m256* row) {
   __m256 pair[8], quad[8];
   for (int i = 0; i < 8; i += 2) {
@@ -271,26 +297,38 @@ inline void transpose_bytes(const Load& load, const uint8_t* source, int64_t sou
   }
 }
 
-// Words: load.eight(source, r, c, n) gives n words of row r from column c on.
+// 8 rows and 8 columns at most. load.eight(source, r, c, n) gives n words of row r from column c on.
+template <class Load>
+[[gnu::always_inline]] inline void transpose_word_block(const Load& load, const uint8_t* source,
+                                                        int64_t source_stride, uint8_t* target,
+                                                        int64_t target_stride, int64_t row, int64_t column,
+                                                        int64_t rows, int64_t columns) {
+  const uint8_t* from = source + row * source_stride + column * Load::size;
+  uint8_t* to = target + column * target_stride + row * 4;
+  __m256 block[8];
+  for (int64_t i = 0; i < 8; ++i, from += source_stride) {
+    block[i] = i < rows ? load.eight(from, row + i, column, columns) : _mm256_setzero_ps();
+  }
+  transpose_8(block);
+  for (int64_t i = 0; i < columns; ++i, to += target_stride) store_words(to, block[i], rows);
+}
+
+// Rows are taken many at a time, so that lines of the target fill up while they are in the cache.
 template <class Load>
 inline void transpose_words(const Load& load, const uint8_t* source, int64_t source_stride, uint8_t* target,
                             int64_t target_stride, int64_t rows, int64_t columns) {
-  for (int64_t column = 0; column < columns; column += 8) {
-    const int64_t c = fitted(column, columns, 8), width = least(columns, 8);
-    for (int64_t row = 0; row < rows; row += 8) {
-      const int64_t r = fitted(row, rows, 8), height = least(rows, 8);
-      __m256 block[8];
-      for (int64_t i = 0; i < 8; ++i) {
-        const uint8_t* from = source + (r + i) * source_stride + c * Load::size;
-        block[i] = i < height ? load.eight(from, r + i, c, width) : _mm256_setzero_ps();
-      }
-      transpose_8(block);
-      for (int64_t i = 0; i < width; ++i) {
-        auto* to = reinterpret_cast<float*>(target + (c + i) * target_stride + r * 4);
-        if (height == 8) {
-          _mm256_storeu_ps(to, block[i]);
+  constexpr int64_t kRows = 256;
+  for (int64_t tile = 0; tile < rows; tile += kRows) {
+    const int64_t end = least(tile + kRows, rows);
+    for (int64_t column = 0; column < columns; column += 8) {
+      const int64_t c = fitted(column, columns, 8);
+      for (int64_t row = tile; row < end; row += 8) {
+        const int64_t r = fitted(row, rows, 8);
+        if (rows >= 8 && columns >= 8) {
+          transpose_word_block(load, source, source_stride, target, target_stride, r, c, 8, 8);
         } else {
-          _mm256_maskstore_ps(to, first_words(height), block[i]);
+          transpose_word_block(load, source, source_stride, target, target_stride, r, c, least(rows, 8),
+                               least(columns, 8));
         }
       }
     }

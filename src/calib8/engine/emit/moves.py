@@ -162,7 +162,7 @@ def emit_reshape(work: Work, out: Emitter) -> None:
 
 
 def emit_pad(work: Work, out: Emitter) -> None:
-    """The input copied into the middle, and one code repeated over the slabs around it."""
+    """The input copied into the middle; around it a border, or slabs of one code where other axes grow."""
     step = work.instruction
     assert isinstance(step, Pad)
     item, number = out.item_size(work.output), step.inputs[0]
@@ -170,9 +170,15 @@ def emit_pad(work: Work, out: Emitter) -> None:
     middle = place_of(work.output, out)
     for axis, before in enumerate(step.before):
         middle = middle.at(axis, before)
-    value = np.array([step.value], out.slot(number).dtype).view(np.uint8) ^ np.uint8(out.shift(number))
+    emit_copy(out, work.name, place_of(number, out), middle, inside, item)
+    if len(whole) == 4 and step.before[::3] == step.after[::3] == (0, 0):
+        view = replace(out.view(work.output), offset=middle.offset, rows=inside[1], columns=inside[2])
+        (top, left), (bottom, right) = step.before[1:3], step.after[1:3]
+        out.add(steps.FillHalo(view, top, left, bottom, right, step.value + out.shift(number)), work)
+        return
+    value = np.array([step.value + out.shift(number)], np.uint8)
     one = Place(CONSTANTS, out.constant(value), (0,) * len(whole))
-    # outer axes: all of the output where the slab lies, the middle where outer slabs lie
+    # along an axis: all of the output where no axis before it is padded, the middle of those that are
     corner, sizes = place_of(work.output, out), list(whole)
     for axis, (before, after) in enumerate(zip(step.before, step.after, strict=True)):
         ends = ((0, before), (before + inside[axis], after))
@@ -181,7 +187,6 @@ def emit_pad(work: Work, out: Emitter) -> None:
                 slab = [*sizes[:axis], count, *sizes[axis + 1 :]]
                 emit_copy(out, work.name, one, corner.at(axis, first), slab, item)
         corner, sizes[axis] = corner.at(axis, before), inside[axis]
-    emit_copy(out, work.name, place_of(number, out), middle, inside, item)
 
 
 def _emit_whole(
