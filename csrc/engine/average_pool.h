@@ -1,11 +1,11 @@
-// AveragePool, kWidth / 2 channels of an output row at a time.
+// AveragePool, kWidth channels of an output row at a time.
 //
 // Codes are summed as uint16: first each input column over the rows of the window, then the columns of a
-// window. kFloat is defined by a float32 sum with a rounding at every tap; the exact sum gives the same code
-// unless its mean lies so close to the middle of two codes that those roundings could tip it, and only there
-// is the sum of the definition formed:
+// window. FloatMean is defined by a float32 sum with a rounding at every tap; the exact sum gives the same
+// code unless its mean lies so close to the middle of two codes that those roundings could tip it, and only
+// there is the sum of the definition formed:
 //
-//   |mean of the definition − exact mean| ≤ 2^−24 · (255 · s_x/s_y · (taps + 6) + 1024)      in codes
+//   |mean of the definition − mean from the exact sum| ≤ 2^−24 · (255 · s_x/s_y · (taps + 8) + 2048) codes
 #pragma once
 
 #include <cmath>
@@ -18,91 +18,143 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kMostTaps = 256;  // so that sums fit 16 bits
-constexpr int64_t kHalf = kWidth / 2;
 
-// What a step has in common for all its windows.
-struct AverageRule {
-  const AveragePool& step;
-  const Memory& memory;
-  float margin;  // kFloat: how close to a tie the exact mean is not enough; above 0.25: it never is
+// The part of a window that lies in the image, along a row of outputs.
+struct AverageColumns {
+  int32_t place, taps;   // first input column and how many
+  int32_t count;         // of the whole window: what its sum is divided by
+  int32_t zeros;         // Σ z_x over its taps, stored domain
+  float factor, offset;  // FloatMean: stored code ≈ Σ · factor + offset
+};
 
-  AverageRule(const AveragePool& pool, const Memory& all) : step(pool), memory(all), margin(1) {
-    const double taps = static_cast<double>(pool.window.kernel_rows * pool.window.kernel_columns);
-    const double bound = 255 * pool.input_scale / pool.output_scale * (taps + 6) + 1024;
-    const bool tame =
-        std::fabs(std::log2(pool.input_scale)) < 60 && std::fabs(std::log2(pool.output_scale)) < 60;
-    if (tame) margin = static_cast<float>(std::ldexp(bound, -24));
+// The rows of the image under a row of windows, at some channels.
+struct AverageRows {
+  const uint8_t* first;  // column 0
+  int64_t rows, row_stride, column_stride;
+};
+
+// Sums or codes of kWidth channels, in the order of spread_low and spread_high.
+struct Quad {
+  Ints part[4];
+};
+
+Ints splat(int64_t value) { return splat_int(static_cast<int32_t>(value)); }
+Floats splat(double value) { return splat_float(static_cast<float>(value)); }
+
+// profile onnx
+struct FloatMean {
+  Ints zero, shift;
+  Floats input_scale, output_scale, output_zero, low, high, limit;
+  bool exact;  // is the exact sum ever enough?
+  Bytes lowest, highest;
+
+  FloatMean(const AveragePool& step, const Memory&)
+      : zero(splat(step.input_zero + step.input_shift)),
+        shift(splat(step.output_shift)),
+        input_scale(splat(step.input_scale)),
+        output_scale(splat(step.output_scale)),
+        output_zero(splat(static_cast<double>(step.output_zero))),
+        low(splat(static_cast<double>(step.low - step.output_shift))),
+        high(splat(static_cast<double>(step.high - step.output_shift))),
+        lowest(splat_bytes(static_cast<int>(step.low))),
+        highest(splat_bytes(static_cast<int>(step.high))) {
+    const auto taps = static_cast<double>(step.window.kernel_rows * step.window.kernel_columns);
+    const double bound = 255 * step.input_scale / step.output_scale * (taps + 8) + 2048;
+    const double margin = std::ldexp(bound, -24);
+    limit = splat(0.5 - margin);
+    exact = margin < 0.25 && std::fabs(std::log2(step.input_scale)) < 60 &&
+            std::fabs(std::log2(step.output_scale)) < 60;
   }
-};
 
-// The taps of one window at one group of channels.
-struct AverageWindow {
-  const uint8_t* first;  // first tap inside the image
-  int64_t rows, columns, row_stride, column_stride, count;
-};
-
-// kFloat as it is defined: kLanes channels from `channel` on.
-Ints defined_average(const AverageRule& rule, const AverageWindow& window, int64_t channel) {
-  const AveragePool& step = rule.step;
-  const Ints zero = splat_int(static_cast<int32_t>(step.input_zero + step.input_shift));
-  const Floats scale = splat_float(static_cast<float>(step.input_scale));
-  Floats total = splat_float(0);
-  for (int64_t row = 0; row < window.rows; ++row) {
-    const uint8_t* codes = window.first + row * window.row_stride + channel;
-    for (int64_t column = 0; column < window.columns; ++column, codes += window.column_stride) {
-      total = add(total, multiply(to_floats(subtract(widen_codes(codes), zero)), scale));
+  // By the definition: kLanes channels.
+  Ints defined(const AverageRows& input, const AverageColumns& window, int64_t channel) const {
+    Floats total = splat_float(0);
+    for (int64_t row = 0; row < input.rows; ++row) {
+      const uint8_t* codes =
+          input.first + row * input.row_stride + window.place * input.column_stride + channel;
+      for (int32_t tap = 0; tap < window.taps; ++tap, codes += input.column_stride) {
+        total = add(total, multiply(to_floats(subtract(widen_codes(codes), zero)), input_scale));
+      }
     }
+    const Floats ratio = divide(divide(total, splat_float(static_cast<float>(window.count))), output_scale);
+    return add(round_to_ints(clamp_floats(add(ratio, output_zero), low, high)), shift);
   }
-  const Floats mean = divide(total, splat_float(static_cast<float>(window.count)));
-  const Floats ratio = divide(mean, splat_float(static_cast<float>(step.output_scale)));
-  const Floats value = add(ratio, splat_float(static_cast<float>(step.output_zero)));
-  const Floats low = splat_float(static_cast<float>(step.low - step.output_shift));
-  const Floats high = splat_float(static_cast<float>(step.high - step.output_shift));
-  return add(round_to_ints(clamp_floats(value, low, high)),
-             splat_int(static_cast<int32_t>(step.output_shift)));
-}
 
-// `total` is Σ (q − z_x).
-Ints float_average(const AverageRule& rule, const AverageWindow& window, Ints total, int64_t channel) {
-  const AveragePool& step = rule.step;
-  if (!(rule.margin < 0.25F)) return defined_average(rule, window, channel);
-  const double factor = step.input_scale / (step.output_scale * static_cast<double>(window.count));
-  const Floats value = add(multiply(to_floats(total), splat_float(static_cast<float>(factor))),
-                           splat_float(static_cast<float>(step.output_zero)));
-  const Floats low = splat_float(static_cast<float>(step.low - step.output_shift));
-  const Floats high = splat_float(static_cast<float>(step.high - step.output_shift));
-  const Floats within = clamp_floats(value, low, high);
-  const Ints rounded = round_to_ints(within);
-  if (any_beyond(within, rounded, splat_float(0.5F - rule.margin))) {
-    return defined_average(rule, window, channel);
+  void store(const AverageRows& input, const AverageColumns& window, const Quad& sums, uint8_t* target,
+             int64_t channels) const {
+    const Floats factor = splat_float(window.factor), offset = splat_float(window.offset);
+    Floats value[4], furthest = splat_float(0);
+    for (int i = 0; i < 4; ++i) {
+      value[i] = multiply_add(to_floats(sums.part[i]), factor, offset);
+      furthest = larger_floats(furthest, distance_to_whole(value[i]));
+    }
+    if (!exact || any_above(furthest, limit)) {
+      for (int64_t channel = 0; channel < kWidth && channel < channels; channel += kLanes) {
+        store_codes(target + channel, defined(input, window, channel), channels - channel);
+      }
+      return;
+    }
+    const Bytes codes = pack_codes(round_to_ints(value[0]), round_to_ints(value[1]), round_to_ints(value[2]),
+                                   round_to_ints(value[3]));
+    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
   }
-  return add(rounded, splat_int(static_cast<int32_t>(step.output_shift)));
-}
+};
 
-// floor((|Σq| + n / 2) / n) as a product: exact, for |Σq| ≤ 255·n and n ≤ 256.
-Ints code_average(const AverageRule& rule, const AverageWindow& window, Ints total) {
-  const AveragePool& step = rule.step;
-  const auto count = static_cast<int32_t>(window.count);
-  const Ints codes = add(total, splat_int(static_cast<int32_t>(step.input_zero) * count));
-  const Ints inverse = splat_int((1 << 24) / count + 1);
-  const Ints mean = shift_right_unsigned(multiply(add(magnitude(codes), splat_int(count / 2)), inverse), 24);
-  const Ints stored = add(with_sign(mean, codes), splat_int(static_cast<int32_t>(step.output_shift)));
-  return clamp_ints(stored, splat_int(static_cast<int32_t>(step.low)),
-                    splat_int(static_cast<int32_t>(step.high)));
-}
+// profile tflite: floor((|Σq| + n / 2) / n) as a product, exact for |Σq| ≤ 255·n and n ≤ 256.
+struct CodeMean {
+  int64_t zero;
+  Ints shift;
+  Bytes lowest, highest;
 
-// single rounding; fixed_fits says that nothing leaves int32.
-Ints fixed_average(const AverageRule& rule, const AverageWindow& window, Ints total) {
-  const AveragePool& step = rule.step;
-  const int32_t multiplier = rule.memory.constant<int32_t>(step.multiplier)[window.count - 1];
-  const int32_t exponent = rule.memory.constant<int32_t>(step.exponent)[window.count - 1];
-  const Ints zero = splat_int(static_cast<int32_t>(step.output_zero + step.output_shift));
-  const Ints stored = add(multiply_shift(total, multiplier, 31 - exponent), zero);
-  return clamp_ints(stored, splat_int(static_cast<int32_t>(step.low)),
-                    splat_int(static_cast<int32_t>(step.high)));
-}
+  CodeMean(const AveragePool& step, const Memory&)
+      : zero(step.input_zero),
+        shift(splat(step.output_shift)),
+        lowest(splat_bytes(static_cast<int>(step.low))),
+        highest(splat_bytes(static_cast<int>(step.high))) {}
 
-// Are the sums of this step such that the vector rules hold? |Σ| · multiplier < 2^47.
+  void store(const AverageRows&, const AverageColumns& window, const Quad& sums, uint8_t* target,
+             int64_t channels) const {
+    const Ints inverse = splat_int((1 << 24) / window.count + 1), half = splat_int(window.count / 2);
+    const Ints zeros = splat(zero * window.count - window.zeros);
+    Ints mean[4];
+    for (int i = 0; i < 4; ++i) {
+      const Ints sum = add(sums.part[i], zeros);
+      const Ints rounded = shift_right_unsigned(multiply(add(magnitude(sum), half), inverse), 24);
+      mean[i] = add(with_sign(rounded, sum), shift);
+    }
+    const Bytes codes = pack_codes(mean[0], mean[1], mean[2], mean[3]);
+    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
+  }
+};
+
+// profile single
+struct FixedMean {
+  const int32_t *multiplier, *exponent;
+  Ints zero;
+  Bytes lowest, highest;
+
+  FixedMean(const AveragePool& step, const Memory& memory)
+      : multiplier(memory.constant<int32_t>(step.multiplier)),
+        exponent(memory.constant<int32_t>(step.exponent)),
+        zero(splat(step.output_zero + step.output_shift)),
+        lowest(splat_bytes(static_cast<int>(step.low))),
+        highest(splat_bytes(static_cast<int>(step.high))) {}
+
+  void store(const AverageRows&, const AverageColumns& window, const Quad& sums, uint8_t* target,
+             int64_t channels) const {
+    const int32_t entry = window.count - 1;
+    const Ints zeros = splat_int(window.zeros);
+    Ints mean[4];
+    for (int i = 0; i < 4; ++i) {
+      const Ints total = subtract(sums.part[i], zeros);
+      mean[i] = add(multiply_shift(total, multiplier[entry], 31 - exponent[entry]), zero);
+    }
+    const Bytes codes = pack_codes(mean[0], mean[1], mean[2], mean[3]);
+    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
+  }
+};
+
+// Do the vector rules hold? FixedMean needs |Σ| · multiplier >> right to fit int32: |Σ| < 2^16.
 bool average_fits(const AveragePool& step, const Memory& memory) {
   const int64_t taps = step.window.kernel_rows * step.window.kernel_columns;
   if (taps > kMostTaps) return false;
@@ -114,64 +166,117 @@ bool average_fits(const AveragePool& step, const Memory& memory) {
   return true;
 }
 
-Ints average_codes(const AverageRule& rule, const AverageWindow& window, Ints sum, int64_t channel) {
-  const AveragePool& step = rule.step;
-  const int64_t zeros = (step.input_zero + step.input_shift) * window.rows * window.columns;
-  const Ints total = subtract(sum, splat_int(static_cast<int32_t>(zeros)));
-  if (step.kind == AveragePool::kFloat) return float_average(rule, window, total, channel);
-  return step.kind == AveragePool::kCodes ? code_average(rule, window, total)
-                                          : fixed_average(rule, window, total);
+// What scratch memory holds: sums of every input column, [columns][groups][2][kWidth / 2], and the windows of
+// a row.
+struct AverageScratch {
+  uint16_t* sums;
+  int64_t column_stride;
+  AverageColumns* windows;
+};
+
+// Have the windows of both rows as many taps that lie inside, and that count?
+bool same_windows(const AveragePool& step, int64_t row, int64_t other) {
+  const WindowAxis rows = row_axis(step.window, step.input);
+  const Range down = rows.inside(row), others = rows.inside(other);
+  const bool pads = step.count_pads != 0;
+  return down.end - down.begin == others.end - others.begin &&
+         rows.count(row, pads) == rows.count(other, pads);
 }
 
-// Sums of every input column over some rows, [columns][kHalf].
-void sum_columns(const uint8_t* first, int64_t rows, int64_t columns, const View& in, uint16_t* sums) {
-  for (int64_t column = 0; column < columns; ++column) {
-    const uint8_t* codes = first + column * in.column_stride;
-    Words sum = widen_bytes(codes);
-    for (int64_t row = 1; row < rows; ++row) sum = add_words(sum, widen_bytes(codes + row * in.row_stride));
-    store_words(sums + column * kHalf, sum);
+void plan_windows(const AveragePool& step, int64_t row, AverageColumns* windows) {
+  const WindowAxis columns = column_axis(step.window, step.input);
+  const Range down = row_axis(step.window, step.input).inside(row);
+  for (int64_t column = 0; column < step.output.columns; ++column) {
+    const Range taps = columns.inside(column);
+    const int64_t count = taps_that_count(step, row, column);
+    const int64_t zeros =
+        (step.input_zero + step.input_shift) * (taps.end - taps.begin) * (down.end - down.begin);
+    const double factor = step.input_scale / (step.output_scale * static_cast<double>(count));
+    const double offset =
+        static_cast<double>(step.output_zero + step.output_shift) - static_cast<double>(zeros) * factor;
+    windows[column] = {static_cast<int32_t>(columns.start(column) + taps.begin),
+                       static_cast<int32_t>(taps.end - taps.begin),
+                       static_cast<int32_t>(count),
+                       static_cast<int32_t>(zeros),
+                       static_cast<float>(factor),
+                       static_cast<float>(offset)};
   }
 }
 
-// One row of outputs at one group of channels.
-void average_line(const AverageRule& rule, int64_t image, int64_t row, int64_t channel) {
-  const View &in = rule.step.input, &out = rule.step.output;
-  const WindowAxis rows = row_axis(rule.step.window, in), columns = column_axis(rule.step.window, in);
-  const Range down = rows.inside(row);
-  const uint8_t* first =
-      rule.memory.data<uint8_t>(in) + in.at(image, rows.start(row) + down.begin, 0) + channel;
-  uint8_t* target = rule.memory.data<uint8_t>(out) + out.at(image, row, 0) + channel;
-  auto* sums = reinterpret_cast<uint16_t*>(rule.memory.scratch);
-  sum_columns(first, down.end - down.begin, in.columns, in, sums);
-  const int64_t channels = out.channels - channel;
-  for (int64_t column = 0; column < out.columns; ++column, target += out.column_stride) {
-    const Range across = columns.inside(column);
-    const int64_t place = columns.start(column) + across.begin;
-    Words sum = zero_words();
-    for (int64_t tap = 0; tap < across.end - across.begin; ++tap) {
-      sum = add_words(sum, load_words(sums + (place + tap) * kHalf));
+void sum_columns(const AverageRows& input, const View& image, const AverageScratch& scratch) {
+  for (int64_t column = 0; column < image.columns; ++column) {
+    const uint8_t* pixel = input.first + column * input.column_stride;
+    uint16_t* sums = scratch.sums + column * scratch.column_stride;
+    for (int64_t channel = 0; channel < image.channels; channel += kWidth) {
+      const uint8_t* codes = pixel + channel;
+      const Bytes first = load_bytes(codes);
+      Words low = spread_low(first), high = spread_high(first);
+      for (int64_t row = 1; row < input.rows; ++row) {
+        const Bytes next = load_bytes(codes + row * input.row_stride);
+        low = add_words(low, spread_low(next));
+        high = add_words(high, spread_high(next));
+      }
+      store_words(sums + channel, low);
+      store_words(sums + channel + kWidth / 2, high);
     }
-    const AverageWindow window{first + place * in.column_stride,
-                               down.end - down.begin,
-                               across.end - across.begin,
-                               in.row_stride,
-                               in.column_stride,
-                               taps_that_count(rule.step, row, column)};
-    store_codes(target, average_codes(rule, window, low_ints(sum), 0), channels);
-    if (channels > kLanes) {
-      store_codes(target + kLanes, average_codes(rule, window, high_ints(sum), kLanes), channels - kLanes);
+  }
+}
+
+// All channels of one window.
+template <class Rule>
+void average_pixel(const Rule& rule, const AverageRows& input, const AverageColumns& window,
+                   const AverageScratch& scratch, uint8_t* target, int64_t channels) {
+  const uint16_t* first = scratch.sums + window.place * scratch.column_stride;
+  for (int64_t channel = 0; channel < channels; channel += kWidth) {
+    const uint16_t* sums = first + channel;
+    Words low = load_words(sums), high = load_words(sums + kWidth / 2);
+    for (int32_t tap = 1; tap < window.taps; ++tap) {
+      sums += scratch.column_stride;
+      low = add_words(low, load_words(sums));
+      high = add_words(high, load_words(sums + kWidth / 2));
+    }
+    const Quad quad{
+        {spread_low_ints(low), spread_high_ints(low), spread_low_ints(high), spread_high_ints(high)}};
+    AverageRows here = input;
+    here.first += channel;
+    rule.store(here, window, quad, target + channel, channels - channel);
+  }
+}
+
+template <class Rule>
+void average_lines(const AveragePool& step, const Memory& memory, Part part) {
+  const Rule rule(step, memory);
+  const View &in = step.input, &out = step.output;
+  const WindowAxis rows = row_axis(step.window, in);
+  auto* sums = reinterpret_cast<uint16_t*>(memory.scratch);
+  const int64_t stride = (in.channels + kWidth - 1) / kWidth * kWidth;
+  const AverageScratch scratch{sums, stride, reinterpret_cast<AverageColumns*>(sums + in.columns * stride)};
+  const Range lines = share(part, out.images * out.rows);
+  for (int64_t line = lines.begin; line < lines.end; ++line) {
+    const int64_t image = line / out.rows, row = line % out.rows;
+    if (line == lines.begin || !same_windows(step, row, row == 0 ? out.rows - 1 : row - 1)) {
+      plan_windows(step, row, scratch.windows);
+    }
+    const Range taps = rows.inside(row);
+    const AverageRows input{memory.data<uint8_t>(in) + in.at(image, rows.start(row) + taps.begin, 0),
+                            taps.end - taps.begin, in.row_stride, in.column_stride};
+    sum_columns(input, in, scratch);
+    uint8_t* target = memory.data<uint8_t>(out) + out.at(image, row, 0);
+    for (int64_t column = 0; column < out.columns; ++column, target += out.column_stride) {
+      average_pixel(rule, input, scratch.windows[column], scratch, target, out.channels);
     }
   }
 }
 
 void average_pool(const AveragePool& step, const Memory& memory, Part part) {
   if (!average_fits(step, memory)) return reference_average_pool(step, memory, part);
-  const AverageRule rule(step, memory);
-  const View& out = step.output;
-  const int64_t groups = (out.channels + kHalf - 1) / kHalf;
-  const Range items = share(part, out.images * out.rows * groups);
-  for (int64_t item = items.begin; item < items.end; ++item) {
-    average_line(rule, item / groups / out.rows, item / groups % out.rows, item % groups * kHalf);
+  switch (step.kind) {
+    case AveragePool::kFloat:
+      return average_lines<FloatMean>(step, memory, part);
+    case AveragePool::kCodes:
+      return average_lines<CodeMean>(step, memory, part);
+    default:
+      return average_lines<FixedMean>(step, memory, part);
   }
 }
 

@@ -77,6 +77,15 @@ inline Words load_words(const uint16_t* from) { return load_256(from); }
 inline void store_words(uint16_t* to, Words x) { store_256(to, x); }
 inline Words add_words(Words a, Words b) { return _mm256_add_epi16(a, b); }
 
+// Codes as Words and Words as Ints by halves of every 128 bits; pack_codes undoes it, with saturation.
+inline Words spread_low(Bytes x) { return _mm256_unpacklo_epi8(x, _mm256_setzero_si256()); }
+inline Words spread_high(Bytes x) { return _mm256_unpackhi_epi8(x, _mm256_setzero_si256()); }
+inline Ints spread_low_ints(Words x) { return _mm256_unpacklo_epi16(x, _mm256_setzero_si256()); }
+inline Ints spread_high_ints(Words x) { return _mm256_unpackhi_epi16(x, _mm256_setzero_si256()); }
+inline Bytes pack_codes(Ints a, Ints b, Ints c, Ints d) {
+  return _mm256_packus_epi16(_mm256_packs_epi32(a, b), _mm256_packs_epi32(c, d));
+}
+
 inline Ints splat_int(int32_t value) { return _mm256_set1_epi32(value); }
 inline Ints load_ints(const int32_t* from) { return load_256(from); }
 inline void store_ints(int32_t* to, Ints x) { store_256(to, x); }
@@ -146,11 +155,16 @@ inline Floats clamp_floats(Floats x, Floats low, Floats high) {
 }
 // Ties to even.
 inline Ints round_to_ints(Floats x) { return _mm256_cvtps_epi32(x); }
-// Does any lane lie further from the whole number `rounded` than `limit`?
-inline bool any_beyond(Floats x, Ints rounded, Floats limit) {
-  const Floats rest = _mm256_sub_ps(x, _mm256_cvtepi32_ps(rounded));
-  const Floats distance = _mm256_andnot_ps(_mm256_set1_ps(-0.0F), rest);
-  return _mm256_movemask_ps(_mm256_cmp_ps(distance, limit, _CMP_GT_OQ)) != 0;
+// a·b + c, rounded once.
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+inline Floats larger_floats(Floats a, Floats b) { return _mm256_max_ps(a, b); }
+// How far from the next whole number.
+inline Floats distance_to_whole(Floats x) {
+  const Floats rest = _mm256_sub_ps(x, _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+  return _mm256_andnot_ps(_mm256_set1_ps(-0.0F), rest);
+}
+inline bool any_above(Floats x, Floats limit) {
+  return _mm256_movemask_ps(_mm256_cmp_ps(x, limit, _CMP_GT_OQ)) != 0;
 }
 
 }  // namespace

@@ -49,6 +49,15 @@ inline Words load_words(const uint16_t* from) { return _mm512_loadu_si512(from);
 inline void store_words(uint16_t* to, Words x) { _mm512_storeu_si512(to, x); }
 inline Words add_words(Words a, Words b) { return _mm512_add_epi16(a, b); }
 
+// Codes as Words and Words as Ints by halves of every 128 bits; pack_codes undoes it, with saturation.
+inline Words spread_low(Bytes x) { return _mm512_unpacklo_epi8(x, _mm512_setzero_si512()); }
+inline Words spread_high(Bytes x) { return _mm512_unpackhi_epi8(x, _mm512_setzero_si512()); }
+inline Ints spread_low_ints(Words x) { return _mm512_unpacklo_epi16(x, _mm512_setzero_si512()); }
+inline Ints spread_high_ints(Words x) { return _mm512_unpackhi_epi16(x, _mm512_setzero_si512()); }
+inline Bytes pack_codes(Ints a, Ints b, Ints c, Ints d) {
+  return _mm512_packus_epi16(_mm512_packs_epi32(a, b), _mm512_packs_epi32(c, d));
+}
+
 inline Ints splat_int(int32_t value) { return _mm512_set1_epi32(value); }
 inline Ints load_ints(const int32_t* from) { return _mm512_loadu_si512(from); }
 inline void store_ints(int32_t* to, Ints x) { _mm512_storeu_si512(to, x); }
@@ -112,11 +121,12 @@ inline Floats clamp_floats(Floats x, Floats low, Floats high) {
 }
 // Ties to even.
 inline Ints round_to_ints(Floats x) { return _mm512_cvtps_epi32(x); }
-// Does any lane lie further from the whole number `rounded` than `limit`?
-inline bool any_beyond(Floats x, Ints rounded, Floats limit) {
-  const Floats rest = _mm512_abs_ps(_mm512_sub_ps(x, _mm512_cvtepi32_ps(rounded)));
-  return _mm512_cmp_ps_mask(rest, limit, _CMP_GT_OQ) != 0;
-}
+// a·b + c, rounded once.
+inline Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+inline Floats larger_floats(Floats a, Floats b) { return _mm512_max_ps(a, b); }
+// How far from the next whole number.
+inline Floats distance_to_whole(Floats x) { return _mm512_abs_ps(_mm512_reduce_ps(x, 0)); }
+inline bool any_above(Floats x, Floats limit) { return _mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ) != 0; }
 
 }  // namespace
 }  // namespace calib8::engine

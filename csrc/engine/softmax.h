@@ -7,7 +7,8 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kRowsAtOnce = 4;  // their sums, each added one by one, hide each other's latency
+constexpr int64_t kRowsAtOnce = 4;     // their sums, each added one by one, hide each other's latency
+constexpr int64_t kManyClasses = 128;  // from here on codes occur more than once
 
 int64_t largest_code(const uint8_t* codes, int64_t classes) {
   Bytes best = splat_bytes(0);
@@ -92,13 +93,18 @@ void whole_softmax_row(const Softmax& step, const Memory& memory, const uint8_t*
   const int64_t lift = 255 - largest_code(codes, step.classes);
   const int32_t* table = memory.constant<int32_t>(step.table) + lift;
   RowTotal total;
-  bool occurs[256] = {};
+  const bool fixed = step.kind == Softmax::kFixed;
   for (int64_t i = 0; i < step.classes; ++i) {
     const int64_t exponential = table[codes[i]];
-    total.whole += step.kind == Softmax::kFixed ? rounding_divide(exponential, 12) : exponential;
-    occurs[codes[i]] = true;
+    total.whole += fixed ? rounding_divide(exponential, 12) : exponential;
   }
   finish_total(step, total);
+  if (step.classes < kManyClasses) {
+    for (int64_t i = 0; i < step.classes; ++i) shares[i] = share_of(step, memory, total, codes[i] + lift);
+    return;
+  }
+  bool occurs[256] = {};
+  for (int64_t i = 0; i < step.classes; ++i) occurs[codes[i]] = true;
   uint8_t share_of_code[256];
   for (int64_t code = 0; code <= 255 - lift; ++code) {
     if (occurs[code]) share_of_code[code] = share_of(step, memory, total, code + lift);

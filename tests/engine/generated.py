@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
+from bits import ISAS
 from example_programs import codes
 
-from calib8.program.program import Slot
+from calib8.engine.compile import compile_program
+from calib8.engine.fields import FIRST_PORT
+from calib8.engine.run import Engine
+from calib8.engine.steps import Step
+from calib8.program.program import Program, Slot
+from calib8.program.reference.executor import run_program
 from calib8.qparams import QParams
 
 CASES: Final = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
@@ -50,3 +57,27 @@ def clamp(rng: np.random.Generator, slot: Slot) -> dict[str, int]:
     if rng.random() < 0.6:
         return {"low": low, "high": high}
     return {"low": low + int(rng.integers(0, 90)), "high": high - int(rng.integers(0, 90))}
+
+
+def assert_neighbours_stay(program: Program, opcode: str) -> None:
+    """A step that writes some channels of a wider tensor of uint8 leaves all others as they are."""
+    plan, source = compile_program(program), program.slots[0]
+    images, rows, columns, channels = program.slots[-1].shape
+    width, start = channels + 29, 11
+    place = {"buffer": FIRST_PORT + 1, "offset": start}
+    strides = {"image_stride": rows * columns * width, "row_stride": columns * width, "column_stride": width}
+    steps: list[Step] = []
+    for step in plan.steps[:-1]:  # the last one copies the result into the port
+        if step.opcode == opcode:
+            view = replace(step.output, **place, **strides)  # type: ignore[attr-defined]
+            step = replace(step, output=view)  # type: ignore[call-arg]
+        steps.append(step)
+    port = replace(plan.outputs[0], shape=(images, rows, columns, width))
+    feeds = {"x": np.random.default_rng(0).integers(0, 256, source.shape).astype(np.uint8)}
+    (wanted,) = run_program(program, feeds)
+    for isa in ISAS:
+        got = np.full(port.shape, 77, np.uint8)
+        changed = replace(plan, steps=tuple(steps), outputs=(port,))
+        Engine(changed, isa=isa, threads=2).run_into(feeds, [got])
+        np.testing.assert_array_equal(got[..., start : start + channels], wanted, err_msg=isa)
+        assert (np.delete(got, np.s_[start : start + channels], axis=3) == 77).all(), isa

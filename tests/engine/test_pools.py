@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from example_programs import EXAMPLES, codes, ints, rescale, single, with_step
-from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, qparams
+from generated import CHANNELS, SEEDS, assert_neighbours_stay, clamp, code_slot, like, pick, qparams
 
 from bits import assert_same_bits
 from calib8.program import instructions as op
@@ -169,3 +169,14 @@ def test_a_window_larger_than_the_image_sees_only_the_image() -> None:
     changed = with_step(program, kernel=(7, 6), strides=(9, 9), pads=(3, 3, 3, 3))
     x, y = changed.slots[0], like(changed.slots[0], "y", 1, 1, 1, 4)
     assert_same_bits(replace(changed, slots=(x, y)))
+
+
+@pytest.mark.parametrize("channels", [1, 7, 16, 33, 63, 64, 100, 130])
+def test_channels_beside_the_result_stay(channels: int) -> None:
+    x, y = codes("x", 1, 6, 5, channels), codes("y", 1, 6, 5, channels)
+    window: dict[str, Any] = {"kernel": (3, 3), "strides": (1, 1), "pads": (1,) * 4}
+    assert_neighbours_stay(single(op.MaxPool, [x], y, **window, dilations=(1, 1)), "max_pool")
+    for profile in PROFILES:
+        rule = average_rule(profile, qparams(x), qparams(y), 9)
+        fields = {**window, "count_pads": False, "rule": rule, "low": 0, "high": 255}
+        assert_neighbours_stay(single(op.AveragePool, [x], y, profile, **fields), "average_pool")

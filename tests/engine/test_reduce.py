@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from bits import ISAS, assert_same_bits
 from example_programs import EXAMPLES, codes, ints, plain, rescale, single
 from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick
 
-from bits import assert_same_bits
+from calib8.engine.compile import compile_program
 from calib8.engine.emit.pools import merged_axes
+from calib8.engine.fields import FIRST_PORT
+from calib8.engine.run import Engine
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
+from calib8.program.reference.executor import run_program
 from calib8.program.rounding.pools import mean_rule
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
@@ -143,3 +148,25 @@ def test_axes_are_merged_only_where_both_sides_lie_without_gaps() -> None:
     assert merged_axes([(2, 20, 12), (3, 4, 4), (4, 1, 1)]) == [(2, 20, 12), (12, 1, 1)]
     assert merged_axes([(3, 4, 8), (4, 1, 1)]) == [(3, 4, 8), (4, 1, 1)]
     assert merged_axes([(1, 4, 8)]) == []
+
+
+def test_codes_beside_the_result_stay() -> None:
+    """The result is written into the middle of a longer port."""
+    for channels in (1, 5, 16, 40, 70):
+        rule = mean_rule("onnx", 0.05, 0.05, 20, "mean")
+        x = codes("x", 1, 4, 5, channels)
+        program = single(op.Mean, [x], codes("y", 1, channels), axes=(1, 2), rescale=rule, low=0, high=255)
+        plan = compile_program(program)
+        place = {"target_buffer": FIRST_PORT + 1, "target_offset": 3}
+        steps = [replace(step, **place) if step.opcode == "reduce" else step for step in plan.steps[:-1]]  # type: ignore[arg-type]
+        port = replace(plan.outputs[0], shape=(channels + 99,))
+        feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
+        for isa in ISAS:
+            got = np.full(port.shape, 77, np.uint8)
+            Engine(replace(plan, steps=tuple(steps), outputs=(port,)), isa=isa, threads=2).run_into(
+                feeds, [got]
+            )
+            np.testing.assert_array_equal(
+                got[3 : 3 + channels], run_program(program, feeds)[0][0], err_msg=isa
+            )
+            assert (got[:3] == 77).all() and (got[3 + channels :] == 77).all()

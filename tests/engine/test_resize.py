@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from example_programs import EXAMPLES, codes, ints, rescale, single
-from generated import CHANNELS, SEEDS, code_slot, like, pick
+from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, pick
 
 from bits import assert_same_bits
 from calib8.program import instructions as op
@@ -68,3 +68,12 @@ def test_resize_between_borders(channels: int, profile: Profile) -> None:
         op.Conv("second", (1,), (3,), *layer, *window),
     )
     assert_same_bits(Program(profile, slots, steps, (Port("x", 0),), (Port("a", 2), Port("b", 3)), "net"))
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("channels", [1, 7, 16, 33, 100])
+def test_channels_beside_the_result_stay(channels: int, profile: Profile) -> None:
+    rows, columns = axis(profile, 3, 6, "half_pixel"), axis(profile, 4, 7, "half_pixel")
+    x, y = codes("x", 1, 3, 4, channels), codes("y", 1, 6, 7, channels)
+    program = single(op.ResizeLinear, [x], y, profile, rows=rows, columns=columns)
+    assert_neighbours_stay(program, "resize_linear")

@@ -10,12 +10,13 @@ along each axis, so the outputs of one phase are a convolution of the whole inpu
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from calib8.program.instructions import ConvTranspose
 
 
-class Phase(NamedTuple):
+@dataclass(frozen=True)
+class Phase:
     """The outputs ``first``, ``first + stride`` … along one axis.
 
     Attributes:

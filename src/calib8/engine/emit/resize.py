@@ -16,15 +16,17 @@ def emit_resize_linear(work: Work, out: Emitter) -> None:
     """One step; weights of a pixel are multiplied when it runs."""
     step, source, target = work.instruction, work.instruction.inputs[0], work.output
     assert isinstance(step, ResizeLinear)
-    rows = [out.constant(array) for array in (step.rows.low, step.rows.high, step.rows.fraction)]
-    columns = [out.constant(array) for array in (step.columns.low, step.columns.high, step.columns.fraction)]
     out.add(
         steps.ResizeLinear(
-            out.view(source),
-            out.view(target),
-            ROUNDINGS[step.rows.rounding],
-            *rows,
-            *columns,
+            input=out.view(source),
+            output=out.view(target),
+            rounding=ROUNDINGS[step.rows.rounding],
+            row_low=out.constant(step.rows.low),
+            row_high=out.constant(step.rows.high),
+            row_fraction=out.constant(step.rows.fraction),
+            column_low=out.constant(step.columns.low),
+            column_high=out.constant(step.columns.high),
+            column_fraction=out.constant(step.columns.fraction),
             input_scale=out.slot(source).scale,
             output_scale=out.slot(target).scale,
             input_zero=out.slot(source).zero_point,

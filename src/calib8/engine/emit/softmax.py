@@ -14,7 +14,7 @@ from calib8.engine.fuse import Work
 from calib8.fixedpoint import rounding_doubling_high_multiply
 from calib8.program.instructions import Softmax
 from calib8.program.reference.softmax import exp_of_negative
-from calib8.program.rules import FixedSoftmax
+from calib8.program.rules import F32, I32, FixedSoftmax
 
 FIXED, FLOAT, INTEGER = 1, 2, 3
 """Kinds of a Softmax step."""
@@ -34,6 +34,7 @@ def emit_softmax(work: Work, out: Emitter) -> None:
     shape, rule = out.slot(source).shape, step.rule
     out.scratch(ROWS * 4 * -(-shape[-1] // LANES) * LANES)
     factor, integer_factor, fraction_bits = 0.0, 0, 0
+    table: F32 | I32
     if isinstance(rule, FixedSoftmax):
         kind, table = FIXED, fixed_exponentials(rule)
     elif rule.fraction_bits:
