@@ -1,11 +1,10 @@
-"""Looks for vector registers that travel over the stack in the inner loops of kernels: what a compiler that has
-run out of registers writes costs half of the speed.
+"""Looks for vector registers that travel over the stack in the inner loops of kernels.
 
     python scripts/inner_loops.py OBJECT...
 
-Inner loops are the ranges of backward jumps that hold no other backward jump and multiply sums of products. Uses
-objdump (of the processor that the objects are for, see --objdump). Exit code 1 when one is found, and when there
-is no loop at all.
+A compiler that has run out of registers writes such loops; they lose half of their speed. Inner loops are the
+ranges of backward jumps that hold no other backward jump and multiply sums of products. Uses objdump (of the
+processor that the objects are for, see --objdump). Exit code 1 when one is found, and when there is no loop.
 """
 
 from __future__ import annotations
