@@ -334,6 +334,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["run", one_output(folder / "image.onnx"), *flags],
         ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
         ["inspect", mixed, "--program", "--target", "tensorrt"],
+        ["compile", mixed, "-o", folder / "mixed.c8"],
         ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
     ]
     found: dict[str, list[Any]] = {}
@@ -346,7 +347,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize(
-    "command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect", "benchmark"]
+    "command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"]
 )
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
     parts = sections(CLI)

@@ -122,7 +122,8 @@ def compare(
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
 
-    The float model and the single layers run in ONNX Runtime. Memory holds the tensors of one batch, however many there are.
+    The float model and the single layers run in ONNX Runtime. Memory holds the tensors of one batch, however
+    many there are.
 
     Args:
         fp32: path or ModelProto of the float model.

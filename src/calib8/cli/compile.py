@@ -11,7 +11,7 @@ from rich.filesize import decimal
 
 from calib8.cli.options import COMPILING, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
-from calib8.cli.program import float_nodes, read_shapes
+from calib8.cli.program import float_nodes, read_shapes, refuse_plan
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
@@ -89,14 +89,12 @@ def _compiled(model: Path, options: CompileOptions) -> tuple[Program, Plan]:
     Raises:
         Calib8Error: model or options do not fit.
     """
-    from calib8.engine.plan_file import is_plan_file
     from calib8.engine.run import ISAS, default_isa
     from calib8.session import InferenceSession
 
     if options.isa is not None and options.isa not in ISAS:
         raise UsageError(f"--isa {options.isa}", "unknown instruction set", f"Use one of {', '.join(ISAS)}")
-    if model.is_file() and is_plan_file(model):
-        raise UsageError(str(model), "is a plan already", "Give the model or program that it was made from")
+    refuse_plan(model)
     session = InferenceSession(
         model,
         profile=options.profile,

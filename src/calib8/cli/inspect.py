@@ -10,7 +10,14 @@ import typer
 
 from calib8.cli.options import ModelArgument, ProgramOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
-from calib8.cli.program import is_saved_program, program_document, read_program, say_program, wants_program
+from calib8.cli.program import (
+    is_saved_program,
+    program_document,
+    read_program,
+    refuse_plan,
+    say_program,
+    wants_program,
+)
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_violations, shape_text
 from calib8.cli.terminal import open_terminal
@@ -46,6 +53,7 @@ def inspect(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--save": lowering.save, "--json": report.json}, [model])
+    refuse_plan(model)
     with_program = wants_program(model, lowering)
     if target is not None:
         _check_target(target, model)

@@ -136,12 +136,12 @@ class RangeOptions:
 
 
 _RUNTIME_HELP: Final = (
-    "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved programs "
-    "and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
+    "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
+    "programs and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
 )
 _PROFILE_HELP: Final = (
-    "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program or "
-    "plan has its own."
+    "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
+    "or plan has its own."
 )
 _INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 

@@ -79,6 +79,8 @@ class InferenceSession:
     ) -> None:
         """Loads the model; lowers and compiles it unless an axis of an input is free.
 
+        With ``integer_only`` a free batch axis is no reason to wait.
+
         Args:
             model: path of a QDQ or QOperator ``.onnx`` file of any tool, of a saved program or of a plan, a
                 ModelProto, a serialized ModelProto, a Program or a Plan.
@@ -114,6 +116,8 @@ class InferenceSession:
         self._cache: OrderedDict[tuple[tuple[int, ...], ...], _Ready] = OrderedDict()
         if all(map(is_static, self.inputs)):
             self.outputs = self._one_sample().prepared.outputs
+        elif integer_only and all(one_sample(spec) is not None for spec in self.inputs):
+            self._one_sample()  # what must be refused is refused here
 
     @property
     def program(self) -> Program:
