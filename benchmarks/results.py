@@ -8,10 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from calib8.processors import usable_cores
-
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.engine.run import available_isas
+from calib8.processors import usable_cores
 from topologies import TOPOLOGIES
 
 OURS = "calib8"
