@@ -20,7 +20,7 @@ from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.benchmark_runtimes import StepTimes
+    from calib8.analysis.profiles import Profile
     from calib8.analysis.workloads import Workload
 
 ModelsArgument = Annotated[
@@ -37,7 +37,7 @@ _RUNTIMES_HELP: Final = (
     "Some of calib8, onnxruntime and openvino, separated by commas. Default: all that are installed."
 )
 _ROUNDS_HELP: Final = "Turns that every runtime gets, of about 0.1 s each. Default: 10."
-_PROFILE_HELP: Final = "Show the time of every step in calib8."
+_PROFILE_HELP: Final = "Show the time of every part of the plan in calib8."
 _SHAPE_HELP: Final = "Sizes of an input, such as image=1,3,224,224; may be given several times."
 
 
@@ -81,7 +81,7 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     workloads = [open_workload(model, options.batch, shapes) for model in models]
     fitting = [_fitting(workload, runtimes) for workload in workloads]
     timings: list[Timing] = []
-    profiles: list[StepTimes] = []
+    profiles: list[Profile] = []
     for workload, names in zip(workloads, fitting, strict=True):
         timings += _measured(terminal, workload, names, threads, options.rounds)
         if options.profile and "calib8" in names:
@@ -165,7 +165,7 @@ def _measured(
         return measure(subjects, rounds, lambda done: progress(stage, done, rounds))
 
 
-def _profiled(workload: Workload, threads: Sequence[int]) -> list[StepTimes]:
-    from calib8.analysis.benchmark_runtimes import profile
+def _profiled(workload: Workload, threads: Sequence[int]) -> list[Profile]:
+    from calib8.analysis.profiles import profile
 
     return [profile(workload, count, PROFILED_RUNS) for count in threads]
