@@ -70,22 +70,14 @@ def test_the_ratio_is_to_the_fastest_other_runtime_on_the_same_work() -> None:
 
 
 def test_a_profile_takes_the_fastest_of_each_step_and_joins_bands() -> None:
-    def step(name: str, kind: str, us: float, macs: int = 0) -> StepTime:
-        return StepTime(name, kind, us * 1e-6, macs / us * 1e-3, 0.0)
+    def steps(*microseconds: int) -> list[StepTime]:
+        kinds = (("a", "conv", 8000), ("b", "copy", 0), ("a", "conv", 6000), ("a", "add", 0))
+        return [
+            StepTime(name, kind, us * 1e-6, macs / us * 1e-3, 0.0)
+            for (name, kind, macs), us in zip(kinds, microseconds, strict=True)
+        ]
 
-    first = [
-        step("a", "conv", 4, 8000),
-        step("b", "copy", 2),
-        step("a", "conv", 9, 6000),
-        step("a", "add", 1),
-    ]
-    second = [
-        step("a", "conv", 5, 8000),
-        step("b", "copy", 1),
-        step("a", "conv", 3, 6000),
-        step("a", "add", 7),
-    ]
-    parts = joined([first, second])
+    parts = joined([steps(4, 2, 9, 1), steps(5, 1, 3, 7)])
     assert [(part.name, part.kind, part.steps) for part in parts] == [
         ("a", "conv", 2), ("b", "copy", 1), ("a", "add", 1)
     ]  # fmt: skip

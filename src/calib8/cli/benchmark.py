@@ -75,9 +75,7 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         check_positive("--batch", options.batch)
     runtimes = read_runtimes(options.runtime)
     if options.profile and "calib8" not in runtimes:
-        raise UsageError(
-            "--profile", "shows the steps of calib8, which is not measured", "Add --runtime calib8"
-        )
+        raise UsageError("--profile", "shows the parts of a plan of calib8", "Add calib8 to --runtime")
     workloads = [open_workload(model, options.batch, shapes) for model in models]
     fitting = [_fitting(workload, runtimes) for workload in workloads]
     timings: list[Timing] = []
