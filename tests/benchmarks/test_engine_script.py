@@ -6,11 +6,11 @@ import json
 import sys
 from pathlib import Path
 
-import engine
 import pytest
-from quantized import quantized
 
+import engine
 from calib8.analysis import benchmark
+from quantized import quantized
 
 
 def test_every_runtime_on_a_network(
