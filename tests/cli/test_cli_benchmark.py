@@ -7,11 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from tiny_models import FLAGS
 
 from calib8 import InferenceSession
 from calib8.analysis import benchmark, benchmark_runtimes
+from calib8.errors import ModelError
 
 MACS = 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
 RUNTIMES = ("calib8", "onnxruntime", "openvino")
@@ -170,10 +172,9 @@ def test_only_installed_runtimes_are_taken_by_themselves(monkeypatch: pytest.Mon
     assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime")
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_a_model_that_a_runtime_cannot_load(cli, refused, int8: Path, out: Path) -> None:
-    import onnx
-
+def test_a_model_that_a_runtime_cannot_load(
+    cli, refused, int8: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = onnx.load(int8)
     model.graph.node[-1].domain = "nowhere"
     model.opset_import.append(onnx.helper.make_opsetid("nowhere", 1))
@@ -182,3 +183,15 @@ def test_a_model_that_a_runtime_cannot_load(cli, refused, int8: Path, out: Path)
     for runtime, name in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
         result = cli("benchmark", broken, "--runtime", runtime, "--json", out / "b")
         refused(result, 1, f"{broken}: {name} cannot load it (")
+    assert not (out / "b").exists()
+    reason = f"{int8}: OpenVINO cannot load it (no such op). Leave it out."
+
+    def fail(workload: object, threads: int) -> None:
+        raise ModelError(str(int8), "OpenVINO cannot load it (no such op)", "Leave it out")
+
+    monkeypatch.setitem(benchmark_runtimes.OPENERS, "openvino", fail)
+    result = cli("benchmark", int8, "--threads", "1", "--rounds", "1", "--json", out / "b")
+    assert result.exit_code == 0, result.output
+    assert f"note: {reason}" in result.stdout
+    assert [entry["runtime"] for entry in load(out / "b")["results"]] == ["calib8", "onnxruntime"]
+    refused(cli("benchmark", int8, "--runtime", "openvino,calib8"), 1, reason)

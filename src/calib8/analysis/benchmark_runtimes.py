@@ -6,7 +6,7 @@ NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
@@ -100,7 +100,7 @@ def _cannot_load(workload: Workload, runtime: str, error: Exception) -> ModelErr
     return ModelError(workload.path, f"{runtime} cannot load it ({reason})", "Leave it out with --runtime")
 
 
-OPENERS: Final[Mapping[str, Callable[[Workload, int], Callable[[], object]]]] = {
+OPENERS: Final[dict[str, Callable[[Workload, int], Callable[[], object]]]] = {
     "calib8": _open_calib8,
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,

@@ -15,11 +15,11 @@ from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import UnsupportedModelError, UsageError
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
-    from calib8.analysis.benchmark import Timing
+    from calib8.analysis.benchmark import Subject, Timing
     from calib8.analysis.profiles import Profile
     from calib8.analysis.workloads import Workload
 
@@ -81,8 +81,9 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     timings: list[Timing] = []
     profiles: list[Profile] = []
     for workload, names in zip(workloads, fitting, strict=True):
-        timings += _measured(terminal, workload, names, threads, options.rounds)
-        if options.profile and "calib8" in names:
+        named = options.runtime is not None
+        timings += _measured(terminal, workload, names, threads, options.rounds, named=named)
+        if options.profile and any((t.model, t.runtime) == (workload.path, "calib8") for t in timings):
             profiles += _profiled(workload, threads)
     for found in profiles:
         say_profile(terminal, found)
@@ -151,16 +152,43 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
 
 
 def _measured(
-    terminal: Terminal, workload: Workload, runtimes: Sequence[str], threads: Sequence[int], rounds: int
+    terminal: Terminal,
+    workload: Workload,
+    runtimes: Sequence[str],
+    threads: Sequence[int],
+    rounds: int,
+    *,
+    named: bool,
 ) -> list[Timing]:
+    """Timings of a workload; ``named``: the user chose the runtimes, so none of them may fail to load it."""
     from calib8.analysis.benchmark import measure
-    from calib8.analysis.benchmark_runtimes import open_subject
 
     with shown_progress(terminal, f"opening {workload.path}") as progress:
-        subjects = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
+        opened, failures = _opened(workload, runtimes, threads)
+        if failures and (named or not opened):
+            raise failures[0]
         stage = f"measuring {workload.path}"
         progress(stage, 0, rounds)
-        return measure(subjects, rounds, lambda done: progress(stage, done, rounds))
+        timings = measure(opened, rounds, lambda done: progress(stage, done, rounds))
+    for failure in failures:
+        terminal.say(f"note: {failure}")
+    return timings
+
+
+def _opened(
+    workload: Workload, runtimes: Sequence[str], threads: Sequence[int]
+) -> tuple[list[Subject], list[ModelError]]:
+    """What can be measured, by number of threads, and why a runtime cannot load the model."""
+    from calib8.analysis.benchmark_runtimes import open_subject
+
+    subjects: list[Subject] = []
+    failures: list[ModelError] = []
+    for runtime in runtimes:
+        try:
+            subjects += [open_subject(workload, runtime, count) for count in threads]
+        except ModelError as error:
+            failures.append(error)
+    return sorted(subjects, key=lambda subject: threads.index(subject.threads)), failures
 
 
 def _profiled(workload: Workload, threads: Sequence[int]) -> list[Profile]:
