@@ -8,6 +8,8 @@ import pytest
 
 from calib8.analysis import benchmark
 from calib8.analysis.benchmark import Subject, Timing, measure, ratio
+from calib8.analysis.profiles import Part, joined
+from calib8.session import StepTime
 
 
 @pytest.fixture(autouse=True)
@@ -65,3 +67,20 @@ def test_the_ratio_is_to_the_fastest_other_runtime_on_the_same_work() -> None:
     assert ratio(fast, everything) == pytest.approx(2 / 3)
     assert ratio(slow, everything) == pytest.approx(1 / 4)
     assert ratio(ours, [ours, *others]) is None
+
+
+def test_a_profile_takes_the_fastest_of_each_step_and_joins_bands() -> None:
+    def steps(*microseconds: int) -> list[StepTime]:
+        kinds = (("a", "conv", 8000), ("b", "copy", 0), ("a", "conv", 6000), ("a", "add", 0))
+        return [
+            StepTime(name, kind, us * 1e-6, macs / us * 1e-3, 0.0)
+            for (name, kind, macs), us in zip(kinds, microseconds, strict=True)
+        ]
+
+    parts = joined([steps(4, 2, 9, 1), steps(5, 1, 3, 7)])
+    assert [(part.name, part.kind, part.steps) for part in parts] == [
+        ("a", "conv", 2), ("b", "copy", 1), ("a", "add", 1)
+    ]  # fmt: skip
+    assert [part.seconds for part in parts] == pytest.approx([7e-6, 1e-6, 1e-6])
+    assert parts[0].gmacs == pytest.approx(14000 / 7e-6 * 1e-9)
+    assert (parts[1].gmacs, Part("c", "copy", 1, 0.0, 0.0).gmacs) == (0.0, 0.0)

@@ -26,9 +26,8 @@ def test_a_row_per_network_and_number_of_threads() -> None:
             entry("openvino", 0.5, 0.75, threads=2),
         )
     )
-    assert rows[0] == (
-        "| network | GMAC | threads | calib8 | ONNX Runtime | OpenVINO | ratio, fastest | ratio, median | of peak |"
-    )
+    titles = "calib8 | ONNX Runtime | OpenVINO"
+    assert rows[0] == f"| network | GMAC | threads | {titles} | ratio, fastest | ratio, median | of peak |"
     assert rows[2:] == [
         "| resnet50 | 4.09 | 1 | 2.00 (3.00) | 6.00 (6.00) | 3.00 (7.50) | 1.50 | 2.00 | 25 % |",
         "| resnet50 | 4.09 | 2 | 1.00 (1.50) | – | 0.50 (0.75) | 0.50 | 0.50 | – |",

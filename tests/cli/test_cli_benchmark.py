@@ -7,11 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from tiny_models import FLAGS
 
 from calib8 import InferenceSession
 from calib8.analysis import benchmark, benchmark_runtimes
+from calib8.errors import ModelError
 
 MACS = 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
 RUNTIMES = ("calib8", "onnxruntime", "openvino")
@@ -90,7 +92,7 @@ def test_models_run_where_they_can(cli, model: Path, int8: Path, saved: Path, ou
     assert alone[7] == "–", "nothing to compare with"
 
 
-def test_the_time_of_every_step(cli, int8: Path, out: Path) -> None:
+def test_the_time_of_every_part(cli, int8: Path, out: Path) -> None:
     flags = ("--threads", "1,2", "--rounds", "1", "--runtime", "calib8", "--profile", "--json", out / "b")
     result = cli("benchmark", int8, *flags)
     assert result.exit_code == 0, result.output
@@ -99,11 +101,11 @@ def test_the_time_of_every_step(cli, int8: Path, out: Path) -> None:
     for threads, found in enumerate(document["profiles"], start=1):
         assert (found["model"], found["threads"]) == (str(int8), threads)
         assert f"threads {threads}, {found['isa']} (" in result.stdout
-        steps = found["steps"]
-        assert math.isclose(sum(step["us"] * step["gmacs"] * 1e3 for step in steps), MACS)
-        assert math.isclose(sum(step["us"] for step in steps), 1e3 * found["ms"])
-        for step in steps:
-            assert step["kind"] and step["name"] in result.stdout
+        parts = found["parts"]
+        assert math.isclose(sum(part["us"] * part["gmacs"] * 1e3 for part in parts), MACS)
+        assert math.isclose(sum(part["us"] for part in parts), 1e3 * found["ms"])
+        for part in parts:
+            assert part["kind"] and part["steps"] >= 1 and part["name"] in result.stdout
 
 
 def test_without_threads_one_and_all_cores(cli, int8: Path, out: Path) -> None:
@@ -142,7 +144,12 @@ def test_options_that_mean_nothing(cli, refused, model: Path, int8: Path, saved:
     refused(run("--rounds", "0"), 2, "--rounds 0: must be at least 1")
     refused(run("--runtime", "calib8,toaster"), 2, "unknown runtime 'toaster'", "openvino")
     refused(run("--runtime", "calib8,calib8"), 2, "names a runtime twice")
-    refused(run("--runtime", "openvino", "--profile"), 2, "--profile: shows the steps of calib8")
+    refused(
+        run("--runtime", "openvino", "--profile"),
+        2,
+        "--profile: shows the parts of a plan of calib8",
+        "Add calib8",
+    )
     refused(run("--runtime", "calib8", path=model), 1, f"{model}: is a float model", "Quantize it")
     refused(run("--runtime", "openvino", path=saved), 2, f"{saved} is a program", "Add the runtime calib8")
     refused(run("--batch", "2", path=saved), 2, "--batch 2: ", "image: float32 1×3×16×16")
@@ -165,10 +172,9 @@ def test_only_installed_runtimes_are_taken_by_themselves(monkeypatch: pytest.Mon
     assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime")
 
 
-@pytest.mark.usefixtures("nothing_left")
-def test_a_model_that_a_runtime_cannot_load(cli, refused, int8: Path, out: Path) -> None:
-    import onnx
-
+def test_a_model_that_a_runtime_cannot_load(
+    cli, refused, int8: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = onnx.load(int8)
     model.graph.node[-1].domain = "nowhere"
     model.opset_import.append(onnx.helper.make_opsetid("nowhere", 1))
@@ -177,3 +183,15 @@ def test_a_model_that_a_runtime_cannot_load(cli, refused, int8: Path, out: Path)
     for runtime, name in (("onnxruntime", "ONNX Runtime"), ("openvino", "OpenVINO")):
         result = cli("benchmark", broken, "--runtime", runtime, "--json", out / "b")
         refused(result, 1, f"{broken}: {name} cannot load it (")
+    assert not (out / "b").exists()
+    reason = f"{int8}: OpenVINO cannot load it (no such op). Leave it out."
+
+    def fail(workload: object, threads: int) -> None:
+        raise ModelError(str(int8), "OpenVINO cannot load it (no such op)", "Leave it out")
+
+    monkeypatch.setitem(benchmark_runtimes.OPENERS, "openvino", fail)
+    result = cli("benchmark", int8, "--threads", "1", "--rounds", "1", "--json", out / "b")
+    assert result.exit_code == 0, result.output
+    assert f"note: {reason}" in result.stdout
+    assert [entry["runtime"] for entry in load(out / "b")["results"]] == ["calib8", "onnxruntime"]
+    refused(cli("benchmark", int8, "--runtime", "openvino,calib8"), 1, reason)

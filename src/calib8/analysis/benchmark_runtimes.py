@@ -6,8 +6,7 @@ NumPy arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
 from typing import Any, Final
@@ -16,33 +15,10 @@ import numpy.typing as npt
 
 from calib8.analysis.benchmark import Subject
 from calib8.analysis.workloads import Workload
-from calib8.engine.run import default_isa
 from calib8.errors import ModelError, UsageError
-from calib8.session import InferenceSession, StepTime
+from calib8.session import InferenceSession
 
 Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class StepTimes:
-    """Where the time of a model goes in calib8.
-
-    Attributes:
-        model: path of the file.
-        isa: instruction set of the kernels.
-        threads: that shared each step.
-        steps: in the order of execution.
-    """
-
-    model: str
-    isa: str
-    threads: int
-    steps: tuple[StepTime, ...]
-
-    @property
-    def seconds(self) -> float:
-        """All steps together."""
-        return sum(step.seconds for step in self.steps)
 
 
 def open_subject(workload: Workload, runtime: str, threads: int) -> Subject:
@@ -61,22 +37,17 @@ def takes(runtime: str, workload: Workload) -> bool:
     return workload.form != "float" if runtime == "calib8" else workload.form in ("float", "quantized")
 
 
-def profile(workload: Workload, threads: int, runs: int) -> StepTimes:
-    """Time of every step of a quantized model, program or plan in calib8, in the fastest of some runs."""
-    steps = _session(workload, threads).profile(workload.feeds, runs=runs)
-    return StepTimes(workload.path, default_isa(), threads, tuple(steps))
-
-
 def installed_runtimes() -> tuple[str, ...]:
     """Those of ``OPENERS`` that can be used here."""
     return tuple(name for name in OPENERS if name == "calib8" or find_spec(name) is not None)
 
 
 def _open_calib8(workload: Workload, threads: int) -> Callable[[], object]:
-    return partial(_session(workload, threads).run, None, workload.feeds)
+    return partial(open_native(workload, threads).run, None, workload.feeds)
 
 
-def _session(workload: Workload, threads: int) -> InferenceSession:
+def open_native(workload: Workload, threads: int) -> InferenceSession:
+    """A quantized model, program or plan in calib8's own engine, for the shapes of the workload."""
     shapes = {name: array.shape for name, array in workload.feeds.items()}
     return InferenceSession(workload.path, shapes=shapes, threads=threads)
 
@@ -129,7 +100,7 @@ def _cannot_load(workload: Workload, runtime: str, error: Exception) -> ModelErr
     return ModelError(workload.path, f"{runtime} cannot load it ({reason})", "Leave it out with --runtime")
 
 
-OPENERS: Final[Mapping[str, Callable[[Workload, int], Callable[[], object]]]] = {
+OPENERS: Final[dict[str, Callable[[Workload, int], Callable[[], object]]]] = {
     "calib8": _open_calib8,
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,

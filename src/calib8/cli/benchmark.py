@@ -15,12 +15,12 @@ from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import UnsupportedModelError, UsageError
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
-    from calib8.analysis.benchmark import Timing
-    from calib8.analysis.benchmark_runtimes import StepTimes
+    from calib8.analysis.benchmark import Subject, Timing
+    from calib8.analysis.profiles import Profile
     from calib8.analysis.workloads import Workload
 
 ModelsArgument = Annotated[
@@ -37,7 +37,7 @@ _RUNTIMES_HELP: Final = (
     "Some of calib8, onnxruntime and openvino, separated by commas. Default: all that are installed."
 )
 _ROUNDS_HELP: Final = "Turns that every runtime gets, of about 0.1 s each. Default: 10."
-_PROFILE_HELP: Final = "Show the time of every step in calib8."
+_PROFILE_HELP: Final = "Show the time of every part of the plan in calib8."
 _SHAPE_HELP: Final = "Sizes of an input, such as image=1,3,224,224; may be given several times."
 
 
@@ -75,16 +75,15 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         check_positive("--batch", options.batch)
     runtimes = read_runtimes(options.runtime)
     if options.profile and "calib8" not in runtimes:
-        raise UsageError(
-            "--profile", "shows the steps of calib8, which is not measured", "Add --runtime calib8"
-        )
+        raise UsageError("--profile", "shows the parts of a plan of calib8", "Add calib8 to --runtime")
     workloads = [open_workload(model, options.batch, shapes) for model in models]
     fitting = [_fitting(workload, runtimes) for workload in workloads]
     timings: list[Timing] = []
-    profiles: list[StepTimes] = []
+    profiles: list[Profile] = []
     for workload, names in zip(workloads, fitting, strict=True):
-        timings += _measured(terminal, workload, names, threads, options.rounds)
-        if options.profile and "calib8" in names:
+        named = options.runtime is not None
+        timings += _measured(terminal, workload, names, threads, options.rounds, named=named)
+        if options.profile and any((t.model, t.runtime) == (workload.path, "calib8") for t in timings):
             profiles += _profiled(workload, threads)
     for found in profiles:
         say_profile(terminal, found)
@@ -153,19 +152,46 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
 
 
 def _measured(
-    terminal: Terminal, workload: Workload, runtimes: Sequence[str], threads: Sequence[int], rounds: int
+    terminal: Terminal,
+    workload: Workload,
+    runtimes: Sequence[str],
+    threads: Sequence[int],
+    rounds: int,
+    *,
+    named: bool,
 ) -> list[Timing]:
+    """Timings of a workload; ``named``: the user chose the runtimes, so none of them may fail to load it."""
     from calib8.analysis.benchmark import measure
-    from calib8.analysis.benchmark_runtimes import open_subject
 
     with shown_progress(terminal, f"opening {workload.path}") as progress:
-        subjects = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
+        opened, failures = _opened(workload, runtimes, threads)
+        if failures and (named or not opened):
+            raise failures[0]
         stage = f"measuring {workload.path}"
         progress(stage, 0, rounds)
-        return measure(subjects, rounds, lambda done: progress(stage, done, rounds))
+        timings = measure(opened, rounds, lambda done: progress(stage, done, rounds))
+    for failure in failures:
+        terminal.say(f"note: {failure}")
+    return timings
 
 
-def _profiled(workload: Workload, threads: Sequence[int]) -> list[StepTimes]:
-    from calib8.analysis.benchmark_runtimes import profile
+def _opened(
+    workload: Workload, runtimes: Sequence[str], threads: Sequence[int]
+) -> tuple[list[Subject], list[ModelError]]:
+    """What can be measured, by number of threads, and why a runtime cannot load the model."""
+    from calib8.analysis.benchmark_runtimes import open_subject
+
+    subjects: list[Subject] = []
+    failures: list[ModelError] = []
+    for runtime in runtimes:
+        try:
+            subjects += [open_subject(workload, runtime, count) for count in threads]
+        except ModelError as error:
+            failures.append(error)
+    return sorted(subjects, key=lambda subject: threads.index(subject.threads)), failures
+
+
+def _profiled(workload: Workload, threads: Sequence[int]) -> list[Profile]:
+    from calib8.analysis.profiles import profile
 
     return [profile(workload, count, PROFILED_RUNS) for count in threads]

@@ -12,7 +12,7 @@ from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.benchmark_runtimes import StepTimes
+    from calib8.analysis.profiles import Profile
 
 
 def timing_table(timings: Sequence[Timing]) -> Table:
@@ -53,32 +53,38 @@ def timing_document(t: Timing) -> dict[str, Any]:
     }
 
 
-def say_profile(terminal: Terminal, found: StepTimes) -> None:
-    """What every step takes."""
+def say_profile(terminal: Terminal, found: Profile) -> None:
+    """What every part of a plan takes."""
     from calib8.engine.peak import peak_gmacs
 
     peak = peak_gmacs(found.isa, found.threads)
     ms = f"{1e3 * found.seconds:.3f} ms"
     terminal.say(f"{found.model}, threads {found.threads}, {found.isa} ({peak:.0f} GMAC/s at most): {ms}")
-    table = plain_table("step", "kind")
-    for header in ("µs", "%", "GMAC/s", "of peak"):
+    table = plain_table("instructions", "kind")
+    for header in ("steps", "µs", "%", "GMAC/s", "of peak"):
         table.add_column(header, justify="right")
-    for step in found.steps:
-        times = f"{1e6 * step.seconds:.1f}", f"{100 * step.share:.1f}"
-        table.add_row(step.name, step.step, *times, *_rate(step.gmacs, peak))
+    for part in found.parts:
+        times = f"{1e6 * part.seconds:.1f}", f"{100 * part.seconds / found.seconds:.1f}"
+        table.add_row(part.name, part.kind, str(part.steps), *times, *_rate(part.gmacs, peak))
     terminal.show(table)
 
 
-def profile_document(found: StepTimes) -> dict[str, Any]:
+def profile_document(found: Profile) -> dict[str, Any]:
     """One entry of ``profiles``."""
     return {
         "model": found.model,
         "isa": found.isa,
         "threads": found.threads,
         "ms": 1e3 * found.seconds,
-        "steps": [
-            {"name": step.name, "kind": step.step, "us": 1e6 * step.seconds, "gmacs": step.gmacs}
-            for step in found.steps
+        "parts": [
+            {
+                "name": part.name,
+                "kind": part.kind,
+                "steps": part.steps,
+                "us": 1e6 * part.seconds,
+                "gmacs": part.gmacs,
+            }
+            for part in found.parts
         ],
     }
 
