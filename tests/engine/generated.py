@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
-from bits import ISAS
 from example_programs import codes
 
+from bits import ISAS
+from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
 from calib8.engine.fields import FIRST_PORT
+from calib8.engine.plan import Row
 from calib8.engine.run import Engine
 from calib8.engine.steps import Step
 from calib8.program.program import Program, Slot
@@ -77,7 +80,12 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
     (wanted,) = run_program(program, feeds)
     for isa in ISAS:
         got = np.full(port.shape, 77, np.uint8)
-        changed = replace(plan, steps=tuple(steps), outputs=(port,))
+        changed = replace(plan, rows=encoded(steps), outputs=(port,))
         Engine(changed, isa=isa, threads=2).run_into(feeds, [got])
         np.testing.assert_array_equal(got[..., start : start + channels], wanted, err_msg=isa)
         assert (np.delete(got, np.s_[start : start + channels], axis=3) == 77).all(), isa
+
+
+def encoded(steps: Sequence[Step]) -> tuple[Row, ...]:
+    """Steps as plans store them."""
+    return tuple(Row(step.opcode, encode(step)) for step in steps)

@@ -7,9 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.engine.codec import encode
 from calib8.engine.compile import aligned_bytes
 from calib8.engine.fields import FIRST_PORT
-from calib8.engine.plan import Plan, PlanPort
+from calib8.engine.plan import Plan, PlanPort, Row
 from calib8.engine.run import Engine
 from calib8.engine.steps import Step
 
@@ -26,7 +27,20 @@ def run_step(step: Step, before: Array, read: Array | None = None, *, isa: str, 
     ports = [PlanPort(name, str(array.dtype), array.shape) for name, array in (("x", read), ("y", before))]
     constants = aligned_bytes(64)
     constants[:4] = np.array([0.25], np.float32).view(np.uint8)
-    plan = Plan("", "onnx", (step,), ("",), (0,), (), constants, 64, 0, (ports[0],), (ports[1],), 0)
+    plan = Plan(
+        "",
+        "onnx",
+        (Row(step.opcode, encode(step)),),
+        ("",),
+        (0,),
+        (),
+        constants,
+        64,
+        0,
+        (ports[0],),
+        (ports[1],),
+        0,
+    )
     after = before.copy()
     Engine(plan, isa=isa, threads=threads).run_into({"x": read}, [after])
     return after

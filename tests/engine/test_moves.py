@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import ISAS, THREADS, assert_same_bits
-from one_step import INPUT, OUTPUT, run_step
 from example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
+from one_step import INPUT, OUTPUT, run_step
 
+from bits import ISAS, THREADS, assert_same_bits
 from calib8.engine import steps
 from calib8.engine.compile import compile_program
 from calib8.engine.emit.loops import six

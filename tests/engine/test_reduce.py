@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bits import ISAS, assert_same_bits
 from example_programs import EXAMPLES, codes, ints, plain, rescale, single
-from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick
+from generated import CHANNELS, SEEDS, clamp, code_slot, encoded, like, pick
 
+from bits import ISAS, assert_same_bits
 from calib8.engine.compile import compile_program
 from calib8.engine.emit.pools import merged_axes
 from calib8.engine.fields import FIRST_PORT
@@ -163,9 +163,8 @@ def test_codes_beside_the_result_stay() -> None:
         feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
         for isa in ISAS:
             got = np.full(port.shape, 77, np.uint8)
-            Engine(replace(plan, steps=tuple(steps), outputs=(port,)), isa=isa, threads=2).run_into(
-                feeds, [got]
-            )
+            changed = replace(plan, rows=encoded(steps), outputs=(port,))
+            Engine(changed, isa=isa, threads=2).run_into(feeds, [got])
             np.testing.assert_array_equal(
                 got[3 : 3 + channels], run_program(program, feeds)[0][0], err_msg=isa
             )
