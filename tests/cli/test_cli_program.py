@@ -233,14 +233,15 @@ def load_run(cli, model: Path, picture: Path, out: Path) -> list[dict[str, Any]]
 def test_options_of_the_reference_are_refused_elsewhere(
     cli, refused, model: Path, int8: Path, saved: Path, images: Path
 ) -> None:
+    cure = "Use --runtime calib8 or reference."
     for command in ("evaluate", "run"):
         base = (command, int8, "--data", images)
-        refused(cli(*base, "--profile", "single"), 2, "--profile single: ", "Use --runtime reference.")
-        refused(cli(*base, "--integer-only"), 2, "--integer-only: ", "Use --runtime reference.")
+        refused(cli(*base, "--profile", "single"), 2, "--profile single: ", cure)
+        refused(cli(*base, "--integer-only"), 2, "--integer-only: ", cure)
         refused(cli(*base, "--runtime", "toaster"), 2, "--runtime toaster", "reference")
         refused(cli(*base, "--runtime", "reference", "--profile", "odd"), 2, "profile 'odd'")
         program = (command, saved, "--data", images, *FLAGS)
-        refused(cli(*program), 2, "int8.c8p is a program", "Use --runtime reference.")
+        refused(cli(*program), 2, "int8.c8p is a program", cure)
         refused(cli(command, saved, "--data", images, "--runtime", "reference"), 2, "images need to know")
         wrong = cli(*program, "--runtime", "reference", "--profile", "tflite")
         refused(wrong, 2, "profile 'tflite'", "which is fixed")

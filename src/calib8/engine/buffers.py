@@ -1,4 +1,4 @@
-"""The memory that steps read and write, by number: the arena, the constants, the inputs, then the outputs."""
+"""The memory that steps read and write, by number: arena, constants, then the inputs and the outputs."""
 
 from __future__ import annotations
 
