@@ -153,8 +153,6 @@ def _emit(
             residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
             residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
             table=NONE if work.lookup is None else out.constant(stored_table(work, out)),
-            order=0,
-            block=0,
         ),
         work,
         macs(out.program, step) or 0,
