@@ -120,6 +120,7 @@ template <int mr, int width>
   for (int64_t t = 0; t < tile.tap_count; ++t) {
     int64_t index = tile.taps[t];
     int64_t quads = tile.quads;
+    asm volatile("" : "+r"(quads));  // keeps the compiler from a second copy of the loop for shallow taps
     for (; quads >= kUnroll; quads -= kUnroll) {
       repeat<kUnroll>([&](auto ahead) CALIB8_INLINE {
         repeat<kLines>([&](auto line) CALIB8_INLINE {

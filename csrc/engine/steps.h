@@ -161,8 +161,6 @@ struct Conv {
   int64_t residual_right;          // 1: the residual is rhs; 0: it is lhs
   View residual;
   int64_t table;  // constant uint8 [256] for stored codes, last of all
-  int64_t order;  // 0: blocks of pixels outside, panels inside; 1: panels outside
-  int64_t block;  // pixels per block
 
   template <class F>
   void fields(F&& f) {
@@ -172,7 +170,6 @@ struct Conv {
     f("panel_widths", panel_widths), f("padded_outputs", padded_outputs), f("weights", weights);
     f("weight_bytes", weight_bytes), f("bias", bias), f("weight_sums", weight_sums), f("rescale", rescale);
     f("sum", sum), f("residual_right", residual_right), f("residual", residual), f("table", table);
-    f("order", order), f("block", block);
   }
 };
 

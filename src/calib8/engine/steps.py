@@ -115,8 +115,6 @@ class Conv(Step):
     residual_right: int
     residual: View
     table: int
-    order: int
-    block: int
 
 
 @dataclass(frozen=True)

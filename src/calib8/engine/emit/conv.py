@@ -11,6 +11,7 @@ Groups of few channels are taken together, each with zeros for the channels of t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -22,7 +23,7 @@ from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
 from calib8.engine.pack import LANES, conv_scratch, pack_weights, panel_widths
-from calib8.program.instructions import Conv, FullyConnected, Weighted
+from calib8.program.instructions import Conv, ConvTranspose, FullyConnected, Weighted
 
 UNIT_CYCLES: Final = (0.0, 1.15, 2.05, 3.0, 4.0)
 """What a panel of 16 · index channels costs per pixel and four bytes of depth, and below, per pixel alone."""
@@ -100,6 +101,43 @@ def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
     return layers
 
 
+@dataclass(frozen=True, eq=False)
+class PackedFilter:
+    """Weights of a Conv step.
+
+    Attributes:
+        weights: int8, the groups one after the other.
+        offsets: of the taps, as often as there are layers.
+        widths: of the panels of a group.
+        depth: bytes per tap, a multiple of 4.
+        places: [groups, padded outputs], the output channel of every place of the arrays per channel.
+    """
+
+    weights: npt.NDArray[np.int8]
+    offsets: npt.NDArray[np.int64]
+    widths: tuple[int, ...]
+    depth: int
+    places: npt.NDArray[np.int64]
+
+
+def packed_filter(weight: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], groups: int) -> PackedFilter:
+    """A filter [output channels, taps, depth] as the kernels read it."""
+    layers = int8_layers(weight)
+    taps = np.concatenate(layers, axis=1)
+    channels, count, depth = taps.shape
+    outputs = channels // groups
+    widths = panel_widths(outputs)
+    packed = [pack_weights(part, widths) for part in taps.reshape(groups, outputs, count, depth)]
+    inside = np.minimum(np.arange(sum(widths) * LANES), outputs - 1)
+    return PackedFilter(
+        weights=np.concatenate(packed),
+        offsets=np.concatenate([offsets] * len(layers)).astype(np.int64),
+        widths=widths,
+        depth=-(-depth // 4) * 4,
+        places=inside + np.arange(groups)[:, None] * outputs,
+    )
+
+
 def emit_filter(
     work: Work,
     out: Emitter,
@@ -113,16 +151,9 @@ def emit_filter(
     """The step for a filter [output channels, taps, depth] over the pixels of two views."""
     step = work.instruction
     assert isinstance(step, Weighted)
-    layers = int8_layers(weight)
-    offsets = np.concatenate([offsets] * len(layers)).astype(np.int64)
-    taps = np.concatenate(layers, axis=1)
-    channels, count, depth = taps.shape
-    out.scratch(max(SCRATCH_BYTES, conv_scratch(count * -(-depth // 4) * 4)))
-    outputs = channels // groups
-    widths = panel_widths(outputs)
-    padded = sum(widths) * LANES
-    packed = [pack_weights(part, widths) for part in taps.reshape(groups, outputs, count, depth)]
-    places = np.minimum(np.arange(padded), outputs - 1) + np.arange(groups)[:, None] * outputs
+    packed = packed_filter(weight, offsets, groups)
+    places, channels = packed.places, weight.shape[0]
+    out.scratch(max(SCRATCH_BYTES, conv_scratch(len(packed.offsets) * packed.depth)))
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
     out.add(
@@ -131,17 +162,17 @@ def emit_filter(
             output=target,
             row_step=strides[0],
             column_step=strides[1],
-            taps=count,
-            tap_offsets=out.constant(offsets),
-            depth=-(-depth // 4) * 4,
+            taps=packed.offsets.size,
+            tap_offsets=out.constant(packed.offsets),
+            depth=packed.depth,
             groups=groups,
             group_channels=image.channels // groups,
-            outputs=outputs,
-            panels=len(widths),
-            panel_widths=out.constant(np.array(widths, np.int32)),
-            padded_outputs=padded,
-            weights=out.constant(np.concatenate(packed)),
-            weight_bytes=packed[0].size,
+            outputs=channels // groups,
+            panels=len(packed.widths),
+            panel_widths=out.constant(np.array(packed.widths, np.int32)),
+            padded_outputs=places.shape[1],
+            weights=out.constant(packed.weights),
+            weight_bytes=packed.weights.size // groups,
             bias=out.constant(bias),
             weight_sums=out.constant(sums[places].astype(np.int32)),
             rescale=rescale_fields(
@@ -151,12 +182,16 @@ def emit_filter(
             residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
             residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
             table=NONE if work.lookup is None else out.constant(stored_table(work, out)),
-            order=0,
-            block=0,
         ),
         work,
-        target.images * target.rows * target.columns * weight.size,
+        target.images * target.rows * target.columns * _products(step, weight, groups),
     )
+
+
+def _products(step: Weighted, weight: npt.NDArray[np.int32], groups: int) -> int:
+    """Products per pixel; the zeros between groups that were merged do not count."""
+    declared = step.groups if isinstance(step, Conv | ConvTranspose) else 1
+    return weight.size * groups // declared
 
 
 def stored_table(work: Work, out: Emitter) -> npt.NDArray[np.uint8]:
