@@ -195,17 +195,17 @@ void run_width(const Task& task, int64_t wanted) {
   run_block<widest, width>(task);
 }
 
-// How parts divide a layer: by rows where these are many, else along blocks of channels one after the other,
-// each with all its pairs of rows.
+// Bytes of input that one band of rows reads.
+constexpr int64_t kBandBytes = 1 << 18;
+
+// How parts divide a layer of few rows: along the blocks one after the other, each with all its pairs of
+// rows.
 class Division {
  public:
   Division(Part part, int64_t rows, int64_t channels)
-      : part_(part), rows_(rows), pairs_((rows + 1) / 2), total_(channels * pairs_) {
-    by_rows_ = pairs_ % part.count == 0 || pairs_ >= 8 * part.count;
-  }
+      : part_(part), rows_(rows), pairs_((rows + 1) / 2), total_(channels * pairs_) {}
   // The rows of the block of `width` channels that has `before` channels in front of it.
   Range rows(int64_t before, int64_t width) const {
-    if (by_rows_) return share(part_, rows_, 2);
     return {cut(part_.index, before, width), cut(part_.index + 1, before, width)};
   }
 
@@ -218,23 +218,40 @@ class Division {
 
   Part part_;
   int64_t rows_, pairs_, total_;
-  bool by_rows_;
 };
 
-template <int widest>
-void depthwise(const Depthwise& step, const Memory& memory, Part part) {
-  const int64_t rows = step.output.images * step.output.rows, channels = step.output.channels;
-  const Division division(part, rows, channels);
+// All blocks of the rows that `rows_of` gives for each.
+template <int widest, class RowsOf>
+void run_blocks(const Depthwise& step, const Memory& memory, const RowsOf& rows_of) {
+  const int64_t channels = step.output.channels;
   for (int64_t channel = 0; channel < channels;) {
     const int64_t width = block_width<widest>(channels - channel);
     const int64_t count = width < channels - channel ? width : channels - channel;
-    const Range mine = division.rows(channel, count);
-    const Task task{step, memory, channel, count, mine.begin, mine.end, 1};
-    if (task.begin < task.end) {
+    const Range rows = rows_of(channel, count);
+    if (rows.begin < rows.end) {
+      const Task task{step, memory, channel, count, rows.begin, rows.end, 1};
       run_width<widest>(task, width);
       if (step.table >= 0 && step.rescale.kind != Rescale::kNone) apply_table(task);
     }
     channel += width;
+  }
+}
+
+// Parts take rows where these are many, in bands whose input stays in the cache for all blocks; else blocks.
+template <int widest>
+void depthwise(const Depthwise& step, const Memory& memory, Part part) {
+  const int64_t rows = step.output.images * step.output.rows, pairs = (rows + 1) / 2;
+  if (pairs % part.count != 0 && pairs < 8 * part.count) {
+    const Division division(part, rows, step.output.channels);
+    return run_blocks<widest>(step, memory,
+                              [&](int64_t before, int64_t width) { return division.rows(before, width); });
+  }
+  const Range mine = share(part, rows, 2);
+  const int64_t line = step.row_step * step.input.row_stride;
+  const int64_t band = line * 4 > kBandBytes ? 4 : kBandBytes / line / 2 * 2;
+  for (int64_t row = mine.begin; row < mine.end; row += band) {
+    const Range rows_of_band{row, row + band < mine.end ? row + band : mine.end};
+    run_blocks<widest>(step, memory, [&](int64_t, int64_t) { return rows_of_band; });
   }
 }
 

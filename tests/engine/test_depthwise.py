@@ -225,6 +225,14 @@ def test_more_threads_than_rows() -> None:
         assert_same_bits(program, threads=(3, 7))
 
 
+def test_images_in_bands() -> None:
+    """So large that a thread takes some rows with all channels before the next ones."""
+    program = program_of(Case(size=(60, 70), channels=144, output_zero=80), 2)
+    assert_same_bits(program)
+    program = program_of(Case(size=(61, 70), channels=96, kernel=(5, 5), strides=(2, 2)), 3)
+    assert_same_bits(program)
+
+
 @pytest.mark.parametrize("channels", [17, 64, 100])
 def test_table_behind_the_layer(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fused Lookup gives the bits of the two instructions."""
