@@ -94,6 +94,11 @@ ODD_SUMS: dict[str, tuple[Profile, rules.SumRule]] = {
     "ties, twice rounded": ("tflite", rules.ScaledSum(20, (1 << 30, 0), (1 << 30, 0), (1 << 30, -19))),
     "small left side": ("tflite", rules.ScaledSum(20, (1234567890, -31), (1 << 30, 0), (1 << 30, -18))),
     "nothing": ("tflite", rules.ScaledSum(20, (0, 0), (0, 0), (0, 0))),
+    "narrow side between codes": (
+        "tflite",
+        rules.ScaledSum(20, (1 << 30, 0), (1610610176, 0), (1 << 30, -18)),
+    ),
+    "half and left shift": ("tflite", rules.ScaledSum(20, (1 << 30, 0), (1 << 30, -19), (1 << 30, 1))),
     "left shift": ("tflite", rules.ScaledSum(20, (1 << 30, -27), (1 << 30, -27), (1 << 30, 5))),
 }
 
