@@ -1,4 +1,4 @@
-// lanes.h for AVX2.
+// pool_lanes.h for AVX2.
 #pragma once
 
 #include <immintrin.h>

@@ -1,4 +1,4 @@
-// lanes.h for AVX-512.
+// pool_lanes.h for AVX-512.
 #pragma once
 
 #include <immintrin.h>
