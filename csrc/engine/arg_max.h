@@ -1,7 +1,7 @@
 // ArgMax with vectors: along a row of codes, or for kLanes neighbours at a time.
 #pragma once
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "steps.h"
 
 namespace calib8::engine {

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "averages.h"
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "reference.h"
 
 namespace calib8::engine {

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "rules.h"
 
 namespace calib8::engine {

@@ -5,7 +5,7 @@
 // ones keep all columns of the row in scratch memory.
 #pragma once
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "windows.h"
 
 namespace calib8::engine {

@@ -2,7 +2,7 @@
 // axis that vanishes; whatever is neither is left to the reference.
 #pragma once
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "reference.h"
 #include "rules.h"
 

@@ -1,7 +1,7 @@
 // Linear Resize, kLanes channels of an output pixel at a time.
 #pragma once
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "steps.h"
 
 namespace calib8::engine {

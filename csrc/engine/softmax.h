@@ -1,7 +1,7 @@
 // Softmax with vectors where the rule is float32; the others compute a share once per code that occurs.
 #pragma once
 
-#include "lanes.h"
+#include "pool_lanes.h"
 #include "shares.h"
 
 namespace calib8::engine {

@@ -1,4 +1,4 @@
-// lanes.h for AVX2.
+// pool_lanes.h for AVX2.
 #pragma once
 
 #include <immintrin.h>
@@ -98,9 +98,6 @@ inline Ints high_ints(Words x) { return _mm256_cvtepu16_epi32(_mm256_extracti128
 inline Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
 inline Ints subtract(Ints a, Ints b) { return _mm256_sub_epi32(a, b); }
 inline Ints multiply(Ints a, Ints b) { return _mm256_mullo_epi32(a, b); }
-inline Ints clamp_ints(Ints x, Ints low, Ints high) {
-  return _mm256_min_epi32(_mm256_max_epi32(x, low), high);
-}
 inline Ints magnitude(Ints x) { return _mm256_abs_epi32(x); }
 // x, or −x where `sign` is negative.
 inline Ints with_sign(Ints x, Ints sign) {
@@ -143,7 +140,6 @@ inline void store_codes(uint8_t* to, Ints x, int64_t count) {
 
 inline Floats splat_float(float value) { return _mm256_set1_ps(value); }
 inline Floats load_floats(const float* from) { return _mm256_loadu_ps(from); }
-inline void store_floats(float* to, Floats x) { _mm256_storeu_ps(to, x); }
 inline Floats to_floats(Ints x) { return _mm256_cvtepi32_ps(x); }
 inline Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
 inline Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }

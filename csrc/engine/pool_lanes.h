@@ -8,7 +8,7 @@
 #pragma once
 
 #if defined(__AVX512BW__)
-#include "lanes_avx512.h"
+#include "pool_lanes_avx512.h"
 #else
-#include "lanes_avx2.h"
+#include "pool_lanes_avx2.h"
 #endif

@@ -1,4 +1,4 @@
-// lanes.h for AVX-512.
+// pool_lanes.h for AVX-512.
 #pragma once
 
 #include <immintrin.h>
@@ -70,9 +70,6 @@ inline Ints high_ints(Words x) { return _mm512_cvtepu16_epi32(_mm512_extracti64x
 inline Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
 inline Ints subtract(Ints a, Ints b) { return _mm512_sub_epi32(a, b); }
 inline Ints multiply(Ints a, Ints b) { return _mm512_mullo_epi32(a, b); }
-inline Ints clamp_ints(Ints x, Ints low, Ints high) {
-  return _mm512_min_epi32(_mm512_max_epi32(x, low), high);
-}
 inline Ints magnitude(Ints x) { return _mm512_abs_epi32(x); }
 // x, or −x where `sign` is negative.
 inline Ints with_sign(Ints x, Ints sign) {
@@ -109,7 +106,6 @@ inline void store_codes(uint8_t* to, Ints x, int64_t count) {
 
 inline Floats splat_float(float value) { return _mm512_set1_ps(value); }
 inline Floats load_floats(const float* from) { return _mm512_loadu_ps(from); }
-inline void store_floats(float* to, Floats x) { _mm512_storeu_ps(to, x); }
 inline Floats to_floats(Ints x) { return _mm512_cvtepi32_ps(x); }
 inline Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
 inline Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
