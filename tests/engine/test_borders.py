@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from tests.engine.bits import assert_same_bits
+from tests.engine.bits import ISAS, THREADS, assert_same_bits
+from tests.engine.one_step import INPUT, OUTPUT, run_step
 from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, sums, weights
 
+from calib8.engine import steps
+from calib8.engine.emit.loops import six
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
 from calib8.program.rules import FloatRescale
@@ -146,3 +149,29 @@ def test_results_come_out_as_nchw(channels: int, kind: str) -> None:
         x = codes("x", *shape, dtype="int8") if kind == "codes" else sums("x", *shape, scales=scales)
         y = plain("y", 2, channels, h, w)
         assert_same_bits(single(op.Dequantize, [x], y, axes=(0, 3, 1, 2)))
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 9, 17])
+def test_borders_of_some_channels_of_a_larger_tensor(isa: str, threads: int, channels: int) -> None:
+    """Quantize into the first channels of NHWC, Dequantize out of them, with planes that have gaps."""
+    rng = np.random.default_rng(channels)
+    rows, columns, room = 3, 37, channels + 3
+    planes = (rng.standard_normal((channels, rows, columns + 2)) * 40).astype(np.float32)
+    pixels = rng.integers(0, 256, (rows, columns, room)).astype(np.uint8)
+    plane = 4 * rows * (columns + 2)
+    sizes = six((rows, columns, channels), 1)
+    strides = six((4 * (columns + 2), 4, plane), 0), six((columns * room, room, 1), 0)
+    quantize = steps.Quantize(INPUT, 0, OUTPUT, 0, sizes, *strides, 0.25, 3, -128, 127, 128, 0)
+    want = pixels.copy()
+    codes_of = np.clip(np.rint(planes[..., :columns] / np.float32(0.25)), -131, 124) + 131
+    want[..., :channels] = codes_of.transpose(1, 2, 0)
+    np.testing.assert_array_equal(run_step(quantize, pixels, planes, isa=isa, threads=threads), want)
+
+    sizes = six((channels, rows, columns), 1)
+    strides = six((1, columns * room, room), 0), six((plane, 4 * (columns + 2), 4), 0)
+    dequantize = steps.Dequantize(INPUT, 0, OUTPUT, 0, 1, sizes, *strides, six((), 0), 0, 131)
+    real = planes.copy()
+    real[..., :columns] = (pixels[..., :channels].transpose(2, 0, 1).astype(np.float32) - 131) * 0.25
+    np.testing.assert_array_equal(run_step(dequantize, planes, pixels, isa=isa, threads=threads), real)

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.engine.bits import assert_same_bits
+from tests.engine.bits import ISAS, THREADS, assert_same_bits
+from tests.engine.one_step import INPUT, OUTPUT, run_step
 from tests.program.example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
 
 from calib8.engine import steps
 from calib8.engine.compile import compile_program
+from calib8.engine.emit.loops import six
+from calib8.engine.fields import NONE, View
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import FloatRescale
@@ -197,3 +200,49 @@ def test_moves_of_whole_images_are_single_runs() -> None:
     plan = compile_program(single(op.Transpose, [x], y, axes=(0, 1, 2, 3)))
     copies = [step for step in plan.steps if isinstance(step, steps.Copy)]
     assert [step.run for step in copies] == [210, 210, 210]
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("channels", [1, 3, 16, 17, 40])
+@pytest.mark.parametrize("halo", [(1, 1, 1, 1), (0, 2, 3, 0), (2, 0, 0, 1)], ids=str)
+def test_borders_of_some_channels_of_a_larger_tensor(
+    isa: str, threads: int, channels: int, halo: tuple[int, int, int, int]
+) -> None:
+    """Only the border, and of it only these channels; with all channels the rows have no gaps."""
+    top, left, bottom, right = halo
+    for more in (0, 5):
+        before = np.random.default_rng(0).integers(0, 256, (2, top + 6 + bottom, left + 4 + right, 40 + more))
+        before = before.astype(np.uint8)
+        image, row, pixel = before[0].size, before[0, 0].size, before.shape[-1]
+        view = View(OUTPUT, top * row + left * pixel, 2, 6, 4, channels, image, row, pixel)
+        want = before.copy()
+        want[..., :channels] = 77
+        inside = slice(top, top + 6), slice(left, left + 4)
+        want[:, inside[0], inside[1]] = before[:, inside[0], inside[1]]
+        step = steps.FillHalo(view, top, left, bottom, right, 77)
+        np.testing.assert_array_equal(run_step(step, before, isa=isa, threads=threads), want)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 9, 16, 17, 40])
+def test_images_move_into_some_channels_of_a_larger_tensor(isa: str, threads: int, channels: int) -> None:
+    """NCHW into the first channels of NHWC, and the other way round out of them."""
+    rng = np.random.default_rng(channels)
+    rows, columns, room = 3, 37, channels + 3
+    planes = rng.integers(0, 256, (channels, rows, columns)).astype(np.uint8)
+    pixels = rng.integers(0, 256, (rows, columns, room)).astype(np.uint8)
+    plane_strides, pixel_strides = (columns, 1, rows * columns), (columns * room, room, 1)
+    sizes = six((rows, columns, channels), 1)
+    strides = six(plane_strides, 0), six(pixel_strides, 0)
+    step = steps.Copy(INPUT, 0, OUTPUT, 0, 1, sizes, *strides, six((), NONE), 128)
+    want = pixels.copy()
+    want[..., :channels] = planes.transpose(1, 2, 0) ^ 128
+    np.testing.assert_array_equal(run_step(step, pixels, planes, isa=isa, threads=threads), want)
+
+    sizes = six((channels, rows, columns), 1)
+    strides = six((1, columns * room, room), 0), six((rows * columns, columns, 1), 0)
+    step = steps.Copy(INPUT, 0, OUTPUT, 0, 1, sizes, *strides, six((), NONE), 0)
+    want = pixels[..., :channels].transpose(2, 0, 1)
+    np.testing.assert_array_equal(run_step(step, planes, pixels, isa=isa, threads=threads), want)
