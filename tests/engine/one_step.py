@@ -7,11 +7,10 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8 import _core
 from calib8.engine.codec import encode
 from calib8.engine.compile import aligned_bytes
 from calib8.engine.fields import FIRST_PORT
-from calib8.engine.plan import Plan, PlanPort, Row
-from calib8.engine.run import Engine
 from calib8.engine.steps import Step
 
 Array = npt.NDArray[Any]
@@ -22,25 +21,15 @@ INPUT: Final = FIRST_PORT
 
 
 def run_step(step: Step, before: Array, read: Array | None = None, *, isa: str, threads: int) -> Array:
-    """What becomes of ``before``, the output buffer, where the step reads ``read``, the input buffer."""
+    """What becomes of ``before``, the output buffer, where the step reads ``read``, the input buffer.
+
+    The one constant, at offset 0, is the float32 number 0.25.
+    """
     read = np.zeros(1, np.uint8) if read is None else read
-    ports = [PlanPort(name, str(array.dtype), array.shape) for name, array in (("x", read), ("y", before))]
     constants = aligned_bytes(64)
     constants[:4] = np.array([0.25], np.float32).view(np.uint8)
-    plan = Plan(
-        "",
-        "onnx",
-        (Row(step.opcode, encode(step)),),
-        ("",),
-        (0,),
-        (),
-        constants,
-        64,
-        0,
-        (ports[0],),
-        (ports[1],),
-        0,
-    )
+    rows, sizes = [(step.opcode, encode(step))], [read.nbytes, before.nbytes]
+    engine = _core.engine.Engine(rows, constants, 64, 0, sizes, isa, threads, False)
     after = before.copy()
-    Engine(plan, isa=isa, threads=threads).run_into({"x": read}, [after])
+    engine.run(_core.engine.Context(engine), 0, 1, [read], [after], None)
     return after
