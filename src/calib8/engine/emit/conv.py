@@ -87,7 +87,6 @@ def _emit(
     offsets = np.concatenate([offsets] * len(layers)).astype(np.int64)
     taps = np.concatenate(layers, axis=1)
     channels, count, depth = taps.shape
-    out.scratch(conv_scratch(count * -(-depth // 4) * 4))
     outputs = channels // groups
     widths = panel_widths(outputs)
     padded = sum(widths) * LANES
@@ -95,6 +94,7 @@ def _emit(
     places = np.minimum(np.arange(padded), outputs - 1) + np.arange(groups)[:, None] * outputs
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
+    out.scratch(conv_scratch(count * -(-depth // 4) * 4))
     out.add(
         steps.Conv(
             input=image,
