@@ -75,7 +75,7 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
             view = replace(step.output, **place, **strides)  # type: ignore[attr-defined]
             step = replace(step, output=view)  # type: ignore[call-arg]
         steps.append(step)
-    port = replace(plan.outputs[0], shape=(images, rows, columns, width))
+    port = plan.outputs[0]._replace(shape=(images, rows, columns, width))
     feeds = {"x": np.random.default_rng(0).integers(0, 256, source.shape).astype(np.uint8)}
     (wanted,) = run_program(program, feeds)
     for isa in ISAS:

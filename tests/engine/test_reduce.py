@@ -159,7 +159,7 @@ def test_codes_beside_the_result_stay() -> None:
         plan = compile_program(program)
         place = {"target_buffer": FIRST_PORT + 1, "target_offset": 3}
         steps = [replace(step, **place) if step.opcode == "reduce" else step for step in plan.steps[:-1]]  # type: ignore[arg-type]
-        port = replace(plan.outputs[0], shape=(channels + 99,))
+        port = plan.outputs[0]._replace(shape=(channels + 99,))
         feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
         for isa in ISAS:
             got = np.full(port.shape, 77, np.uint8)
