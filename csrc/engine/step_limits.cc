@@ -137,15 +137,16 @@ int64_t item_size(int64_t size) {
 
 void check_step(const FillHalo& step, Limits& limits) {
   const View& view = step.view;
+  require(within(view.rows, 1, kMostGeometry) && within(view.columns, 1, kMostGeometry), "an absurd image");
   for (const int64_t width : {step.top, step.left, step.bottom, step.right}) {
     require(within(width, 0, kMostGeometry), "an absurd border");
   }
+  require(within(view.row_stride, 0, kMostGeometry) && within(view.column_stride, 0, kMostGeometry),
+          "an absurd stride");
   Extent extent;
   extent.along(view.images, view.image_stride).along(view.channels, 1);
   extent.along(view.rows + step.top + step.bottom, view.row_stride);
   extent.along(view.columns + step.left + step.right, view.column_stride);
-  require(within(view.row_stride, 0, kMostGeometry) && within(view.column_stride, 0, kMostGeometry),
-          "an absurd stride");
   const int64_t before = step.top * view.row_stride + step.left * view.column_stride;
   limits.writes(view.buffer, view.offset, extent.moved(-before, -before));
 }
@@ -175,6 +176,7 @@ void check_step(const Quantize& step, Limits& limits) {
   limits.reads(step.source_buffer, step.source_offset, box(step.sizes, step.source_strides).moved(0, 3));
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides));
   require(step.shift == 0 || step.shift == 128, "a shift of codes that is neither 0 nor 128");
+  require(within(step.low, -128, 255) && within(step.high, -128, 255), "a clamp that is none of codes");
   check_codes(step.low + step.shift, step.high + step.shift);
 }
 
@@ -254,6 +256,7 @@ void check_step(const Depthwise& step, Limits& limits) {
   }
   const int64_t area = step.kernel_rows * step.kernel_columns * step.layers;
   require(step.taps == (area + 3) / 4 * 4, "another number of taps than the kernel has");
+  Extent read = windows(step.input, step.output, step.row_step, step.column_step);
   const auto* offsets = limits.array<int64_t>(step.tap_offsets, step.taps);
   for (int64_t tap = 0; tap < step.taps; ++tap) {
     const int64_t place = tap % (step.kernel_rows * step.kernel_columns);
@@ -263,7 +266,6 @@ void check_step(const Depthwise& step, Limits& limits) {
     require(offsets[tap] == (tap < area ? wanted : offsets[0]), "taps beside the kernel");
   }
   limits.reads(step.input);
-  Extent read = windows(step.input, step.output, step.row_step, step.column_step);
   limits.reads(step.input.buffer, step.input.offset,
                over_taps(read, offsets, step.taps, step.input.channels - 1));
   limits.array<int8_t>(step.weights, Extent().along(step.taps, 1).along(step.padded_outputs, 1).count > 0
