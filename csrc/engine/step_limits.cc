@@ -227,7 +227,6 @@ void check_step(const Conv& step, Limits& limits) {
   limits.reads(step.input.buffer, step.input.offset, over_taps(read, offsets, step.taps, step.depth - 1));
   require(step.output.channels == step.groups * step.outputs, "other channels than the weights");
   limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : 1);
-  limits.reads(step.input);
   const View& residual = step.residual;
   if (step.sum.kind != SumRule::kNone) {
     check_sum(step.sum);
@@ -265,7 +264,6 @@ void check_step(const Depthwise& step, Limits& limits) {
                            column * step.column_dilation * step.input.column_stride;
     require(offsets[tap] == (tap < area ? wanted : offsets[0]), "taps beside the kernel");
   }
-  limits.reads(step.input);
   limits.reads(step.input.buffer, step.input.offset,
                over_taps(read, offsets, step.taps, step.input.channels - 1));
   limits.array<int8_t>(step.weights, Extent().along(step.taps, 1).along(step.padded_outputs, 1).count > 0
