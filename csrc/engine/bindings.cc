@@ -123,6 +123,9 @@ class Session {
       ports.push_back(static_cast<uint8_t*>(output.data()));
       check_port(ports.size() - 1, output.data(), output.nbytes(), output.itemsize());
     }
+    if (static_cast<int64_t>(inputs.size()) > engine_->first_written_port()) {
+      throw std::invalid_argument("the plan writes into its inputs");
+    }
     if (ports.size() != port_bytes_.size())
       throw std::invalid_argument("another number of inputs and outputs");
     if (nanoseconds && static_cast<int64_t>(nanoseconds->size()) != count_) {

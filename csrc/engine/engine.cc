@@ -9,6 +9,7 @@
 #include <stdexcept>
 
 #include "codec.h"
+#include "limits.h"
 
 namespace calib8::engine {
 namespace {
@@ -22,17 +23,18 @@ using Clock = std::chrono::steady_clock;
 
 // The step of a row and its place in AllSteps.
 template <int i = 0>
-int decode_kind(const Description::Row& row, std::shared_ptr<const void>& result) {
+int decode_kind(const Description::Row& row, Limits& limits, std::shared_ptr<const void>& result) {
   if constexpr (i == kStepKinds) {
     throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
   } else {
     using Step = std::tuple_element_t<i, AllSteps>;
-    if (row.kind != Step::kName) return decode_kind<i + 1>(row, result);
+    if (row.kind != Step::kName) return decode_kind<i + 1>(row, limits, result);
     auto step = std::make_shared<Step>();
     if (!decode(row.fields.data(), row.fields.size(), *step)) {
       throw std::invalid_argument("a step '" + row.kind + "' has " + std::to_string(row.fields.size()) +
                                   " fields");
     }
+    check_step(*step, limits);
     result = step;
     return i;
   }
@@ -63,15 +65,17 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
       arena_bytes_(description.arena_bytes),
       scratch_bytes_(description.scratch_bytes),
       pool_(threads, pin) {
+  Limits limits(description);
   const KernelTable table = kernel_table(isa);
   const Origins origins = kernel_origins(isa);
   for (const Description::Row& row : description.steps) {
     Decoded decoded{};
-    const auto kind = static_cast<size_t>(decode_kind(row, decoded.step));
+    const auto kind = static_cast<size_t>(decode_kind(row, limits, decoded.step));
     decoded.kernel = table[kind];
     decoded.origin = origins[kind];
     steps_.push_back(decoded);
   }
+  first_written_port_ = limits.first_written();
 }
 
 std::unique_ptr<Context> Engine::new_context() const {

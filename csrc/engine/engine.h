@@ -62,6 +62,8 @@ class Engine {
   int threads() const { return pool_.threads(); }
   // Name of the set that the kernel of a step comes from.
   const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
+  // The lowest number of a port that a step writes: inputs come before it.
+  int64_t first_written_port() const { return first_written_port_; }
   std::unique_ptr<Context> new_context() const;
 
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
@@ -82,7 +84,7 @@ class Engine {
   const Isa& isa_;
   std::vector<Decoded> steps_;
   const uint8_t* constants_;
-  int64_t arena_bytes_, scratch_bytes_;
+  int64_t arena_bytes_, scratch_bytes_, first_written_port_ = 0;
   SpinPool pool_;
 };
 

@@ -1,0 +1,83 @@
+// What a plan may touch: steps compared with the sizes of the buffers before anything runs.
+//
+// A plan may come from anywhere. After these checks no kernel reads or writes beyond its buffers, whatever
+// the numbers in the plan are; the codes that such a plan gives are another matter.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "steps.h"
+
+namespace calib8::engine {
+
+struct Description;
+
+// A box of elements: the least and the largest place that is touched, relative to the first element.
+class Extent {
+ public:
+  // `size` indices, `stride` apart. Throws std::invalid_argument for sizes below 1 and for absurd ones.
+  Extent& along(int64_t size, int64_t stride);
+  Extent& moved(int64_t low, int64_t high);
+
+  __int128 low = 0, high = 0;
+  __int128 count = 1;
+};
+
+// Throws std::invalid_argument wherever something does not fit.
+class Limits {
+ public:
+  explicit Limits(const Description& description);
+
+  void reads(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1) const;
+  void writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1);
+  void reads(const View& view, int64_t item = 1) const;
+  void writes(const View& view, int64_t item = 1);
+  void needs_scratch(int64_t bytes) const;
+
+  // An array among the constants.
+  template <class T>
+  const T* array(int64_t offset, int64_t count) const {
+    return static_cast<const T*>(array(offset, count, sizeof(T)));
+  }
+
+  // The lowest number of a port that is written.
+  int64_t first_written() const { return first_written_; }
+
+ private:
+  int64_t bytes_of(int64_t buffer) const;
+  void check(int64_t buffer, int64_t offset, const Extent& extent, int64_t item) const;
+  const void* array(int64_t offset, int64_t count, int64_t item) const;
+
+  const uint8_t* constants_;
+  std::vector<int64_t> bytes_;  // of the arena, the constants and the ports
+  int64_t scratch_bytes_;
+  int64_t first_written_ = INT64_MAX;
+};
+
+Extent extent_of(const View& view);
+void require(bool condition, const char* what);
+
+// One per kind of step.
+void check_step(const FillHalo& step, Limits& limits);
+void check_step(const Copy& step, Limits& limits);
+void check_step(const Quantize& step, Limits& limits);
+void check_step(const Dequantize& step, Limits& limits);
+void check_step(const Conv& step, Limits& limits);
+void check_step(const Depthwise& step, Limits& limits);
+void check_step(const MatMul& step, Limits& limits);
+void check_step(const Requantize& step, Limits& limits);
+void check_step(const Add& step, Limits& limits);
+void check_step(const AddSums& step, Limits& limits);
+void check_step(const Mul& step, Limits& limits);
+void check_step(const Extreme& step, Limits& limits);
+void check_step(const Lookup& step, Limits& limits);
+void check_step(const MaxPool& step, Limits& limits);
+void check_step(const AveragePool& step, Limits& limits);
+void check_step(const Reduce& step, Limits& limits);
+void check_step(const ArgMax& step, Limits& limits);
+void check_step(const Softmax& step, Limits& limits);
+void check_step(const ResizeLinear& step, Limits& limits);
+
+}  // namespace calib8::engine
