@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bits import ISAS, assert_same_bits
 from example_programs import EXAMPLES, codes, ints, plain, rescale, single
-from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick
+from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, with_steps
 
 from calib8.engine.compile import compile_program
 from calib8.engine.emit.pools import merged_axes
@@ -159,13 +159,10 @@ def test_codes_beside_the_result_stay() -> None:
         plan = compile_program(program)
         place = {"target_buffer": FIRST_PORT + 1, "target_offset": 3}
         steps = [replace(step, **place) if step.opcode == "reduce" else step for step in plan.steps[:-1]]  # type: ignore[arg-type]
-        port = replace(plan.outputs[0], shape=(channels + 99,))
         feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
         for isa in ISAS:
-            got = np.full(port.shape, 77, np.uint8)
-            Engine(replace(plan, steps=tuple(steps), outputs=(port,)), isa=isa, threads=2).run_into(
-                feeds, [got]
-            )
+            got = np.full(channels + 99, 77, np.uint8)
+            Engine(with_steps(plan, steps, got.shape), isa=isa, threads=2).run_into(feeds, [got])
             np.testing.assert_array_equal(
                 got[3 : 3 + channels], run_program(program, feeds)[0][0], err_msg=isa
             )
