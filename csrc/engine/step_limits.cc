@@ -196,7 +196,6 @@ void check_step(const Dequantize& step, Limits& limits) {
 }
 
 void check_step(const Conv& step, Limits& limits) {
-  require(within(step.order, 0, 1) && within(step.block, 0, kMostGeometry), "an unknown order");
   require(step.depth >= 4 && step.depth % 4 == 0, "a depth that is no multiple of 4");
   require(step.outputs >= 1 && step.groups >= 1 && within(step.group_channels, 0, kMostGeometry),
           "absurd channels");
@@ -312,7 +311,7 @@ void check_step(const Add& step, Limits& limits) {
 }
 
 void check_step(const AddSums& step, Limits& limits) {
-  check_pair(step.pair, limits, item_size(step.lhs_size), item_size(step.rhs_size));
+  check_pair(step.pair, limits, 4, item_size(step.rhs_size));
   check_codes(step.low, step.high);
   require(within(step.kind, 1, 2), "an unknown sum");
   const int64_t count = repeated(step.pair.sizes, step.per_channel);

@@ -10,11 +10,10 @@ from typing import Final, TypeVar
 import numpy as np
 from example_programs import codes
 
-from bits import ISAS
 from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
 from calib8.engine.fields import FIRST_PORT
-from calib8.engine.plan import Row
+from calib8.engine.plan import Plan, PlanPort, Row
 from calib8.engine.run import Engine
 from calib8.engine.steps import Step
 from calib8.program.program import Program, Slot
@@ -62,6 +61,12 @@ def clamp(rng: np.random.Generator, slot: Slot) -> dict[str, int]:
     return {"low": low + int(rng.integers(0, 90)), "high": high - int(rng.integers(0, 90))}
 
 
+def with_steps(plan: Plan, steps: Sequence[Step], shape: tuple[int, ...]) -> Plan:
+    """The plan with other steps and an output of another shape."""
+    port = PlanPort(plan.outputs[0].name, plan.outputs[0].dtype, shape)
+    return replace(plan, rows=tuple(Row(step.opcode, encode(step)) for step in steps), outputs=(port,))
+
+
 def assert_neighbours_stay(program: Program, opcode: str) -> None:
     """A step that writes some channels of a wider tensor of uint8 leaves all others as they are."""
     plan, source = compile_program(program), program.slots[0]
@@ -75,13 +80,12 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
             view = replace(step.output, **place, **strides)  # type: ignore[attr-defined]
             step = replace(step, output=view)  # type: ignore[call-arg]
         steps.append(step)
-    port = plan.outputs[0]._replace(shape=(images, rows, columns, width))
+    shape = (images, rows, columns, width)
     feeds = {"x": np.random.default_rng(0).integers(0, 256, source.shape).astype(np.uint8)}
     (wanted,) = run_program(program, feeds)
     for isa in ISAS:
-        got = np.full(port.shape, 77, np.uint8)
-        changed = replace(plan, rows=encoded(steps), outputs=(port,))
-        Engine(changed, isa=isa, threads=2).run_into(feeds, [got])
+        got = np.full(shape, 77, np.uint8)
+        Engine(with_steps(plan, steps, shape), isa=isa, threads=2).run_into(feeds, [got])
         np.testing.assert_array_equal(got[..., start : start + channels], wanted, err_msg=isa)
         assert (np.delete(got, np.s_[start : start + channels], axis=3) == 77).all(), isa
 

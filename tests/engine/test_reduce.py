@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from example_programs import EXAMPLES, codes, ints, plain, rescale, single
-from generated import CHANNELS, SEEDS, clamp, code_slot, encoded, like, pick
+from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, with_steps
 
 from bits import ISAS, assert_same_bits
 from calib8.engine.compile import compile_program
@@ -159,12 +159,10 @@ def test_codes_beside_the_result_stay() -> None:
         plan = compile_program(program)
         place = {"target_buffer": FIRST_PORT + 1, "target_offset": 3}
         steps = [replace(step, **place) if step.opcode == "reduce" else step for step in plan.steps[:-1]]  # type: ignore[arg-type]
-        port = plan.outputs[0]._replace(shape=(channels + 99,))
         feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
         for isa in ISAS:
-            got = np.full(port.shape, 77, np.uint8)
-            changed = replace(plan, rows=encoded(steps), outputs=(port,))
-            Engine(changed, isa=isa, threads=2).run_into(feeds, [got])
+            got = np.full(channels + 99, 77, np.uint8)
+            Engine(with_steps(plan, steps, got.shape), isa=isa, threads=2).run_into(feeds, [got])
             np.testing.assert_array_equal(
                 got[3 : 3 + channels], run_program(program, feeds)[0][0], err_msg=isa
             )
