@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 import numpy as np
 from example_programs import codes
 
+from bits import ISAS
 from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
 from calib8.engine.fields import FIRST_PORT
@@ -88,8 +89,3 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
         Engine(with_steps(plan, steps, shape), isa=isa, threads=2).run_into(feeds, [got])
         np.testing.assert_array_equal(got[..., start : start + channels], wanted, err_msg=isa)
         assert (np.delete(got, np.s_[start : start + channels], axis=3) == 77).all(), isa
-
-
-def encoded(steps: Sequence[Step]) -> tuple[Row, ...]:
-    """Steps as plans store them."""
-    return tuple(Row(step.opcode, encode(step)) for step in steps)

@@ -46,11 +46,10 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     """One Depthwise step."""
     step = work.instruction
     assert isinstance(step, DepthwiseConv)
-    image, target = out.view(step.inputs[0]), out.view(work.output)
+    image = out.view(step.inputs[0])
     rows, columns, channels = step.weight.shape
     weight = (step.weight.astype(np.int32) - step.weight_zero_point).reshape(rows * columns, channels)
-    layers = int8_layers(weight)
-    taps = np.concatenate(layers)
+    taps = np.concatenate(layers := int8_layers(weight))
     padded = -(-channels // BLOCK) * BLOCK
     full = np.zeros((-(-len(taps) // QUAD) * QUAD, padded), np.int8)
     full[: len(taps), :channels] = taps
@@ -63,7 +62,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     out.add(
         steps.Depthwise(
             input=image,
-            output=target,
+            output=out.view(work.output),
             kernel_rows=rows,
             kernel_columns=columns,
             row_step=step.strides[0],
