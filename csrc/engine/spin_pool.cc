@@ -1,4 +1,7 @@
 // Static shares for a few threads: a counter tells them to begin, another one when all have ended.
+//
+// Each share has a thread that is meant for it, but whoever claims it first carries it out: a caller that is
+// done takes what nobody has begun, so that a worker without a processor holds nobody up.
 #include "spin_pool.h"
 
 #include <unistd.h>
@@ -20,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::microseconds kSpin{200};
-constexpr int kSpinsPerLook = 64;     // pauses between two looks at the clock
-constexpr int kSpinsPerYield = 4096;  // pauses of the caller between two offers of its processor
+constexpr int kSpinsPerLook = 64;    // pauses between two looks at the clock
+constexpr int kSpinsPerYield = 256;  // pauses between two offers of the processor to somebody else
 
 void pause() {
 #if defined(__x86_64__)
@@ -50,7 +53,7 @@ void pin_to_processor(int index) {
 // The workers and what they share with their caller.
 class SpinPool::Crew {
  public:
-  Crew(int threads, bool pin) : workers_count_(threads - 1) {
+  Crew(int threads, bool pin) : claims_(static_cast<size_t>(threads)) {
     try {
       for (int part = 1; part < threads; ++part) {
         workers_.emplace_back([this, part, pin] { wait_for_work(part, pin); });
@@ -65,11 +68,13 @@ class SpinPool::Crew {
   Crew& operator=(const Crew&) = delete;
 
   void run(Work work, void* context) {
+    const auto parts = static_cast<int>(claims_.size());
     work_ = work;
     context_ = context;
-    unfinished_.store(workers_count_, std::memory_order_relaxed);
-    announce();
+    unfinished_.store(parts - 1, std::memory_order_relaxed);
+    const uint64_t generation = announce();
     work(context, 0);
+    for (int part = 1; part < parts; ++part) run_if_free(part, generation);
     int spins = 0;
     while (unfinished_.load(std::memory_order_acquire) > 0) {
       pause();
@@ -80,11 +85,22 @@ class SpinPool::Crew {
  private:
   // A worker counts itself as a sleeper before it looks at the generation for the last time, the caller
   // raises the generation before it looks for sleepers: one of them sees the other.
-  void announce() {
-    generation_.fetch_add(1);
-    if (sleepers_.load() == 0) return;
-    const std::lock_guard<std::mutex> lock(sleep_);
-    wake_.notify_all();
+  uint64_t announce() {
+    const uint64_t generation = generation_.fetch_add(1) + 1;
+    if (sleepers_.load() > 0) {
+      const std::lock_guard<std::mutex> lock(sleep_);
+      wake_.notify_all();
+    }
+    return generation;
+  }
+
+  // A worker that comes late finds its share claimed for this generation, or for a later one.
+  void run_if_free(int part, uint64_t generation) {
+    std::atomic<uint64_t>& claim = claims_[static_cast<size_t>(part)].generation;
+    uint64_t last = claim.load(std::memory_order_relaxed);
+    if (last >= generation || !claim.compare_exchange_strong(last, generation)) return;
+    work_(context_, part);
+    unfinished_.fetch_sub(1, std::memory_order_release);
   }
 
   void stop() {
@@ -96,18 +112,20 @@ class SpinPool::Crew {
 
   void wait_for_work(int part, bool pin) {
     if (pin) pin_to_processor(part);
-    for (uint64_t seen = 0;; ++seen) {
-      wait_beyond(seen);
-      if (stop_.load()) return;
-      work_(context_, part);
-      unfinished_.fetch_sub(1, std::memory_order_release);
+    for (uint64_t seen = 0; !stop_.load();) {
+      seen = wait_beyond(seen);
+      if (!stop_.load()) run_if_free(part, seen);
     }
   }
 
-  void wait_beyond(uint64_t seen) {
+  // The generation that is not `seen` any more.
+  uint64_t wait_beyond(uint64_t seen) {
     const auto start = Clock::now();
-    for (int spins = 1; generation_.load(std::memory_order_acquire) == seen; ++spins) {
+    for (int spins = 1;; ++spins) {
+      const uint64_t generation = generation_.load(std::memory_order_acquire);
+      if (generation != seen) return generation;
       pause();
+      if (spins % kSpinsPerYield == 0) std::this_thread::yield();
       if (spins % kSpinsPerLook != 0 || Clock::now() - start < kSpin) continue;
       std::unique_lock<std::mutex> lock(sleep_);
       sleepers_.fetch_add(1);
@@ -116,7 +134,11 @@ class SpinPool::Crew {
     }
   }
 
-  const int workers_count_;
+  struct alignas(64) Claim {
+    std::atomic<uint64_t> generation{0};
+  };
+
+  std::vector<Claim> claims_;  // by part: the last generation in which somebody took it
   alignas(64) std::atomic<uint64_t> generation_{0};
   alignas(64) std::atomic<int> unfinished_{0};
   alignas(64) std::atomic<int> sleepers_{0};

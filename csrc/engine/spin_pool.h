@@ -25,8 +25,8 @@ class SpinPool {
   bool try_acquire();
   void release();
 
-  // work(context, part) for part 0 … threads − 1, part 0 on the calling thread, which owns the pool. Work
-  // must not throw.
+  // work(context, part) for part 0 … threads − 1, part 0 on the calling thread, which owns the pool, and what
+  // no worker has begun by then too. Work must not throw.
   void run(Work work, void* context);
 
  private:
