@@ -15,6 +15,7 @@ import pytest
 
 import calib8
 from calib8 import DataError, InferenceSession, ModelError, UnsupportedModelError, UsageError
+from calib8.data.preprocess import Preprocess
 from calib8.engine.run import available_isas
 from calib8.program.file import save_program
 from calib8.program.instructions import Quantize
@@ -463,3 +464,39 @@ def test_eight_threads_feed_shapes_that_nobody_has_seen(
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
     assert sorted(shape[0] for shape in lowered_shapes) == [1, 2, 3]
+
+
+def pixel_feeds(preprocess: Preprocess, count: int = 2) -> tuple[Array, Array]:
+    """Pixels [N, H, W, C], and the float32 values [N, C, H, W] that preprocessing makes of them."""
+    pixels = np.random.default_rng(7).integers(0, 256, (count, 6, 6, 3)).astype(np.uint8)
+    values = (pixels.astype(np.float32) - np.float32(preprocess.mean)) * np.float32(preprocess.scale)
+    return pixels, np.ascontiguousarray(values.transpose(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize("runtime", ["calib8", "reference"])
+def test_pixels_give_what_preprocessed_images_give(proto: onnx.ModelProto, runtime: str) -> None:
+    preprocess = Preprocess(mean=(123.7, 116.3, 103.5), scale=(1 / 58.4, 1 / 57.1, 1 / 57.4))
+    pixels, values = pixel_feeds(preprocess)
+    session = InferenceSession(proto, runtime=runtime, pixels=preprocess)
+    assert session.get_inputs()[0].type == "tensor(uint8)"
+    assert session.get_inputs()[0].shape[1:] == [6, 6, 3]
+    wanted = InferenceSession(proto, runtime=runtime).run(None, {"x": values})
+    np.testing.assert_array_equal(session.run(None, {"x": pixels})[0], wanted[0])
+
+
+def test_a_plan_of_pixels_takes_pixels(fixed: onnx.ModelProto, tmp_path: Path) -> None:
+    preprocess = Preprocess(mean=(127.5,), scale=(1 / 64,))
+    pixels, _ = pixel_feeds(preprocess, 1)
+    session = InferenceSession(fixed, pixels=preprocess)
+    session.save(tmp_path / "pixels.c8")
+    opened = InferenceSession(tmp_path / "pixels.c8")
+    np.testing.assert_array_equal(opened.run(None, {"x": pixels})[0], session.run(None, {"x": pixels})[0])
+    with pytest.raises(UsageError, match="is a plan"):
+        InferenceSession(tmp_path / "pixels.c8", pixels=preprocess)
+    with pytest.raises(DataError, match="uint8"):
+        session.run(None, {"x": pixels.astype(np.float32)})
+
+
+def test_pixels_in_another_layout_than_the_model_are_refused(fixed: onnx.ModelProto) -> None:
+    with pytest.raises(UsageError, match="NHWC by its preprocessing"):
+        InferenceSession(fixed, pixels=Preprocess(layout="NHWC"))

@@ -251,3 +251,16 @@ def test_opening_a_plan_on_the_command_line_reads_no_model(process, compiled: Pa
     result = process("run", compiled, "--data", images, *FLAGS, "--runtime", "calib8", before=report)
     assert result.returncode == 0, result.stderr
     assert result.stdout.splitlines()[-1] == "False"
+
+
+def test_a_plan_of_pixels(cli, int8: Path, out: Path) -> None:
+    result = cli("compile", int8, "-o", out / "p.c8", "--pixels")
+    assert result.exit_code == 0, result.output
+    (port,) = load_plan(out / "p.c8").inputs
+    assert port.dtype == "uint8" and port.shape[-1] == 3
+
+
+def test_preprocessing_flags_go_with_pixels(cli, int8: Path, out: Path) -> None:
+    result = cli("compile", int8, "-o", out / "p.c8", "--mean", "127.5")
+    assert result.exit_code == 2 and "--pixels" in result.stderr
+    assert not (out / "p.c8").exists()

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.filesize import decimal
 
-from calib8.cli.options import COMPILING, ReportOptions, option
+from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.program import float_nodes, read_shapes, refuse_plan
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
@@ -18,6 +19,7 @@ from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:
+    from calib8.data.preprocess import Preprocess
     from calib8.engine.plan import Plan
     from calib8.program.listing import ProgramSummary
     from calib8.program.program import Program
@@ -44,6 +46,10 @@ _ISA_HELP = (
     "Instruction set that the plan names as the one it was made for; it runs on every other one as well. "
     "Default: the fastest of this machine."
 )
+_PIXELS_HELP = (
+    "Let the plan take uint8 images N×H×W×C, channels in the model's order: mean and scale become part of "
+    "it. Without preprocessing flags those that the model was calibrated with."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +60,7 @@ class CompileOptions:
     integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
     shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
     isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
+    pixels: Annotated[bool, option(COMPILING, "--pixels", None, _PIXELS_HELP)] = False
 
 
 def compile(
@@ -61,6 +68,7 @@ def compile(
     output: OutputOption,
     *,
     compiling: CompileOptions,
+    preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
     """Compile a quantized model into a plan.
@@ -71,7 +79,7 @@ def compile(
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [model])
     with shown_progress(terminal, "compiling"):
-        program, plan = _compiled(model, compiling)
+        program, plan = _compiled(model, compiling, preprocessing)
 
         from calib8.engine.plan_file import save_plan
         from calib8.program.listing import summary
@@ -83,7 +91,7 @@ def compile(
         write_json(report.json, _document(model, output, plan, program, found))
 
 
-def _compiled(model: Path, options: CompileOptions) -> tuple[Program, Plan]:
+def _compiled(model: Path, options: CompileOptions, preprocessing: PreprocessOptions) -> tuple[Program, Plan]:
     """Program and plan of a model.
 
     Raises:
@@ -100,8 +108,25 @@ def _compiled(model: Path, options: CompileOptions) -> tuple[Program, Plan]:
         profile=options.profile,
         integer_only=options.integer_only,
         shapes=read_shapes(options.shape or ()),
+        pixels=_pixels(model, options, preprocessing),
     )
     return session.program, replace(session.plan, isa=options.isa or default_isa())
+
+
+def _pixels(model: Path, options: CompileOptions, preprocessing: PreprocessOptions) -> Preprocess | None:
+    """The preprocessing that becomes part of the plan.
+
+    Raises:
+        UsageError: neither the flags nor the model say what it is, or there are flags without ``--pixels``.
+    """
+    stored = stored_in_file([model]) if options.pixels else None
+    chosen = chosen_preprocess(preprocessing, stored)
+    if options.pixels and chosen is None:
+        problem = f"nothing says how {model} wants its images"
+        raise UsageError("--pixels", problem, "Give --mean and --scale, or --preprocess")
+    if not options.pixels and chosen is not None:
+        raise UsageError("preprocessing flags", "go with --pixels only", "Add --pixels or leave them away")
+    return chosen
 
 
 def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: ProgramSummary) -> None:

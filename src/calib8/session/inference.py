@@ -39,6 +39,7 @@ from calib8.session.reports import Memory, StepTime
 if TYPE_CHECKING:  # a plan is opened without what reads models
     import onnx
 
+    from calib8.data.preprocess import Preprocess
     from calib8.program.program import Program
 
     Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program | Plan
@@ -76,6 +77,7 @@ class InferenceSession:
         threads: int | None = None,
         isa: str | None = None,
         pin: bool = False,
+        pixels: Preprocess | None = None,
     ) -> None:
         """Loads the model; lowers and compiles it unless an axis of an input is free.
 
@@ -95,16 +97,23 @@ class InferenceSession:
                 what the environment variable CALIB8_ISA names, else the fastest of this machine. All of them
                 give the same bits.
             pin: keep the session's own threads on one processor each.
+            pixels: take images as uint8 [N, H, W, C], channels in the model's order, in place of float32:
+                mean and scale of this preprocessing and the input's quantizer become one table.
 
         Raises:
             UsageError: unknown runtime or profile, ``integer_only`` with the profile ``onnx``, another
                 profile than that of a program, shapes that do not fit the inputs, no number of threads, or an
-                instruction set that this machine does not have.
+                instruction set that this machine does not have; pixels for a plan, or a model without an
+                image that only quantizers read.
             ModelError: the model cannot be read, or its quantization is broken.
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
         self._settings = run_settings(runtime, threads, isa, pin)
         opened = _opened(model, profile, integer_only)
+        if pixels is not None:
+            from calib8.session.pixels import taking_pixels  # plans know their inputs already
+
+            opened = taking_pixels(opened, pixels)
         if opened.plan is not None and runtime != NATIVE:
             problem = f"{opened.name} is a plan, made for the native engine"
             raise UsageError(f"runtime '{runtime}'", problem, f"Use the runtime {NATIVE}")
