@@ -12,6 +12,7 @@ from calib8.program import rules
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rounding.linear import sum_rule
+from calib8.program.rounding.pools import mean_rule
 from calib8.program.rules import Profile
 from calib8.qparams import QParams
 
@@ -54,6 +55,22 @@ class Net:
         fields = self.layer(channels, self.random((3, 3, channels)), 9)
         window = {"strides": (stride, stride), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
         return self.step(op.DepthwiseConv, (x,), y, **fields, **window)
+
+    def upsample(self, x: int, outputs: int) -> int:
+        """A transposed convolution of stride 2 with a 2×2 kernel."""
+        images, rows, columns, depth = self.slots[x].shape
+        y = self.codes(images, 2 * rows, 2 * columns, outputs, zero_point=self.slots[x].zero_point)
+        fields = self.layer(outputs, self.random((outputs, 2, 2, depth)), depth)
+        window = {"strides": (2, 2), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+        return self.step(op.ConvTranspose, (x,), y, **fields, **window)
+
+    def mean(self, x: int) -> int:
+        """Over rows and columns, which stay as axes of size 1."""
+        images, rows, columns, channels = self.slots[x].shape
+        slot = self.slots[x]
+        y = self.codes(images, 1, 1, channels, scale=slot.scale, zero_point=slot.zero_point)
+        rule = mean_rule(self.profile, slot.scale, slot.scale, rows * columns, "mean")
+        return self.step(op.Mean, (x,), y, axes=(1, 2), rescale=rule, low=0, high=255)
 
     def layer(self, outputs: int, weight: npt.NDArray[np.int8], depth: int) -> dict[str, Any]:
         """A rescale that spreads the sums over the codes."""

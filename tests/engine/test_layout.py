@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from nets import Net
 
 from bits import assert_same_bits
@@ -11,6 +12,7 @@ from calib8.engine.fuse import fuse
 from calib8.engine.halo import with_room
 from calib8.engine.layout import Layout, plan_layouts
 from calib8.program.program import Program
+from calib8.program.rules import PROFILES, Profile
 
 
 def layouts(program: Program) -> dict[int, Layout]:
@@ -41,6 +43,20 @@ def test_concats_nest() -> None:
         state = net.concat(state, net.conv(net.conv(state, 8, kernel=1), 4))
     program = net.program(net.conv(state, 3))
     assert len({layout.root for layout in layouts(program).values() if layout.strides[2] == 18}) == 1
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_upsampled_and_averaged_tensors_are_joined_in_place(profile: Profile) -> None:
+    net = Net(profile)
+    x = net.input(1, 6, 6, 8)
+    skip, up = net.conv(x, 5), net.upsample(net.conv(x, 12, stride=2), 7)
+    joined = net.concat(skip, up)
+    y = net.conv(joined, 9)
+    means = net.concat(net.mean(y), net.mean(net.conv(y, 6)))
+    program = net.program(net.lookup(means))
+    found = layouts(program)
+    assert found[up].root == joined and found[up].shift == 5
     assert_same_bits(program)
 
 
