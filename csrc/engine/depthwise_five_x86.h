@@ -32,7 +32,7 @@ class FiveByFive {
         upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
         lower_(upper_ + kColumns) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias + 16 * i);
+    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const Ints none = L::set8(0);
     const auto tap = [&](int row, int column) {

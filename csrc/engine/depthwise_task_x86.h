@@ -52,9 +52,10 @@ struct Block : Lanes<length> {
       return Vectors::joined(Lanes<width>::load(from), Lanes<width>::load(from + apart));
     }
   }
-  // Constants: bytes of all channels, or 32-bit words of the channels 0 … 3 of each 16.
+  // Constants: bytes of all channels, or 32-bit words of one quarter.
   static Ints bytes(const uint8_t* from) { return codes(from, 0); }
-  static Ints words(const uint8_t* from) {
+  static Ints words(const uint8_t* from, int quarter) {
+    from += 16 * quarter;
     if constexpr (width == length) {
       return Vectors::lanes(from, 64);
     } else if constexpr (width == 16) {

@@ -26,7 +26,7 @@ class ThreeByThree {
         output_apart_(task.output_apart()),
         codes_of_(task.step.rescale, task.memory, task.channel) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias + 16 * i);
+    for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;
     const int64_t tap = task.step.padded_outputs;
     const Ints none = L::set8(0);

@@ -5,8 +5,16 @@
 // instruction set includes this file and compiles its own.
 #pragma once
 
+#include <cstring>
+
 #include "depthwise_five_x86.h"
+#include "depthwise_one_x86.h"
 #include "depthwise_three_x86.h"
+#if defined(__AVX512VNNI__)
+#include "lookup_avx512.h"
+#else
+#include "lookup_avx2.h"
+#endif
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -19,7 +27,7 @@ struct Layer {
   explicit Layer(const Task& task) : weights(reinterpret_cast<Quarters<Weights<L>>*>(task.memory.scratch)) {
     const Depthwise& step = task.step;
     const uint8_t* first = task.memory.constant<uint8_t>(step.bias) + task.channel * 4;
-    for (int i = 0; i < 4; ++i) bias[i] = L::words(first + 16 * i);
+    for (int i = 0; i < 4; ++i) bias[i] = L::words(first, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(step.weights) + task.channel;
     const int64_t tap = step.padded_outputs;
     for (int64_t t = 0; t < step.taps; t += 4, taps += 4 * tap) {
@@ -124,14 +132,38 @@ void any_rule(const Task& task) {
   }
 }
 
-// A fused table, applied to codes that were just written.
+// codes[i] = table[codes[i]], nothing else written.
+void look_up_line(const uint8_t* table, uint8_t* codes, int64_t count) {
+#if defined(__AVX512VNNI__)
+  constexpr auto kLookUp = look_up;
+#else
+  constexpr auto kLookUp = look_up_avx2;
+#endif
+  constexpr int64_t kWidth = 64;
+  const int64_t whole = count / kWidth * kWidth, rest = count - whole;
+  if (whole > 0) kLookUp(table, codes, codes, whole);
+  if (rest > 0) {
+    alignas(64) uint8_t last[kWidth] = {};
+    std::memcpy(last, codes + whole, static_cast<size_t>(rest));
+    kLookUp(table, last, last, kWidth);
+    std::memcpy(codes + whole, last, static_cast<size_t>(rest));
+  }
+}
+
+// A fused table, applied to codes that were just written: whole rows where pixels follow each other.
 void apply_table(const Task& task) {
+  if (task.step.table < 0 || task.step.rescale.kind == Rescale::kNone) return;
   const uint8_t* table = task.memory.constant<uint8_t>(task.step.table);
+  const int64_t columns = task.step.output.columns, next = task.step.output.column_stride;
+  const bool dense = task.channels == next;
   for (int64_t row = task.begin; row < task.end; ++row) {
     uint8_t* codes = task.output(row);
-    for (int64_t column = 0; column < task.step.output.columns; ++column) {
-      for (int64_t c = 0; c < task.channels; ++c) codes[c] = table[codes[c]];
-      codes += task.step.output.column_stride;
+    if (dense) {
+      look_up_line(table, codes, columns * next);
+      continue;
+    }
+    for (int64_t column = 0; column < columns; ++column) {
+      look_up_line(table, codes + column * next, task.channels);
     }
   }
 }
@@ -149,6 +181,7 @@ void one_filter(const Task& task) {
   if (plain && unit && step.kernel_rows == 5 && step.kernel_columns == 5) {
     return FiveByFive<L, kind>(task).run();
   }
+  if (step.layers == 1 && step.kernel_rows == 1 && step.kernel_columns == 1) return one_by_one<L, kind>(task);
   any_window<L, Direct<L>, kind>(task);
 }
 
@@ -204,8 +237,9 @@ class Division {
  public:
   Division(Part part, int64_t rows, int64_t channels)
       : part_(part), rows_(rows), pairs_((rows + 1) / 2), total_(channels * pairs_) {}
+  static constexpr bool per_block = true;  // blocks have rows of their own
   // The rows of the block of `width` channels that has `before` channels in front of it.
-  Range rows(int64_t before, int64_t width) const {
+  Range operator()(int64_t before, int64_t width) const {
     return {cut(part_.index, before, width), cut(part_.index + 1, before, width)};
   }
 
@@ -220,7 +254,14 @@ class Division {
   int64_t rows_, pairs_, total_;
 };
 
-// All blocks of the rows that `rows_of` gives for each.
+// The same rows for all blocks.
+struct Band {
+  static constexpr bool per_block = false;
+  Range range;
+  Range operator()(int64_t, int64_t) const { return range; }
+};
+
+// All blocks of the rows that `rows_of` gives for each; `per_block` says that tables are applied to each.
 template <int widest, class RowsOf>
 void run_blocks(const Depthwise& step, const Memory& memory, const RowsOf& rows_of) {
   const int64_t channels = step.output.channels;
@@ -231,7 +272,7 @@ void run_blocks(const Depthwise& step, const Memory& memory, const RowsOf& rows_
     if (rows.begin < rows.end) {
       const Task task{step, memory, channel, count, rows.begin, rows.end, 1};
       run_width<widest>(task, width);
-      if (step.table >= 0 && step.rescale.kind != Rescale::kNone) apply_table(task);
+      if (rows_of.per_block) apply_table(task);
     }
     channel += width;
   }
@@ -243,15 +284,15 @@ void depthwise(const Depthwise& step, const Memory& memory, Part part) {
   const int64_t rows = step.output.images * step.output.rows, pairs = (rows + 1) / 2;
   if (pairs % part.count != 0 && pairs < 8 * part.count) {
     const Division division(part, rows, step.output.channels);
-    return run_blocks<widest>(step, memory,
-                              [&](int64_t before, int64_t width) { return division.rows(before, width); });
+    return run_blocks<widest>(step, memory, division);
   }
   const Range mine = share(part, rows, 2);
   const int64_t line = step.row_step * step.input.row_stride;
   const int64_t band = line * 4 > kBandBytes ? 4 : kBandBytes / line / 2 * 2;
   for (int64_t row = mine.begin; row < mine.end; row += band) {
-    const Range rows_of_band{row, row + band < mine.end ? row + band : mine.end};
-    run_blocks<widest>(step, memory, [&](int64_t, int64_t) { return rows_of_band; });
+    const Band rows_of{{row, row + band < mine.end ? row + band : mine.end}};
+    run_blocks<widest>(step, memory, rows_of);
+    apply_table({step, memory, 0, step.output.channels, rows_of.range.begin, rows_of.range.end, 1});
   }
 }
 

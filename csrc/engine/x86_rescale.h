@@ -27,9 +27,9 @@ class CodesOfSums {
     const uint8_t* shifts =
         kind == Rescale::kFloat ? nullptr : memory.constant<uint8_t>(rule.shift) + channel * 4;
     for (int i = 0; i < 4; ++i) {
-      factor_[i] = L::words(factors + 16 * i);
+      factor_[i] = L::words(factors, i);
       if (kind != Rescale::kFloat) odd_factor_[i] = L::odd_to_even(factor_[i]);
-      if (kind != Rescale::kFloat) set_shift(i, L::words(shifts + 16 * i));
+      if (kind != Rescale::kFloat) set_shift(i, L::words(shifts, i));
     }
   }
 

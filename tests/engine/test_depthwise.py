@@ -162,7 +162,7 @@ def test_generated_layers(seed: int) -> None:
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("channels", [8, 32, 48, 64, 80, 144])
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
 def test_shapes_of_mobile_networks(kernel: int, stride: int, channels: int, profile: Profile) -> None:
     pad = kernel // 2
     case = Case(
@@ -233,7 +233,7 @@ def test_images_in_bands() -> None:
     assert_same_bits(program)
 
 
-@pytest.mark.parametrize("channels", [17, 64, 100])
+@pytest.mark.parametrize("channels", [17, 64, 100, 130])
 def test_table_behind_the_layer(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fused Lookup gives the bits of the two instructions."""
     case = Case(channels=channels, size=(9, 9), output_type="int8", output_zero=-11)
