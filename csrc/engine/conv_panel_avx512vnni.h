@@ -4,6 +4,7 @@
 // Everything has internal linkage.
 #pragma once
 
+#include "conv_flow_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
 #include "conv_tile_avx512vnni.h"
 
@@ -260,6 +261,30 @@ inline void fetch_pixels(const Tile& tile, const int64_t* offsets, int64_t count
   }
 }
 
+constexpr int64_t kShallow = 48;     // quads up to which tiles take turns
+constexpr int64_t kFlowPixels[5] = {0, FlowShape<1>::kPixels, FlowShape<2>::kPixels, FlowShape<3>::kPixels,
+                                    FlowShape<4>::kPixels};
+
+// A shallow layer whose codes go from registers to the output.
+inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
+  return way.direct() && way.ending != Ending::kSums && step.taps * step.depth / 4 <= kShallow &&
+         block.count >= 4 * kFlowPixels[panel.width];
+}
+
+inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Block block) {
+  Flow flow;
+  flow.tile = tile;
+  flow.tiles = quotient_up(block.count, kFlowPixels[panel.width]);
+  flow.quads = step.taps * tile.quads;
+  for (int64_t t = 0, q = 0; t < step.taps; ++t) {
+    for (int64_t k = 0; k < tile.quads; ++k) flow.indices[q++] = tile.taps[t] + 4 * k;
+  }
+  for (int64_t e = 0; e < 4; ++e) flow.ends[e] = flow.quads * (e + 1) / 5;
+  const int64_t units = panel.width == 1 ? 2 : panel.width == 3 ? 4 : 3;
+  for (int64_t e = 0; e < units; ++e) flow.ends[e] = flow.quads * (e + 1) / (units + 1);
+  flow_of(tile, panel.width)(flow);
+}
+
 // All tiles of a panel and a block. `next_weights` are those of the panel that follows.
 inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
                       Block block, bool first_panel) {
@@ -275,6 +300,12 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
     tile.output = memory.data<int32_t>(step.output) + panel.channel;
   } else {
     tile.output = memory.data<uint8_t>(step.output) + panel.channel;
+  }
+  if (flows(step, panel, way, block)) {
+    tile.input_offsets = scratch.inputs;
+    tile.output_offsets = scratch.outputs;
+    tile.residual_offsets = scratch.residuals;
+    return run_flows(step, panel, tile, block);
   }
   const TileSet& set = kTileSets[panel.width];
   const int64_t tiles = quotient_up(block.count, set.pixels);
