@@ -29,6 +29,35 @@ struct FlowShape {
   static constexpr int kUnits = kPixels / kTogether;
 };
 
+// One row of weights; as assembly, so that no compiler loads it again for every pixel.
+template <int row>
+[[gnu::always_inline]] inline __m512i weight_row(const int8_t* weights) {
+  __m512i result;
+  asm volatile("vmovdqa64 %c2(%1),%0" : "=v"(result) : "r"(weights), "i"(row * 64));
+  return result;
+}
+
+// take_quad with few registers beside the sums.
+template <int mr, int width>
+[[gnu::always_inline]] inline void take_rows(__m512i (&acc)[mr][width], const uint8_t* const (&pixels)[mr],
+                                             int64_t index, const int8_t* weights) {
+  if constexpr (mr <= width) {
+    __m512i bytes[mr];
+    repeat<mr>([&](auto i) CALIB8_INLINE { bytes[i] = four_bytes<0>(pixels[i], index); });
+    repeat<width>([&](auto j) CALIB8_INLINE {
+      const __m512i row = weight_row<j>(weights);
+      repeat<mr>([&](auto i) CALIB8_INLINE { add_products(acc[i][j], bytes[i], row); });
+    });
+  } else {
+    __m512i rows[width];
+    repeat<width>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
+    repeat<mr>([&](auto i) CALIB8_INLINE {
+      const __m512i bytes = four_bytes<0>(pixels[i], index);
+      repeat<width>([&](auto j) CALIB8_INLINE { add_products(acc[i][j], bytes, rows[j]); });
+    });
+  }
+}
+
 template <__m512i (*multiplied)(__m512i, const FixedLanes&)>
 struct FixedSteps {
   const Tile& tile;
@@ -97,7 +126,7 @@ template <class Steps, bool plain, bool ended, int mr, int width>
   const int8_t* weights = tile.weights;
   int64_t q = 0;
   const auto take_until = [&](int64_t end) CALIB8_INLINE {
-    for (; q < end; ++q, weights += width * 64) take_quad<0>(acc, pixels, flow.indices[q], weights);
+    for (; q < end; ++q, weights += width * 64) take_rows(acc, pixels, flow.indices[q], weights);
   };
   if constexpr (ended) {
     repeat<FlowShape<width>::kUnits>([&](auto unit) CALIB8_INLINE {

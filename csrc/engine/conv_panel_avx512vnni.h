@@ -261,13 +261,13 @@ inline void fetch_pixels(const Tile& tile, const int64_t* offsets, int64_t count
   }
 }
 
-constexpr int64_t kShallow = 48;     // quads up to which tiles take turns
+constexpr int64_t kShallow[5] = {0, 64, 64, 64, 32};  // quads up to which tiles take turns, per panel width
 constexpr int64_t kFlowPixels[5] = {0, FlowShape<1>::kPixels, FlowShape<2>::kPixels, FlowShape<3>::kPixels,
                                     FlowShape<4>::kPixels};
 
 // A shallow layer whose codes go from registers to the output.
 inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
-  return way.direct() && way.ending != Ending::kSums && step.taps * step.depth / 4 <= kShallow &&
+  return way.direct() && way.ending != Ending::kSums && step.taps * step.depth / 4 <= kShallow[panel.width] &&
          block.count >= 4 * kFlowPixels[panel.width];
 }
 
