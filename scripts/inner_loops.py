@@ -19,7 +19,9 @@ from typing import NamedTuple
 INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(.*)$")
 JUMP = re.compile(r"^(?:j\w+|b\.\w+|cbn?z\s+\w+,|tbn?z\s+\w+, #\w+,)\s+([0-9a-f]+)\b")
 PRODUCT = re.compile(r"\b(vpdpbusd|vpdpwssd|vpmaddwd|sdot)\b")
-ON_STACK = re.compile(r"%[xyz]mm\d+.*\(%r[sb]p|\(%r[sb]p.*%[xyz]mm\d+|\b[qv]\d+\b.*\[sp")
+ON_STACK = re.compile(r"%[xyz]mm\d+.*\(%rsp|\(%rsp.*%[xyz]mm\d+|\b[qv]\d+\b.*\[sp")
+ON_FRAME = re.compile(r"%[xyz]mm\d+.*\(%rbp|\(%rbp.*%[xyz]mm\d+")
+FRAME = re.compile(r"^mov\s+%rsp,%rbp$")
 
 
 class Instruction(NamedTuple):
@@ -58,6 +60,11 @@ def inner_loops(body: Sequence[Instruction]) -> list[list[Instruction]]:
     return [loop for loop in loops if any(PRODUCT.search(step.text) for step in loop)]
 
 
+def spills(loop: Sequence[Instruction], framed: bool) -> list[Instruction]:
+    """Instructions with a vector on the stack; %rbp leads there only where a function keeps a frame."""
+    return [step for step in loop if ON_STACK.search(step.text) or (framed and ON_FRAME.search(step.text))]
+
+
 def main() -> int:
     """Judges all objects."""
     parser = argparse.ArgumentParser(description="Stack traffic in inner loops of kernels.")
@@ -66,13 +73,13 @@ def main() -> int:
     options = parser.parse_args()
     seen = bad = 0
     for path in options.objects:
-        loops = [loop for body in functions(options.objdump, path) for loop in inner_loops(body)]
-        seen += len(loops)
-        for loop in loops:
-            spills = [step for step in loop if ON_STACK.search(step.text)]
-            bad += bool(spills)
-            for step in spills:
-                print(f"{path}: {step.address:x}: {step.text}")
+        for body in functions(options.objdump, path):
+            for loop in inner_loops(body):
+                found = spills(loop, any(FRAME.search(step.text) for step in body))
+                seen += 1
+                bad += bool(found)
+                for step in found:
+                    print(f"{path}: {step.address:x}: {step.text}")
     print(f"{seen} inner loops of products, {bad} with vectors on the stack")
     return int(bad > 0 or seen == 0)
 

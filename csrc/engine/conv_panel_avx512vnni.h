@@ -4,8 +4,10 @@
 // Everything has internal linkage.
 #pragma once
 
+#include "conv_flow_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
 #include "conv_tile_avx512vnni.h"
+#include "lookup_avx512.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -201,10 +203,11 @@ inline void finish_rows(const Conv& step, const Memory& memory, const Panel& pan
     const uint8_t* residual = memory.data<uint8_t>(step.residual) + panel.channel;
     add_residual(step, {scratch.codes, residual, scratch.residuals + first, count, panel.count});
   }
-  const uint8_t* table = memory.constant<uint8_t>(step.table);
+  if (way.table) {
+    look_up(memory.constant<uint8_t>(step.table), scratch.codes, scratch.codes, count * kRowBytes);
+  }
   for (int64_t i = 0; i < count; ++i) {
-    uint8_t* codes = scratch.codes + i * kRowBytes;
-    for (int64_t c = 0; way.table && c < panel.count; ++c) codes[c] = table[codes[c]];
+    const uint8_t* codes = scratch.codes + i * kRowBytes;
     uint8_t* output = memory.data<uint8_t>(step.output) + scratch.outputs[first + i] + panel.channel;
     _mm512_mask_storeu_epi8(output, panel.stored, _mm512_load_si512(codes));
   }
@@ -260,6 +263,25 @@ inline void fetch_pixels(const Tile& tile, const int64_t* offsets, int64_t count
   }
 }
 
+constexpr int64_t kShallow[5] = {0, 64, 64, 64, 32};  // quads up to which tiles take turns, per panel width
+constexpr int64_t kLeastFlow = 24;                    // pixels for which that is worth its beginning and end
+
+// A shallow layer whose codes go from registers to the output.
+inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
+  return way.direct() && way.ending != Ending::kSums && block.count >= kLeastFlow &&
+         step.taps * step.depth / 4 <= kShallow[panel.width];
+}
+
+inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Block block) {
+  Flow flow;
+  flow.tile = tile;
+  flow.quads = step.taps * tile.quads;
+  for (int64_t t = 0, q = 0; t < step.taps; ++t) {
+    for (int64_t k = 0; k < tile.quads; ++k) flow.indices[q++] = tile.taps[t] + 4 * k;
+  }
+  run_shapes(flow, panel.width, block.count);
+}
+
 // All tiles of a panel and a block. `next_weights` are those of the panel that follows.
 inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
                       Block block, bool first_panel) {
@@ -275,6 +297,12 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
     tile.output = memory.data<int32_t>(step.output) + panel.channel;
   } else {
     tile.output = memory.data<uint8_t>(step.output) + panel.channel;
+  }
+  if (flows(step, panel, way, block)) {
+    tile.input_offsets = scratch.inputs;
+    tile.output_offsets = scratch.outputs;
+    tile.residual_offsets = scratch.residuals;
+    return run_flows(step, panel, tile, block);
   }
   const TileSet& set = kTileSets[panel.width];
   const int64_t tiles = quotient_up(block.count, set.pixels);

@@ -175,6 +175,7 @@ struct FloatSteps {
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
     return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]));
   }
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
 template <int width, bool right>
@@ -197,11 +198,20 @@ struct SumSteps {
     repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
   }
   CALIB8_INLINE __m512i operator()(__m512i acc, int i, int j) const {
+    const auto* place = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
+    return sum(acc, _mm_loadu_si128(place), j);
+  }
+  // 8 channels of pixel i and 8 of the next one.
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const {
+    const auto* one = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
+    const auto* two = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i + 1] + 16 * j);
+    return sum(acc, _mm_unpacklo_epi64(_mm_loadl_epi64(one), _mm_loadl_epi64(two)), j);
+  }
+  CALIB8_INLINE __m512i sum(__m512i acc, __m128i residual, int j) const {
     const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]);
     const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
     const __m512 code = _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
-    const auto* place = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
-    const __m512i wide = _mm512_cvtepu8_epi32(_mm_loadu_si128(place));
+    const __m512i wide = _mm512_cvtepu8_epi32(residual);
     const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(wide, shift));
     const __m512 left = right ? code : other, inner = right ? other : code;
     return _mm512_cvtps_epi32(_mm512_fmadd_ps(left, lhs, _mm512_fmadd_ps(inner, rhs, fixed)));

@@ -1,0 +1,298 @@
+// Shallow convolutions: the products of one tile between the instructions that end the one before.
+//
+// A tile of few products has as much to do for its codes as for its sums, on other units of the core. Two
+// half-sized sets of accumulators take turns: one grows while the other is rescaled, packed and stored.
+// Everything has internal linkage.
+#pragma once
+
+#include "conv_tile_avx512vnni.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kFlowQuads = 64;  // most products (times four) of a pixel and channel
+
+// Tiles of a block one after the other. The offsets of the tile are those of the block's first pixel.
+struct Flow {
+  Tile tile;
+  int64_t tiles;
+  int64_t quads;                // of all taps
+  int64_t indices[kFlowQuads];  // bytes, per quad
+  int64_t ends[4];              // unit e of the codes follows quad ends[e] − 1
+  int32_t bias[48];             // for PairShape
+  float factor[48];
+};
+
+// One row of weights; as assembly, so that no compiler loads it again for every pixel.
+template <int row>
+[[gnu::always_inline]] inline __m512i weight_row(const int8_t* weights) {
+  __m512i result;
+  asm volatile("vmovdqa64 %c2(%1),%0" : "=v"(result) : "r"(weights), "i"(row * 64));
+  return result;
+}
+
+// FixedRescale as steps of one sum.
+template <int width, __m512i (*multiplied)(__m512i, const FixedLanes&)>
+struct FixedSteps {
+  const Tile& tile;
+
+  explicit FixedSteps(const Tile& t) : tile(t) {}
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const { return multiplied(acc, tile.fixed[j]); }
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
+};
+
+template <int width>
+using SingleSteps = FixedSteps<width, multiplied_single>;
+template <int width>
+using DoubleSteps = FixedSteps<width, multiplied_double>;
+template <int width>
+using LeftSumSteps = SumSteps<width, false>;
+template <int width>
+using RightSumSteps = SumSteps<width, true>;
+
+// Constants come from memory each time: registers are for sums.
+[[gnu::always_inline]] inline const Tile& hidden(const Tile& tile) {
+  const Tile* result = &tile;
+  asm volatile("" : "+r"(result));
+  return *result;
+}
+
+template <bool plain>
+[[gnu::always_inline]] inline __m512i clamped_codes(__m512i codes, const Tile& tile) {
+  if constexpr (plain) return codes;
+  codes = _mm512_max_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.low)));
+  return _mm512_min_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.high)));
+}
+
+// Tiles of `width` times 16 channels; kTogether pixels become codes together, 64 bytes where that can be.
+template <int width>
+struct WholeShape {
+  static constexpr int kWidth = width, kPixels = width == 1 ? 8 : width == 2 ? 6 : width == 3 ? 4 : 3;
+  static constexpr int kTogether = width == 1 ? 4 : width == 2 ? 2 : 1, kUnits = kPixels / kTogether;
+  __m512i acc[kPixels][width];
+
+  CALIB8_INLINE void start(const Tile& tile) {
+    repeat<width>([&](auto j) CALIB8_INLINE {
+      const __m512i bias = _mm512_loadu_si512(tile.bias + 16 * j);
+      repeat<kPixels>([&](auto i) CALIB8_INLINE { acc[i][j] = bias; });
+    });
+  }
+
+  // A quad of all pixels, with few registers beside the sums.
+  CALIB8_INLINE void take(const uint8_t* const (&pixels)[kPixels], int64_t index, const int8_t* weights) {
+    if constexpr (kPixels <= width) {
+      __m512i bytes[kPixels];
+      repeat<kPixels>([&](auto i) CALIB8_INLINE { bytes[i] = four_bytes<0>(pixels[i], index); });
+      repeat<width>([&](auto j) CALIB8_INLINE {
+        const __m512i row = weight_row<j>(weights);
+        repeat<kPixels>([&](auto i) CALIB8_INLINE { add_products(acc[i][j], bytes[i], row); });
+      });
+    } else {
+      __m512i rows[width];
+      repeat<width>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
+      repeat<kPixels>([&](auto i) CALIB8_INLINE {
+        const __m512i bytes = four_bytes<0>(pixels[i], index);
+        repeat<width>([&](auto j) CALIB8_INLINE { add_products(acc[i][j], bytes, rows[j]); });
+      });
+    }
+  }
+
+  // Codes of the pixels first + unit · kTogether and so on.
+  template <template <int> class Steps, bool plain, int unit>
+  CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
+    const Tile& tile = hidden(origin);
+    const Steps<width> steps(tile);
+    __m512i rows[kTogether * width];
+    repeat<kTogether * width>([&](auto k) CALIB8_INLINE {
+      constexpr int pixel = unit * kTogether + k / width;
+      rows[k] = steps(acc[pixel][k % width], static_cast<int>(first + pixel), k % width);
+    });
+    const __m512i codes = packed_codes<!plain>(rows, _mm512_set1_epi16(tile.zero_point));
+    store_together(tile, tile.output_offsets + first + unit * kTogether, clamped_codes<plain>(codes, tile));
+  }
+
+  CALIB8_INLINE static void store_together(const Tile& tile, const int64_t* offsets, __m512i codes) {
+    auto* output = static_cast<uint8_t*>(tile.output);
+    if constexpr (width == 1) {
+      const auto mask = static_cast<__mmask16>(tile.channels);
+      // the last pixel of a block may be there several times
+      const bool dense =
+          offsets[1] - offsets[0] == 16 && offsets[2] - offsets[1] == 16 && offsets[3] - offsets[2] == 16;
+      if (mask == 0xffff && dense) return _mm512_storeu_si512(output + offsets[0], codes);
+      repeat<4>([&](auto k) CALIB8_INLINE {
+        _mm_mask_storeu_epi8(output + offsets[k], mask, _mm512_extracti32x4_epi32(codes, k));
+      });
+    } else if constexpr (width == 2) {
+      const auto mask = static_cast<__mmask32>(tile.channels);
+      _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
+      _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
+    } else {
+      _mm512_mask_storeu_epi8(output + offsets[0], tile.channels, codes);
+    }
+  }
+};
+
+// Tiles of `whole` times 16 channels and up to 8 more: those of two pixels share a register. The arrays per
+// channel hold these 8 twice.
+template <int whole>
+struct PairShape {
+  static constexpr int kWidth = whole + 1, kPixels = whole == 1 ? 8 : 4, kUnits = kPixels / 2;
+  __m512i acc[kPixels][whole], shared[kPixels / 2];
+
+  CALIB8_INLINE void start(const Tile& tile) {
+    repeat<whole>([&](auto j) CALIB8_INLINE {
+      const __m512i bias = _mm512_loadu_si512(tile.bias + 16 * j);
+      repeat<kPixels>([&](auto i) CALIB8_INLINE { acc[i][j] = bias; });
+    });
+    const __m512i bias = _mm512_loadu_si512(tile.bias + 16 * whole);
+    repeat<kPixels / 2>([&](auto i) CALIB8_INLINE { shared[i] = bias; });
+  }
+
+  CALIB8_INLINE void take(const uint8_t* const (&pixels)[kPixels], int64_t index, const int8_t* weights) {
+    const auto upper = static_cast<__mmask16>(0xff00);
+    __m512i rows[whole], last;
+    repeat<whole>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
+    asm volatile("vbroadcasti64x4 %c2(%1),%0" : "=v"(last) : "r"(weights), "i"(whole * 64));
+    repeat<kPixels / 2>([&](auto i) CALIB8_INLINE {
+      const __m512i a = four_bytes<0>(pixels[2 * i], index), b = four_bytes<0>(pixels[2 * i + 1], index);
+      repeat<whole>([&](auto j) CALIB8_INLINE { add_products(acc[2 * i][j], a, rows[j]); });
+      repeat<whole>([&](auto j) CALIB8_INLINE { add_products(acc[2 * i + 1][j], b, rows[j]); });
+      __m512i both;
+      asm volatile("vpblendmd %2,%1,%0%{%3%}" : "=v"(both) : "v"(a), "v"(b), "Yk"(upper));
+      add_products(shared[i], both, last);
+    });
+  }
+
+  // Codes of the pixels first + 2 · unit and the next one.
+  template <template <int> class Steps, bool plain, int unit>
+  CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
+    const Tile& tile = hidden(origin);
+    const Steps<kWidth> steps(tile);
+    const int a = static_cast<int>(first) + 2 * unit, b = a + 1;
+    __m512i lower[whole], upper[whole];
+    repeat<whole>([&](auto j) CALIB8_INLINE {
+      lower[j] = steps(acc[2 * unit][j], a, j);
+      upper[j] = steps(acc[2 * unit + 1][j], b, j);
+    });
+    const __m512i both = steps.pair(shared[unit], a, whole);
+    const __m512i shift = _mm512_set1_epi16(tile.zero_point);
+    auto* output = static_cast<uint8_t*>(tile.output);
+    const int64_t* offsets = tile.output_offsets + a;
+    if constexpr (whole == 1) {
+      __m512i left = _mm512_packs_epi32(lower[0], both), right = _mm512_packs_epi32(upper[0], upper[0]);
+      if (!plain) left = _mm512_adds_epi16(left, shift), right = _mm512_adds_epi16(right, shift);
+      const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 0, 0, 2, 6, 10, 14, 9, 13, 0, 0);
+      const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
+      const __m512i codes = _mm512_permutexvar_epi32(order, packed);
+      const auto mask = static_cast<__mmask32>(tile.channels);
+      _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
+      _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
+    } else {
+      __m512i left = _mm512_packs_epi32(lower[0], lower[1]), right = _mm512_packs_epi32(upper[0], upper[1]);
+      __m512i rest = _mm512_packs_epi32(both, both);
+      if (!plain) left = _mm512_adds_epi16(left, shift), right = _mm512_adds_epi16(right, shift);
+      if (!plain) rest = _mm512_adds_epi16(rest, shift);
+      const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
+      rest = clamped_codes<plain>(_mm512_packus_epi16(rest, rest), tile);
+      const __m512i one = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 0, 0, 0, 0, 0, 0);
+      const __m512i two = _mm512_setr_epi32(2, 6, 10, 14, 3, 7, 11, 15, 24, 28, 0, 0, 0, 0, 0, 0);
+      const __m512i codes = _mm512_permutex2var_epi32(packed, one, rest);
+      _mm512_mask_storeu_epi8(output + offsets[0], tile.channels, codes);
+      _mm512_mask_storeu_epi8(output + offsets[1], tile.channels,
+                              _mm512_permutex2var_epi32(packed, two, rest));
+    }
+  }
+};
+
+// Sums of the tile that starts at pixel `first`, codes of the one before.
+template <class Shape, template <int> class Steps, bool plain, bool ended>
+[[gnu::always_inline]] inline void take_turn(const Flow& flow, int64_t first, Shape& sums,
+                                             const Shape& done) {
+  constexpr int kPixels = Shape::kPixels;
+  const Tile& tile = flow.tile;
+  const uint8_t* pixels[kPixels];
+  repeat<kPixels>([&](auto i) CALIB8_INLINE { pixels[i] = tile.input + tile.input_offsets[first + i]; });
+  sums.start(tile);
+  const int8_t* weights = tile.weights;
+  int64_t q = 0;
+  const auto take_until = [&](int64_t end) CALIB8_INLINE {
+    for (; q < end; ++q, weights += Shape::kWidth * 64) sums.take(pixels, flow.indices[q], weights);
+  };
+  if constexpr (ended) {
+    repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
+      take_until(flow.ends[unit]);
+      done.template store<Steps, plain, unit>(tile, first - kPixels);
+    });
+  }
+  take_until(flow.quads);
+}
+
+template <class Shape, template <int> class Steps, bool plain>
+__attribute__((noinline)) void run_flow(const Flow& flow) {
+  Shape even, odd;
+  const auto finish = [&](const Shape& sums, int64_t tile) CALIB8_INLINE {
+    repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
+      sums.template store<Steps, plain, unit>(flow.tile, tile * Shape::kPixels);
+    });
+  };
+  take_turn<Shape, Steps, plain, false>(flow, 0, even, odd);
+  int64_t t = 1;
+  for (; t + 1 < flow.tiles; t += 2) {
+    take_turn<Shape, Steps, plain, true>(flow, t * Shape::kPixels, odd, even);
+    take_turn<Shape, Steps, plain, true>(flow, (t + 1) * Shape::kPixels, even, odd);
+  }
+  if (t < flow.tiles) {
+    take_turn<Shape, Steps, plain, true>(flow, t * Shape::kPixels, odd, even);
+    finish(odd, t);
+  } else {
+    finish(even, t - 1);
+  }
+}
+
+template <class Shape, bool fixed>
+inline void run_shape(Flow& flow, int64_t count) {
+  flow.tiles = (count + Shape::kPixels - 1) / Shape::kPixels;
+  for (int64_t e = 0; e < Shape::kUnits; ++e) flow.ends[e] = flow.quads * (e + 1) / (Shape::kUnits + 1);
+  const Ending ending = flow.tile.ending;
+  if constexpr (fixed) {
+    if (ending == Ending::kSingle) return run_flow<Shape, SingleSteps, false>(flow);
+    if (ending == Ending::kDouble) return run_flow<Shape, DoubleSteps, false>(flow);
+  }
+  if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);
+  if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
+  if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
+  run_flow<Shape, FloatSteps, false>(flow);
+}
+
+// The last up to 8 channels twice, for PairShape.
+inline void repeat_last(Flow& flow, int64_t whole) {
+  for (int64_t c = 0; c < 16 * (whole + 1); ++c) {
+    const int64_t source = c < 16 * whole ? c : 16 * whole + c % 8;
+    flow.bias[c] = flow.tile.bias[source];
+    flow.factor[c] = flow.tile.factor[source];
+  }
+  flow.tile.bias = flow.bias;
+  flow.tile.factor = flow.factor;
+}
+
+// All tiles of a panel of `width` · 16 places, and a block of `count` pixels.
+inline void run_shapes(Flow& flow, int64_t width, int64_t count) {
+  const bool paired = (width == 2 || width == 3) && flow.tile.channels >> (16 * width - 8) == 0 &&
+                      flow.tile.ending != Ending::kSingle && flow.tile.ending != Ending::kDouble;
+  if (paired) repeat_last(flow, width - 1);
+  switch (width) {
+    case 1:
+      return run_shape<WholeShape<1>, true>(flow, count);
+    case 2:
+      return paired ? run_shape<PairShape<1>, false>(flow, count)
+                    : run_shape<WholeShape<2>, true>(flow, count);
+    case 3:
+      return paired ? run_shape<PairShape<2>, false>(flow, count)
+                    : run_shape<WholeShape<3>, true>(flow, count);
+    default:
+      return run_shape<WholeShape<4>, true>(flow, count);
+  }
+}
+
+}  // namespace
+}  // namespace calib8::engine
