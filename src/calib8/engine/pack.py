@@ -27,15 +27,16 @@ def conv_scratch(depth: int) -> int:
 
 
 def panel_widths(outputs: int) -> tuple[int, ...]:
-    """Widths of the panels in units of 16 channels: as few as can be, at most 4 each, as even as can be.
+    """Widths of the panels in units of 16 channels: 4 as often as can be; a 1 that is left shares with a 4.
 
     >>> panel_widths(144)
-    (3, 3, 3)
+    (4, 3, 2)
     """
     units = -(-outputs // LANES)
-    count = -(-units // 4)
-    base, more = divmod(units, count)
-    return tuple(base + 1 if index < more else base for index in range(count))
+    fours, rest = divmod(units, 4)
+    if rest == 1 and fours > 0:
+        return (*(4,) * (fours - 1), 3, 2)
+    return (*(4,) * fours, *((rest,) if rest else ()))
 
 
 def pack_weights(taps: npt.NDArray[np.int8], widths: Sequence[int]) -> npt.NDArray[np.int8]:
