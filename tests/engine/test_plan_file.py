@@ -196,6 +196,15 @@ HEADERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown type": lambda header: header["inputs"][0].update(dtype="magic"),
     "an empty axis": lambda header: header["inputs"][0].update(shape=[1, 0]),
     "a port without a name": lambda header: header["outputs"][0].pop("name"),
+    "a port whose name is null": lambda header: header["inputs"][0].update(name=None),
+    "a port whose name is empty": lambda header: header["inputs"][0].update(name=""),
+    "a port of objects": lambda header: header["inputs"][0].update(dtype="object"),
+    "a port of text": lambda header: header["outputs"][0].update(dtype="<U4"),
+    "a port whose type is null": lambda header: header["inputs"][0].update(dtype=None),
+    "a port of complex numbers": lambda header: header["outputs"][0].update(dtype="complex64"),
+    "a negative axis": lambda header: header["outputs"][0].update(shape=[-1, 5, 6, 6]),
+    "an unknown instruction set": lambda header: header.update(isa="bogus"),
+    "an instruction set that is a number": lambda header: header.update(isa=512),
     "a float call of nothing": lambda header: header.update(floats=[{"model": 3}]),
 }
 
