@@ -11,8 +11,9 @@ from rich.filesize import decimal
 
 from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
-from calib8.cli.program import float_nodes, read_shapes, refuse_plan
+from calib8.cli.program import float_nodes, read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal

@@ -40,6 +40,12 @@ from calib8.errors import ModelError
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
 """Begins no text, and does not survive being copied as text."""
 
+PROGRAM_MAGIC: Final = b"\x89c8p\r\n\x1a\n"
+"""Begins saved programs (``calib8.program.file``), which are told from plans without reading that module."""
+
+SUFFIX: Final = ".c8"
+ANY_MODEL: Final = "Give the path of an .onnx file, a saved program or a plan"
+
 FORMAT_VERSION: Final = 1
 PREFIX: Final = struct.Struct("<8sII4QQQ")
 ALIGNMENT: Final = 64
@@ -47,9 +53,9 @@ CHECKSUM: Final = struct.Struct("<Q")
 MOST_BYTES: Final = 1 << 40
 """Of an arena or of scratch memory; more is a mistake."""
 
-DTYPES: Final = frozenset(
-    ("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64")
-    + ("uint8", "uint16", "uint32", "uint64")
+DTYPES: Final = (
+    *("bool", "float16", "float32", "float64", "int8", "int16"),
+    *("int32", "int64", "uint8", "uint16", "uint32", "uint64"),
 )
 """What the inputs and outputs of programs hold."""
 
@@ -104,12 +110,16 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def is_plan_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a plan; False also for what cannot be read."""
+    """The file begins like a plan, or is named like one and begins like no program; its name is no promise.
+
+    False also for what cannot be read.
+    """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - see load_plan
-            return file.read(len(MAGIC)) == MAGIC
+            first = file.read(len(MAGIC))
     except OSError:
         return False
+    return first == MAGIC or (os.fspath(path).endswith(SUFFIX) and first != PROGRAM_MAGIC)
 
 
 class _Sizes(NamedTuple):
@@ -156,7 +166,8 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
     data = file.read(PREFIX.size)
     length = os.fstat(file.fileno()).st_size
     if data[: len(MAGIC)] != MAGIC:
-        raise ModelError(name, "is no plan", "Give a file that calib8 compile wrote")
+        cure = "Give a file that calib8 compile wrote; if this is one, compile it again"
+        raise ModelError(name, "is no plan: it does not begin like one", cure)
     if len(data) < PREFIX.size:
         raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
     _, version, _, *numbers, total, _ = PREFIX.unpack(data)
@@ -258,9 +269,10 @@ def _check_plan(plan: Plan) -> None:
         raise ValueError(f"instruction set {plan.isa!r}")
     for port in (*plan.inputs, *plan.outputs):
         _check_port(port)
-    for call, next_one in pairwise((*plan.floats, None)):
-        if not 0 <= call.before <= (len(plan.rows) if next_one is None else next_one.before):
-            raise ValueError(f"a float call before step {call.before}")
+    for first, last in pairwise((0, *(call.before for call in plan.floats), len(plan.rows))):
+        if first > last:
+            raise ValueError(f"a float call before step {first} and then {last}")
+    for call in plan.floats:
         _check_call(call, plan)
     kinds = {opcode: len(names) for opcode, names in _core.engine.schemas().items()}
     for row in plan.rows:
@@ -278,7 +290,7 @@ def _check_port(port: PlanPort) -> None:
 
 
 def _check_call(call: FloatCall, plan: Plan) -> None:
-    """Raises ValueError where a tensor of a call lies elsewhere than in the arena or in a port of its kind."""
+    """Raises ValueError where a tensor of a call lies neither in the arena nor in a port of its kind."""
     ports = (*plan.inputs, *plan.outputs)
     written = range(FIRST_PORT + len(plan.inputs), FIRST_PORT + len(ports))
     for place, (name, part) in enumerate((*call.inputs, *call.outputs)):
