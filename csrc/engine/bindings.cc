@@ -58,9 +58,9 @@ void add_origins(const Origins& origins, nb::dict& names) {
 class Session {
  public:
   Session(const std::vector<std::pair<std::string, Row>>& steps, Bytes constants, int64_t arena_bytes,
-          int64_t scratch_bytes, std::vector<int64_t> port_bytes, const std::optional<std::string>& isa,
-          int threads, bool pin)
-      : constants_(std::move(constants)), port_bytes_(std::move(port_bytes)) {
+          int64_t scratch_bytes, std::vector<int64_t> port_bytes, int64_t inputs,
+          const std::optional<std::string>& isa, int threads, bool pin)
+      : constants_(std::move(constants)), port_bytes_(std::move(port_bytes)), inputs_(inputs) {
     check_threads(threads);
     Description description;
     for (const auto& [kind, row] : steps) {
@@ -72,6 +72,9 @@ class Session {
     description.scratch_bytes = scratch_bytes;
     description.port_bytes = port_bytes_;
     engine_ = std::make_unique<Engine>(description, isa ? isa_by_name(*isa) : default_isa(), threads, pin);
+    if (inputs_ > engine_->first_written_port()) {
+      throw std::invalid_argument("the plan is broken: a step writes into an input");
+    }
     count_ = static_cast<int64_t>(steps.size());
     arena_bytes_ = arena_bytes;
   }
@@ -123,10 +126,7 @@ class Session {
       ports.push_back(static_cast<uint8_t*>(output.data()));
       check_port(ports.size() - 1, output.data(), output.nbytes(), output.itemsize());
     }
-    if (static_cast<int64_t>(inputs.size()) > engine_->first_written_port()) {
-      throw std::invalid_argument("the plan writes into its inputs");
-    }
-    if (ports.size() != port_bytes_.size())
+    if (static_cast<int64_t>(inputs.size()) != inputs_ || ports.size() != port_bytes_.size())
       throw std::invalid_argument("another number of inputs and outputs");
     if (nanoseconds && static_cast<int64_t>(nanoseconds->size()) != count_) {
       throw std::invalid_argument("another number of steps");
@@ -152,6 +152,7 @@ class Session {
 
   Bytes constants_;
   std::vector<int64_t> port_bytes_;
+  int64_t inputs_;  // of the ports, the first ones; none of them is written
   std::unique_ptr<Engine> engine_;
   int64_t count_ = 0, arena_bytes_ = 0;
   std::mutex mutex_;  // of what follows
@@ -213,9 +214,9 @@ void bind(nb::module_& m) {
       });
   nb::class_<Session>(m, "Engine")
       .def(nb::init<const std::vector<std::pair<std::string, Row>>&, Bytes, int64_t, int64_t,
-                    std::vector<int64_t>, const std::optional<std::string>&, int, bool>(),
-           "steps"_a, "constants"_a, "arena_bytes"_a, "scratch_bytes"_a, "port_bytes"_a, "isa"_a = nb::none(),
-           "threads"_a = 1, "pin"_a = false)
+                    std::vector<int64_t>, int64_t, const std::optional<std::string>&, int, bool>(),
+           "steps"_a, "constants"_a, "arena_bytes"_a, "scratch_bytes"_a, "port_bytes"_a, "inputs"_a,
+           "isa"_a = nb::none(), "threads"_a = 1, "pin"_a = false)
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
       .def_prop_ro("contexts", &Session::contexts)

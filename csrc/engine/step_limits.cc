@@ -7,6 +7,7 @@ namespace calib8::engine {
 namespace {
 
 constexpr int64_t kBlock = 64;  // arrays of channels of a Depthwise step end on a multiple of it
+constexpr int64_t kLine = 64;   // packed weights begin on a multiple of it, for kernels load whole vectors
 constexpr int64_t kMostGeometry = int64_t{1} << 31;
 
 bool within(int64_t value, int64_t low, int64_t high) { return value >= low && value <= high; }
@@ -215,6 +216,7 @@ void check_step(const Conv& step, Limits& limits) {
   require(weights.count == step.weight_bytes, "weights of another size");
   Extent block;
   block.along(step.groups, step.weight_bytes).along(step.weight_bytes, 1);
+  require(step.weights % kLine == 0, "weights that are not aligned");
   limits.reads(kConstants, step.weights, block);
   const int64_t arrays = step.groups * step.padded_outputs;
   limits.array<int32_t>(step.bias, arrays);
@@ -265,6 +267,7 @@ void check_step(const Depthwise& step, Limits& limits) {
   }
   limits.reads(step.input.buffer, step.input.offset,
                over_taps(read, offsets, step.taps, step.input.channels - 1));
+  require(step.weights % kLine == 0, "weights that are not aligned");
   limits.array<int8_t>(step.weights, Extent().along(step.taps, 1).along(step.padded_outputs, 1).count > 0
                                          ? step.taps * step.padded_outputs
                                          : 0);

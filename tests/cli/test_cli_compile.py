@@ -11,7 +11,7 @@ import onnx
 import pytest
 from tiny_models import FLAGS, cnn, save
 
-from calib8 import InferenceSession
+from calib8 import InferenceSession, ModelError
 from calib8.engine.plan_file import load_plan
 from calib8.engine.run import default_isa
 
@@ -136,6 +136,9 @@ def test_a_part_without_an_integer_form_is_told(
     refusal = cli("compile", tmp_path / "q.onnx", "--integer-only", "-o", out / "w.c8")
     refused(refusal, 1, "q.onnx: ", f"conv2 (Conv): {reasons['conv2']}")
     assert not (out / "w.c8").exists()
+    inspected = cli("inspect", out / "q.c8", "--json", out / "i.json")
+    assert f"conv2: {reasons['conv2']}" in inspected.stdout
+    assert load(out / "i.json")["plan"]["float_nodes"] == document["float_nodes"]
     running = ("--data", images, *FLAGS, "--runtime", "calib8", "--json", out / "r.json")
     assert cli("run", out / "q.c8", *running).exit_code == 0
     of_plan = load(out / "r.json")["results"]
@@ -220,7 +223,65 @@ def test_plans_where_they_do_not_go(
         refused(wrong, 2, "profile 'single'", "which is fixed")
         unknown = cli(command, compiled, "--data", images, "--runtime", "calib8")
         refused(unknown, 2, "images need to know")
-    refused(cli("inspect", compiled), 2, "int8.c8: is a plan", "Give the model or program")
+    refused(cli("inspect", compiled, "--program"), 2, "--program: does not go with", "which is a plan")
+    refused(cli("inspect", compiled, "--target", "tflite"), 2, "--target: does not go with")
+    refused(cli("inspect", compiled, "--save", out / "p.c8p"), 2, "--save: does not go with")
+    whole = ("--data", images, *FLAGS)
+    for pair in ((model, compiled), (compiled, model)):
+        refused(cli("compare", *pair, *whole), 2, "int8.c8: is a plan, which has no tensors to compare")
+    refused(cli("benchmark", compiled, "--batch", 2), 2, "--batch 2: ", "--shape image=2,3,16,16")
+
+
+def test_a_program_is_compared_no_more_than_a_plan(
+    cli, refused, model: Path, int8: Path, images: Path
+) -> None:
+    saved = int8.with_suffix(".c8p")
+    assert cli("inspect", int8, "--program", "--save", saved).exit_code == 0
+    refused(cli("compare", model, saved, "--data", images, *FLAGS), 2, "int8.c8p: is a saved program")
+
+
+def test_a_plan_is_shown(cli, compiled: Path, out: Path) -> None:
+    result = cli("inspect", compiled, "--json", out / "p.json")
+    assert result.exit_code == 0, result.output
+    plan, document = load_plan(compiled), load(out / "p.json")
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith(f"{compiled}: plan ")
+    assert lines[0].endswith(f"profile onnx, made for {default_isa()}")
+    assert lines[1] == "input image: float32 1×3×16×16"
+    assert lines[2].startswith("output ") and lines[2].endswith(": float32 1×5")
+    assert lines[-1] == "0 nodes without an integer form"
+    shown = document["plan"]
+    assert (document["kind"], document["model"]) == ("plan", str(compiled))
+    assert (shown["profile"], shown["isa"]) == ("onnx", default_isa())
+    assert (shown["inputs"], shown["float_nodes"]) == (["image: float32 1×3×16×16"], [])
+    assert shown["steps"]["conv"] == sum(row.opcode == "conv" for row in plan.rows) > 0
+    assert sum(shown["steps"].values()) == len(plan.rows)
+    assert shown["integer_macs"] == 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
+    assert (shown["weight_bytes"], shown["arena_bytes"]) == (4 * 3 * 9 + 6 * 4 * 9 + 5 * 6, plan.arena_bytes)
+    assert shown["constant_bytes"] == plan.constants.nbytes
+
+
+def test_a_file_named_like_a_plan(cli, refused, int8: Path, compiled: Path, images: Path, out: Path) -> None:
+    """Known by its name where its first byte is damaged; never mistaken for an ONNX model."""
+    content = bytearray(compiled.read_bytes())
+    content[0] ^= 1
+    compiled.write_bytes(content)
+    (out / "text.c8").write_text("no plan at all")
+    for path in (compiled, out / "text.c8"):
+        problem = f"{path.name}: is no plan: it does not begin like one"
+        refused(cli("inspect", path), 1, problem, "compile it again")
+        refused(cli("run", path, "--data", images, *FLAGS, "--runtime", "calib8"), 1, problem)
+        refused(cli("benchmark", path), 1, problem)
+    for command in (
+        ("run", out / "nope.c8", "--data", images, "--runtime", "calib8"),
+        ("benchmark", "nope.c8"),
+    ):
+        refused(cli(*command), 1, "nope.c8: no such file", "a saved program or a plan")
+    with pytest.raises(ModelError, match=r"nope\.c8: no such file\. .* or a plan"):
+        InferenceSession(out / "nope.c8")
+    assert cli("inspect", int8, "--program", "--save", out / "p.c8p").exit_code == 0
+    (out / "p.c8p").rename(out / "program.c8")
+    assert cli("inspect", out / "program.c8").exit_code == 0
 
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.999])

@@ -196,6 +196,15 @@ HEADERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "an unknown type": lambda header: header["inputs"][0].update(dtype="magic"),
     "an empty axis": lambda header: header["inputs"][0].update(shape=[1, 0]),
     "a port without a name": lambda header: header["outputs"][0].pop("name"),
+    "a port whose name is null": lambda header: header["inputs"][0].update(name=None),
+    "a port whose name is empty": lambda header: header["inputs"][0].update(name=""),
+    "a port of objects": lambda header: header["inputs"][0].update(dtype="object"),
+    "a port of text": lambda header: header["outputs"][0].update(dtype="<U4"),
+    "a port whose type is null": lambda header: header["inputs"][0].update(dtype=None),
+    "a port of complex numbers": lambda header: header["outputs"][0].update(dtype="complex64"),
+    "a negative axis": lambda header: header["outputs"][0].update(shape=[-1, 5, 6, 6]),
+    "an unknown instruction set": lambda header: header.update(isa="bogus"),
+    "an instruction set that is a number": lambda header: header.update(isa=512),
     "a float call of nothing": lambda header: header.update(floats=[{"model": 3}]),
 }
 
@@ -293,6 +302,32 @@ def test_opening_a_plan_imports_no_library_of_models(saved: Path) -> None:
         [sys.executable, "-c", COLD, str(saved)], capture_output=True, text=True, check=True
     )
     assert result.stdout.strip() == "[]"
+
+
+COLD_FLOAT = """
+import sys
+import numpy as np
+import calib8
+session = calib8.InferenceSession(sys.argv[1])
+session.run(None, {spec.name: np.zeros(spec.shape, spec.dtype) for spec in session.inputs})
+assert "onnxruntime" in sys.modules
+print([name for name in ("onnx", "onnx_ir", "google.protobuf", "calib8.program") if name in sys.modules])
+"""
+
+
+def test_a_float_part_is_handed_to_onnxruntime_as_it_is(tmp_path: Path) -> None:
+    save_plan(compile_program(example("Float")), tmp_path / "f.c8")
+    command = [sys.executable, "-c", COLD_FLOAT, str(tmp_path / "f.c8")]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"
+
+
+def test_a_float_part_that_is_no_model(tmp_path: Path) -> None:
+    plan = compile_program(example("Float"))
+    save_plan(replace(plan, floats=(plan.floats[0]._replace(model=b"nothing"),)), tmp_path / "f.c8")
+    session = InferenceSession(tmp_path / "f.c8")
+    with pytest.raises(ModelError, match="ONNX Runtime cannot load it"):
+        session.run(None, random_feeds(example("Float"), np.random.default_rng(0)))
 
 
 def test_the_checksum_is_that_of_the_format() -> None:

@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from calib8.errors import OutputError
-from calib8.model import runtime, save
+from calib8.model import save
 from calib8.model.graph import model_hash
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
@@ -50,7 +50,6 @@ def test_the_size_of_the_constants_is_counted() -> None:
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(save, "PROTOBUF_LIMIT", 100)
-    monkeypatch.setattr(runtime, "PROTOBUF_LIMIT", 100)
 
 
 @pytest.mark.usefixtures("everything_is_large")

@@ -23,6 +23,7 @@ class Engine:
         arena_bytes: int,
         scratch_bytes: int,
         port_bytes: Sequence[int],
+        inputs: int,
         isa: str | None = None,
         threads: int = 1,
         pin: bool = False,
@@ -34,6 +35,7 @@ class Engine:
             constants: aligned to 64 bytes; kept alive.
             arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
             port_bytes: of the inputs, then of the outputs.
+            inputs: how many of the ports are inputs, which no step may write.
             isa: one of ``available_isas()``; None: ``isa()``.
             threads: 1 … 256.
             pin: keep the threads of the pool on one processor each.

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
+from calib8.engine.plan_file import is_plan_file
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
+from calib8.program.file import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
 
@@ -41,11 +43,13 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
     """Loads both models.
 
     Raises:
-        UsageError: the first is quantized or the second is not.
+        UsageError: the first is quantized or the second is not, or one is a saved program or a plan.
         UnsupportedModelError: the int8 model computes with codes outside Q and DQ.
         ModelError: a file is no model, or they differ in their inputs or number of outputs.
     """
     first, second = _name(fp32, "the first model"), _name(int8, "the second model")
+    for model in (fp32, int8):
+        _refuse_compiled(model)
     float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)
@@ -56,6 +60,18 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
             second, f"has {len(int8_model.graph.outputs)} outputs instead of {len(outputs)}"
         )
     return ModelPair(first, second, float_model, int8_model, inputs, outputs)
+
+
+def _refuse_compiled(model: Model) -> None:
+    """Programs and plans no longer have the tensors that a comparison looks at."""
+    if isinstance(model, onnx.ModelProto):
+        return
+    kind = "plan" if is_plan_file(model) else "saved program" if is_program_file(model) else None
+    if kind is not None:
+        cure = (
+            "Give the quantized .onnx model that it was made from, with --runtime calib8 if it is to run so"
+        )
+        raise UsageError(os.fspath(model), f"is a {kind}, which has no tensors to compare", cure)
 
 
 def _name(model: Model, position: str) -> str:

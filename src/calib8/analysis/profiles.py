@@ -13,7 +13,7 @@ from calib8.session import StepTime
 
 @dataclass(frozen=True)
 class Part:
-    """The steps of one kind that stand for the same instructions: several where they go band by band.
+    """The steps of one kind that stand for the same instructions: a transposed layer has one per phase.
 
     Attributes:
         name: of the instructions; borders and copies that only the plan has say so.

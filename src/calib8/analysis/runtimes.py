@@ -13,7 +13,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from calib8.engine.plan_file import is_plan_file
+from calib8.engine.plan_file import ANY_MODEL, is_plan_file
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.model.load import UNREADABLE
 from calib8.model.runtime import Arrays, Session, open_session
@@ -61,7 +61,8 @@ def open_in_runtime(
     """
     check_runtime(runtime, profile, integer_only)
     if not Path(path).is_file():
-        raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
+        cure = ANY_MODEL if runtime in OWN else "Give the path of an .onnx file"
+        raise ModelError(str(path), "no such file", cure)
     if runtime not in OWN and is_program_file(path):
         raise UsageError(f"--runtime {runtime}", f"{path} is a program of calib8", USE_OWN)
     if runtime != NATIVE and is_plan_file(path):

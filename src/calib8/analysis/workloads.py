@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -12,8 +13,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.counts import macs
-from calib8.engine.plan_file import is_plan_file
-from calib8.errors import UsageError
+from calib8.engine.plan_file import ANY_MODEL, is_plan_file
+from calib8.errors import ModelError, UsageError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
@@ -67,6 +68,8 @@ def open_workload(
         UsageError: the batch or a shape does not fit, or an axis is left free.
     """
     name = os.fspath(path)
+    if not Path(name).is_file():
+        raise ModelError(name, "no such file", ANY_MODEL)
     if is_plan_file(name):
         session = InferenceSession(name)
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
@@ -135,9 +138,18 @@ def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tu
     if isinstance(first, int):
         if batch is not None and batch != first:
             problem = f"{name} takes {spec}"
-            raise UsageError(f"--batch {batch}", problem, "Leave --batch out, or free the axis in the model")
+            raise UsageError(f"--batch {batch}", problem, _cure_of_batch(name, spec, batch))
         return (first, *fixed)
     return (batch or 1, *fixed)
+
+
+def _cure_of_batch(name: str, spec: TensorSpec, batch: int) -> str:
+    if not (is_plan_file(name) or is_program_file(name)):
+        return "Leave --batch out, or free the axis in the model"
+    assert spec.shape is not None
+    sizes = ",".join(map(str, (batch, *spec.shape[1:])))
+    command = "calib8 compile" if is_plan_file(name) else "calib8 inspect --program"
+    return f"Leave --batch out, or make it again with {command} --shape {spec.name}={sizes}"
 
 
 def _fits(sizes: Sequence[int], takes: Sequence[int | str | None]) -> bool:

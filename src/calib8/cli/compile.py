@@ -11,8 +11,9 @@ from rich.filesize import decimal
 
 from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
-from calib8.cli.program import float_nodes, read_shapes, refuse_plan
+from calib8.cli.program import float_nodes, read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
@@ -43,8 +44,8 @@ _SHAPE_HELP = (
     "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
 )
 _ISA_HELP = (
-    "Instruction set that the plan names as the one it was made for; it runs on every other one as well. "
-    "Default: the fastest of this machine."
+    "Label in the plan: the instruction set that it was made for. It changes nothing else, the plan runs on "
+    "every one. Default: the fastest of this machine."
 )
 _PIXELS_HELP = (
     "Let the plan take uint8 images N×H×W×C, channels in the model's order: mean and scale become part of "

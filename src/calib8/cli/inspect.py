@@ -1,4 +1,4 @@
-"""``calib8 inspect``: what is in a model, what is quantized, which rules it breaks, its integer program."""
+"""``calib8 inspect``: what is in a model or plan, what is quantized, broken rules, the integer program."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 
 from calib8.cli.options import ModelArgument, ProgramOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plan import is_saved_plan, plan_document, read_plan, say_plan
 from calib8.cli.program import (
     is_saved_program,
     program_document,
     read_program,
-    refuse_plan,
     say_program,
     wants_program,
 )
@@ -49,11 +49,16 @@ def inspect(
     """Show what is in a model.
 
     Its layers, which of them are or would be quantized, and why the others are not; or the integer program
-    of a quantized model.
+    of a quantized model; or what a plan holds.
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--save": lowering.save, "--json": report.json}, [model])
-    refuse_plan(model)
+    if is_saved_plan(model):
+        plan = read_plan(model, lowering, target)
+        say_plan(terminal, model, plan)
+        if report.json is not None:
+            write_json(report.json, plan_document(model, plan))
+        return
     with_program = wants_program(model, lowering)
     if target is not None:
         _check_target(target, model)

@@ -25,18 +25,6 @@ def is_saved_program(model: Path) -> bool:
     return model.is_file() and is_program_file(model)
 
 
-def refuse_plan(model: Path) -> None:
-    """Plans are run and nothing else.
-
-    Raises:
-        UsageError: the file is one.
-    """
-    from calib8.engine.plan_file import is_plan_file
-
-    if model.is_file() and is_plan_file(model):
-        raise UsageError(str(model), "is a plan", "Give the model or program that it was made from")
-
-
 def wants_program(model: Path, options: ProgramOptions) -> bool:
     """``--program`` is given, or the file is a program.
 

@@ -46,9 +46,6 @@ class FloatSessions:
 
 
 def _opened(call: FloatCall, threads: int) -> Session:
-    import onnx  # most plans have no float part, and open faster without these libraries
-    import onnx_ir as ir
+    from calib8.model.runtime import open_session  # most plans have no float part, and open faster without
 
-    from calib8.model.runtime import open_session
-
-    return open_session(ir.from_proto(onnx.ModelProto.FromString(call.model)), threads=threads)
+    return open_session(call.model, threads=threads, name=call.name)

@@ -20,21 +20,31 @@ changed in place: ``save_plan`` writes a new one and renames it.
 from __future__ import annotations
 
 import json
+import math
 import mmap
 import os
 import struct
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
+from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
+from calib8.engine.run import ISAS
 from calib8.errors import ModelError
 
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
 """Begins no text, and does not survive being copied as text."""
+
+PROGRAM_MAGIC: Final = b"\x89c8p\r\n\x1a\n"
+"""Begins saved programs (``calib8.program.file``), which are told from plans without reading that module."""
+
+SUFFIX: Final = ".c8"
+ANY_MODEL: Final = "Give the path of an .onnx file, a saved program or a plan"
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = struct.Struct("<8sII4QQQ")
@@ -42,6 +52,12 @@ ALIGNMENT: Final = 64
 CHECKSUM: Final = struct.Struct("<Q")
 MOST_BYTES: Final = 1 << 40
 """Of an arena or of scratch memory; more is a mistake."""
+
+DTYPES: Final = (
+    *("bool", "float16", "float32", "float64", "int8", "int16"),
+    *("int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
+"""What the inputs and outputs of programs hold."""
 
 WRITE_AGAIN: Final = "Compile it again from the model"
 
@@ -94,12 +110,16 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def is_plan_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a plan; False also for what cannot be read."""
+    """The file begins like a plan, or is named like one and begins like no program; its name is no promise.
+
+    False also for what cannot be read.
+    """
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - see load_plan
-            return file.read(len(MAGIC)) == MAGIC
+            first = file.read(len(MAGIC))
     except OSError:
         return False
+    return first == MAGIC or (os.fspath(path).endswith(SUFFIX) and first != PROGRAM_MAGIC)
 
 
 class _Sizes(NamedTuple):
@@ -146,7 +166,8 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
     data = file.read(PREFIX.size)
     length = os.fstat(file.fileno()).st_size
     if data[: len(MAGIC)] != MAGIC:
-        raise ModelError(name, "is no plan", "Give a file that calib8 compile wrote")
+        cure = "Give a file that calib8 compile wrote; if this is one, compile it again"
+        raise ModelError(name, "is no plan: it does not begin like one", cure)
     if len(data) < PREFIX.size:
         raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
     _, version, _, *numbers, total, _ = PREFIX.unpack(data)
@@ -232,7 +253,7 @@ def _stored(part: Any) -> Stored:
 
 
 def _port(port: Any) -> PlanPort:
-    return PlanPort(str(port["name"]), np.dtype(port["dtype"]).name, tuple(map(int, port["shape"])))
+    return PlanPort(port["name"], port["dtype"], tuple(map(int, port["shape"])))
 
 
 def _check_plan(plan: Plan) -> None:
@@ -244,10 +265,46 @@ def _check_plan(plan: Plan) -> None:
             raise ValueError(f"{size} bytes of memory")
     if plan.constants.size < ALIGNMENT or plan.constants[-ALIGNMENT:].any():
         raise ValueError("constants without their end")
+    if plan.isa not in ("", *ISAS):
+        raise ValueError(f"instruction set {plan.isa!r}")
     for port in (*plan.inputs, *plan.outputs):
-        if any(size < 1 for size in port.shape):
-            raise ValueError(f"shape {port.shape} of {port.name}")
+        _check_port(port)
+    for first, last in pairwise((0, *(call.before for call in plan.floats), len(plan.rows))):
+        if first > last:
+            raise ValueError(f"a float call before step {first} and then {last}")
+    for call in plan.floats:
+        _check_call(call, plan)
     kinds = {opcode: len(names) for opcode, names in _core.engine.schemas().items()}
     for row in plan.rows:
         if kinds.get(row.opcode) != row.fields.size:
             raise ValueError(f"a step {row.opcode!r} of {row.fields.size} numbers")
+
+
+def _check_port(port: PlanPort) -> None:
+    if not (isinstance(port.name, str) and port.name):
+        raise ValueError(f"a port named {port.name!r:.60}")
+    if not (isinstance(port.dtype, str) and port.dtype in DTYPES):
+        raise ValueError(f"type {port.dtype!r:.60} of {port.name}")
+    if any(size < 1 for size in port.shape):
+        raise ValueError(f"shape {port.shape} of {port.name}")
+
+
+def _check_call(call: FloatCall, plan: Plan) -> None:
+    """Raises ValueError where a tensor of a call lies neither in the arena nor in a port of its kind."""
+    ports = (*plan.inputs, *plan.outputs)
+    written = range(FIRST_PORT + len(plan.inputs), FIRST_PORT + len(ports))
+    for place, (name, part) in enumerate((*call.inputs, *call.outputs)):
+        shifts = (0, 128) if part.dtype in ("int8", "uint8") else (0,)
+        if part.dtype not in DTYPES or part.shift not in shifts or any(size < 1 for size in part.shape):
+            raise ValueError(f"tensor {name!r} of {call.name}")
+        item = np.dtype(part.dtype).itemsize
+        size = math.prod(part.shape) * item
+        if part.buffer == ARENA:
+            fits = part.offset % item == 0 and 0 <= part.offset <= plan.arena_bytes - size
+        else:
+            known = written if place >= len(call.inputs) else range(FIRST_PORT, written.stop)
+            port = ports[part.buffer - FIRST_PORT] if part.buffer in known else None
+            fits = port is not None and part.offset == 0 and port.dtype == part.dtype
+            fits = fits and port is not None and math.prod(port.shape) * item == size
+        if not fits:
+            raise ValueError(f"place of {name!r} of {call.name}")

@@ -77,7 +77,15 @@ class Engine:
         self.plan = plan
         sizes = [_bytes(port.shape, port.dtype) for port in (*plan.inputs, *plan.outputs)]
         self._native = _core.engine.Engine(
-            list(plan.rows), plan.constants, plan.arena_bytes, plan.scratch_bytes, sizes, isa, threads, pin
+            list(plan.rows),
+            plan.constants,
+            plan.arena_bytes,
+            plan.scratch_bytes,
+            sizes,
+            len(plan.inputs),
+            isa,
+            threads,
+            pin,
         )
         self._float_runner = float_runner
         self.isa: str = self._native.isa

@@ -7,16 +7,17 @@ import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 import onnxruntime
 
 from calib8.errors import DataError, ModelError
-from calib8.model.save import PROTOBUF_LIMIT, constant_bytes, model_bytes, save_model
 from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
 
@@ -80,17 +81,19 @@ class Session:
 
 
 def open_session(
-    model: ir.Model | str | os.PathLike[str],
+    model: ir.Model | str | os.PathLike[str] | bytes,
     *,
     threads: int = 0,
     save_optimized: str | None = None,
+    name: str | None = None,
 ) -> Session:
     """Opens a model on the CPU with all graph optimisations.
 
     Args:
-        model: a graph or the path of an .onnx file.
+        model: a graph, the path of an .onnx file, or the bytes of one.
         threads: intra-op threads, 0 for all cores.
         save_optimized: where to write the graph as ONNX Runtime optimized it.
+        name: what to call the model in messages; None: its path or the graph's name.
 
     Raises:
         ModelError: ONNX Runtime cannot load the model.
@@ -100,7 +103,7 @@ def open_session(
     options.log_severity_level = 3
     if save_optimized is not None:
         options.optimized_model_filepath = save_optimized
-    name = (model.graph.name or "model") if isinstance(model, ir.Model) else str(model)
+    name = name or _name(model)
     try:
         handle = _open(model, options)
     except Exception as error:
@@ -112,10 +115,21 @@ def open_session(
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
 
 
-def _open(model: ir.Model | str | os.PathLike[str], options: Any) -> Any:
+def _name(model: ir.Model | str | os.PathLike[str] | bytes) -> str:
+    if isinstance(model, bytes):
+        return "model"
+    return str(model) if isinstance(model, str | os.PathLike) else model.graph.name or "model"
+
+
+def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any:
     providers = ["CPUExecutionProvider"]
-    if not isinstance(model, ir.Model):
+    if isinstance(model, bytes):
+        return onnxruntime.InferenceSession(model, options, providers=providers)
+    if isinstance(model, str | os.PathLike):
         return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
+    # bytes and paths, as plans have them, do without the libraries of models
+    from calib8.model.save import PROTOBUF_LIMIT, constant_bytes, model_bytes, save_model
+
     if constant_bytes(model) < PROTOBUF_LIMIT:
         return onnxruntime.InferenceSession(model_bytes(model), options, providers=providers)
     with tempfile.TemporaryDirectory(prefix="calib8-") as folder:

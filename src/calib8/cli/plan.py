@@ -1,0 +1,117 @@
+"""``calib8 inspect`` of a plan: what was compiled, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.filesize import decimal
+
+from calib8.cli.options import ProgramOptions
+from calib8.cli.render import count, shape_text
+from calib8.cli.terminal import Terminal
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.engine.plan import Plan, PlanPort
+
+
+def is_saved_plan(model: Path) -> bool:
+    """The file is a plan that ``calib8 compile`` wrote, or named like one."""
+    from calib8.engine.plan_file import is_plan_file
+
+    return is_plan_file(model)
+
+
+def refuse_plan(model: Path) -> None:
+    """What is made from models is not made from plans.
+
+    Raises:
+        UsageError: the file is one.
+    """
+    if is_saved_plan(model):
+        raise UsageError(str(model), "is a plan", "Give the model or program that it was made from")
+
+
+def read_plan(model: Path, options: ProgramOptions, target: str | None) -> Plan:
+    """The plan of a file.
+
+    Raises:
+        UsageError: options that concern what it was made from.
+        ModelError: it is damaged.
+    """
+    from calib8.engine.plan_file import load_plan
+
+    given = {
+        "--target": target,
+        "--program": options.program,
+        "--profile": options.profile,
+        "--integer-only": options.integer_only,
+        "--shape": options.shape,
+        "--save": options.save,
+    }
+    for name, value in given.items():
+        if value:
+            problem = f"does not go with {model}, which is a plan"
+            raise UsageError(name, problem, "Give the model or program that it was made from")
+    return load_plan(model)
+
+
+def say_plan(terminal: Terminal, model: Path, plan: Plan) -> None:
+    """What runs, where it reads and writes, how large it is, and what ONNX Runtime does of it."""
+    named = f' "{plan.name}"' if plan.name else ""
+    terminal.say(f"{model}: plan{named}, profile {plan.profile}, made for {plan.isa or 'any machine'}")
+    for what, ports in (("input", plan.inputs), ("output", plan.outputs)):
+        for port in _ports(ports):
+            terminal.say(f"{what} {port}")
+    kinds = ", ".join(f"{number} {kind}" for kind, number in _kinds(plan).items())
+    terminal.say(f"{count(len(plan.rows), 'step')}: {kinds}")
+    terminal.say(f"{sum(plan.step_macs):,} multiply-accumulates in integers")
+    terminal.say(
+        f"{decimal(plan.weight_bytes)} of weights, {decimal(plan.constants.nbytes)} of constants in all, "
+        f"arena {decimal(plan.arena_bytes)}, {decimal(plan.scratch_bytes)} more per thread"
+    )
+    terminal.say(f"{count(len(plan.float_nodes), 'node')} without an integer form")
+    for node, reason in _float_nodes(plan):
+        terminal.say(f"{node}: {reason}" if reason else node)
+
+
+def plan_document(model: Path, plan: Plan) -> dict[str, Any]:
+    """What ``say_plan`` tells."""
+    return {
+        "model": str(model),
+        "kind": "plan",
+        "plan": {
+            "name": plan.name,
+            "profile": plan.profile,
+            "isa": plan.isa,
+            "inputs": _ports(plan.inputs),
+            "outputs": _ports(plan.outputs),
+            "steps": _kinds(plan),
+            "integer_macs": sum(plan.step_macs),
+            "weight_bytes": plan.weight_bytes,
+            "constant_bytes": plan.constants.nbytes,
+            "arena_bytes": plan.arena_bytes,
+            "scratch_bytes": plan.scratch_bytes,
+            "float_nodes": [{"node": node, "reason": reason} for node, reason in _float_nodes(plan)],
+        },
+    }
+
+
+def _ports(ports: Iterable[PlanPort]) -> list[str]:
+    return [f"{port.name}: {port.dtype} {shape_text(port.shape)}" for port in ports]
+
+
+def _kinds(plan: Plan) -> dict[str, int]:
+    """Kind → number of steps, most frequent first."""
+    return dict(Counter(row.opcode for row in plan.rows).most_common())
+
+
+def _float_nodes(plan: Plan) -> list[tuple[str, str]]:
+    return [
+        pair
+        for call in plan.floats
+        for pair in zip(call.nodes, call.reasons or ("",) * len(call.nodes), strict=True)
+    ]

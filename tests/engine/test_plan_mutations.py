@@ -1,0 +1,115 @@
+"""Plans that somebody tampered with and sealed again: told when they are opened, or harmless."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from generated import CASES
+
+from calib8 import InferenceSession, ModelError, _core
+from calib8.engine.compile import compile_program
+from calib8.engine.fields import FIRST_PORT
+from calib8.engine.plan import FloatCall, Plan, Stored
+from calib8.engine.plan_file import save_plan
+from program.example_programs import EXAMPLES, chain
+
+NAMES = tuple(name for name, profile in EXAMPLES if profile == "single" and name != "Float")
+SCRIPT = Path(__file__).with_name("plan_mutations.py")
+
+
+def plan_of(name: str) -> Plan:
+    return compile_program(EXAMPLES[name, "single"])
+
+
+def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
+    """The plan with fields of its first step of a kind changed."""
+    place = next(number for number, row in enumerate(plan.rows) if row.opcode == opcode)
+    fields, names = plan.rows[place].fields.copy(), _core.engine.schemas()[opcode]
+    for name, value in values.items():
+        fields[names.index(name)] = value
+    rows = list(plan.rows)
+    rows[place] = rows[place]._replace(fields=fields)
+    return replace(plan, rows=tuple(rows))
+
+
+def test_changed_numbers_never_end_the_process(tmp_path: Path) -> None:
+    """A signal, or an error that is none of a broken plan, would end the script at once."""
+    plans = {name: plan_of(name) for name in NAMES} | {"chain": compile_program(chain())}
+    files = [tmp_path / f"{number}.c8" for number in range(len(plans))]
+    for plan, file in zip(plans.values(), files, strict=True):
+        save_plan(plan, file)
+    count = 15 * CASES
+    result = subprocess.run(
+        [sys.executable, str(SCRIPT), "7", str(count), *map(str, files)], capture_output=True, text=True
+    )
+    assert result.returncode == 0, (result.stdout[-20:], result.stderr[-2000:])
+    refused, run = map(int, re.findall(r"\d+", result.stdout.splitlines()[-1]))
+    assert refused + run == count
+    assert min(refused, run) > count // 10
+
+
+@pytest.mark.parametrize(("name", "opcode"), [("Conv", "conv"), ("DepthwiseConv", "depthwise")])
+@pytest.mark.parametrize("isa", _core.engine.available_isas())
+def test_weights_that_are_not_aligned_are_refused(name: str, opcode: str, isa: str) -> None:
+    plan = plan_of(name)
+    place = next(row for row in plan.rows if row.opcode == opcode)
+    weights = int(place.fields[_core.engine.schemas()[opcode].index("weights")])
+    longer = np.zeros(plan.constants.size + 64, np.uint8)
+    start = -longer.ctypes.data % 64
+    constants = longer[start : start + plan.constants.size]
+    constants[:] = plan.constants
+    for distance in (1, 4, 32):
+        moved = replace(with_field(plan, opcode, weights=weights + distance), constants=constants)
+        with pytest.raises(ModelError, match="weights that are not aligned"):
+            InferenceSession(moved, isa=isa)
+
+
+def test_a_plan_that_writes_into_an_input_is_refused_when_it_is_opened(tmp_path: Path) -> None:
+    sizes = {f"sizes.{axis}": 1 for axis in range(6)}
+    changes = {"target_buffer": FIRST_PORT, "target_offset": 0, "source_offset": 0, "run": 1, **sizes}
+    save_plan(with_field(plan_of("Conv"), "copy", **changes), tmp_path / "w.c8")
+    with pytest.raises(ModelError, match=r"w\.c8: cannot be run \(.*writes into an input"):
+        InferenceSession(tmp_path / "w.c8")
+
+
+def first_input(call: FloatCall, **changes: Any) -> FloatCall:
+    (name, part), *others = call.inputs
+    return call._replace(inputs=((name, part._replace(**changes)), *others))
+
+
+def first_output(call: FloatCall, **changes: Any) -> FloatCall:
+    (name, part), *others = call.outputs
+    return call._replace(outputs=((name, part._replace(**changes)), *others))
+
+
+CALLS: dict[str, Callable[[FloatCall], FloatCall]] = {
+    "before the first step": lambda call: call._replace(before=-1),
+    "behind the last step": lambda call: call._replace(before=100),
+    "a buffer that does not exist": lambda call: first_input(call, buffer=9),
+    "the constants": lambda call: first_input(call, buffer=1),
+    "beyond the arena": lambda call: first_input(call, buffer=0, offset=1 << 40),
+    "before the arena": lambda call: first_input(call, buffer=0, offset=-64),
+    "another shape": lambda call: first_input(call, buffer=FIRST_PORT, offset=0, shape=(3,)),
+    "a type that no tensor has": lambda call: first_input(call, dtype="object"),
+    "another shift": lambda call: first_input(call, shift=64),
+    "an input that is written": lambda call: call._replace(
+        outputs=tuple((name, Stored(FIRST_PORT, 0, part.dtype, part.shape, 0)) for name, part in call.outputs)
+    ),
+    "an output of another type": lambda call: first_output(call, dtype="uint64"),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_float_calls_that_lead_outside_are_refused(what: str, tmp_path: Path) -> None:
+    plan = compile_program(EXAMPLES["Float", "single"])
+    save_plan(replace(plan, floats=tuple(map(CALLS[what], plan.floats))), tmp_path / "f.c8")
+    with pytest.raises(ModelError, match=r"f\.c8: holds a header that makes no plan"):
+        InferenceSession(tmp_path / "f.c8")
