@@ -12,6 +12,7 @@ from calib8.cli.options import ProgramOptions
 from calib8.cli.render import NOTHING, count, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.tensors import MOST_ELEMENTS, is_too_large
 
 if TYPE_CHECKING:
     from calib8.program.instructions import Float
@@ -80,7 +81,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """``NAME=1,3,224,224`` → sizes by input name.
 
     Raises:
-        UsageError: not of this form, or a name twice.
+        UsageError: not of this form, too large, or a name twice.
     """
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
@@ -93,6 +94,9 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise UsageError(
                 f"--shape {text}", "is no name and sizes", "Write it like --shape image=1,3,224,224"
             )
+        if is_too_large(shape):
+            problem = f"gives '{name}' more than {MOST_ELEMENTS:,} elements"
+            raise UsageError(f"--shape {text}", problem, "Give smaller sizes")
         if name in shapes:
             raise UsageError(f"--shape {text}", f"gives '{name}' a second shape", "Give one per input")
         shapes[name] = shape
