@@ -33,7 +33,7 @@ def opened_source(source: Source, profile: str | None, integer_only: bool) -> Op
         ModelError: it cannot be read, or its quantization is broken.
         UnsupportedModelError: a float model.
     """
-    if not isinstance(source, str | os.PathLike | onnx.ModelProto | bytes | Program):
+    if not _is_source(source):
         cure = "Give a path, a ModelProto, the bytes of one, a Program or a Plan"
         raise UsageError("model", f"is a {type(source).__name__}", cure)
     chosen = chosen_profile(profile, integer_only)
@@ -43,6 +43,10 @@ def opened_source(source: Source, profile: str | None, integer_only: bool) -> Op
     if isinstance(source, str | os.PathLike) and is_program_file(source):
         return _opened_program(load_program(source), str(source), profile, integer_only)
     return _opened_model(source, chosen, integer_only)
+
+
+def _is_source(source: object) -> bool:
+    return isinstance(source, str | os.PathLike | onnx.ModelProto | bytes | Program)
 
 
 def _opened_program(program: Program, name: str, profile: str | None, integer_only: bool) -> Opened:

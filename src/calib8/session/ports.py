@@ -72,7 +72,7 @@ def with_shapes(inputs: Iterable[TensorSpec], shapes: Shapes, name: str) -> tupl
         UsageError: an input of another name, or sizes that do not fit; ``name`` is that of the model.
         ModelError: an input is too large as it is.
     """
-    if not isinstance(shapes, Mapping):
+    if not _is_dict(shapes):
         raise UsageError("shapes", f"are a {_kind(shapes)}", "Give a dict: input name → sizes")
     specs = {spec.name: spec for spec in inputs}
     for spec in specs.values():
@@ -129,7 +129,7 @@ def fitting_feeds(
         DataError: names, types or shapes are not those of the model called ``name``, more elements than an
             input may have, or a list with a value that the input's type does not hold.
     """
-    if not isinstance(feeds, Mapping):
+    if not _is_dict(feeds):
         problem, cure = (
             f"got a {_kind(feeds)} as inputs",
             f"Give a dict: input name → array, {_listed(specs)}",
@@ -197,7 +197,7 @@ def fitting_results(
             got = ", ".join(f"'{given}'" for given in results) or "nothing"
             raise DataError(name, f"got arrays for {got}", f"Give one for each of {', '.join(known)}")
         arrays = [results[output] for output in known]
-    elif isinstance(results, np.ndarray) or not isinstance(results, Iterable):
+    elif not _is_list(results):
         problem = f"got a {_kind(results)} for results"
         raise DataError(name, problem, f"Give a list or dict with an array for each of {_listed(specs)}")
     else:
@@ -251,6 +251,15 @@ def _described(spec: TensorSpec, array: Array) -> str:
     if array.dtype != spec.dtype and array.dtype.newbyteorder("=") == spec.dtype:
         return f"{spec.name}: {spec.dtype} {shape} in the byte order of other machines"
     return f"{spec.name}: {array.dtype} {shape}"
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: object) -> bool:
+    """Of arrays: one array alone is none, although it could be taken apart."""
+    return isinstance(value, Iterable) and not isinstance(value, np.ndarray)
 
 
 def _kind(value: object) -> str:
