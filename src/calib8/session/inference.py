@@ -301,10 +301,12 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
     Raises:
         DataError: one of them is unknown, or it is no list; ``model`` is the name of the model.
     """
+    if names is None:
+        return []
     cure = f"Ask for some of: {', '.join(known)}"
-    if isinstance(names, str) or not isinstance(names, Iterable | None):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise DataError(model, f"got {names!r} in place of a list of outputs", cure)
-    wanted = list(names or ())
+    wanted = list(names)
     unknown = [name for name in wanted if name not in known]
     if unknown:
         raise DataError(model, f"has no output '{unknown[0]}'", cure)

@@ -143,7 +143,7 @@ def fitting_feeds(
         array = _as_array(name, spec, feeds[spec.name])
         if array.dtype != spec.dtype or not _fits(array.shape, spec.shape):
             raise DataError(name, f"got {_described(spec, array)}", f"The model takes {_listed(specs)}")
-        if is_too_large(array.shape):
+        if array.size > MOST_ELEMENTS:
             problem = f"got {_described(spec, array)}, more than {MOST_ELEMENTS:,} elements"
             raise DataError(name, problem, "Run fewer samples at a time")
         arrays[spec.name] = array
