@@ -12,7 +12,6 @@ from calib8.cli.options import ProgramOptions
 from calib8.cli.render import NOTHING, count, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
-from calib8.tensors import MOST_ELEMENTS, is_too_large
 
 if TYPE_CHECKING:
     from calib8.program.instructions import Float
@@ -83,6 +82,8 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     Raises:
         UsageError: not of this form, too large, or a name twice.
     """
+    from calib8.tensors import MOST_ELEMENTS, is_too_large  # NumPy
+
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, sizes = text.rpartition("=")
