@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -182,13 +184,25 @@ def test_shapes_fix_what_is_free(proto: onnx.ModelProto, lowered_shapes: list[tu
         ({"x": (1, 4, 6, 6)}, "shape of 'x': 1×4×6×6 does not fit"),
         ({"x": (1, 3, 6)}, "1×3×6 does not fit"),
         ({"x": (0, 3, 6, 6)}, "0×3×6×6 does not fit"),
+        ({"x": (2**40, 3, 6, 6)}, "1099511627776×3×6×6 are more than 2,147,483,647 elements. Give smaller"),
+        ({"x": (10**8, 3, 6, 6)}, "100000000×3×6×6 are more than"),
+        ({"x": "1366"}, "'1366' are no sizes. Give whole numbers"),
+        ({"x": (1, 3, 6.0, 6)}, "6.0, 6\\) are no sizes"),
+        ({"x": 3}, "shape of 'x': 3 are no sizes"),
+        ([1, 3, 6, 6], "shapes: are a list. Give a dict"),
     ],
 )
-def test_shapes_that_do_not_fit(
-    proto: onnx.ModelProto, shapes: dict[str, tuple[int, ...]], message: str
-) -> None:
+def test_shapes_that_do_not_fit(proto: onnx.ModelProto, shapes: Any, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         InferenceSession(proto, shapes=shapes)
+
+
+def test_a_model_that_takes_too_much_is_refused(fixed: onnx.ModelProto) -> None:
+    large = onnx.ModelProto()
+    large.CopyFrom(fixed)
+    large.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 10**12
+    with pytest.raises(ModelError, match=r"its input 'x: float32 1000000000000×3×6×6' has more than 2,147"):
+        InferenceSession(large)
 
 
 def test_the_program_of_a_free_batch_is_that_of_one(proto: onnx.ModelProto) -> None:
@@ -220,13 +234,39 @@ def test_other_free_axes_need_a_shape(tmp_path: Path) -> None:
         ({"x": FEEDS["x"][:, :2]}, "got x: float32 1×2×6×6"),
         ({"x": FEEDS["x"][:0]}, "got x: float32 0×3×6×6"),
         ({"x": [[1.0, 2.0]]}, "got x: float64 1×2"),
+        ({"x": [[1.0], [2.0, 3.0]]}, "what is fed to 'x' is a list that NumPy makes no array of"),
+        ({"x": np.full((1, 3, 6, 6), 0.1).tolist()}, "has values that float32 does not hold"),
+        ({"x": np.full((1, 3, 6, 6), 2**24 + 1).tolist()}, "has values that float32 does not hold"),
+        ({"x": np.full((1, 3, 6, 6), "1").tolist()}, "got x: <U1 1×3×6×6"),
+        ({"x": None}, "got x: object scalar"),
+        ({"x": FEEDS["x"].astype(FEEDS["x"].dtype.newbyteorder())}, "float32 1×3×6×6 in the byte order of"),
+        ({"x": np.broadcast_to(FEEDS["x"], (10**8, 3, 6, 6))}, "more than 2,147,483,647 elements. Run fewer"),
+        (None, "got a NoneType as inputs. Give a dict: input name → array, x: float32 N×3×6×6"),
+        ([FEEDS["x"]], "got a list as inputs. Give a dict"),
         ({"x": np.float32(1)}, "got x: float32 scalar"),
     ],
 )
-def test_inputs_that_do_not_fit(proto: onnx.ModelProto, feeds: dict[str, Any], message: str) -> None:
-    with pytest.raises(DataError) as caught:
-        InferenceSession(proto).run(None, feeds)
-    assert message in str(caught.value)
+def test_inputs_that_do_not_fit(proto: onnx.ModelProto, feeds: Any, message: str) -> None:
+    session, result = InferenceSession(proto), np.empty((1, 4, 6, 6), np.float32)
+    for call in (lambda: session.run(None, feeds), lambda: session.run_into(feeds, [result])):
+        with pytest.raises(DataError) as caught:
+            call()
+        assert message in str(caught.value)
+
+
+def test_lists_are_taken_where_every_value_is_kept(proto: onnx.ModelProto) -> None:
+    session = InferenceSession(proto)
+    odd = FEEDS["x"].copy()
+    odd[0, 0, 0, :3] = np.nan, np.inf, -np.inf
+    whole = np.arange(108).reshape(1, 3, 6, 6) - 50
+    for listed, array in (odd.tolist(), odd), (whole.tolist(), whole.astype(np.float32)):
+        np.testing.assert_array_equal(session.run(None, {"x": listed}), session.run(None, {"x": array}))
+
+
+@pytest.mark.parametrize("names", ["y", 3])
+def test_outputs_are_asked_for_in_a_list(proto: onnx.ModelProto, names: Any) -> None:
+    with pytest.raises(DataError, match=rf"got {names!r} in place of a list of outputs. Ask for some of: y"):
+        InferenceSession(proto).run(names, FEEDS)
 
 
 @pytest.mark.parametrize("profile", ["onnx", "tflite", "single"])
@@ -291,6 +331,26 @@ def test_files_that_are_no_model(tmp_path: Path) -> None:
         InferenceSession(tmp_path / "none.onnx")
     with pytest.raises(ModelError, match=r"model bytes: are no ONNX model"):
         InferenceSession(b"these are my notes")
+    with pytest.raises(ModelError, match=r"model bytes: are empty"):
+        InferenceSession(b"")
+    with pytest.raises(ModelError, match=rf"{tmp_path}: is a folder"):
+        InferenceSession(tmp_path)
+
+
+@pytest.mark.parametrize("source", [None, 3, bytearray(b"x")])
+def test_what_is_no_source_of_a_model(source: Any) -> None:
+    kind = type(source).__name__
+    with pytest.raises(UsageError, match=f"model: is a {kind}. Give a path, a ModelProto, .* or a Plan"):
+        InferenceSession(source)
+
+
+def test_a_session_tells_what_it_is_but_cannot_be_copied(proto: onnx.ModelProto) -> None:
+    session = InferenceSession(proto, profile="single", isa="reference", threads=2)
+    how = "rounding='single', runtime='calib8', isa='reference', threads=2"
+    assert repr(session) == f"InferenceSession('{session.name}', {how})"
+    for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match="can be neither pickled nor copied: open the model, or the plan"):
+            copied(session)
 
 
 def test_errors_of_lowering_name_the_file(fixed: onnx.ModelProto, tmp_path: Path) -> None:
@@ -353,6 +413,8 @@ def spoiled(kind: str) -> Any:
     odd = np.zeros(good.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(shape)
     return {
         "none": [],
+        "nothing": None,
+        "one array": good,
         "two": [good, good],
         "another name": {"z": good},
         "no array": [good.tolist()],
@@ -366,13 +428,15 @@ def spoiled(kind: str) -> Any:
 
 MISFITS = {
     "none": "got 0 arrays for results. Give one for each of y: float32 1×4×6×6",
+    "nothing": "got a NoneType for results. Give a list or dict with an array for each of y: float32",
+    "one array": "got a ndarray for results. Give a list or dict",
     "two": "got 2 arrays for results",
     "another name": "got arrays for 'z'. Give one for each of y",
     "no array": "the array for 'y' is a list",
     "another type": "the array for 'y' is y: float64 1×4×6×6. Give one of y: float32 1×4×6×6",
     "another shape": "the array for 'y' is y: float32 1×3×6×6",
     "another order": "cannot be written in one piece",
-    "read-only": "cannot be written in one piece. Give a writeable",
+    "read-only": "the array for 'y' is read-only. Give a writeable array",
     "odd address": "cannot be written in one piece",
 }
 
@@ -394,10 +458,25 @@ def test_results_must_not_lie_in_the_inputs() -> None:
         session.run_into({"x": both}, [both])
 
 
-@pytest.mark.parametrize("threads", [0, -1, 257, 1.5, "2"])
-def test_threads_that_do_not_exist(proto: onnx.ModelProto, threads: Any) -> None:
-    with pytest.raises(UsageError, match=rf"threads {threads}: is not in 1 … 256"):
+@pytest.mark.parametrize("threads", [0, -1, 257])
+def test_threads_that_do_not_exist(proto: onnx.ModelProto, threads: int) -> None:
+    with pytest.raises(UsageError, match=rf"threads {threads}: is not in 1 … 256. .* or None for as many"):
         InferenceSession(proto, threads=threads)
+
+
+@pytest.mark.parametrize("number", [1.5, "2", True, np.True_])
+def test_numbers_that_are_not_whole(proto: onnx.ModelProto, number: Any) -> None:
+    with pytest.raises(UsageError, match=rf"threads {number!r}: is no whole number"):
+        InferenceSession(proto, threads=number)
+    with pytest.raises(UsageError, match=rf"runs {number!r}: is no number of runs"):
+        InferenceSession(proto, threads=1).profile(runs=number)
+
+
+def test_numbers_and_sizes_of_numpy(proto: onnx.ModelProto) -> None:
+    session = InferenceSession(proto, threads=np.int64(2), shapes={"x": np.array([2, 3, 6, 6])})  # type: ignore[arg-type,dict-item]
+    assert "threads=2" in repr(session)
+    assert session.get_inputs()[0].shape == [2, 3, 6, 6]
+    assert session.profile(runs=np.int8(1))  # type: ignore[arg-type]
 
 
 def test_instruction_sets_that_do_not_exist(proto: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch) -> None:

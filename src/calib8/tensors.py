@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
+
+MOST_ELEMENTS: Final = 2**31 - 1
+"""Of one input; more is a mistake."""
+
+
+def is_too_large(sizes: Iterable[int | str | None]) -> bool:
+    """The sizes that are known make more than ``MOST_ELEMENTS``; exact for numbers of any length."""
+    return math.prod(size for size in sizes if isinstance(size, int)) > MOST_ELEMENTS
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,21 @@ def test_free_axes_need_a_shape(tmp_path: Path) -> None:
         open_workload(path, shapes={"image": (2, 3, 5, 7)})
 
 
+def test_nothing_is_made_that_is_too_large(coded: Path, tmp_path: Path) -> None:
+    for batch, shapes in (10**8, {}), (10**30, {}), (None, {"x": (10**8, 3, 8, 8)}):
+        with pytest.raises(UsageError, match=r"more than 2,147,483,647 elements. Give a smaller --batch"):
+            open_workload(coded, batch, shapes)
+
+
+def test_memory_that_is_not_there(coded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("calib8.analysis.workloads._values", full)
+    with pytest.raises(UsageError, match=r"its inputs 'x: float32 1×3×8×8' do not fit in memory"):
+        open_workload(coded)
+
+
 def test_a_fixed_batch_stays(tmp_path: Path) -> None:
     path = saved(tmp_path, "float[2,3] x", "float[2,3] y", "y = Relu (x)")
     assert open_workload(path).batch == open_workload(path, 2).batch == 2

@@ -13,6 +13,8 @@ from tiny_models import FLAGS
 
 from calib8 import InferenceSession
 from calib8.analysis import benchmark, benchmark_runtimes
+from calib8.engine.peak import machine_peak_gmacs
+from calib8.engine.run import available_isas
 from calib8.errors import ModelError
 
 MACS = 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
@@ -108,6 +110,23 @@ def test_the_time_of_every_part(cli, int8: Path, out: Path) -> None:
             assert part["kind"] and part["steps"] >= 1 and part["name"] in result.stdout
 
 
+def test_shares_are_of_the_fastest_instruction_set(
+    cli, int8: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIB8_ISA", "reference")
+    flags = ("--threads", "1", "--rounds", "1", "--runtime", "calib8", "--profile", "--json", out / "b")
+    result = cli("benchmark", int8, *flags)
+    assert result.exit_code == 0, result.output
+    peak = f"{machine_peak_gmacs(1):.0f} GMAC/s"
+    assert f"threads 1, reference (peak with {available_isas()[0]}: {peak}): " in result.stdout
+    [found] = load(out / "b")["profiles"]
+    part = max(found["parts"], key=lambda part: part["gmacs"])
+    share = f"{100 * part['gmacs'] / machine_peak_gmacs(1):.1f} %"
+    assert any(
+        part["name"] in line and line.endswith(share) for line in map(str.rstrip, result.stdout.splitlines())
+    )
+
+
 def test_without_threads_one_and_all_cores(cli, int8: Path, out: Path) -> None:
     from calib8.processors import usable_cores
 
@@ -124,6 +143,10 @@ def test_shapes(cli, refused, int8: Path, out: Path) -> None:
     assert load(out / "b")["results"][0]["batch"] == 2
     result = cli("benchmark", int8, *flags, "--shape", "image=2,4,16,16")
     refused(result, 2, "shape of 'image': 2×4×16×16 does not fit")
+    result = cli("benchmark", int8, "--threads", "1", "--batch", "100000000")
+    refused(
+        result, 2, "'image: float32 100000000×3×16×16' has more than 2,147,483,647 elements. Give a smaller"
+    )
     refused(cli("benchmark", int8, *flags, "--shape", "image"), 2, "--shape image: is no name and sizes")
 
 

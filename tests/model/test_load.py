@@ -57,9 +57,9 @@ def test_a_name_that_two_nodes_yield_is_told() -> None:
         load_model(proto)
 
 
-@pytest.mark.parametrize("name", ["none.onnx", "."])
-def test_a_missing_file_and_a_folder_are_named(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ModelError, match="no such file") as caught:
+@pytest.mark.parametrize(("name", "problem"), [("none.onnx", "no such file"), (".", "is a folder")])
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path, name: str, problem: str) -> None:
+    with pytest.raises(ModelError, match=problem) as caught:
         load_model(tmp_path / name)
     assert caught.value.subject == str(tmp_path / name)
 

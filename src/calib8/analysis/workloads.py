@@ -22,7 +22,7 @@ from calib8.program import costs
 from calib8.program.file import is_program_file
 from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes, readable_copy
 from calib8.session import InferenceSession
-from calib8.tensors import TensorSpec
+from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
 
 Array = npt.NDArray[Any]
 Limits = Mapping[str, tuple[float, float]]
@@ -65,7 +65,7 @@ def open_workload(
 
     Raises:
         ModelError: the file cannot be read.
-        UsageError: the batch or a shape does not fit, or an axis is left free.
+        UsageError: the batch or a shape does not fit or is too large, or an axis is left free.
     """
     name = os.fspath(path)
     if not Path(name).is_file():
@@ -116,10 +116,16 @@ def _feeds(
         takes = ", ".join(map(str, specs))
         raise UsageError(f"shape of '{min(unknown)}'", f"{name} has no such input", f"It takes {takes}")
     rng = np.random.default_rng(SEED)
-    return {
-        spec.name: _values(replace(spec, shape=_sizes(name, spec, batch, shapes)), limits, rng)
-        for spec in specs
-    }
+    sized = [replace(spec, shape=_sizes(name, spec, batch, shapes)) for spec in specs]
+    cure = "Give a smaller --batch or --shape"
+    for spec in sized:
+        if is_too_large(spec.shape or ()):
+            raise UsageError(name, f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements", cure)
+    try:
+        return {spec.name: _values(spec, limits, rng) for spec in sized}
+    except MemoryError as error:
+        takes = ", ".join(map(str, sized))
+        raise UsageError(name, f"its inputs '{takes}' do not fit in memory", cure) from error
 
 
 def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tuple[int, ...]:
@@ -163,12 +169,17 @@ def _values(spec: TensorSpec, limits: Limits, rng: np.random.Generator) -> Array
     assert spec.shape is not None
     shape = [size for size in spec.shape if isinstance(size, int)]
     if spec.dtype.name in CODES:
-        return rng.integers(*CODES[spec.dtype.name], shape, endpoint=True).astype(spec.dtype)
+        codes: type[np.uint8 | np.int8] = np.uint8 if spec.dtype == np.uint8 else np.int8
+        return rng.integers(*CODES[spec.dtype.name], shape, codes, endpoint=True)
     if spec.dtype.kind != "f":
         return made_up_input(spec)
     low, high = limits.get(spec.name, (0.0, 0.0))
-    values = rng.uniform(low, high, shape) if low < high else rng.standard_normal(shape)
-    return values.astype(spec.dtype)
+    made: type[np.float32 | np.float64] = np.float64 if spec.dtype == np.float64 else np.float32
+    values = rng.random(shape, made) if low < high else rng.standard_normal(shape, made)
+    if low < high:
+        values *= high - low
+        values += low
+    return values.astype(spec.dtype, copy=False)
 
 
 def _limits(model: ir.Model) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.filesize import decimal
@@ -53,6 +53,10 @@ _PIXELS_HELP = (
 )
 
 
+MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
+"""Other tools take a file with one of these for a model, which a plan is not."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
     """What a plan is made for."""
@@ -79,6 +83,9 @@ def compile(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [model])
+    if output.suffix.lower() in MODEL_SUFFIXES:
+        cure = f"Give another one, such as {output.with_suffix('.c8').name}"
+        raise UsageError(f"--output {output}", "has the suffix of a model, but a plan is none", cure)
     with shown_progress(terminal, "compiling"):
         program, plan = _compiled(model, compiling, preprocessing)
 
@@ -138,9 +145,10 @@ def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: 
         f"{decimal(plan.weight_bytes)} of weights, arena {decimal(plan.arena_bytes)}"
     )
     share = float_share(found)
+    uncounted = " (what else these nodes do is not counted)" if plan.float_nodes else ""
     terminal.say(
         f"{count(len(plan.float_nodes), 'node')} without an integer form, "
-        f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float"
+        f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float{uncounted}"
     )
     for step in program.float_instructions:
         for node, reason in float_nodes(step):

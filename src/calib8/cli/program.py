@@ -68,8 +68,10 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     """``NAME=1,3,224,224`` → sizes by input name.
 
     Raises:
-        UsageError: not of this form, or a name twice.
+        UsageError: not of this form, too large, or a name twice.
     """
+    from calib8.tensors import MOST_ELEMENTS, is_too_large  # NumPy
+
     shapes: dict[str, tuple[int, ...]] = {}
     for text in texts:
         name, _, sizes = text.rpartition("=")
@@ -81,6 +83,9 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise UsageError(
                 f"--shape {text}", "is no name and sizes", "Write it like --shape image=1,3,224,224"
             )
+        if is_too_large(shape):
+            problem = f"gives '{name}' more than {MOST_ELEMENTS:,} elements"
+            raise UsageError(f"--shape {text}", problem, "Give smaller sizes")
         if name in shapes:
             raise UsageError(f"--shape {text}", f"gives '{name}' a second shape", "Give one per input")
         shapes[name] = shape

@@ -55,6 +55,8 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
 
 
 def _from_path(path: Path) -> ir.Model:
+    if path.is_dir():
+        raise ModelError(str(path), "is a folder", "Give the path of an .onnx file")
     if not path.is_file():
         raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
     try:

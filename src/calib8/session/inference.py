@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from calib8.session.ports import (
     is_static,
     node_arg,
     one_sample,
+    whole_number,
     with_shapes,
 )
 from calib8.session.prepared import (
@@ -104,7 +105,7 @@ class InferenceSession:
             UsageError: unknown runtime or profile, ``integer_only`` with the profile ``onnx``, another
                 profile than that of a program, shapes that do not fit the inputs, no number of threads, or an
                 instruction set that this machine does not have; pixels for a plan, or a model without an
-                image that only quantizers read.
+                image that only quantizers read; or ``model`` is nothing of the kind.
             ModelError: the model cannot be read, or its quantization is broken.
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
@@ -127,6 +128,21 @@ class InferenceSession:
             self.outputs = self._one_sample().prepared.outputs
         elif integer_only and all(one_sample(spec) is not None for spec in self.inputs):
             self._one_sample()  # what must be refused is refused here
+
+    def __repr__(self) -> str:
+        """What runs, and how."""
+        runtime, threads, isa, _ = self._settings
+        how = f"rounding={self.rounding!r}, runtime={runtime!r}, isa={isa!r}, threads={threads}"
+        return f"InferenceSession({self.name!r}, {how})"
+
+    def __reduce__(self) -> NoReturn:
+        """Threads and memory of a run belong to one process.
+
+        Raises:
+            TypeError: always, from ``pickle`` and ``copy``.
+        """
+        what = "an InferenceSession can be neither pickled nor copied"
+        raise TypeError(f"{what}: open the model, or the plan that save() wrote, where it is to run")
 
     @property
     def program(self) -> Program:
@@ -171,17 +187,13 @@ class InferenceSession:
             ModelError: a model with free axes cannot be lowered for these shapes.
         """
         known = [spec.name for spec in self.outputs]
-        unknown = [name for name in output_names or () if name not in known]
-        if unknown:
-            raise DataError(
-                self.name, f"has no output '{unknown[0]}'", f"Ask for some of: {', '.join(known)}"
-            )
+        names = _output_names(self.name, output_names, known)
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         results = self._ready_for(feeds).prepared.run(feeds)
-        if not output_names:
+        if not names:
             return results
         by_name = dict(zip(known, results, strict=True))
-        return [by_name[name] for name in output_names]
+        return [by_name[name] for name in names]
 
     def run_into(
         self, input_feed: Mapping[str, npt.ArrayLike], results: Mapping[str, Array] | Sequence[Array]
@@ -215,15 +227,16 @@ class InferenceSession:
             ModelError: as for ``program``.
             UsageError: the runtime is not the native engine, or ``runs`` is not positive.
         """
-        if runs < 1:
-            raise UsageError(f"runs {runs}", "is no number of runs", "Give 1 or more")
+        count = whole_number(runs)
+        if count is None or count < 1:
+            raise UsageError(f"runs {runs!r}", "is no number of runs", "Give a whole number, 1 or more")
         if input_feed is None:
             native = self._native()
             feeds = {port.name: np.zeros(port.shape, port.dtype) for port in native.plan.inputs}
         else:
             feeds = fitting_feeds(self.name, self.inputs, input_feed)
             native = self._native(self._ready_for(feeds))
-        return native.times(feeds, runs)
+        return native.times(feeds, count)
 
     def memory(self) -> Memory:
         """Bytes that the session holds to run: those of the shapes fed last, or of one sample.
@@ -280,6 +293,24 @@ class InferenceSession:
         assert self._opened.lower is not None
         program = self._opened.lower(shapes)
         return _Ready(program, prepared_program(program, self.name, self._settings))
+
+
+def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
+    """The names as a list, empty for all.
+
+    Raises:
+        DataError: one of them is unknown, or it is no list; ``model`` is the name of the model.
+    """
+    if names is None:
+        return []
+    cure = f"Ask for some of: {', '.join(known)}"
+    if isinstance(names, str) or not isinstance(names, Iterable):
+        raise DataError(model, f"got {names!r} in place of a list of outputs", cure)
+    wanted = list(names)
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise DataError(model, f"has no output '{unknown[0]}'", cure)
+    return wanted
 
 
 def _opened(model: Source, profile: str | None, integer_only: bool) -> Opened:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.engine.plan_file import ANY_MODEL
-from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.program.file import is_program_file, load_program
@@ -31,10 +31,13 @@ def opened_source(source: Source, profile: str | None, integer_only: bool) -> Op
     """A model or program with the function that lowers it.
 
     Raises:
-        UsageError: a profile that is unknown or does not fit.
+        UsageError: a profile that is unknown or does not fit, or no kind of source.
         ModelError: it cannot be read, or its quantization is broken.
         UnsupportedModelError: a float model.
     """
+    if not _is_source(source):
+        cure = "Give a path, a ModelProto, the bytes of one, a Program or a Plan"
+        raise UsageError("model", f"is a {type(source).__name__}", cure)
     chosen = chosen_profile(profile, integer_only)
     if isinstance(source, Program):
         verify(source)
@@ -42,6 +45,10 @@ def opened_source(source: Source, profile: str | None, integer_only: bool) -> Op
     if isinstance(source, str | os.PathLike) and is_program_file(source):
         return _opened_program(load_program(source), str(source), profile, integer_only)
     return _opened_model(source, chosen, integer_only)
+
+
+def _is_source(source: object) -> bool:
+    return isinstance(source, str | os.PathLike | onnx.ModelProto | bytes | Program)
 
 
 def _opened_program(program: Program, name: str, profile: str | None, integer_only: bool) -> Opened:
@@ -69,6 +76,8 @@ def _opened_model(
 
 
 def _parsed(data: bytes) -> onnx.ModelProto:
+    if not data:
+        raise ModelError("model bytes", "are empty", "Give a serialized ModelProto")
     try:
         proto: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError as error:

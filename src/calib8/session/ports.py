@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from calib8.errors import DataError, UsageError
-from calib8.tensors import TensorSpec
+from calib8.errors import DataError, ModelError, UsageError
+from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
 
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
     from calib8.engine.plan import PlanPort
@@ -54,23 +55,54 @@ def plan_specs(ports: Iterable[PlanPort]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(port.name, np.dtype(port.dtype), port.shape) for port in ports)
 
 
+def whole_number(value: object) -> int | None:
+    """An int, or what NumPy has for one; None for anything else, True and False included."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def with_shapes(inputs: Iterable[TensorSpec], shapes: Shapes, name: str) -> tuple[TensorSpec, ...]:
     """The specs with the sizes that are given for them.
 
     Raises:
         UsageError: an input of another name, or sizes that do not fit; ``name`` is that of the model.
+        ModelError: an input is too large as it is.
     """
+    if not _is_dict(shapes):
+        raise UsageError("shapes", f"are a {_kind(shapes)}", "Give a dict: input name → sizes")
     specs = {spec.name: spec for spec in inputs}
+    for spec in specs.values():
+        if is_too_large(spec.shape or ()):
+            problem = f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements"
+            raise ModelError(name, problem, "Export it with smaller sizes")
     for wanted, sizes in shapes.items():
-        subject, given = f"shape of '{wanted}'", tuple(sizes)
-        takes = ", ".join(str(spec) for spec in specs.values())
+        subject, given = f"shape of '{wanted}'", _whole_numbers(wanted, sizes)
+        takes = _listed(specs.values())
         if wanted not in specs:
             raise UsageError(subject, f"{name} has no such input", f"The model takes {takes}")
+        if is_too_large(given):
+            text = "×".join(map(str, given))
+            raise UsageError(
+                subject, f"{text} are more than {MOST_ELEMENTS:,} elements", "Give smaller sizes"
+            )
         if not _fits(given, specs[wanted].shape):
             text = "×".join(map(str, given))
             raise UsageError(subject, f"{text} does not fit {name}", f"The model takes {takes}")
         specs[wanted] = replace(specs[wanted], shape=given)
     return tuple(specs.values())
+
+
+def _whole_numbers(wanted: str, sizes: object) -> tuple[int, ...]:
+    numbers = [whole_number(size) for size in sizes] if isinstance(sizes, Iterable) else [None]
+    known = tuple(number for number in numbers if number is not None)
+    if len(known) < len(numbers):
+        cure = "Give whole numbers, such as (1, 3, 224, 224)"
+        raise UsageError(f"shape of '{wanted}'", f"{sizes!r} are no sizes", cure)
+    return known
 
 
 def is_static(spec: TensorSpec) -> bool:
@@ -91,21 +123,55 @@ def one_sample(spec: TensorSpec) -> tuple[int, ...] | None:
 def fitting_feeds(
     name: str, specs: Sequence[TensorSpec], feeds: Mapping[str, npt.ArrayLike]
 ) -> dict[str, Array]:
-    """The arrays in the order of the inputs.
+    """The arrays in the order of the inputs; lists and the like become arrays of the input's type.
 
     Raises:
-        DataError: names, types or shapes are not those of the model called ``name``.
+        DataError: names, types or shapes are not those of the model called ``name``, more elements than an
+            input may have, or a list with a value that the input's type does not hold.
     """
+    if not _is_dict(feeds):
+        problem, cure = (
+            f"got a {_kind(feeds)} as inputs",
+            f"Give a dict: input name → array, {_listed(specs)}",
+        )
+        raise DataError(name, problem, cure)
     if len(feeds) != len(specs) or any(spec.name not in feeds for spec in specs):
         got = ", ".join(f"'{fed}'" for fed in feeds) or "nothing"
         raise DataError(name, f"got {got} as inputs", f"The model takes {_listed(specs)}")
     arrays = {}
     for spec in specs:
-        array = np.asarray(feeds[spec.name])
+        array = _as_array(name, spec, feeds[spec.name])
         if array.dtype != spec.dtype or not _fits(array.shape, spec.shape):
             raise DataError(name, f"got {_described(spec, array)}", f"The model takes {_listed(specs)}")
+        if array.size > MOST_ELEMENTS:
+            problem = f"got {_described(spec, array)}, more than {MOST_ELEMENTS:,} elements"
+            raise DataError(name, problem, "Run fewer samples at a time")
         arrays[spec.name] = array
     return arrays
+
+
+def _as_array(name: str, spec: TensorSpec, fed: npt.ArrayLike) -> Array:
+    """What is an array stays as it is; anything else of the right shape gets the input's type.
+
+    Raises:
+        DataError: it is no array of numbers, or a value would change.
+    """
+    if isinstance(fed, np.ndarray):
+        return fed
+    try:
+        array = np.asarray(fed)
+    except (TypeError, ValueError, RuntimeError) as error:  # rows of unequal length, tensors of other tools
+        problem = f"what is fed to '{spec.name}' is a {_kind(fed)} that NumPy makes no array of"
+        raise DataError(name, problem, f"Give an array, {spec}") from error
+    if array.dtype == spec.dtype or array.dtype.kind not in "biuf" or not _fits(array.shape, spec.shape):
+        return array
+    with np.errstate(over="ignore", invalid="ignore"):
+        converted = array.astype(spec.dtype)
+        kept = np.array_equal(converted.astype(array.dtype), array, equal_nan=array.dtype.kind == "f")
+    if not kept:
+        problem = f"what is fed to '{spec.name}' has values that {spec.dtype} does not hold"
+        raise DataError(name, problem, f"Give an array, {spec}")
+    return converted
 
 
 def fitting_results(
@@ -127,10 +193,13 @@ def fitting_results(
     """
     known = [spec.name for spec in specs]
     if isinstance(results, Mapping):
-        if sorted(results) != sorted(known):
+        if set(results) != set(known):
             got = ", ".join(f"'{given}'" for given in results) or "nothing"
             raise DataError(name, f"got arrays for {got}", f"Give one for each of {', '.join(known)}")
         arrays = [results[output] for output in known]
+    elif not _is_list(results):
+        problem = f"got a {_kind(results)} for results"
+        raise DataError(name, problem, f"Give a list or dict with an array for each of {_listed(specs)}")
     else:
         arrays = list(results)
     if len(arrays) != len(specs):
@@ -149,13 +218,15 @@ def fitting_results(
 def _check_result(name: str, spec: TensorSpec, array: object) -> None:
     subject = f"the array for '{spec.name}'"
     if not isinstance(array, np.ndarray):
-        raise DataError(name, f"{subject} is a {type(array).__name__}", f"Give a NumPy array, {spec}")
+        raise DataError(name, f"{subject} is a {_kind(array)}", f"Give a NumPy array, {spec}")
     if array.dtype != spec.dtype or array.shape != spec.shape:
         raise DataError(name, f"{subject} is {_described(spec, array)}", f"Give one of {spec}")
     flags = array.flags
-    if not (flags.c_contiguous and flags.writeable and flags.aligned):
+    if not flags.writeable:
+        raise DataError(name, f"{subject} is read-only", "Give a writeable array")
+    if not (flags.c_contiguous and flags.aligned):
         problem = f"{subject} cannot be written in one piece"
-        raise DataError(name, problem, "Give a writeable, aligned, C-contiguous array")
+        raise DataError(name, problem, "Give an aligned, C-contiguous array")
 
 
 def _fits(shape: tuple[int, ...], sizes: Sizes | None) -> bool:
@@ -177,4 +248,19 @@ def _listed(specs: Iterable[TensorSpec]) -> str:
 
 def _described(spec: TensorSpec, array: Array) -> str:
     shape = "×".join(map(str, array.shape)) or "scalar"
+    if array.dtype != spec.dtype and array.dtype.newbyteorder("=") == spec.dtype:
+        return f"{spec.name}: {spec.dtype} {shape} in the byte order of other machines"
     return f"{spec.name}: {array.dtype} {shape}"
+
+
+def _is_dict(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_list(value: object) -> bool:
+    """Of arrays: one array alone is none, although it could be taken apart."""
+    return isinstance(value, Iterable) and not isinstance(value, np.ndarray)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__

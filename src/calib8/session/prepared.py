@@ -13,7 +13,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.run import MOST_THREADS, Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.processors import usable_cores
-from calib8.session.ports import Array, Shapes, plan_specs, program_specs
+from calib8.session.ports import Array, Shapes, plan_specs, program_specs, whole_number
 from calib8.session.reports import Memory, StepTime, step_times
 from calib8.tensors import TensorSpec
 
@@ -54,8 +54,12 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
     if runtime not in PROGRAM_RUNTIMES:
         cure = f"Use one of {', '.join(PROGRAM_RUNTIMES)}"
         raise UsageError(f"runtime '{runtime}'", "does not run programs", cure)
-    if threads is not None and not (isinstance(threads, int) and 1 <= threads <= MOST_THREADS):
-        raise UsageError(f"threads {threads}", f"is not in 1 … {MOST_THREADS}", "Give a number of processors")
+    count = min(usable_cores(), MOST_THREADS) if threads is None else whole_number(threads)
+    cure = f"Give a whole number in 1 … {MOST_THREADS}, or None for as many as processors may be used"
+    if count is None:
+        raise UsageError(f"threads {threads!r}", "is no whole number", cure)
+    if not 1 <= count <= MOST_THREADS:
+        raise UsageError(f"threads {threads}", f"is not in 1 … {MOST_THREADS}", cure)
     if isa is not None and runtime != NATIVE:
         problem = f"does not go with the runtime {runtime}, which has none"
         raise UsageError(f"isa '{isa}'", problem, f"Use the runtime {NATIVE}")
@@ -64,7 +68,7 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
         raise UsageError(f"isa '{isa}'", problem, f"Use one of {', '.join(available_isas())}")
     if isa is None and runtime == NATIVE:
         isa = default_isa()
-    return RunSettings(runtime, min(usable_cores(), MOST_THREADS) if threads is None else threads, isa, pin)
+    return RunSettings(runtime, count, isa, pin)
 
 
 class Prepared(Protocol):
