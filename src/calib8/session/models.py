@@ -62,7 +62,7 @@ def _opened_program(program: Program, name: str, profile: str | None, integer_on
 def _opened_model(
     source: str | os.PathLike[str] | onnx.ModelProto | bytes, profile: Profile, integer_only: bool
 ) -> Opened:
-    if isinstance(source, str | os.PathLike) and not Path(source).is_file():
+    if isinstance(source, str | os.PathLike) and not Path(source).exists():
         raise ModelError(str(source), "no such file", ANY_MODEL)
     readable = _parsed(source) if isinstance(source, bytes) else source
     model = load_model(readable)
