@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,9 @@ from program.example_programs import EXAMPLES, codes, layer, single, weights
 CALLERS = 8
 RUNS = 1000
 FEEDS = 5
+
+TASKS = Path("/proc/self/task")
+"""A folder per thread of this process."""
 
 
 def cases(program: Program) -> list[tuple[dict[str, Array], list[Array]]]:
@@ -112,19 +116,28 @@ def test_sessions_come_and_go() -> None:
     """Threads, arenas and constants of a session end with it."""
     program = heavy()
     feeds = random_feeds(program, np.random.default_rng(0))
-    tasks = Path("/proc/self/task")
 
     def open_and_run() -> None:
         session = InferenceSession(program, threads=2)
         session.run(None, feeds)
 
+    threads = len(list(TASKS.iterdir()))
     for _ in range(3):
         open_and_run()
-    before, threads = resident_bytes(), len(list(tasks.iterdir()))
+    before = resident_bytes()
     for _ in range(30):
         open_and_run()
-    assert len(list(tasks.iterdir())) == threads
+    assert ends_with(threads)
     assert resident_bytes() - before < 16e6, "30 sessions of more than 2 MB each"
+
+
+def ends_with(threads: int) -> bool:
+    """The process comes down to so many threads; the system lists a joined one for a moment longer."""
+    for _ in range(200):
+        if len(list(TASKS.iterdir())) <= threads:
+            return True
+        time.sleep(0.01)
+    return False
 
 
 def heavy() -> Program:
