@@ -88,7 +88,7 @@ def test_sessions_of_their_own() -> None:
     ]
 
     def work(number: int) -> None:
-        for run in range(RUNS // 2):
+        for run in range(RUNS):
             for sessions in (shared, own):
                 session, wanted = sessions[(number + run) % len(programs)]
                 feeds, [want] = wanted[run % FEEDS]
