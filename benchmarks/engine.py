@@ -19,6 +19,7 @@ from typing import Any
 from calib8.analysis.benchmark import Timing, measure
 from calib8.analysis.benchmark_runtimes import OPENERS, open_subject
 from calib8.analysis.workloads import open_workload
+from calib8.cli.speed import timing_document
 from quantized import quantized
 from results import comparison_rows, machine, page
 from topologies import TOPOLOGIES
@@ -31,20 +32,6 @@ def timed(
     workload = open_workload(path, batch)
     subjects = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
     return measure(subjects, rounds)
-
-
-def entry(network: str, t: Timing) -> dict[str, Any]:
-    """A timing as an entry of the document."""
-    return {
-        "model": network,
-        "runtime": t.runtime,
-        "threads": t.threads,
-        "batch": t.batch,
-        "median_ms": t.median_ms,
-        "min_ms": t.min_ms,
-        "p95_ms": t.p95_ms,
-        "gmacs": t.gmacs,
-    }
 
 
 def names(text: str) -> list[str]:
@@ -79,7 +66,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     for network in chosen.networks:
         path = quantized(network, chosen.folder)
         found = timed(path, chosen.runtimes, threads, chosen.batch, chosen.rounds)
-        document["results"] += [entry(network, timing) for timing in found]
+        document["results"] += [{**timing_document(timing), "model": network} for timing in found]
         rows = comparison_rows(document)
         print("\n".join(rows[printed:]), flush=True)
         printed = len(rows)

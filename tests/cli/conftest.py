@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from tiny_models import cnn, save
+from tiny_models import FLAGS, cnn, save
 from typer.testing import CliRunner, Result
 
 from calib8.cli import app
@@ -43,6 +43,24 @@ def out(tmp_path: Path) -> Path:
     folder = tmp_path / "out"
     folder.mkdir()
     return folder
+
+
+@pytest.fixture
+def int8(cli: Cli, model: Path, images: Path, tmp_path: Path) -> Path:
+    """The int8 form of the model."""
+    path = tmp_path / "int8.onnx"
+    made = cli("quantize", model, "--data", images, *FLAGS, "-o", path)
+    assert made.exit_code == 0, made.output
+    return path
+
+
+@pytest.fixture
+def saved(cli: Cli, int8: Path, tmp_path: Path) -> Path:
+    """The program of the int8 form."""
+    path = tmp_path / "int8.c8p"
+    made = cli("inspect", int8, "--program", "--save", path)
+    assert made.exit_code == 0, made.output
+    return path
 
 
 @pytest.fixture

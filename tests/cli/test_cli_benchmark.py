@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
 
 import onnx
 import pytest
-from tiny_models import FLAGS
+from json_output import load
 
 from calib8 import InferenceSession
 from calib8.analysis import benchmark, benchmark_runtimes
@@ -25,28 +24,6 @@ RUNTIMES = ("calib8", "onnxruntime", "openvino")
 def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "REST_SECONDS", 0.0)
     monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
-
-
-@pytest.fixture
-def int8(cli, model: Path, images: Path, tmp_path: Path) -> Path:
-    """The int8 form of the model."""
-    path = tmp_path / "int8.onnx"
-    made = cli("quantize", model, "--data", images, *FLAGS, "-o", path)
-    assert made.exit_code == 0, made.output
-    return path
-
-
-@pytest.fixture
-def saved(cli, int8: Path, tmp_path: Path) -> Path:
-    """Its program."""
-    path = tmp_path / "int8.c8p"
-    assert cli("inspect", int8, "--program", "--save", path, "--quiet").exit_code == 0
-    return path
-
-
-def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
 
 
 def test_every_runtime_with_every_number_of_threads(cli, int8: Path, out: Path) -> None:

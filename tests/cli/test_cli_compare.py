@@ -2,35 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from json_output import load
 from onnx import numpy_helper
 from tiny_models import FLAGS, cnn, save
 
 from calib8.analysis.compare import compare
 
 
-@pytest.fixture
-def int8(cli, model: Path, images: Path, tmp_path: Path) -> Path:
-    path = tmp_path / "int8.onnx"
-    assert cli("quantize", model, "--data", images, *FLAGS, "-o", path).exit_code == 0
-    return path
-
-
 def finite(value: float | None) -> float | None:
     """As JSON has it: the pixels of these images are codes already, and lose nothing."""
     return None if value is None or math.isinf(value) else value
-
-
-def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
 
 
 def table(text: str) -> list[str]:

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from json_output import load
 from tiny_models import FLAGS, cnn, save
 
 from calib8 import InferenceSession, ModelError
 from calib8.engine.plan_file import load_plan
 from calib8.engine.run import default_isa
-
-
-def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
-
-
-@pytest.fixture
-def int8(cli, model: Path, images: Path, tmp_path: Path) -> Path:
-    """The int8 form of the model."""
-    path = tmp_path / "int8.onnx"
-    made = cli("quantize", model, "--data", images, *FLAGS, "-o", path)
-    assert made.exit_code == 0, made.output
-    return path
 
 
 @pytest.fixture
@@ -58,9 +43,7 @@ def test_a_model_is_compiled(cli, int8: Path, out: Path) -> None:
     assert (document["float_macs"], document["float_nodes"]) == (0, [])
 
 
-def test_the_same_model_gives_the_same_bytes(cli, int8: Path, compiled: Path, out: Path) -> None:
-    saved = out / "int8.c8p"
-    assert cli("inspect", int8, "--program", "--save", saved).exit_code == 0
+def test_the_same_model_gives_the_same_bytes(cli, int8: Path, saved: Path, compiled: Path, out: Path) -> None:
     for source in (int8, saved):
         assert cli("compile", source, "-o", out / "again.c8", "--quiet").exit_code == 0
         assert (out / "again.c8").read_bytes() == compiled.read_bytes()
@@ -151,10 +134,8 @@ def test_a_part_without_an_integer_form_is_told(
 
 
 def test_evaluate_in_the_engine(
-    cli, model: Path, int8: Path, compiled: Path, images: Path, out: Path
+    cli, model: Path, int8: Path, saved: Path, compiled: Path, images: Path, out: Path
 ) -> None:
-    saved = out / "int8.c8p"
-    assert cli("inspect", int8, "--program", "--save", saved).exit_code == 0
     found = {}
     for runtime, models in (("calib8", (model, int8, saved, compiled)), ("reference", (model, int8))):
         flags = ("--data", images, "--runtime", runtime, "--json", out / "e.json")
@@ -237,10 +218,8 @@ def test_plans_where_they_do_not_go(
 
 
 def test_a_program_is_compared_no_more_than_a_plan(
-    cli, refused, model: Path, int8: Path, images: Path
+    cli, refused, model: Path, saved: Path, images: Path
 ) -> None:
-    saved = int8.with_suffix(".c8p")
-    assert cli("inspect", int8, "--program", "--save", saved).exit_code == 0
     refused(cli("compare", model, saved, "--data", images, *FLAGS), 2, "int8.c8p: is a saved program")
 
 

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from json_output import load
 from tiny_models import FLAGS, cnn, save
 
 from calib8 import __version__
 from calib8.demo import HELDOUT_PATH, MODEL_PATH
-
-
-def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
 
 
 def test_version_and_help(cli) -> None:

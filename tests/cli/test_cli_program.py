@@ -2,41 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from json_output import load
 from tiny_models import FLAGS, cnn, save
 
 from calib8 import InferenceSession
 from calib8.program.file import load_program
 from calib8.program.listing import listing
-
-
-def load(path: Path) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(path.read_text())
-    return document
-
-
-@pytest.fixture
-def int8(cli, model: Path, images: Path, tmp_path: Path) -> Path:
-    """The int8 form of the model."""
-    path = tmp_path / "int8.onnx"
-    made = cli("quantize", model, "--data", images, *FLAGS, "-o", path)
-    assert made.exit_code == 0, made.output
-    return path
-
-
-@pytest.fixture
-def saved(cli, int8: Path, tmp_path: Path) -> Path:
-    """Its program."""
-    path = tmp_path / "int8.c8p"
-    result = cli("inspect", int8, "--program", "--save", path)
-    assert result.exit_code == 0, result.output
-    return path
 
 
 def test_the_program_is_listed(cli, int8: Path, out: Path) -> None:

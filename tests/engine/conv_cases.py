@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+from generated import pick
 
 from calib8.engine.fuse import Work
 from calib8.fixedpoint import encode_multiplier
@@ -17,24 +17,17 @@ from calib8.program import rules
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import Profile
 
-CASES: Final = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
-"""How many random layers a test runs."""
-
 DTYPES: Final = ("uint8", "int8")
 CHANNELS: Final = (1, 2, 3, 4, 5, 8, 12, 16, 17, 24, 32, 33, 48, 63, 64, 65, 96, 130)
 SIZES: Final = (1, 2, 3, 5, 7, 8, 11, 14)
 Rng = np.random.Generator
 
 
-def pick(rng: Rng, values: Sequence[Any]) -> Any:
-    return values[int(rng.integers(len(values)))]
-
-
 def code_slot(rng: Rng, name: str, shape: Sequence[int]) -> Slot:
     """Codes of a random type; every fourth zero point is an extreme one."""
-    dtype = pick(rng, DTYPES)
+    dtype = pick(rng, *DTYPES)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    zero_point = pick(rng, (low, high)) if rng.random() < 0.25 else int(rng.integers(low, high + 1))
+    zero_point = pick(rng, low, high) if rng.random() < 0.25 else int(rng.integers(low, high + 1))
     return Slot(name, tuple(shape), dtype, np.array([0.05], np.float32), zero_point)
 
 
@@ -57,7 +50,7 @@ def layer(
     rng: Rng, profile: Profile, x: Slot, output: Slot, shape: tuple[int, ...], *, away: bool = False
 ) -> dict[str, Any]:
     """Fields of a layer with weights of this shape, output channels first."""
-    dtype = pick(rng, ("int8", "int8", "int8", "uint8"))
+    dtype = pick(rng, "int8", "int8", "int8", "uint8")
     limits = np.iinfo(dtype)
     weight = rng.integers(limits.min, limits.max, shape, dtype=dtype, endpoint=True)
     points = np.zeros(1, np.int32)
@@ -85,8 +78,8 @@ def layer(
 
 def random_conv(rng: Rng, profile: Profile) -> Program:
     """One Conv of any geometry, with at most a few million products."""
-    groups = pick(rng, (1, 1, 1, 1, 2, 3, 8, 12))
-    inputs, outputs = int(pick(rng, CHANNELS)), int(pick(rng, CHANNELS))
+    groups = pick(rng, 1, 1, 1, 1, 2, 3, 8, 12)
+    inputs, outputs = int(pick(rng, *CHANNELS)), int(pick(rng, *CHANNELS))
     if groups > 1:
         inputs, outputs = min(inputs, 24), min(outputs, 70)
     point = rng.random() < 0.4
@@ -98,11 +91,11 @@ def random_conv(rng: Rng, profile: Profile) -> Program:
         top, left, bottom, right = (int(rng.integers(0, kernel[axis % 2])) for axis in range(4))
         pads = (top, left, bottom, right)
     reach = [(size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True)]
-    spatial = [max(int(pick(rng, SIZES)), reach[axis] - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
+    spatial = [max(int(pick(rng, *SIZES)), reach[axis] - pads[axis] - pads[axis + 2]) for axis in (0, 1)]
     target = [
         (spatial[axis] + pads[axis] + pads[axis + 2] - reach[axis]) // strides[axis] + 1 for axis in (0, 1)
     ]
-    images = int(pick(rng, (1, 1, 2)))
+    images = int(pick(rng, 1, 1, 2))
     x = code_slot(rng, "x", (images, *spatial, inputs * groups))
     y = code_slot(rng, "y", (images, *target, outputs * groups))
     fields = layer(rng, profile, x, y, (outputs * groups, *kernel, inputs))
@@ -112,7 +105,7 @@ def random_conv(rng: Rng, profile: Profile) -> Program:
 
 def random_connected(rng: Rng, profile: Profile) -> Program:
     """One FullyConnected, often of a single row; sometimes to sums."""
-    rows = int(pick(rng, (1, 1, 2, 7, 13)))
+    rows = int(pick(rng, 1, 1, 2, 7, 13))
     inputs, outputs = int(rng.integers(1, 400)), int(rng.integers(1, 200))
     x, y = code_slot(rng, "x", (rows, inputs)), code_slot(rng, "y", (rows, outputs))
     fields = layer(rng, profile, x, y, (outputs, inputs), away=True)
@@ -143,7 +136,7 @@ def with_tail(rng: Rng, program: Program, *, add: bool, lookup: bool) -> Program
     slots, steps = list(program.slots), list(program.instructions)
     inputs, last = list(program.inputs), 1
     if add:
-        kind = pick(rng, (op.Add, op.Add, op.Sub))
+        kind = pick(rng, op.Add, op.Add, op.Sub)
         slots.append(code_slot(rng, "residual", slots[1].shape))
         inputs.append(Port("residual", len(slots) - 1))
         slots.append(code_slot(rng, "sum", slots[1].shape))

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from example_programs import EXAMPLES, codes, floats, ints, plain, single, sums, weights
+from example_programs import EXAMPLES, codes, floats, plain, single, sums
+from generated import CASES
 from one_step import INPUT, OUTPUT, run_step
+from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, THREADS, assert_same_bits
 from calib8.engine import steps
 from calib8.engine.emit.loops import six
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
-from calib8.program.rules import FloatRescale
 
-CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
 SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 130)
 LIMIT = 20_000
 INT32 = np.iinfo(np.int32)
@@ -101,23 +100,9 @@ def test_images_are_quantized_into_a_bordered_tensor(channels: int, dtype: str) 
         slots = (
             plain("x", 2, channels, h, w),
             codes("codes", 2, h, w, channels, dtype=dtype, zero_point=7),
-            codes("y", 2, h, w, 3),
+            codes("y", 2, h, w, OUTPUTS),
         )
-        layer = op.Conv(
-            "layer",
-            (1,),
-            (2,),
-            weight=weights(3, 3, 3, channels),
-            weight_zero_point=ints(0),
-            bias=ints(1, 2, 3),
-            rescale=FloatRescale(floats(0.002)),
-            low=0,
-            high=255,
-            strides=(1, 1),
-            pads=(1, 1, 1, 1),
-            dilations=(1, 1),
-            groups=1,
-        )
+        layer = padded_conv("layer", 1, 2, channels)
         border = op.Quantize("border", (0,), (1,), (0, 2, 3, 1), "even")
         assert_same_bits(Program("onnx", slots, (border, layer), (Port("x", 0),), (Port("y", 2),)))
 

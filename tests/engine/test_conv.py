@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conv_cases import CASES, fused_tail, random_connected, random_conv, with_tail
+from conv_cases import fused_tail, random_connected, random_conv, with_tail
 from example_programs import EXAMPLES
+from generated import SEEDS
 
 from bits import assert_same_bits, random_feeds
 from calib8.program import instructions as op
@@ -22,19 +23,19 @@ def test_examples(name: str, profile: Profile) -> None:
     assert_same_bits(EXAMPLES[name, profile])
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_random_convolutions(seed: int) -> None:
     rng = np.random.default_rng((1, seed))
     assert_same_bits(random_conv(rng, PROFILES[seed % 3]), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(CASES // 2))
+@pytest.mark.parametrize("seed", SEEDS[::2])
 def test_random_fully_connected_layers(seed: int) -> None:
     rng = np.random.default_rng((2, seed))
     assert_same_bits(random_connected(rng, PROFILES[seed % 3]), seed=seed)
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_residuals_and_tables_in_the_same_step(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("calib8.engine.compile.fuse", fused_tail)
     rng = np.random.default_rng((3, seed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from example_programs import EXAMPLES, codes, ints, single, sums
+from generated import SEEDS, pick
 
 from bits import assert_same_bits
 from calib8.engine import compile as compile_module
@@ -23,7 +23,6 @@ from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
 from calib8.program.verify.windows import Window, conv_size
 
-CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "48"))
 KERNELS = ((1, 1), (3, 3), (3, 3), (5, 5), (5, 5), (7, 7), (1, 3), (5, 2), (2, 2), (9, 9))
 CHANNELS = (1, 3, 5, 16, 17, 24, 32, 40, 48, 63, 64, 65, 80, 96, 130, 144)
 
@@ -111,33 +110,30 @@ def rescale_of(case: Case, outputs: int, rng: np.random.Generator) -> rules.Resc
 
 
 def random_case(rng: np.random.Generator) -> Case:
-    def pick(*values: Any) -> Any:
-        return values[int(rng.integers(len(values)))]
-
     while True:
-        input_type, output_type = pick("uint8", "uint8", "int8"), pick("uint8", "uint8", "int8")
-        weight_type = pick("int8", "int8", "int8", "uint8")
-        kernel = pick(*KERNELS)
+        input_type, output_type = pick(rng, "uint8", "uint8", "int8"), pick(rng, "uint8", "uint8", "int8")
+        weight_type = pick(rng, "int8", "int8", "int8", "uint8")
+        kernel = pick(rng, *KERNELS)
         same = (kernel[0] // 2, kernel[1] // 2) * 2
         case = Case(
-            images=pick(1, 1, 2),
+            images=pick(rng, 1, 1, 2),
             size=(int(rng.integers(1, 16)), int(rng.integers(1, 16))),
-            channels=pick(*CHANNELS),
-            multiplier=pick(1, 1, 1, 1, 2, 3, 8),
+            channels=pick(rng, *CHANNELS),
+            multiplier=pick(rng, 1, 1, 1, 1, 2, 3, 8),
             kernel=kernel,
-            strides=pick((1, 1), (1, 1), (2, 2), (2, 2), (1, 2), (3, 1)),
-            pads=pick(same, same, (0, 0, 0, 0), (2, 0, 1, 3)),
-            dilations=pick((1, 1), (1, 1), (1, 1), (2, 2), (1, 3)),
+            strides=pick(rng, (1, 1), (1, 1), (2, 2), (2, 2), (1, 2), (3, 1)),
+            pads=pick(rng, same, same, (0, 0, 0, 0), (2, 0, 1, 3)),
+            dilations=pick(rng, (1, 1), (1, 1), (1, 1), (2, 2), (1, 3)),
             input_type=input_type,
             output_type=output_type,
             input_zero=zero_point(rng, input_type),
             output_zero=zero_point(rng, output_type),
             weight_type=weight_type,
             weight_zero=zero_point(rng, weight_type) if rng.random() < 0.3 else 0,
-            profile=pick(*PROFILES),
-            factor=pick(1.0, 1.0, 1.0, 0.1, 30.0),
-            per_channel=pick(True, True, False),
-            largest_bias=pick(500, 10000, 1 << 25),
+            profile=pick(rng, *PROFILES),
+            factor=pick(rng, 1.0, 1.0, 1.0, 0.1, 30.0),
+            per_channel=pick(rng, True, True, False),
+            largest_bias=pick(rng, 500, 10000, 1 << 25),
         )
         if min(case.output_size) >= 1 and case.channels * case.multiplier <= 400:
             return case
@@ -153,7 +149,7 @@ def test_example(profile: Profile) -> None:
     assert_same_bits(EXAMPLES["DepthwiseConv", profile])
 
 
-@pytest.mark.parametrize("seed", range(CASES))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_generated_layers(seed: int) -> None:
     case = random_case(np.random.default_rng([seed, 7]))
     assert_same_bits(program_of(case, seed), seed=seed)

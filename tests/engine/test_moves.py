@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-from example_programs import EXAMPLES, codes, floats, ints, plain, single, weights
+from example_programs import EXAMPLES, codes, ints, plain, single
+from generated import CASES
 from one_step import INPUT, OUTPUT, run_step
+from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, THREADS, assert_same_bits
 from calib8.engine import steps
@@ -18,9 +19,7 @@ from calib8.engine.emit.loops import six
 from calib8.engine.fields import NONE, View
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program, Slot
-from calib8.program.rules import FloatRescale
 
-CASES = int(os.environ.get("CALIB8_KERNEL_CASES", "40"))
 SIZES = (1, 2, 3, 4, 5, 7, 8, 12, 15, 16, 17, 31, 33, 48, 63, 65, 130)
 LIMIT = 20_000
 MOVES = ("Concat", "ResizeNearest", "Pad", "Transpose", "Reshape", "Slice", "Gather")
@@ -147,25 +146,6 @@ def test_images_change_their_layout(channels: int, outwards: bool, dtype: str) -
         assert_same_bits(single(op.Transpose, [x], y, axes=axes))
 
 
-def padded_conv(channels: int, dtype: str, source: int, target: int) -> op.Conv:
-    """A layer that wants a border around its input."""
-    return op.Conv(
-        "layer",
-        (source,),
-        (target,),
-        weight=weights(3, 3, 3, channels),
-        weight_zero_point=ints(0),
-        bias=ints(1, 2, 3),
-        rescale=FloatRescale(floats(0.002)),
-        low=0,
-        high=255,
-        strides=(1, 1),
-        pads=(1, 2, 1, 0),
-        dilations=(1, 1),
-        groups=1,
-    )
-
-
 @pytest.mark.parametrize("channels", [1, 3, 4, 17])
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
 def test_borders_in_storage_stay_whole(channels: int, dtype: str) -> None:
@@ -180,9 +160,8 @@ def test_borders_in_storage_stay_whole(channels: int, dtype: str) -> None:
         (op.Concat("move", (0, 0), (1,), 2), (2, 6, 42, channels)),
     ):
         x, y = (codes(name, *at, dtype=dtype, zero_point=5) for name, at in (("x", shape), ("y", size)))
-        results = [codes("a", 2, 6, 21, 3), codes("b", size[0], size[1], size[2], 3)]
-        layers = [padded_conv(at[3], dtype, number, number + 2) for number, at in ((0, shape), (1, size))]
-        layers[0], layers[1] = replace(layers[0], name="first"), replace(layers[1], name="second")
+        results = [codes("a", *shape[:3], OUTPUTS), codes("b", *size[:3], OUTPUTS)]
+        layers = padded_conv("first", 0, 2, shape[3]), padded_conv("second", 1, 3, size[3])
         ports = Port("a", 2), Port("b", 3)
         program = Program("onnx", (x, y, *results), (step, *layers), (Port("x", 0),), ports)
         assert_same_bits(program)

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from example_programs import EXAMPLES, codes, ints, rescale, single, with_step
+from example_programs import EXAMPLES, codes, single, with_step
 from generated import CHANNELS, SEEDS, assert_neighbours_stay, clamp, code_slot, like, pick, qparams
+from padded_layers import OUTPUTS, padded_conv
 
 from bits import assert_same_bits
 from calib8.program import instructions as op
@@ -123,28 +123,6 @@ def test_averages_of_extreme_scales(input_scale: float, output_scale: float) -> 
     assert_same_bits(single(op.AveragePool, [x], y, rule=rule, low=0, high=255, **fields))
 
 
-def padded_conv(name: str, source: int, target: int, channels: int) -> op.Conv:
-    """3×3 with padding: its input has a border in storage."""
-    weight: npt.NDArray[np.int8] = np.random.default_rng(channels).integers(
-        -9, 9, (2, 3, 3, channels), np.int8
-    )
-    return op.Conv(
-        name,
-        (source,),
-        (target,),
-        weight,
-        ints(0),
-        ints(5, -5),
-        rescale("onnx", 2),
-        0,
-        255,
-        (1, 1),
-        (1,) * 4,
-        (1, 1),
-        1,
-    )
-
-
 @pytest.mark.parametrize("average", [False, True])
 @pytest.mark.parametrize("channels", [3, 64, 70])
 def test_pools_between_borders(channels: int, average: bool) -> None:
@@ -152,8 +130,8 @@ def test_pools_between_borders(channels: int, average: bool) -> None:
     slots = (
         codes("x", 2, 7, 6, channels),
         codes("y", 2, 7, 6, channels),
-        codes("a", 2, 7, 6, 2),
-        codes("b", 2, 7, 6, 2),
+        codes("a", 2, 7, 6, OUTPUTS),
+        codes("b", 2, 7, 6, OUTPUTS),
     )
     window: dict[str, Any] = {"kernel": (3, 3), "strides": (1, 1), "pads": (1,) * 4}
     pool: op.Instruction = op.MaxPool("pool", (0,), (1,), **window, dilations=(1, 1))

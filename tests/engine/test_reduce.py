@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from example_programs import EXAMPLES, codes, ints, plain, rescale, single
+from example_programs import EXAMPLES, codes, plain, single
 from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, with_steps
+from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, assert_same_bits
 from calib8.engine.compile import compile_program
@@ -119,23 +120,8 @@ def test_arg_max(seed: int, last: bool) -> None:
 def test_reductions_of_an_image_with_a_border(axes: tuple[int, ...]) -> None:
     x = codes("x", 2, 6, 5, 19)
     shape = tuple(1 if axis in axes else size for axis, size in enumerate(x.shape))
-    slots: tuple[Slot, ...] = (x, codes("a", 2, 6, 5, 2), codes("m", *shape), codes("s", *shape))
-    weight = np.random.default_rng(0).integers(-9, 9, (2, 3, 3, 19), np.int8)
-    conv = op.Conv(
-        "conv",
-        (0,),
-        (1,),
-        weight,
-        ints(0),
-        ints(5, -5),
-        rescale("onnx", 2),
-        0,
-        255,
-        (1, 1),
-        (1,) * 4,
-        (1, 1),
-        1,
-    )
+    slots: tuple[Slot, ...] = (x, codes("a", 2, 6, 5, OUTPUTS), codes("m", *shape), codes("s", *shape))
+    conv = padded_conv("conv", 0, 1, 19)
     count = int(np.prod([x.shape[axis] for axis in axes]))
     rule = mean_rule("onnx", 0.05, 0.05, count, "mean")
     steps = (conv, op.Mean("mean", (0,), (2,), axes, rule, 0, 255), op.ReduceMin("least", (0,), (3,), axes))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from example_programs import EXAMPLES, codes, ints, rescale, single
+from example_programs import EXAMPLES, codes, single
 from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, pick
+from padded_layers import OUTPUTS, padded_conv
 
 from bits import assert_same_bits
 from calib8.program import instructions as op
@@ -55,17 +56,14 @@ def test_resize_between_borders(channels: int, profile: Profile) -> None:
     slots = (
         codes("x", 2, 5, 4, channels),
         codes("y", 2, 10, 8, channels),
-        codes("a", 2, 5, 4, 2),
-        codes("b", 2, 10, 8, 2),
+        codes("a", 2, 5, 4, OUTPUTS),
+        codes("b", 2, 10, 8, OUTPUTS),
     )
     rows, columns = axis(profile, 5, 10, "half_pixel"), axis(profile, 4, 8, "half_pixel")
-    weight = np.random.default_rng(0).integers(-9, 9, (2, 3, 3, channels), np.int8)
-    window = ((1, 1), (1, 1, 1, 1), (1, 1), 1)
-    layer = (weight, ints(0), ints(5, -5), rescale(profile, 2), 0, 255)
     steps = (
-        op.Conv("first", (0,), (2,), *layer, *window),
+        padded_conv("first", 0, 2, channels, profile),
         op.ResizeLinear("resize", (0,), (1,), rows, columns),
-        op.Conv("second", (1,), (3,), *layer, *window),
+        padded_conv("second", 1, 3, channels, profile),
     )
     assert_same_bits(Program(profile, slots, steps, (Port("x", 0),), (Port("a", 2), Port("b", 3)), "net"))
 

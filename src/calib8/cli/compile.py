@@ -13,7 +13,7 @@ from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, opti
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
-from calib8.cli.program import float_nodes, read_shapes
+from calib8.cli.program import float_nodes_document, read_shapes, say_float_nodes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
@@ -150,9 +150,7 @@ def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: 
         f"{count(len(plan.float_nodes), 'node')} without an integer form, "
         f"{NOTHING if share is None else percent(share)} % of the multiply-accumulates in float{uncounted}"
     )
-    for step in program.float_instructions:
-        for node, reason in float_nodes(step):
-            terminal.say(f"{node}: {reason}" if reason else node)
+    say_float_nodes(terminal, program.float_instructions)
 
 
 def float_share(found: ProgramSummary) -> float | None:
@@ -178,9 +176,5 @@ def _document(
         "arena_bytes": plan.arena_bytes,
         "integer_macs": found.integer_macs,
         "float_macs": found.float_macs,
-        "float_nodes": [
-            {"node": node, "reason": reason}
-            for step in program.float_instructions
-            for node, reason in float_nodes(step)
-        ],
+        "float_nodes": float_nodes_document(program.float_instructions),
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.filesize import decimal
 
 from calib8.cli.options import ProgramOptions
+from calib8.cli.program import float_nodes_document, given_options, say_float_nodes
 from calib8.cli.render import count, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
@@ -44,18 +45,10 @@ def read_plan(model: Path, options: ProgramOptions, target: str | None) -> Plan:
     """
     from calib8.engine.plan_file import load_plan
 
-    given = {
-        "--target": target,
-        "--program": options.program,
-        "--profile": options.profile,
-        "--integer-only": options.integer_only,
-        "--shape": options.shape,
-        "--save": options.save,
-    }
-    for name, value in given.items():
-        if value:
-            problem = f"does not go with {model}, which is a plan"
-            raise UsageError(name, problem, "Give the model or program that it was made from")
+    others = {"--target": target, "--program": options.program}
+    for name in [name for name, value in others.items() if value] + given_options(options):
+        problem = f"does not go with {model}, which is a plan"
+        raise UsageError(name, problem, "Give the model or program that it was made from")
     return load_plan(model)
 
 
@@ -74,8 +67,7 @@ def say_plan(terminal: Terminal, model: Path, plan: Plan) -> None:
         f"arena {decimal(plan.arena_bytes)}, {decimal(plan.scratch_bytes)} more per thread"
     )
     terminal.say(f"{count(len(plan.float_nodes), 'node')} without an integer form")
-    for node, reason in _float_nodes(plan):
-        terminal.say(f"{node}: {reason}" if reason else node)
+    say_float_nodes(terminal, plan.floats)
 
 
 def plan_document(model: Path, plan: Plan) -> dict[str, Any]:
@@ -95,7 +87,7 @@ def plan_document(model: Path, plan: Plan) -> dict[str, Any]:
             "constant_bytes": plan.constants.nbytes,
             "arena_bytes": plan.arena_bytes,
             "scratch_bytes": plan.scratch_bytes,
-            "float_nodes": [{"node": node, "reason": reason} for node, reason in _float_nodes(plan)],
+            "float_nodes": float_nodes_document(plan.floats),
         },
     }
 
@@ -107,11 +99,3 @@ def _ports(ports: Iterable[PlanPort]) -> list[str]:
 def _kinds(plan: Plan) -> dict[str, int]:
     """Kind → number of steps, most frequent first."""
     return dict(Counter(row.opcode for row in plan.rows).most_common())
-
-
-def _float_nodes(plan: Plan) -> list[tuple[str, str]]:
-    return [
-        pair
-        for call in plan.floats
-        for pair in zip(call.nodes, call.reasons or ("",) * len(call.nodes), strict=True)
-    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:
+    from calib8.engine.plan import FloatCall
     from calib8.program.instructions import Float
     from calib8.program.program import Port, Program
 
@@ -33,16 +34,20 @@ def wants_program(model: Path, options: ProgramOptions) -> bool:
     """
     if options.program or is_saved_program(model):
         return True
-    given = {
+    for name in given_options(options):
+        raise UsageError(name, f"concerns the integer program of {model}", "Add --program")
+    return False
+
+
+def given_options(options: ProgramOptions) -> list[str]:
+    """Those that say how the program is made or where it goes, by their names on the command line."""
+    values = {
         "--profile": options.profile,
         "--integer-only": options.integer_only,
         "--shape": options.shape,
         "--save": options.save,
     }
-    for name, value in given.items():
-        if value:
-            raise UsageError(name, f"concerns the integer program of {model}", "Add --program")
-    return False
+    return [name for name, value in values.items() if value]
 
 
 def read_program(model: Path, options: ProgramOptions) -> Program:
@@ -107,9 +112,7 @@ def say_program(terminal: Terminal, program: Program) -> None:
         f"{decimal(found.weight_bytes)} of weights, {decimal(found.peak_bytes)} of tensors at a time"
     )
     terminal.say(f"{count(len(found.float_nodes), 'node')} without an integer form")
-    for step in program.float_instructions:
-        for node, reason in float_nodes(step):
-            terminal.say(f"{node}: {reason}" if reason else node)
+    say_float_nodes(terminal, program.float_instructions)
 
 
 def program_document(program: Program) -> dict[str, Any]:
@@ -124,20 +127,27 @@ def program_document(program: Program) -> dict[str, Any]:
         "instructions": dict(found.instructions),
         "integer_macs": found.integer_macs,
         "float_macs": found.float_macs,
-        "float_nodes": [
-            {"node": node, "reason": reason}
-            for step in program.float_instructions
-            for node, reason in float_nodes(step)
-        ],
+        "float_nodes": float_nodes_document(program.float_instructions),
         "weight_bytes": found.weight_bytes,
         "peak_bytes": found.peak_bytes,
     }
 
 
-def float_nodes(step: Float) -> list[tuple[str, str]]:
-    """Name of each node and why it has no integer form, empty where the program does not tell."""
-    reasons = step.reasons or ("",) * len(step.nodes)
-    return list(zip(step.nodes, reasons, strict=True))
+def say_float_nodes(terminal: Terminal, steps: Iterable[Float | FloatCall]) -> None:
+    """A line per node without an integer form."""
+    for node, reason in _float_nodes(steps):
+        terminal.say(f"{node}: {reason}" if reason else node)
+
+
+def float_nodes_document(steps: Iterable[Float | FloatCall]) -> list[dict[str, str]]:
+    """What ``say_float_nodes`` tells."""
+    return [{"node": node, "reason": reason} for node, reason in _float_nodes(steps)]
+
+
+def _float_nodes(steps: Iterable[Float | FloatCall]) -> Iterator[tuple[str, str]]:
+    """Name of each node and why it has no integer form, empty where that was not kept."""
+    for step in steps:
+        yield from zip(step.nodes, step.reasons or ("",) * len(step.nodes), strict=True)
 
 
 def _port(program: Program, port: Port) -> str:

@@ -4,40 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from calib8.engine.fuse import Work, writers
 from calib8.engine.halo import NO_HALO, VIEW_INSTRUCTIONS, Halo, larger
 from calib8.program import instructions as op
 from calib8.program.program import Program
-
-STRIDED_WRITERS: Final = (
-    op.Conv,
-    op.DepthwiseConv,
-    op.ConvTranspose,
-    op.Lookup,
-    op.Requantize,
-    op.MaxPool,
-    op.AveragePool,
-    op.Mean,
-    op.ReduceMax,
-    op.ReduceMin,
-    op.Add,
-    op.Sub,
-    op.AddSums,
-    op.Mul,
-    op.Maximum,
-    op.Minimum,
-    op.Concat,
-    op.Quantize,
-    op.ResizeNearest,
-    op.ResizeLinear,
-    op.Pad,
-    op.Transpose,
-    op.Slice,
-    op.Gather,
-)
-"""Instructions whose steps can write into a part of a larger tensor."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +59,7 @@ def _link_concats(program: Program, works: Sequence[Work], fixed: set[int], link
         start = 0
         for slot in step.inputs:
             free = slot in places and slot not in fixed and slot not in links
-            if free and isinstance(works[places[slot]].instruction, STRIDED_WRITERS):
+            if free and isinstance(works[places[slot]].instruction, VIEW_INSTRUCTIONS):
                 links[slot] = Link(work.output, step.axis, start)
             start += program.slots[slot].shape[step.axis]
 
