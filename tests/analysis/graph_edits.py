@@ -96,3 +96,12 @@ def unquantize_output(proto: onnx.ModelProto, name: str) -> None:
     for item in proto.graph.node:
         if item.output[0] == f"{name}/float":
             item.output[0] = name
+
+
+def renamed(proto: onnx.ModelProto, names: dict[str, str]) -> onnx.ModelProto:
+    """The model with other names of values, changed in place."""
+    for node in proto.graph.node:
+        node.input[:] = [names.get(name, name) for name in node.input]
+        node.output[:] = [names.get(name, name) for name in node.output]
+    del proto.graph.value_info[:]
+    return proto

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 import onnx_ir as ir
+from onnx import numpy_helper
 
 from calib8.model.graph import model_hash
 from calib8.model.load import load_model
@@ -15,9 +16,18 @@ from calib8.passes.place import Placement, calibration_tensors, place
 from calib8.passes.prepare import prepare
 from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.quantization.insert import QuantizedModel, insert_quantizers
-from calib8.scheme import QuantScheme
+from calib8.scheme import TARGETS, QuantScheme
 from calib8.table import CalibrationTable, Range, TableEntry
 from small_models import Array, run
+
+ORT = TARGETS["onnxruntime"]
+SCHEMES = {
+    "uint8": ORT,
+    "int8": ORT.with_activations("int8"),
+    "symmetric": ORT.with_activations("int8-symmetric"),
+    **{name: scheme for name, scheme in TARGETS.items() if name != "onnxruntime"},
+}
+CONV = "Conv<pads=[1,1,1,1]>"
 
 
 def seen_ranges(model: ir.Model, feeds: Mapping[str, Array]) -> CalibrationTable:
@@ -48,3 +58,8 @@ def quantized(
     placement = place(prepared, scheme)
     ranges = resolve_ranges(prepared, placement, table, scheme)
     return prepared, placement, insert_quantizers(prepared, placement, ranges, scheme)
+
+
+def initializers(model: ir.Model) -> dict[str, Array]:
+    """Name → values of all constants."""
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in ir.to_proto(model).graph.initializer}

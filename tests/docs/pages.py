@@ -1,0 +1,53 @@
+"""The pages and their parts: blocks, sections, tables, options."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from calib8.cli import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+}
+CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
+COMMANDS = tuple(str(command.name) for command in app.registered_commands)
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> list[Block]:
+    found = re.finditer(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return [Block(m[1], m[2], page.count("\n", 0, m.start()) + 1) for m in found]
+
+
+def prose(page: str) -> str:
+    return re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+
+
+def sections(page: str) -> dict[str, str]:
+    """Heading → text up to the next heading of any depth; a later section adds to an earlier namesake."""
+    found: dict[str, str] = {}
+    pieces = re.split(r"^#+ (.*)$", prose(page), flags=re.MULTILINE)
+    for title, text in zip(pieces[1::2], pieces[2::2], strict=True):
+        found[title] = found.get(title, "") + text
+    return found
+
+
+def rows(text: str) -> list[list[str]]:
+    """Cells of the lines of all tables in a text."""
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+
+
+def options_in(text: str) -> set[str]:
+    return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))

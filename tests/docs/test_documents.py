@@ -1,0 +1,98 @@
+"""Every field of the JSON documents is on the page of the command line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.parser
+import pytest
+from pages import CLI, rows, sections
+from PIL import Image
+from typer.testing import CliRunner
+
+import calib8
+from calib8.cli import app
+from calib8.demo import MODEL_PATH
+
+
+def paths(value: Any, documented: set[str], prefix: str = "") -> Iterator[str]:
+    """``models[].top1`` and so on for all that a document holds, down to what is documented as one field."""
+    if prefix in documented or not isinstance(value, (dict, list)):
+        yield prefix
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from paths(inner, documented, f"{prefix}.{key}" if prefix else key)
+    else:
+        assert value, f"{prefix} is empty: the test must fill it"
+        for inner in value:
+            yield from paths(inner, documented, f"{prefix}[]")
+
+
+def one_output(path: Path) -> Path:
+    """A model whose output is an image, no row of class scores."""
+    head = '<ir_version: 8, opset_import: ["": 17]>'
+    text = f"{head} image (float[N,1,16,16] x) => (float[N,1,16,16] y) {{y = Relu(x)}}"
+    onnx.save(onnx.parser.parse_model(text), path)
+    return path
+
+
+def one_name_lost(path: Path) -> Path:
+    """An int8 model of the demo network in which one quantized tensor bears another name."""
+    quantized = calib8.quantize(MODEL_PATH, [{"input": np.ones((1, 1, 16, 16), np.float32)}], method="minmax")
+    next(
+        value for node in quantized.model.graph for value in node.outputs if value.name == "block2/relu"
+    ).name = "x"
+    quantized.save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
+    """Command → what it writes for machines, from runs in which every list has an entry."""
+    folder = tmp_path_factory.mktemp("documents")
+    images = folder / "images"
+    images.mkdir()
+    (images / "bad.png").write_bytes(b"no image")
+    Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(images / "good.png")
+    flags = ["--color", "gray", "--mean", "128", "--scale", "1/128", "--data", str(images), "--skip-bad"]
+    int8, mixed = folder / "int8.onnx", folder / "mixed.onnx"
+    runs: list[list[Any]] = [
+        ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json"],
+        ["quantize", MODEL_PATH, *flags, "-o", int8],
+        ["evaluate", MODEL_PATH, int8, *flags],
+        ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
+        ["run", MODEL_PATH, *flags],
+        ["run", one_output(folder / "image.onnx"), *flags],
+        ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
+        ["inspect", mixed, "--program", "--target", "tensorrt"],
+        ["compile", mixed, "-o", folder / "mixed.c8"],
+        ["inspect", folder / "mixed.c8"],
+        ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
+    ]
+    found: dict[str, list[Any]] = {}
+    for arguments in runs:
+        target = folder / "result.json"
+        result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
+        assert result.exit_code == (1 if "--target" in arguments else 0), result.output
+        found.setdefault(arguments[0], []).append(json.loads(target.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.mark.parametrize(
+    "command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"]
+)
+def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
+    parts = sections(CLI)
+    listed = rows(parts[f"`{command}`"])
+    if command == "quantize":
+        shared = rows(parts["`calibrate`"])
+        listed += [row for row in shared if row[0].startswith(("`preflight.", "`calibration."))]
+    documented = {field for row in listed for field in re.findall(r"`([^`]+)`", row[0])}
+    written = {path for document in documents[command] for path in paths(document, documented)}
+    assert written == documented

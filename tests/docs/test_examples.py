@@ -1,0 +1,129 @@
+"""Examples and sessions on the pages print what is shown."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pages import CLI, QUANTIZATION, blocks
+from typer.testing import CliRunner
+
+from calib8.cli import app
+from calib8.demo import MODEL_PATH
+
+SPEED = re.compile(r"\d+\.\d(?=\s+\d+\.\d kB)")
+"""Images per second: the figure before the size."""
+
+TOKEN = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]\d+)?|\w+|[^\w\s]")
+
+DIGITS = 5e-3
+"""Relative; float inference on other CPUs differs in later digits only."""
+
+INT8_DIGITS = 0.1
+"""Relative; what ONNX Runtime computes from codes may differ more between types of CPU."""
+
+
+def alike(shown: str, printed: str, tolerance: float = DIGITS) -> bool:
+    """Equal but for white space, the speed and, within the tolerance, numbers; ``…`` stands for anything."""
+    given = TOKEN.findall(SPEED.sub("speed", printed))
+    pieces = [TOKEN.findall(piece) for piece in SPEED.sub("speed", shown).split("…")]
+    position = 0
+    for index, piece in enumerate(pieces):
+        last = len(given) - len(piece)
+        starts = range(position, last + 1) if index else range(min(1, last + 1))
+        if index == len(pieces) - 1:
+            starts = range(last, last + 1) if last in starts else range(0)
+        found = [s for s in starts if all(same(a, b, tolerance) for a, b in zip(piece, given[s:]))]  # noqa: B905
+        if not found:
+            return False
+        position = found[0] + len(piece)
+    return True
+
+
+def same(left: str, right: str, tolerance: float) -> bool:
+    with contextlib.suppress(ValueError):
+        return left == right or math.isclose(float(left), float(right), rel_tol=tolerance, abs_tol=2e-5)
+    return False
+
+
+INFERENCE = ("calib8.calibrate(", "found.")
+"""Examples that print what the float demo network computed: other CPUs may compute other last digits."""
+
+
+def test_the_python_examples_print_what_is_shown() -> None:
+    namespace: dict[str, Any] = {}
+    examples = blocks(QUANTIZATION)
+    assert sum(block.language == "python" for block in examples) >= 15
+    for index, block in enumerate(examples):
+        if block.language != "python":
+            continue
+        shown = examples[index + 1]
+        assert shown.language == "text", f"line {block.line}: its output is not shown"
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(block.text, f"docs/quantization.md:{block.line}", "exec"), namespace)
+        inferred = any(word in block.text for word in INFERENCE)
+        fits = alike(shown.text, output.getvalue()) if inferred else shown.text == output.getvalue()
+        assert fits, f"line {block.line}:\n{output.getvalue()}"
+
+
+def test_the_comparison_sees_a_changed_digit_or_word() -> None:
+    assert alike("scale 0.0292126  zero 128", "scale 0.0292127 zero 128")
+    assert not alike("scale 0.0292126", "scale 0.0296")
+    assert not alike("zero 128", "zero 127")
+    assert not alike("zero 128", "point 128")
+    assert not alike("one", "one two") and not alike("one two", "one") and not alike("two", "one two")
+    assert alike("a\n…\nb", "a 1 2 3 b") and alike("…\nb", "a b") and alike("a\n…\n", "a b")
+    assert not alike("a\n…\nb", "a 1 2 3 c") and not alike("a\n…\nb\n…", "a c") and not alike("a…a", "a")
+
+
+def commands_with_output(text: str) -> Iterator[tuple[dict[str, str], list[str], str]]:
+    """Environment, arguments and shown output of every ``$ calib8 …`` of a console block."""
+    for piece in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        line, _, shown = piece.partition("\n")
+        words = shlex.split(line)
+        environment = dict(word.split("=", 1) for word in words if re.match(r"[A-Z]\w*=", word))
+        yield environment, words[len(environment) :], shown
+
+
+def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in MODEL_PATH.parent.glob("digits*"):
+        shutil.copy(file, tmp_path)
+    namespace: dict[str, Any] = {}
+    run = 0
+    for block in blocks(CLI):
+        if block.language == "python":
+            exec(compile(block.text, f"docs/cli.md:{block.line}", "exec"), namespace)
+        if block.language != "console":
+            continue
+        for environment, words, shown in commands_with_output(block.text):
+            if words[0] == "cp":
+                continue
+            output = ran(words[1:], environment)
+            tolerance = INT8_DIGITS if words[1] in ("demo", "evaluate", "compare", "run") else DIGITS
+            assert alike(shown, output, tolerance), f"docs/cli.md:{block.line}: {' '.join(words)}\n{output}"
+            run += 1
+    assert run >= 18
+    assert Path("reference.json").read_bytes() == Path("digits.json").read_bytes()
+
+
+def ran(arguments: list[str], environment: dict[str, str]) -> str:
+    """Output and errors of one command; with an environment of its own it runs in a new process."""
+    if not environment:
+        return CliRunner().invoke(app, arguments).output
+    command = [sys.executable, "-m", "calib8", *arguments]
+    variables = {**os.environ, **environment}
+    result = subprocess.run(command, env=variables, capture_output=True, encoding="utf-8", check=False)
+    return result.stdout + result.stderr

@@ -1,0 +1,176 @@
+"""Names, options, tables and links on the pages are those of the code."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import math
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+from pages import CLI, COMMANDS, PAGES, QUANTIZATION, ROOT, blocks, options_in, prose, rows, sections
+
+import calib8
+from calib8.analysis.lint import RULES
+from calib8.analysis.runtimes import RUNTIMES
+from calib8.calibration.ranges import METHODS
+from calib8.data.images import IMAGE_SUFFIXES
+from calib8.data.presets import PRESETS
+from calib8.data.resize import PILLOW_FILTERS
+from calib8.scheme import ACTIVATION_TYPES, TARGETS
+
+PRINT_HELP = """
+import json, sys
+from typer.testing import CliRunner
+from calib8.cli import app
+print(json.dumps({name: CliRunner().invoke(app, [name, "--help"]).output for name in sys.argv[1:]}))
+"""
+
+
+@pytest.fixture(scope="module")
+def help_options() -> dict[str, set[str]]:
+    """Command → the options that its help prints; read through a pipe, which gets plain text."""
+    process = subprocess.run(
+        [sys.executable, "-c", PRINT_HELP, *COMMANDS], capture_output=True, encoding="utf-8", check=True
+    )
+    pattern = re.compile(r"^\s+(?:-\w, )?(--[a-z-]+)(?: / (--[a-z-]+))?", re.MULTILINE)
+    return {
+        name: {option for pair in pattern.findall(text) for option in pair if option}
+        for name, text in json.loads(process.stdout).items()
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_documents_exactly_its_options(command: str, help_options: dict[str, set[str]]) -> None:
+    parts = sections(CLI)
+    own = parts[command]
+    shared = re.search(r"It also takes: (.*?)\.(?: |\n)", own)
+    assert shared is not None
+    texts = [own, *(parts[title.capitalize()] for title in re.findall(r"\[(\w+)\]", shared[1]))]
+    documented = {option for text in texts for row in rows(text) for option in options_in(row[0])}
+    assert documented == help_options[command]
+
+
+@pytest.mark.parametrize("page", ["docs/cli.md", "docs/quantization.md"])
+def test_no_page_names_an_option_that_does_not_exist(page: str, help_options: dict[str, set[str]]) -> None:
+    known = set().union(*help_options.values()) | {"--version"}
+    assert options_in(PAGES[page]) <= known
+
+
+def test_the_groups_of_options_name_the_commands_that_take_them() -> None:
+    for title in ("Data", "Labels", "Preprocessing", "Runtime", "Ranges"):
+        named = set(re.findall(r"`(\w+)`", sections(CLI)[title].strip().split(".")[0]))
+        takers = {name for name in COMMANDS if f"](#{title.lower()})" in sections(CLI)[name]}
+        assert named == takers, title
+
+
+def test_every_name_is_documented() -> None:
+    names = {*COMMANDS, *PRESETS, *TARGETS, *METHODS, *RUNTIMES, *ACTIVATION_TYPES, *PILLOW_FILTERS}
+    assert {name for name in names if f"`{name}`" not in CLI} == set()
+    explained = {*TARGETS, *METHODS, *ACTIVATION_TYPES}
+    assert {name for name in explained if f"`{name}`" not in QUANTIZATION} == set()
+    assert f"`{' '.join(sorted(IMAGE_SUFFIXES))}`" in CLI
+    rules = {rule.__name__ for listed in RULES.values() for rule in listed}
+    assert {rule for rule in rules if f"`{rule}`" not in PAGES["CONTRIBUTING.md"]} == set()
+
+
+def test_every_error_class_is_documented_with_its_exit_code() -> None:
+    public = [getattr(calib8, name) for name in calib8.__all__]
+    classes = [value for value in public if isinstance(value, type) and issubclass(value, Exception)]
+    errors = {error.__name__: str(error.exit_code) for error in classes}
+    documented = {row[0].strip("`"): row[1] for row in rows(sections(CLI)["Errors"])[2:]}
+    assert {"Calib8Error": "1", **documented} == errors
+
+
+def test_the_table_of_presets_holds_their_values() -> None:
+    table = {row[0].strip("`"): row[2:] for row in rows(sections(CLI)["Presets"])[2:]}
+    assert set(table) == set(PRESETS)
+    for name, (size, color, resize, box, resampling, mean, scale) in table.items():
+        p = PRESETS[name]
+        assert size == ("" if p.size is None else f"{p.size[0]}×{p.size[1]}"), name
+        assert [color, resize, resampling] == [p.color, p.resize, p.filter], name
+        boxes = {f"size/{p.crop}": p.crop, f"size + {p.crop_pad}": p.crop_pad, f"{p.resize_to}": p.resize_to}
+        assert box == next((text for text, value in boxes.items() if value is not None), ""), name
+        assert numbers(mean or "0") == pytest.approx(p.mean), name
+        assert numbers(scale or "1") == pytest.approx(p.scale), name
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    fractions = (part.partition("/") for part in text.split(","))
+    return tuple(float(top) / float(bottom or 1) for top, _, bottom in fractions)
+
+
+def test_the_table_of_targets_holds_their_values() -> None:
+    table = {row[0].split("`")[1]: row[1:] for row in rows(sections(QUANTIZATION)["13. Targets"])[2:]}
+    assert set(table) == set(TARGETS)
+    for name, (activations, takes, placement, bias, shared, ratio, outputs) in table.items():
+        s = TARGETS[name]
+        assert activations == f"`{s.activation_name}`", name
+        everything = set(s.takes) == set(ACTIVATION_TYPES)
+        assert takes == ("all three" if everything else ", ".join(f"`{t}`" for t in s.takes)), name
+        assert placement == s.placement.replace("-", " "), name
+        assert bias == ("int32" if s.quantize_bias else "float"), name
+        assert shared == ", ".join(["movers", *sorted(s.shared_scale_ops)]), name
+        again = ", else coded once more" if "Concat" in s.shared_scale_ops else ""
+        wanted = "always shared" if math.isinf(s.concat_share_ratio) else f"{s.concat_share_ratio:g}{again}"
+        assert ratio == wanted, name
+        assert outputs == ("codes" if s.quantize_outputs else "float"), name
+
+
+def anchors(page: str) -> set[str]:
+    """Headings as GitHub writes them into addresses."""
+    found: set[str] = set()
+    for title in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+        same = sum(re.fullmatch(rf"{re.escape(slug)}(-\d+)?", other) is not None for other in found)
+        found.add(f"{slug}-{same}" if same else slug)
+    return found
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_relative_links_lead_somewhere(page: str) -> None:
+    for link in re.findall(r"\]\(([^)\s]+)\)", PAGES[page]):
+        if link.startswith("http"):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / file if file else ROOT / page
+        assert target.exists(), link
+        if anchor:
+            assert anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_that_are_named_exist(page: str) -> None:
+    folders = "src|tests|csrc|docs|scripts|benchmarks|calib8"
+    for path in re.findall(rf"`((?:{folders})/[\w./-]*)`", PAGES[page]):
+        if "NAME" not in path:
+            full = ROOT / ("src" if path.startswith("calib8/") else "") / path
+            assert full.exists() or full.with_suffix(".py").exists(), path
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/cli.md"])
+def test_commands_in_blocks_and_spans_exist(page: str, help_options: dict[str, set[str]]) -> None:
+    texts = [block.text for block in blocks(PAGES[page]) if block.language in ("sh", "console")]
+    texts += re.findall(r"`(calib8 [^`]*)`", PAGES[page])
+    pattern = re.compile(r"(?:^|&& )(?:\$ )?(?:[A-Z]\w*=\S+ )?calib8 (.*)$", re.MULTILINE)
+    calls = [shlex.split(call, comments=True) for text in texts for call in pattern.findall(text)]
+    assert calls
+    for command, *words in calls:
+        if command not in ("COMMAND", "--version", "--help"):
+            assert command in COMMANDS, command
+            assert options_in(" ".join(words)) <= help_options[command], words
+
+
+def test_the_python_of_the_readme_fits_the_public_names() -> None:
+    text = "\n".join(block.text for block in blocks(PAGES["README.md"]) if block.language == "python")
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    ours = [call for call in calls if ast.unparse(call.func).startswith("calib8.")]
+    assert len(ours) >= 4
+    for call in ours:
+        function = getattr(calib8, ast.unparse(call.func).removeprefix("calib8."))
+        keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
+        inspect.signature(function).bind(*call.args, **keywords)

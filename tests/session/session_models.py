@@ -1,0 +1,23 @@
+"""A small int8 model to open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import onnx
+import onnx_ir as ir
+
+import calib8
+from small_models import Array, normal, onnx_model
+
+CONV = "Conv<pads=[1,1,1,1]>"
+WEIGHTS: dict[str, Array] = {"w": normal(8, 3, 3, 3), "b": normal(8), "u": normal(4, 8, 3, 3, seed=1)}
+BODY = f"c = {CONV}(x, w, b) r = Relu(c) y = {CONV}(r, u)"
+FEEDS = {"x": normal(1, 3, 6, 6, seed=2)}
+
+
+def quantized(axes: str = "N,3,6,6", body: str = BODY, **options: Any) -> onnx.ModelProto:
+    """The int8 form of conv → relu → conv."""
+    proto = onnx_model(f"float[{axes}] x", "float[A,B,C,D] y", body, WEIGHTS)
+    data = [{"x": normal(1, 3, 6, 6, seed=seed)} for seed in range(3)]
+    return ir.to_proto(calib8.quantize(proto, data, method="minmax", **options).model)
