@@ -1,18 +1,20 @@
 """The integer engine beside ONNX Runtime and OpenVINO on whole networks.
 
     python benchmarks/engine.py FOLDER [--networks resnet50,…] [--threads 1,2] [--batch N] [--rounds N]
-                                [--runtimes calib8,…] [--json FILE] [--page FILE]
+                                [--runtimes calib8,…] [--also rounding,…] [--json FILE] [--page FILE]
 
 FOLDER keeps the quantized networks of ``topologies.py``; what is missing there is made first. All runtimes
 run the same file (u8 · s8, QDQ), in turns. ``--page`` writes the results as a page; with ``--from FILE`` in
-place of FOLDER it is written from an earlier ``--json``, and nothing is measured.
+place of FOLDER it is written from earlier ``--json`` files, joined in their order, and nothing is measured.
+``--also`` adds what rounding profiles cost (``rounding``), how long a process takes to start
+(``cold_start``), and where the time goes (``parts``).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,19 @@ from calib8.analysis.benchmark import Timing, measure
 from calib8.analysis.benchmark_runtimes import OPENERS, open_subject
 from calib8.analysis.workloads import open_workload
 from calib8.cli.speed import timing_document
+from cold_start import cold_starts
+from parts import network_parts
 from quantized import quantized
 from results import comparison_rows, machine, page
+from rounding import rounding_costs
 from topologies import TOPOLOGIES
+
+ALSO: Mapping[str, Callable[[Path, Sequence[int], int], list[dict[str, Any]]]] = {
+    "rounding": rounding_costs,
+    "cold_start": lambda folder, threads, rounds: cold_starts(folder, rounds),
+    "parts": lambda folder, threads, rounds: network_parts(folder),
+}
+"""Parts of the document besides the networks."""
 
 
 def timed(
@@ -41,20 +53,22 @@ def names(text: str) -> list[str]:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
-    parser.add_argument("--from", dest="source", type=Path, help="an earlier --json")
+    parser.add_argument("--from", dest="sources", type=Path, action="append", help="an earlier --json")
     parser.add_argument("--networks", type=names, default=list(TOPOLOGIES))
     parser.add_argument("--runtimes", type=names, default=list(OPENERS))
     parser.add_argument("--threads", type=names, default=["1", "2"])
+    parser.add_argument("--also", type=names, default=[])
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--page", type=Path)
     chosen = parser.parse_args()
-    if (chosen.folder is None) == (chosen.source is None):
+    if (chosen.folder is None) == (chosen.sources is None):
         parser.error("give either FOLDER or --from FILE")
-    unknown = [name for name in chosen.networks if name not in TOPOLOGIES]
-    if unknown:
-        parser.error(f"unknown network {unknown[0]}: there are {', '.join(TOPOLOGIES)}")
+    for what, given, known in (("network", chosen.networks, TOPOLOGIES), ("addition", chosen.also, ALSO)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            parser.error(f"unknown {what} {unknown[0]}: there are {', '.join(known)}")
     return chosen
 
 
@@ -70,15 +84,34 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
         rows = comparison_rows(document)
         print("\n".join(rows[printed:]), flush=True)
         printed = len(rows)
-        if chosen.json:
-            chosen.json.write_text(json.dumps(document, indent=1) + "\n")
+        write(document, chosen.json)
+    for name in chosen.also:
+        document[name] = ALSO[name](chosen.folder, threads, chosen.rounds)
+        write(document, chosen.json)
     return document
+
+
+def write(document: dict[str, Any], path: Path | None) -> None:
+    if path:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def joined(paths: Sequence[Path]) -> dict[str, Any]:
+    """Several documents of one machine as one."""
+    first, *others = (json.loads(path.read_text()) for path in paths)
+    for other in others:
+        if other["machine"]["processor"] != first["machine"]["processor"]:
+            raise SystemExit("the files are of different machines: write a page for each")
+        results = first["results"] + other["results"]
+        first |= other
+        first["results"] = results
+    return dict(first)
 
 
 def main() -> None:
     chosen = arguments()
-    document = json.loads(chosen.source.read_text()) if chosen.source else measured(chosen)
-    if chosen.source:
+    document = joined(chosen.sources) if chosen.sources else measured(chosen)
+    if chosen.sources:
         print("\n".join(comparison_rows(document)))
     if chosen.page:
         chosen.page.write_text(page(document))

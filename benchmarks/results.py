@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,9 @@ from typing import Any
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.engine.run import available_isas
 from calib8.processors import usable_cores
+from cold_start import cold_start_rows
+from parts import part_rows
+from rounding import rounding_rows
 from topologies import TOPOLOGIES
 
 OURS = "calib8"
@@ -33,13 +36,24 @@ nothing else.
 
 {machine}
 
-## Networks, batch {batch}
-
-{rows}
-
-To repeat it: `python benchmarks/engine.py FOLDER --page docs/results.md`, where FOLDER keeps the networks.
-On a machine that does other work the medians mean little and the fastest runs need many rounds.
+{sections}
+To repeat it: `python benchmarks/engine.py FOLDER --also {also} --page docs/results.md`,
+where FOLDER keeps the networks. On a machine that does other work the medians mean little and the fastest
+runs need many rounds.
 """
+
+ROUNDING = (
+    """Milliseconds of the fastest run, the median in brackets, and what a profile costs beside `onnx`."""
+)
+
+COLD_START = """\
+A process that imports a runtime, loads ResNet-50 with one thread and runs it once: fastest time on the clock,
+the median in brackets; least time of the processor; median of its peak memory. `import numpy` is part of all
+of them."""
+
+PARTS = """\
+Every part of the plan with one thread, each in its fastest run. The clock is read before and after each step,
+so that their sum is a little more than a run takes."""
 
 
 def machine(threads: Sequence[int]) -> dict[str, Any]:
@@ -75,12 +89,29 @@ def processor() -> str:
 
 def page(document: dict[str, Any]) -> str:
     """The page docs/results.md."""
-    batches = sorted({entry["batch"] for entry in document["results"]})
     return PAGE.format(
         machine="\n".join(machine_rows(document["machine"])),
-        batch=", ".join(map(str, batches)),
-        rows="\n".join(comparison_rows(document)),
+        sections="\n".join(sections(document)),
+        also=",".join(name for name in ("rounding", "cold_start", "parts") if name in document),
     )
+
+
+def sections(document: dict[str, Any]) -> Iterator[str]:
+    """Each with its title, a blank line at the end."""
+    batches = sorted({entry["batch"] for entry in document["results"]})
+    for batch in batches:
+        yield section(f"Networks, batch {batch}", "", comparison_rows(document, batch))
+    if "rounding" in document:
+        yield section("Rounding profiles", ROUNDING, rounding_rows(document["rounding"]))
+    if "cold_start" in document:
+        yield section("Cold start", COLD_START, cold_start_rows(document["cold_start"]))
+    for entry in document.get("parts", ()):
+        peak = document["machine"]["peak_gmacs"]["1"]
+        yield section(f"Where the time goes: {entry['model']}", PARTS, part_rows(entry, peak))
+
+
+def section(title: str, text: str, rows: Sequence[str]) -> str:
+    return "\n".join([f"## {title}", "", *([text, ""] if text else []), *rows, ""])
 
 
 def machine_rows(found: dict[str, Any]) -> list[str]:
@@ -96,9 +127,9 @@ def machine_rows(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def comparison_rows(document: dict[str, Any]) -> list[str]:
-    """A table: a line per network, batch and number of threads."""
-    results = document["results"]
+def comparison_rows(document: dict[str, Any], batch: int | None = None) -> list[str]:
+    """A table: a line per network, batch and number of threads; of one batch, or of all."""
+    results = [entry for entry in document["results"] if batch in (None, entry["batch"])]
     runtimes = list(dict.fromkeys(entry["runtime"] for entry in results))
     titles = " | ".join(TITLES[runtime] for runtime in runtimes)
     rows = [
@@ -112,11 +143,11 @@ def comparison_rows(document: dict[str, Any]) -> list[str]:
             for entry in results
             if (entry["model"], entry["batch"], entry["threads"]) == key
         }
-        name, batch, threads = key
+        name, samples, threads = key
         times = [time_text(group.get(runtime)) for runtime in runtimes]
         cells = [
             name,
-            f"{TOPOLOGIES[name].gmacs * batch:.2f}",
+            f"{TOPOLOGIES[name].gmacs * samples:.2f}",
             str(threads),
             *times,
             ratio_text(group, "min_ms"),

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 
 import engine
+import parts
+import rounding
 from calib8.analysis import benchmark
+from engine import ALSO, joined
 from quantized import quantized
 
 
@@ -31,9 +34,36 @@ def test_every_runtime_on_a_network(
     engine.main()
     assert row in capsys.readouterr().out
     assert (tmp_path / "a.md").read_text() == (tmp_path / "b.md").read_text()
+    assert len(joined([speed, speed])["results"]) == 6
+    other = json.loads(speed.read_text())
+    other["machine"]["processor"] = "another"
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    with pytest.raises(SystemExit, match="different machines"):
+        joined([speed, tmp_path / "other.json"])
 
 
-@pytest.mark.parametrize("flags", [[], ["folder", "--networks", "lenet"], ["folder", "--from", "speed.json"]])
+def test_what_else_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
+    monkeypatch.setattr(rounding, "NETWORKS", ("squeezenet1_1",))
+    monkeypatch.setattr(parts, "NETWORKS", ("squeezenet1_1",))
+    monkeypatch.setattr(parts, "RUNS", 1)
+    quantized("squeezenet1_1", tmp_path, 64).rename(tmp_path / "squeezenet1_1.int8.onnx")
+    [cost] = ALSO["rounding"](tmp_path, [1], 1)
+    assert cost["model"] == "squeezenet1_1"
+    assert all(cost[profile]["min_ms"] > 0 for profile in ("onnx", "tflite", "single"))
+    [found] = ALSO["parts"](tmp_path, [1], 1)
+    assert sum(part["macs"] > 0 for part in found["parts"]) == 26
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        [],
+        ["folder", "--networks", "lenet"],
+        ["folder", "--from", "speed.json"],
+        ["folder", "--also", "weather"],
+    ],
+)
 def test_what_is_refused(
     flags: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from cold_start import COMMON, REPORT, cold_start_rows, started
+from parts import part_rows
 from results import comparison_rows, machine, page
+from rounding import rounding_rows
 
 
 def entry(runtime: str, minimum: float, median: float, threads: int = 1, **more: Any) -> dict[str, Any]:
@@ -47,3 +52,41 @@ def test_the_page_tells_machine_and_versions() -> None:
     assert f"onnxruntime {made['machine']['versions']['onnxruntime']}" in text
     assert "\n".join(comparison_rows(made)) in text
     assert "## Networks, batch 1\n" in text
+
+
+def test_what_profiles_cost_stands_beside_their_times() -> None:
+    times = {"onnx": 2.0, "tflite": 3.0, "single": 2.1}
+    made = {name: {"min_ms": ms, "median_ms": ms + 1} for name, ms in times.items()}
+    rows = rounding_rows([{"model": "resnet50", "threads": 2, **made}])
+    assert rows[0] == "| network | threads | onnx | tflite | single |"
+    assert rows[2] == "| resnet50 | 2 | 2.00 (3.00) | 3.00 (4.00) +50 % | 2.10 (3.10) +5 % |"
+
+
+def test_parts_tell_their_share_of_time_and_peak() -> None:
+    parts = [
+        {"name": "c", "kind": "conv", "steps": 1, "seconds": 3e-6, "macs": 3e5},
+        {"name": "q", "kind": "quantize", "steps": 1, "seconds": 1e-6, "macs": 0.0},
+    ]
+    assert part_rows({"model": "resnet50", "parts": parts}, 200.0)[2:] == [
+        "| c | conv | 3.0 | 75.0 | 100 | 50 % |",
+        "| q | quantize | 1.0 | 25.0 | – | – |",
+    ]
+
+
+def test_processes_that_start() -> None:
+    wall, cpu, memory = started(COMMON + "keep = np.ones(50_000_000, np.uint8)" + REPORT, "model", "plan")
+    assert cpu > 0 and wall > 0 and memory > 50
+    with pytest.raises(RuntimeError, match=r"ended with 3"):
+        started("raise SystemExit(3)")
+    row = {"what": "import numpy", "min_ms": 80.2, "median_ms": 90.7, "cpu_ms": 70.0, "peak_mb": 31.4}
+    assert cold_start_rows([row])[2] == "| import numpy | 80 (91) | 70 | 31 |"
+
+
+def test_each_section_is_there_that_was_measured() -> None:
+    made = document(entry("calib8", 2.0, 3.0), entry("calib8", 9.0, 9.0, batch=8))
+    text = page(made)
+    assert "## Networks, batch 1\n" in text and "## Networks, batch 8\n" in text
+    assert text.count("| resnet50 | ") == 2
+    assert "Cold start" not in text and "## Rounding profiles" not in text
+    row = {"what": "OpenVINO", "min_ms": 80.2, "median_ms": 90.7, "cpu_ms": 70.0, "peak_mb": 31.4}
+    assert "## Cold start\n\n" in page({**made, "cold_start": [row]})
