@@ -34,7 +34,6 @@ class Limits {
   void writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1);
   void reads(const View& view, int64_t item = 1) const;
   void writes(const View& view, int64_t item = 1);
-  void needs_scratch(int64_t bytes) const;
 
   // An array among the constants.
   template <class T>
@@ -52,11 +51,14 @@ class Limits {
 
   const uint8_t* constants_;
   std::vector<int64_t> bytes_;  // of the arena, the constants and the ports
-  int64_t scratch_bytes_;
   int64_t first_written_ = INT64_MAX;
 };
 
 Extent extent_of(const View& view);
+
+// Throws std::invalid_argument for more bytes than the memory of this machine.
+void check_memory(int64_t bytes);
+
 void require(bool condition, const char* what);
 
 // One per kind of step.

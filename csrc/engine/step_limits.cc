@@ -81,7 +81,7 @@ Extent over_taps(Extent extent, const int64_t* offsets, int64_t taps, int64_t la
   return extent.moved(*low, *high + last);
 }
 
-void check_window(const Window& window, const View& input, const View& output, const Limits& limits) {
+void check_window(const Window& window, const View& input, const View& output) {
   require(within(window.kernel_rows, 1, 4096) && within(window.kernel_columns, 1, 4096), "an absurd window");
   for (const int64_t size :
        {window.row_step, window.column_step, window.row_dilation, window.column_dilation}) {
@@ -91,7 +91,6 @@ void check_window(const Window& window, const View& input, const View& output, c
     require(within(pad, 0, 1 << 20), "an absurd window");
   }
   require(input.images == output.images && input.channels == output.channels, "a pool that changes channels");
-  limits.needs_scratch(input.columns * 64);
   const auto reaches = [](int64_t start, int64_t taps, int64_t dilation, int64_t size) {
     const int64_t tap = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
     return tap < taps && start + tap * dilation < size;
@@ -241,8 +240,6 @@ void check_step(const Conv& step, Limits& limits) {
       require(number == 0, "a residual without a sum");
     }
   }
-  limits.needs_scratch(96 * 64 + 128 * 128 +
-                       std::max(int64_t{1} << 18, 6 * (2 * step.taps * step.depth + 160)));
 }
 
 void check_step(const Depthwise& step, Limits& limits) {
@@ -279,7 +276,6 @@ void check_step(const Depthwise& step, Limits& limits) {
   check_rescale(step.rescale, limits, step.padded_outputs);
   check_table(step.table, limits);
   limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : 1);
-  limits.needs_scratch(std::max(step.taps * kBlock, int64_t{1} << 14));
 }
 
 void check_step(const MatMul& step, Limits& limits) {
@@ -296,7 +292,6 @@ void check_step(const MatMul& step, Limits& limits) {
     require(*low >= 0 && *high < int64_t{1} << 48, "an absurd place");
     limits.reads(buffer, offset, Extent(extent).moved(*low, *high));
   }
-  limits.needs_scratch((step.depth + 1) / 2 * 144 + 64);
   check_rescale(step.rescale, limits, 1);
   limits.writes(step.target_buffer, step.target_offset, target, step.rescale.kind == Rescale::kNone ? 4 : 1);
 }
@@ -343,13 +338,13 @@ void check_step(const Lookup& step, Limits& limits) {
 void check_step(const MaxPool& step, Limits& limits) {
   limits.reads(step.input);
   limits.writes(step.output);
-  check_window(step.window, step.input, step.output, limits);
+  check_window(step.window, step.input, step.output);
 }
 
 void check_step(const AveragePool& step, Limits& limits) {
   limits.reads(step.input);
   limits.writes(step.output);
-  check_window(step.window, step.input, step.output, limits);
+  check_window(step.window, step.input, step.output);
   check_codes(step.low, step.high);
   require(within(step.kind, AveragePool::kFloat, AveragePool::kFixed), "an unknown mean");
   if (step.kind != AveragePool::kFixed) return;
@@ -387,7 +382,6 @@ void check_step(const Softmax& step, Limits& limits) {
   limits.reads(step.source_buffer, step.source_offset, all);
   limits.writes(step.target_buffer, step.target_offset, all);
   limits.array<int32_t>(step.table, 256);
-  limits.needs_scratch((step.classes + 15) / 16 * 256);
 }
 
 void check_step(const ResizeLinear& step, Limits& limits) {
