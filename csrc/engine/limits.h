@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "steps.h"
+#include "view.h"
 
 namespace calib8::engine {
 
@@ -60,26 +60,5 @@ Extent extent_of(const View& view);
 void check_memory(int64_t bytes);
 
 void require(bool condition, const char* what);
-
-// One per kind of step.
-void check_step(const FillHalo& step, Limits& limits);
-void check_step(const Copy& step, Limits& limits);
-void check_step(const Quantize& step, Limits& limits);
-void check_step(const Dequantize& step, Limits& limits);
-void check_step(const Conv& step, Limits& limits);
-void check_step(const Depthwise& step, Limits& limits);
-void check_step(const MatMul& step, Limits& limits);
-void check_step(const Requantize& step, Limits& limits);
-void check_step(const Add& step, Limits& limits);
-void check_step(const AddSums& step, Limits& limits);
-void check_step(const Mul& step, Limits& limits);
-void check_step(const Extreme& step, Limits& limits);
-void check_step(const Lookup& step, Limits& limits);
-void check_step(const MaxPool& step, Limits& limits);
-void check_step(const AveragePool& step, Limits& limits);
-void check_step(const Reduce& step, Limits& limits);
-void check_step(const ArgMax& step, Limits& limits);
-void check_step(const Softmax& step, Limits& limits);
-void check_step(const ResizeLinear& step, Limits& limits);
 
 }  // namespace calib8::engine
