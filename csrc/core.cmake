@@ -21,7 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
 endif()
 
 # The engine. A file named after an instruction set is compiled with that set's flags and no others.
-file(GLOB CALIB8_ENGINE CONFIGURE_DEPENDS ${CALIB8_CSRC}/engine/*.cc)
+file(GLOB CALIB8_ENGINE CONFIGURE_DEPENDS ${CALIB8_CSRC}/engine/*.cc ${CALIB8_CSRC}/engine/steps/*.cc)
 list(REMOVE_ITEM CALIB8_ENGINE ${CALIB8_CSRC}/engine/bindings.cc)
 set(CALIB8_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")

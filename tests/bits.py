@@ -102,7 +102,7 @@ def _recorded(
         yield [row.size]
         yield row
     yield from _bytes(plan.constants)
-    yield [plan.arena_bytes, plan.scratch_bytes, len(inputs), len(outputs)]
+    yield [plan.arena_bytes, len(inputs), len(outputs)]
     for array in (*inputs, *outputs):
         yield from _bytes(array)
 

@@ -13,19 +13,12 @@
 #include "averages.h"
 #include "pool_lanes.h"
 #include "reference.h"
+#include "scratch.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kMostTaps = 256;  // so that sums fit 16 bits
-
-// The part of a window that lies in the image, along a row of outputs.
-struct AverageColumns {
-  int32_t place, taps;   // first input column and how many
-  int32_t count;         // of the whole window: what its sum is divided by
-  int32_t zeros;         // Σ z_x over its taps, stored domain
-  float factor, offset;  // FloatMean: stored code ≈ Σ · factor + offset
-};
 
 // The rows of the image under a row of windows, at some channels.
 struct AverageRows {

@@ -58,8 +58,8 @@ void add_origins(const Origins& origins, nb::dict& names) {
 class Session {
  public:
   Session(const std::vector<std::pair<std::string, Row>>& steps, Bytes constants, int64_t arena_bytes,
-          int64_t scratch_bytes, std::vector<int64_t> port_bytes, int64_t inputs,
-          const std::optional<std::string>& isa, int threads, bool pin)
+          std::vector<int64_t> port_bytes, int64_t inputs, const std::optional<std::string>& isa, int threads,
+          bool pin)
       : constants_(std::move(constants)), port_bytes_(std::move(port_bytes)), inputs_(inputs) {
     check_threads(threads);
     Description description;
@@ -69,7 +69,6 @@ class Session {
     description.constants = constants_.data();
     description.constant_bytes = static_cast<int64_t>(constants_.size());
     description.arena_bytes = arena_bytes;
-    description.scratch_bytes = scratch_bytes;
     description.port_bytes = port_bytes_;
     engine_ = std::make_unique<Engine>(description, isa ? isa_by_name(*isa) : default_isa(), threads, pin);
     if (inputs_ > engine_->first_written_port()) {
@@ -81,6 +80,7 @@ class Session {
 
   std::string isa() const { return engine_->isa().name; }
   int threads() const { return engine_->threads(); }
+  int64_t scratch_bytes() const { return engine_->scratch_bytes(); }
   std::vector<std::string> origins() const {
     std::vector<std::string> names;
     for (int64_t step = 0; step < count_; ++step) names.emplace_back(engine_->origin(step));
@@ -213,12 +213,13 @@ void bind(nb::module_& m) {
         return borrowed.session->arena(*borrowed.context, self);
       });
   nb::class_<Session>(m, "Engine")
-      .def(nb::init<const std::vector<std::pair<std::string, Row>>&, Bytes, int64_t, int64_t,
-                    std::vector<int64_t>, int64_t, const std::optional<std::string>&, int, bool>(),
-           "steps"_a, "constants"_a, "arena_bytes"_a, "scratch_bytes"_a, "port_bytes"_a, "inputs"_a,
-           "isa"_a = nb::none(), "threads"_a = 1, "pin"_a = false)
+      .def(nb::init<const std::vector<std::pair<std::string, Row>>&, Bytes, int64_t, std::vector<int64_t>,
+                    int64_t, const std::optional<std::string>&, int, bool>(),
+           "steps"_a, "constants"_a, "arena_bytes"_a, "port_bytes"_a, "inputs"_a, "isa"_a = nb::none(),
+           "threads"_a = 1, "pin"_a = false)
       .def_prop_ro("isa", &Session::isa)
       .def_prop_ro("threads", &Session::threads)
+      .def_prop_ro("scratch_bytes", &Session::scratch_bytes)
       .def_prop_ro("contexts", &Session::contexts)
       .def_prop_ro("origins", &Session::origins)
       .def(

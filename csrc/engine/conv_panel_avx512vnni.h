@@ -13,19 +13,9 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 constexpr int64_t kLanes = 16;          // output channels per unit of panel width
-constexpr int64_t kBlockPixels = 512;   // most pixels of a block
-constexpr int64_t kTilePixels = 16;     // more than any tile has
 constexpr int64_t kStreamAhead = 4096;  // bytes that a single pixel fetches its weights ahead
 
-// A thread's own memory, as long as emit/conv.py asks for.
-struct alignas(64) Scratch {
-  uint8_t codes[kTilePixels * kRowBytes];
-  int32_t sums[kTilePixels * kRowBytes];
-  int64_t inputs[kBlockPixels + kTilePixels];  // offsets of the pixels of a block, the last one repeated
-  int64_t outputs[kBlockPixels + kTilePixels];
-  int64_t residuals[kBlockPixels + kTilePixels];
-};
-static_assert(sizeof(Scratch) == 17792, "emit/conv.py says so too");
+using Scratch = PanelScratch;
 
 constexpr int64_t kRowOffsets[kTilePixels] = {0,   64,  128, 192, 256, 320, 384, 448,
                                               512, 576, 640, 704, 768, 832, 896, 960};

@@ -5,11 +5,10 @@
 
 #include "conv_tile_avx512vnni.h"
 #include "rules.h"
+#include "scratch.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
-
-constexpr int64_t kRowBytes = 64;
 
 // The residual of a tile's pixels and the codes it is added to.
 struct Rows {

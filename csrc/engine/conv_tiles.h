@@ -13,31 +13,14 @@
 #include <cstdint>
 #include <cstring>
 
+#include "scratch.h"
 #include "strip_codes.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kTileRows = 6;        // pixels of the largest tile
-constexpr int64_t kFewPixels = 4;       // up to so many, weights are streamed
-constexpr int64_t kMostPixels = 96;     // of a block
-constexpr int64_t kCellBytes = 2;       // at most
-constexpr int64_t kRowSlack = 32;       // cells may be written so many bytes beyond a row
-constexpr int64_t kSectionQuads = 128;  // fours of depth whose weights are widened together
-constexpr int64_t kSectionBytes = kSectionQuads * 4 * kStrip * 2;
-constexpr int64_t kBlockBytes = int64_t{1} << 18;  // rows of a block, unless 6 pixels need more
-constexpr int64_t kWidestPanel = 64;
-
-// An odd number of cache lines, so that the rows of a tile do not meet in the same sets of the cache.
-inline int64_t row_bytes(const Conv& step) {
-  const int64_t lines = (step.taps * step.depth * kCellBytes + kRowSlack + 63) / 64;
-  return (lines | 1) * 64;
-}
-
-inline int64_t block_pixels(const Conv& step) {
-  const int64_t fit = kBlockBytes / row_bytes(step) / kTileRows * kTileRows;
-  return fit < kTileRows ? kTileRows : fit > kMostPixels ? kMostPixels : fit;
-}
+constexpr int64_t kFewPixels = 4;  // up to so many, weights are streamed
+static_assert(kStrip == kStripChannels);
 
 // Output pixels, one after the other.
 class Pixels {
@@ -151,9 +134,9 @@ class ConvTiles {
         memory_(memory),
         taps_(memory.constant<int64_t>(step.tap_offsets)),
         widths_(memory.constant<int32_t>(step.panel_widths)),
-        acc_(reinterpret_cast<int32_t*>(memory.scratch)),
-        section_(memory.scratch + kMostPixels * kWidestPanel),
-        cells_(section_ + kSectionBytes),
+        acc_(reinterpret_cast<TileScratch*>(memory.scratch)->sums),
+        section_(reinterpret_cast<uint8_t*>(reinterpret_cast<TileScratch*>(memory.scratch)->section)),
+        cells_(memory.scratch + sizeof(TileScratch)),
         quads_(step.taps * step.depth / 4) {}
 
   // A share of the pixels with all channels, or where these are few, a share of the panels with all pixels.
@@ -163,7 +146,7 @@ class ConvTiles {
     const Range own = by_pixels ? share(part, pixels, kTileRows) : Range{0, pixels};
     const Range panels =
         by_pixels ? Range{0, step_.groups * step_.panels} : share(part, step_.groups * step_.panels);
-    const int64_t block = block_pixels(step_);
+    const int64_t block = tile_block_pixels(step_);
     for (int64_t first = own.begin; first < own.end; first += block) {
       const int64_t count = own.end - first < block ? own.end - first : block;
       find_places(first, count);
@@ -216,7 +199,7 @@ class ConvTiles {
           continue;
         }
       }
-      Cell* row = reinterpret_cast<Cell*>(cells_ + pixel * row_bytes(step_));
+      Cell* row = reinterpret_cast<Cell*>(cells_ + pixel * tile_row_bytes(step_));
       rows_[pixel] = row;
       for (int64_t tap = 0; tap < step_.taps; ++tap)
         Set::take(input + taps_[tap], step_.depth, row + tap * step_.depth);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "depthwise_task_x86.h"
+#include "scratch.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -16,10 +17,10 @@ template <class L, Rescale::Kind kind>
 class FiveByFive {
   using Ints = typename L::Ints;
   using Quad = Quarters<Codes<L>>;
-  static constexpr int kTile = 4;              // outputs side by side
-  static constexpr int kStrip = 28;            // outputs of a strip at most
-  static constexpr int kColumns = kStrip + 4;  // that they read
-  static_assert(2 * kColumns * sizeof(Quad) <= 1 << 14, "more than a plan's scratch memory");
+  static constexpr int kTile = 4;                    // outputs side by side
+  static constexpr int64_t kColumns = kFiveColumns;  // that a strip reads at most
+  static constexpr int64_t kStrip = kColumns - 4;    // its outputs
+  static_assert(sizeof(Quad) <= kQuadBytes, "more than its scratch memory");
 
  public:
   explicit FiveByFive(const Task& task)

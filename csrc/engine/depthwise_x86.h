@@ -10,6 +10,7 @@
 #include "depthwise_five_x86.h"
 #include "depthwise_one_x86.h"
 #include "depthwise_three_x86.h"
+#include "scratch.h"
 #if defined(__AVX512VNNI__)
 #include "lookup_avx512.h"
 #else
@@ -23,6 +24,7 @@ namespace {  // NOLINT: internal linkage is the point
 template <class L>
 struct Layer {
   using Ints = typename L::Ints;
+  static_assert(sizeof(Quarters<Weights<L>>) <= kQuadBytes, "more than its scratch memory");
 
   explicit Layer(const Task& task) : weights(reinterpret_cast<Quarters<Weights<L>>*>(task.memory.scratch)) {
     const Depthwise& step = task.step;

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <new>
@@ -10,6 +11,7 @@
 
 #include "codec.h"
 #include "limits.h"
+#include "scratch.h"
 
 namespace calib8::engine {
 namespace {
@@ -21,22 +23,27 @@ int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / un
 
 using Clock = std::chrono::steady_clock;
 
-// The step of a row and its place in AllSteps.
+// A step of any kind.
+struct AnyStep {
+  int kind;  // its place in AllSteps
+  std::shared_ptr<const void> step;
+  int64_t scratch_bytes;
+};
+
 template <int i = 0>
-int decode_kind(const Description::Row& row, Limits& limits, std::shared_ptr<const void>& result) {
+AnyStep decode_row(const Description::Row& row, Limits& limits) {
   if constexpr (i == kStepKinds) {
     throw std::invalid_argument("there is no kind of step called '" + row.kind + "'");
   } else {
     using Step = std::tuple_element_t<i, AllSteps>;
-    if (row.kind != Step::kName) return decode_kind<i + 1>(row, limits, result);
+    if (row.kind != Step::kName) return decode_row<i + 1>(row, limits);
     auto step = std::make_shared<Step>();
     if (!decode(row.fields.data(), row.fields.size(), *step)) {
       throw std::invalid_argument("a step '" + row.kind + "' has " + std::to_string(row.fields.size()) +
                                   " fields");
     }
     check_step(*step, limits);
-    result = step;
-    return i;
+    return {i, step, scratch_bytes(*step)};
   }
 }
 
@@ -63,18 +70,17 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
     : isa_(isa),
       constants_(description.constants),
       arena_bytes_(description.arena_bytes),
-      scratch_bytes_(description.scratch_bytes),
       pool_(threads, pin) {
   Limits limits(description);
   const KernelTable table = kernel_table(isa);
   const Origins origins = kernel_origins(isa);
   for (const Description::Row& row : description.steps) {
-    Decoded decoded{};
-    const auto kind = static_cast<size_t>(decode_kind(row, limits, decoded.step));
-    decoded.kernel = table[kind];
-    decoded.origin = origins[kind];
-    steps_.push_back(decoded);
+    AnyStep any = decode_row(row, limits);
+    const auto kind = static_cast<size_t>(any.kind);
+    steps_.push_back({table[kind], origins[kind], std::move(any.step)});
+    scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
+  check_memory(scratch_bytes_);
   first_written_port_ = limits.first_written();
 }
 

@@ -21,7 +21,7 @@ struct Description {
   };
   std::vector<Row> steps;
   const uint8_t* constants = nullptr;  // 64-byte aligned, 64 readable bytes behind them; outlives the engine
-  int64_t constant_bytes = 0, arena_bytes = 0, scratch_bytes = 0;
+  int64_t constant_bytes = 0, arena_bytes = 0;
   std::vector<int64_t> port_bytes;  // inputs, then outputs
 };
 
@@ -64,6 +64,8 @@ class Engine {
   const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
   // The lowest number of a port that a step writes: inputs come before it.
   int64_t first_written_port() const { return first_written_port_; }
+  // Memory that each thread of a run needs beside the arena.
+  int64_t scratch_bytes() const { return scratch_bytes_; }
   std::unique_ptr<Context> new_context() const;
 
   // Steps first … last−1 with the ports' buffers. Safe to call from several threads with a context each: the
@@ -84,7 +86,7 @@ class Engine {
   const Isa& isa_;
   std::vector<Decoded> steps_;
   const uint8_t* constants_;
-  int64_t arena_bytes_, scratch_bytes_, first_written_port_ = 0;
+  int64_t arena_bytes_, scratch_bytes_ = 0, first_written_port_ = 0;
   SpinPool pool_;
 };
 

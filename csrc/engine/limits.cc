@@ -42,6 +42,13 @@ Extent& Extent::moved(int64_t to_low, int64_t to_high) {
   return *this;
 }
 
+void check_memory(int64_t bytes) {
+  const int64_t most = machine_bytes();
+  if (bytes <= most) return;
+  throw std::invalid_argument("the plan needs " + std::to_string(bytes) +
+                              " bytes of memory, this machine has " + std::to_string(most));
+}
+
 Extent extent_of(const View& view) {
   Extent extent;
   extent.along(view.images, view.image_stride).along(view.rows, view.row_stride);
@@ -50,18 +57,11 @@ Extent extent_of(const View& view) {
 
 Limits::Limits(const Description& description)
     : constants_(description.constants),
-      bytes_{description.arena_bytes, description.constant_bytes - kSlack},
-      scratch_bytes_(description.scratch_bytes) {
+      bytes_{description.arena_bytes, description.constant_bytes - kSlack} {
   require(reinterpret_cast<uintptr_t>(constants_) % 64 == 0, "constants are not aligned to 64 bytes");
   bytes_.insert(bytes_.end(), description.port_bytes.begin(), description.port_bytes.end());
   for (const int64_t bytes : bytes_) require(bytes >= 0, "a buffer of negative size");
-  require(scratch_bytes_ >= 0, "a buffer of negative size");
-  const int64_t most = machine_bytes();
-  if (description.arena_bytes > most || scratch_bytes_ > most) {
-    throw std::invalid_argument("the plan needs " +
-                                std::to_string(std::max(description.arena_bytes, scratch_bytes_)) +
-                                " bytes of memory, this machine has " + std::to_string(most));
-  }
+  check_memory(description.arena_bytes);
 }
 
 int64_t Limits::bytes_of(int64_t buffer) const {
@@ -93,10 +93,6 @@ void Limits::reads(const View& view, int64_t item) const {
 
 void Limits::writes(const View& view, int64_t item) {
   writes(view.buffer, view.offset, extent_of(view), item);
-}
-
-void Limits::needs_scratch(int64_t bytes) const {
-  require(bytes >= 0 && bytes <= scratch_bytes_, "too little scratch memory");
 }
 
 const void* Limits::array(int64_t offset, int64_t count, int64_t item) const {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "steps.h"
+#include "view.h"
 
 namespace calib8::engine {
 
@@ -34,7 +34,6 @@ class Limits {
   void writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1);
   void reads(const View& view, int64_t item = 1) const;
   void writes(const View& view, int64_t item = 1);
-  void needs_scratch(int64_t bytes) const;
 
   // An array among the constants.
   template <class T>
@@ -52,32 +51,14 @@ class Limits {
 
   const uint8_t* constants_;
   std::vector<int64_t> bytes_;  // of the arena, the constants and the ports
-  int64_t scratch_bytes_;
   int64_t first_written_ = INT64_MAX;
 };
 
 Extent extent_of(const View& view);
-void require(bool condition, const char* what);
 
-// One per kind of step.
-void check_step(const FillHalo& step, Limits& limits);
-void check_step(const Copy& step, Limits& limits);
-void check_step(const Quantize& step, Limits& limits);
-void check_step(const Dequantize& step, Limits& limits);
-void check_step(const Conv& step, Limits& limits);
-void check_step(const Depthwise& step, Limits& limits);
-void check_step(const MatMul& step, Limits& limits);
-void check_step(const Requantize& step, Limits& limits);
-void check_step(const Add& step, Limits& limits);
-void check_step(const AddSums& step, Limits& limits);
-void check_step(const Mul& step, Limits& limits);
-void check_step(const Extreme& step, Limits& limits);
-void check_step(const Lookup& step, Limits& limits);
-void check_step(const MaxPool& step, Limits& limits);
-void check_step(const AveragePool& step, Limits& limits);
-void check_step(const Reduce& step, Limits& limits);
-void check_step(const ArgMax& step, Limits& limits);
-void check_step(const Softmax& step, Limits& limits);
-void check_step(const ResizeLinear& step, Limits& limits);
+// Throws std::invalid_argument for more bytes than the memory of this machine.
+void check_memory(int64_t bytes);
+
+void require(bool condition, const char* what);
 
 }  // namespace calib8::engine

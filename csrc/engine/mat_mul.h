@@ -8,11 +8,13 @@
 
 #include "pool_lanes.h"
 #include "rules.h"
+#include "scratch.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kPanel = 2 * kLanes, kTall = 4;
+constexpr int64_t kPanel = 2 * kLanes;
+static_assert(kPanel <= kMostPanelColumns, "more than its scratch memory");
 
 struct MatMulScratch {
   int16_t *panel, *rows;

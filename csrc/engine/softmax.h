@@ -2,12 +2,12 @@
 #pragma once
 
 #include "pool_lanes.h"
+#include "scratch.h"
 #include "shares.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kRowsAtOnce = 4;     // their sums, each added one by one, hide each other's latency
 constexpr int64_t kManyClasses = 128;  // from here on codes occur more than once
 
 int64_t largest_code(const uint8_t* codes, int64_t classes) {

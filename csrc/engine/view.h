@@ -36,7 +36,7 @@ struct View {
 // The buffers of one run as one of its threads sees them.
 struct Memory {
   uint8_t* const* buffers;
-  uint8_t* scratch;  // of this thread alone, as long as the plan says, 64-byte aligned
+  uint8_t* scratch;  // of this thread alone, scratch_bytes(step) of it (scratch.h), 64-byte aligned
 
   template <class T>
   T* data(const View& view) const {

@@ -12,7 +12,7 @@ from tiny_models import FLAGS, cnn, save
 
 from calib8 import InferenceSession, ModelError
 from calib8.engine.plan_file import load_plan
-from calib8.engine.run import default_isa
+from calib8.engine.run import Engine, default_isa
 
 
 @pytest.fixture
@@ -242,6 +242,7 @@ def test_a_plan_is_shown(cli, compiled: Path, out: Path) -> None:
     assert shown["integer_macs"] == 16 * 16 * 4 * 3 * 9 + 14 * 14 * 6 * 4 * 9 + 5 * 6
     assert (shown["weight_bytes"], shown["arena_bytes"]) == (4 * 3 * 9 + 6 * 4 * 9 + 5 * 6, plan.arena_bytes)
     assert shown["constant_bytes"] == plan.constants.nbytes
+    assert shown["scratch_bytes"] == Engine(plan).scratch_bytes > 0
 
 
 def test_a_file_named_like_a_plan(cli, refused, int8: Path, compiled: Path, images: Path, out: Path) -> None:

@@ -110,7 +110,6 @@ def _plan(
         floats=(),
         constants=constants,
         arena_bytes=size,
-        scratch_bytes=out.scratch_bytes,
         inputs=ports[0],
         outputs=ports[1],
         weight_bytes=0,

@@ -29,7 +29,7 @@ def run_step(step: Step, before: Array, read: Array | None = None, *, isa: str, 
     constants = aligned_bytes(64)
     constants[:4] = np.array([0.25], np.float32).view(np.uint8)
     rows, sizes = [(step.opcode, encode(step))], [read.nbytes, before.nbytes]
-    engine = _core.engine.Engine(rows, constants, 64, 0, sizes, 1, isa, threads, False)
+    engine = _core.engine.Engine(rows, constants, 64, sizes, 1, isa, threads, False)
     after = before.copy()
     engine.run(_core.engine.Context(engine), 0, 1, [read], [after], None)
     return after

@@ -17,6 +17,7 @@ from bits import random_feeds
 from calib8 import _core
 from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program, port_bytes
+from calib8.engine.fields import ARENA
 from calib8.engine.plan import Plan
 from calib8.engine.run import Engine
 from calib8.program.reference.executor import run_program
@@ -35,7 +36,6 @@ def native(plan: Plan, **changes: Any) -> Any:
         "steps": [(step.opcode, encode(step)) for step in plan.steps],
         "constants": plan.constants,
         "arena_bytes": plan.arena_bytes,
-        "scratch_bytes": plan.scratch_bytes,
         "port_bytes": port_bytes(plan),
         "inputs": len(plan.inputs),
     }
@@ -100,9 +100,6 @@ def aligned(array: npt.NDArray[np.uint8], off: int = 0) -> npt.NDArray[np.uint8]
         (lambda plan: {"arena_bytes": 1 << 60}, "bytes of memory"),
         (lambda plan: {"arena_bytes": -1}, "negative"),
         (lambda plan: {"arena_bytes": 64}, "leaves its buffer"),
-        (lambda plan: {"scratch_bytes": 1 << 60}, "bytes of memory"),
-        (lambda plan: {"scratch_bytes": -1}, "negative"),
-        (lambda plan: {"scratch_bytes": 0}, "scratch"),
         (lambda plan: {"port_bytes": [-1, 8]}, "negative"),
         (lambda plan: {"port_bytes": []}, "does not exist"),
         (lambda plan: {"constants": aligned(plan.constants, 8)}, "aligned"),
@@ -119,6 +116,65 @@ def test_descriptions_that_contradict_themselves(
     plan = PLANS["Conv"]
     with pytest.raises(ValueError, match=reason):
         native(plan, **change(plan))
+
+
+WITH_SCRATCH = {"conv", "depthwise", "mat_mul", "max_pool", "average_pool", "softmax"}
+"""Steps whose kernels keep something beside the arena."""
+
+
+@pytest.mark.parametrize("opcode", sorted({row.opcode for plan in RUNNABLE.values() for row in plan.rows}))
+def test_threads_get_memory_for_the_steps_that_need_it(opcode: str) -> None:
+    """As much on every instruction set, and nothing for kernels that need none."""
+    plan = next(plan for plan in RUNNABLE.values() if opcode in {row.opcode for row in plan.rows})
+    steps = [(row.opcode, row.fields) for row in plan.rows if row.opcode == opcode]
+    [need] = {native(plan, steps=steps, isa=isa).scratch_bytes for isa in _core.engine.available_isas()}
+    assert (need > 0) == (opcode in WITH_SCRATCH)
+    everything = native(plan).scratch_bytes
+    assert everything == max(
+        native(plan, steps=[(row.opcode, row.fields)]).scratch_bytes for row in plan.rows
+    )
+
+
+MANY_CHANNELS = dict.fromkeys(("output.images", "output.rows", "output.columns", "input.images"), 1) | {
+    "input.channels": 1000,
+    "output.channels": 1000,
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "opcode", "changes", "least"),
+    [
+        ("AveragePool", "average_pool", MANY_CHANNELS, 2000),
+        ("MaxPool", "max_pool", {"input.columns": 1000}, 1000),
+        ("Softmax", "softmax", {"classes": 1000}, 4000),
+        ("MatMul", "mat_mul", {"depth": 1000}, 64000),
+    ],
+)
+def test_wider_steps_get_more_of_it(name: str, opcode: str, changes: dict[str, int], least: int) -> None:
+    """A plan says nothing of this memory: no number of it can make it smaller than its steps need."""
+    plan, names = PLANS[name], _core.engine.schemas()[opcode]
+    row = next(row for row in plan.rows if row.opcode == opcode)
+    fields = row.fields.copy()
+    for field, value in changes.items():
+        fields[names.index(field)] = value
+    before = native(plan, steps=[(opcode, row.fields)]).scratch_bytes
+    after = native(plan, steps=[(opcode, fields)], arena_bytes=1 << 24).scratch_bytes
+    assert after >= max(before + 1, least)
+
+
+def test_steps_that_need_more_memory_than_the_machine_has() -> None:
+    """Told before anything is allocated; the arena alone would fit."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    plan, names = PLANS["Softmax"], _core.engine.schemas()["softmax"]
+    fields = next(row.fields for row in plan.rows if row.opcode == "softmax").copy()
+    for field, value in {"source_offset": 0, "target_offset": 0, "rows": 1, "classes": machine // 8}.items():
+        fields[names.index(field)] = value
+    for field in ("source_buffer", "target_buffer"):
+        fields[names.index(field)] = ARENA
+    with pytest.raises(ValueError, match=r"needs \d+ bytes of memory"):
+        native(plan, steps=[("softmax", fields)], arena_bytes=machine // 8)
+    fields[names.index("classes")] = machine // 32
+    assert native(plan, steps=[("softmax", fields)], arena_bytes=machine // 32).scratch_bytes <= machine
 
 
 def test_a_plan_that_writes_into_its_inputs_is_refused() -> None:

@@ -58,8 +58,8 @@ def test_a_plan_comes_back_as_it_was(name: str, tmp_path: Path) -> None:
     save_plan(plan, tmp_path / "a.c8")
     again = load_plan(tmp_path / "a.c8")
     assert again.steps == plan.steps
-    for field in ("name", "profile", "step_names", "step_macs", "arena_bytes", "scratch_bytes", "inputs",
-                  "outputs", "weight_bytes", "isa"):  # fmt: skip
+    for field in ("name", "profile", "step_names", "step_macs", "arena_bytes", "inputs", "outputs",
+                  "weight_bytes", "isa"):  # fmt: skip
         assert getattr(again, field) == getattr(plan, field), field
     np.testing.assert_array_equal(again.constants, plan.constants)
     save_plan(again, tmp_path / "b.c8")
@@ -191,7 +191,8 @@ HEADERS: dict[str, Callable[[dict[str, Any]], object]] = {
     "an absurd arena": lambda header: header.update(arena_bytes=1 << 60),
     "a negative arena": lambda header: header.update(arena_bytes=-1),
     "an arena beyond all numbers": lambda header: header.update(arena_bytes=1e400),
-    "absurd scratch memory": lambda header: header.update(scratch_bytes=1 << 50),
+    "a key that nobody knows": lambda header: header.update(scratch_bytes=1024),
+    "absurd weights": lambda header: header.update(weight_bytes=1 << 50),
     "an unknown profile": lambda header: header.update(profile="magic"),
     "an unknown type": lambda header: header["inputs"][0].update(dtype="magic"),
     "an empty axis": lambda header: header["inputs"][0].update(shape=[1, 0]),

@@ -1,7 +1,7 @@
 // Plans with inputs and the outputs that NumPy gave for them, as tests/engine/bits.py records them.
 //
 // A file is a row of int64 numbers. Per plan: number of steps; per step its kind (bytes) and its fields
-// (count, then one number each); constants (bytes); arena and scratch bytes; number of inputs, of outputs;
+// (count, then one number each); constants (bytes); bytes of the arena; number of inputs, of outputs;
 // their contents (bytes each). Bytes are a count and then the bytes, filled up to a multiple of 8.
 #pragma once
 
@@ -54,7 +54,6 @@ class Reader {
     }
     take_constants(plan);
     plan.description.arena_bytes = number();
-    plan.description.scratch_bytes = number();
     const int64_t inputs = number(), outputs = number();
     for (int64_t port = 0; port < inputs + outputs; ++port) {
       (port < inputs ? plan.inputs : plan.outputs).push_back(bytes());

@@ -21,7 +21,6 @@ class Engine:
         steps: Sequence[tuple[str, npt.NDArray[np.int64]]],
         constants: npt.NDArray[np.uint8],
         arena_bytes: int,
-        scratch_bytes: int,
         port_bytes: Sequence[int],
         inputs: int,
         isa: str | None = None,
@@ -33,7 +32,7 @@ class Engine:
         Args:
             steps: kind and numbers of each, see ``calib8.engine.codec``.
             constants: aligned to 64 bytes; kept alive.
-            arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
+            arena_bytes: memory of one run.
             port_bytes: of the inputs, then of the outputs.
             inputs: how many of the ports are inputs, which no step may write.
             isa: one of ``available_isas()``; None: ``isa()``.
@@ -42,13 +41,18 @@ class Engine:
 
         Raises:
             ValueError: a step that does not exist or has another number of fields, an instruction set that
-                is unknown or not available here, or ``threads`` out of range.
+                is unknown or not available here, ``threads`` out of range, a place
+                beyond its buffer, or more memory than the machine has.
         """
 
     @property
     def isa(self) -> str: ...
     @property
     def threads(self) -> int: ...
+    @property
+    def scratch_bytes(self) -> int:
+        """Memory that each thread of a run needs beside the arena, the same for every instruction set."""
+
     @property
     def contexts(self) -> int:
         """How many there are: as many as runs were under way at the same time."""

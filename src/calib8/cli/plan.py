@@ -13,7 +13,7 @@ from calib8.cli.options import ProgramOptions
 from calib8.cli.program import float_nodes_document, given_options, say_float_nodes
 from calib8.cli.render import count, shape_text
 from calib8.cli.terminal import Terminal
-from calib8.errors import UsageError
+from calib8.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from calib8.engine.plan import Plan, PlanPort
@@ -52,8 +52,26 @@ def read_plan(model: Path, options: ProgramOptions, target: str | None) -> Plan:
     return load_plan(model)
 
 
+def _scratch_bytes(model: Path, plan: Plan) -> int:
+    """Memory that each thread needs beside the arena, which the native core alone knows.
+
+    Raises:
+        ModelError: it would not run such a plan.
+    """
+    from calib8.engine.run import Engine
+
+    try:
+        return Engine(plan, isa="reference").scratch_bytes
+    except ValueError as error:
+        raise ModelError(str(model), f"cannot be run ({error})", "Compile it again from the model") from error
+
+
 def say_plan(terminal: Terminal, model: Path, plan: Plan) -> None:
-    """What runs, where it reads and writes, how large it is, and what ONNX Runtime does of it."""
+    """What runs, where it reads and writes, how large it is, and what ONNX Runtime does of it.
+
+    Raises:
+        ModelError: the native core would not run it.
+    """
     named = f' "{plan.name}"' if plan.name else ""
     terminal.say(f"{model}: plan{named}, profile {plan.profile}, made for {plan.isa or 'any machine'}")
     for what, ports in (("input", plan.inputs), ("output", plan.outputs)):
@@ -64,7 +82,7 @@ def say_plan(terminal: Terminal, model: Path, plan: Plan) -> None:
     terminal.say(f"{sum(plan.step_macs):,} multiply-accumulates in integers")
     terminal.say(
         f"{decimal(plan.weight_bytes)} of weights, {decimal(plan.constants.nbytes)} of constants in all, "
-        f"arena {decimal(plan.arena_bytes)}, {decimal(plan.scratch_bytes)} more per thread"
+        f"arena {decimal(plan.arena_bytes)}, {decimal(_scratch_bytes(model, plan))} more per thread"
     )
     terminal.say(f"{count(len(plan.float_nodes), 'node')} without an integer form")
     say_float_nodes(terminal, plan.floats)
@@ -86,7 +104,7 @@ def plan_document(model: Path, plan: Plan) -> dict[str, Any]:
             "weight_bytes": plan.weight_bytes,
             "constant_bytes": plan.constants.nbytes,
             "arena_bytes": plan.arena_bytes,
-            "scratch_bytes": plan.scratch_bytes,
+            "scratch_bytes": _scratch_bytes(model, plan),
             "float_nodes": float_nodes_document(plan.floats),
         },
     }

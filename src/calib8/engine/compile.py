@@ -103,7 +103,6 @@ def compile_program(program: Program) -> Plan:
         floats=tuple(floats),
         constants=_joined(out),
         arena_bytes=arena_bytes,
-        scratch_bytes=out.scratch_bytes,
         inputs=_ports(program, program.inputs),
         outputs=_ports(program, program.outputs),
         weight_bytes=sum(weights),

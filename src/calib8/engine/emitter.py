@@ -29,7 +29,6 @@ class Emitter:
         steps, names, macs: the plan so far.
         constants: blocks of the constants, each aligned.
         constant_bytes: their size so far.
-        scratch_bytes: memory that a thread needs beside the arena.
     """
 
     program: Program
@@ -40,7 +39,6 @@ class Emitter:
     macs: list[int] = field(default_factory=list)
     constants: list[npt.NDArray[np.uint8]] = field(default_factory=list)
     constant_bytes: int = 0
-    scratch_bytes: int = 0
 
     def slot(self, number: int) -> Slot:
         """Slot with a number."""
@@ -90,10 +88,6 @@ class Emitter:
         self.constants.append(np.concatenate([data, np.zeros(padding, np.uint8)]) if padding else data)
         self.constant_bytes += data.size + padding
         return offset
-
-    def scratch(self, size: int) -> None:
-        """Every thread gets at least so many bytes."""
-        self.scratch_bytes = max(self.scratch_bytes, size)
 
     def add(self, step: Step, work: Work | None, macs: int = 0, name: str = "") -> None:
         """One more step."""

@@ -15,16 +15,6 @@ import numpy.typing as npt
 LANES = 16
 """Output channels that panels are a multiple of."""
 
-BLOCK_BYTES = 1 << 18
-"""What the rows of a block of pixels take in scratch memory, unless six of them take more."""
-
-
-def conv_scratch(depth: int) -> int:
-    """Bytes that a thread needs for windows of ``depth`` products: sums, a section of weights, the rows of a
-    block with two bytes per product."""
-    sums, section, slack = 96 * 64, 128 * 4 * LANES * 2, 160
-    return sums + section + max(BLOCK_BYTES, 6 * (2 * depth + slack))
-
 
 def panel_widths(outputs: int) -> tuple[int, ...]:
     """Widths of the panels in units of 16 channels: 4 as often as can be; a 1 that is left shares with a 4.

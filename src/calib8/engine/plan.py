@@ -89,7 +89,7 @@ class Plan:
         step_macs: products per run of each step.
         floats: calls of ONNX Runtime in between, by rising ``before``.
         constants: uint8 [bytes], aligned to 64 bytes, with 64 bytes of zeros at the end.
-        arena_bytes, scratch_bytes: memory of one run, and of each of its threads.
+        arena_bytes: memory of one run; what its threads need beside it, the native core knows.
         inputs, outputs: ports; buffer ``FIRST_PORT + i`` is the i-th of both together.
         weight_bytes: bytes of weights in the program.
         isa: instruction set it was made for, empty where nobody said; it runs on every other one too.
@@ -103,7 +103,6 @@ class Plan:
     floats: tuple[FloatCall, ...]
     constants: npt.NDArray[np.uint8]
     arena_bytes: int
-    scratch_bytes: int
     inputs: tuple[PlanPort, ...]
     outputs: tuple[PlanPort, ...]
     weight_bytes: int

@@ -48,10 +48,16 @@ ANY_MODEL: Final = "Give the path of an .onnx file, a saved program or a plan"
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = struct.Struct("<8sII4QQQ")
+HEADER_KEYS: Final = frozenset(
+    (
+        *("name", "profile", "isa", "arena_bytes", "weight_bytes"),
+        *("steps", "inputs", "outputs", "floats"),
+    )
+)
 ALIGNMENT: Final = 64
 CHECKSUM: Final = struct.Struct("<Q")
 MOST_BYTES: Final = 1 << 40
-"""Of an arena or of scratch memory; more is a mistake."""
+"""Of an arena or of weights; more is a mistake."""
 
 DTYPES: Final = (
     *("bool", "float16", "float32", "float64", "int8", "int16"),
@@ -137,7 +143,6 @@ def _header(plan: Plan) -> dict[str, Any]:
         "profile": plan.profile,
         "isa": plan.isa,
         "arena_bytes": plan.arena_bytes,
-        "scratch_bytes": plan.scratch_bytes,
         "weight_bytes": plan.weight_bytes,
         "steps": [
             [row.opcode, row.fields.size, name, macs]
@@ -197,6 +202,8 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
         parts.append(content[start : start + size])
         start += size + -size % ALIGNMENT
     header = json.loads(parts[0].tobytes())
+    if set(header) != HEADER_KEYS:
+        raise ValueError(f"other keys: {', '.join(sorted(HEADER_KEYS ^ set(header)))}")
     steps = header["steps"]
     plan = Plan(
         name=str(header["name"]),
@@ -207,7 +214,6 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
         floats=_floats(header["floats"], parts[2]),
         constants=parts[3],
         arena_bytes=int(header["arena_bytes"]),
-        scratch_bytes=int(header["scratch_bytes"]),
         inputs=tuple(map(_port, header["inputs"])),
         outputs=tuple(map(_port, header["outputs"])),
         weight_bytes=int(header["weight_bytes"]),
@@ -260,7 +266,7 @@ def _check_plan(plan: Plan) -> None:
     """Raises ValueError where sizes are beyond all plans, or steps are not those of this core."""
     if plan.profile not in ("onnx", "tflite", "single"):
         raise ValueError(f"profile {plan.profile!r}")
-    for size in (plan.arena_bytes, plan.scratch_bytes, plan.weight_bytes):
+    for size in (plan.arena_bytes, plan.weight_bytes):
         if not 0 <= size <= MOST_BYTES:
             raise ValueError(f"{size} bytes of memory")
     if plan.constants.size < ALIGNMENT or plan.constants[-ALIGNMENT:].any():

@@ -51,6 +51,7 @@ class Engine:
         plan: what runs.
         isa: instruction set of its kernels.
         threads: that share each step.
+        scratch_bytes: memory that each of them needs beside the arena.
     """
 
     def __init__(
@@ -80,7 +81,6 @@ class Engine:
             list(plan.rows),
             plan.constants,
             plan.arena_bytes,
-            plan.scratch_bytes,
             sizes,
             len(plan.inputs),
             isa,
@@ -90,6 +90,7 @@ class Engine:
         self._float_runner = float_runner
         self.isa: str = self._native.isa
         self.threads: int = self._native.threads
+        self.scratch_bytes: int = self._native.scratch_bytes
 
     @property
     def contexts(self) -> int:

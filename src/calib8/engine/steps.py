@@ -1,4 +1,4 @@
-"""The steps of a plan: the structs of ``csrc/engine/steps.h``, field by field, which says what they mean."""
+"""The steps of a plan: the structs of ``csrc/engine/steps/``, field by field, which say what they mean."""
 
 from __future__ import annotations
 

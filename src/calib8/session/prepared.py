@@ -139,7 +139,7 @@ class NativePlan:
         return Memory(
             constants=self.plan.constants.nbytes,
             arena=self.plan.arena_bytes,
-            scratch=self.plan.scratch_bytes * self._engine.threads,
+            scratch=self._engine.scratch_bytes * self._engine.threads,
             contexts=self._engine.contexts,
         )
 

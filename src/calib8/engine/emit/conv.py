@@ -22,7 +22,7 @@ from calib8.engine.emit.rescale import NO_SUM, rescale_fields, sum_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
-from calib8.engine.pack import LANES, conv_scratch, pack_weights, panel_widths
+from calib8.engine.pack import LANES, pack_weights, panel_widths
 from calib8.program.instructions import Conv, ConvTranspose, FullyConnected, Weighted
 
 UNIT_CYCLES: Final = (0.0, 1.15, 2.05, 3.0, 4.0)
@@ -32,9 +32,6 @@ PIXEL_CYCLES: Final = (0.0, 6.0, 7.0, 10.0, 10.0)
 
 INT8_MIN: Final = -128
 INT8_MAX: Final = 127
-
-SCRATCH_BYTES: Final = 17792
-"""What the kernels of a Conv step need of a thread's own memory."""
 
 
 def emit_conv(work: Work, out: Emitter) -> None:
@@ -153,7 +150,6 @@ def emit_filter(
     assert isinstance(step, Weighted)
     packed = packed_filter(weight, offsets, groups)
     places, channels = packed.places, weight.shape[0]
-    out.scratch(max(SCRATCH_BYTES, conv_scratch(len(packed.offsets) * packed.depth)))
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
     out.add(

@@ -32,9 +32,6 @@ QUAD: Final = 4
 LANE: Final = 16
 """Channels whose codes lie in one 128-bit lane."""
 
-STRIP_BYTES: Final = 1 << 14
-"""What kernels for 5×5 keep of a strip of the image."""
-
 NARROW: Final = 1 << 30
 """Below this, sums and results need no care with int32."""
 
@@ -58,7 +55,6 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     bias = (step.bias - zero_point * weight.sum(axis=0, dtype=np.int64))[places].astype(np.int32)
     rule = _quiet(step.rescale)
     multiplier = channels // image.channels
-    out.scratch(max(len(full) * BLOCK, STRIP_BYTES))
     out.add(
         steps.Depthwise(
             input=image,

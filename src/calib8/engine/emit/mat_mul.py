@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import numpy as np
 
@@ -14,12 +13,6 @@ from calib8.engine.fuse import Work
 from calib8.program.costs import macs
 from calib8.program.instructions import MatMul
 
-PANEL: Final = 32
-TALL: Final = 4
-"""Columns and rows that kernels keep in scratch memory, as pairs of int16."""
-
-SLACK: Final = 64
-
 
 def emit_mat_mul(work: Work, out: Emitter) -> None:
     """One step for all batches."""
@@ -29,7 +22,6 @@ def emit_mat_mul(work: Work, out: Emitter) -> None:
     batch = out.slot(work.output).shape[:-2]
     rows, depth = out.slot(lhs).shape[-2:]
     columns = out.slot(rhs).shape[-1]
-    out.scratch((depth + 1) // 2 * 4 * (PANEL + TALL) + SLACK)
     out.add(
         steps.MatMul(
             *out.place(lhs),

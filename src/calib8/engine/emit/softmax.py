@@ -19,10 +19,6 @@ from calib8.program.rules import F32, I32, FixedSoftmax
 FIXED, FLOAT, INTEGER = 1, 2, 3
 """Kinds of a Softmax step."""
 
-ROWS: Final = 4
-LANES: Final = 16
-"""Rows whose exponentials are kept in scratch memory, filled up to whole vectors."""
-
 INTEGER_BITS: Final = 5
 """Of TFLite's differences, which are Q5.26."""
 
@@ -32,7 +28,6 @@ def emit_softmax(work: Work, out: Emitter) -> None:
     step, source = work.instruction, work.instruction.inputs[0]
     assert isinstance(step, Softmax)
     shape, rule = out.slot(source).shape, step.rule
-    out.scratch(ROWS * 4 * -(-shape[-1] // LANES) * LANES)
     factor, integer_factor, fraction_bits = 0.0, 0, 0
     table: F32 | I32
     if isinstance(rule, FixedSoftmax):

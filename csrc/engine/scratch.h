@@ -1,0 +1,111 @@
+// What kernels keep in a thread's own memory (`Memory::scratch`), and how much of it a step may take.
+//
+// scratch_bytes(step) is the most that the kernels of any instruction set take, so that a plan needs the same
+// memory wherever it runs. The kernels use these constants and structs themselves. Steps that passed
+// check_step are small enough for these products.
+//
+// Everything here has internal linkage: files of several instruction sets include it.
+#pragma once
+
+#include <cstdint>
+
+#include "steps.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kWidestVector = 64;              // bytes
+constexpr int64_t kMostLanes = kWidestVector / 4;  // of int32 or float32
+
+constexpr int64_t whole_vectors(int64_t bytes) {
+  return (bytes + kWidestVector - 1) / kWidestVector * kWidestVector;
+}
+
+// Conv in short vectors (conv_tiles.h): this, then the rows of a block.
+constexpr int64_t kTileRows = 6;                   // pixels of the largest tile
+constexpr int64_t kMostPixels = 96;                // of a block
+constexpr int64_t kStripChannels = 16;             // that are summed together
+constexpr int64_t kCellBytes = 2;                  // of an activation, at most
+constexpr int64_t kRowSlack = 32;                  // cells may be written so many bytes beyond a row
+constexpr int64_t kSectionQuads = 128;             // fours of depth whose weights are widened together
+constexpr int64_t kBlockBytes = int64_t{1} << 18;  // rows of a block, unless 6 pixels need more
+struct alignas(64) TileScratch {
+  int32_t sums[kMostPixels * kStripChannels];  // of a block, or of one panel
+  int16_t section[kSectionQuads * 4 * kStripChannels];
+};
+
+// An odd number of cache lines, so that the rows of a tile do not meet in the same sets of the cache.
+inline int64_t tile_row_bytes(const Conv& step) {
+  const int64_t lines = (step.taps * step.depth * kCellBytes + kRowSlack + 63) / 64;
+  return (lines | 1) * 64;
+}
+
+// How many pixels to take together.
+inline int64_t tile_block_pixels(const Conv& step) {
+  const int64_t fit = kBlockBytes / tile_row_bytes(step) / kTileRows * kTileRows;
+  return fit < kTileRows ? kTileRows : fit > kMostPixels ? kMostPixels : fit;
+}
+
+// Conv with AVX-512 VNNI (conv_panel_avx512vnni.h).
+constexpr int64_t kBlockPixels = 512;  // most pixels of a block
+constexpr int64_t kTilePixels = 16;    // more than any tile has
+constexpr int64_t kRowBytes = 64;      // codes of a pixel in a panel
+struct alignas(64) PanelScratch {
+  uint8_t codes[kTilePixels * kRowBytes];
+  int32_t sums[kTilePixels * kRowBytes];
+  int64_t inputs[kBlockPixels + kTilePixels];  // offsets of the pixels of a block, the last one repeated
+  int64_t outputs[kBlockPixels + kTilePixels];
+  int64_t residuals[kBlockPixels + kTilePixels];
+};
+
+inline int64_t scratch_bytes(const Conv& step) {
+  constexpr auto kTile = static_cast<int64_t>(sizeof(TileScratch));
+  constexpr auto kPanel = static_cast<int64_t>(sizeof(PanelScratch));
+  const int64_t tiles = kTile + tile_block_pixels(step) * tile_row_bytes(step);
+  return tiles > kPanel ? tiles : kPanel;
+}
+
+// Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five_x86.h) two
+// quads of codes for every column of a strip.
+constexpr int64_t kQuadBytes = 4 * kWidestVector;
+constexpr int64_t kFiveColumns = 32;
+inline int64_t scratch_bytes(const Depthwise& step) {
+  constexpr int64_t kFive = 2 * kFiveColumns * kQuadBytes;
+  const int64_t weights = step.taps / 4 * kQuadBytes;
+  return weights > kFive ? weights : kFive;
+}
+
+// MatMul (mat_mul.h): columns of the right matrix and rows of the left one, pairs of int16.
+constexpr int64_t kMostPanelColumns = 2 * kMostLanes, kTall = 4;
+inline int64_t scratch_bytes(const MatMul& step) {
+  return (step.depth + 1) / 2 * 4 * (kMostPanelColumns + kTall);
+}
+
+// MaxPool (max_pool.h): the largest codes of every input column.
+inline int64_t scratch_bytes(const MaxPool& step) { return step.input.columns * kWidestVector; }
+
+// AveragePool (average_pool.h): sums of the codes of every input column, uint16, and for every output column
+// the part of its window that lies in the image.
+struct AverageColumns {
+  int32_t place, taps;   // first input column and how many
+  int32_t count;         // of the whole window: what its sum is divided by
+  int32_t zeros;         // Σ z_x over its taps, stored domain
+  float factor, offset;  // FloatMean: stored code ≈ Σ · factor + offset
+};
+inline int64_t scratch_bytes(const AveragePool& step) {
+  constexpr auto kWindow = static_cast<int64_t>(sizeof(AverageColumns));
+  return step.input.columns * 2 * whole_vectors(step.input.channels) + step.output.columns * kWindow;
+}
+
+// Softmax (softmax.h): exponentials of a few rows, float32.
+constexpr int64_t kRowsAtOnce = 4;  // their sums, each added one by one, hide each other's latency
+inline int64_t scratch_bytes(const Softmax& step) { return kRowsAtOnce * whole_vectors(4 * step.classes); }
+
+// All others.
+template <class Step>
+constexpr int64_t scratch_bytes(const Step&) {
+  return 0;
+}
+
+}  // namespace
+}  // namespace calib8::engine

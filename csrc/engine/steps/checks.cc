@@ -1,0 +1,100 @@
+// Rules, tables, windows and operands: what several kinds of steps have in common.
+#include "checks.h"
+
+namespace calib8::engine {
+
+void check_codes(int64_t low, int64_t high) {
+  require(within(low, 0, 255) && within(high, 0, 255) && low <= high, "a clamp that is none of codes");
+}
+
+void check_fixed(int64_t multiplier, int64_t shift) {
+  require(multiplier >= 0 && multiplier <= INT32_MAX && within(shift, -31, 30), "a factor out of range");
+}
+
+void check_rescale(const Rescale& rule, const Limits& limits, int64_t count) {
+  require(within(rule.kind, Rescale::kNone, Rescale::kAway), "an unknown rescale");
+  if (rule.kind == Rescale::kNone) return;
+  check_codes(rule.low, rule.high);
+  require(within(rule.zero_point, 0, 255), "a zero point that is no code");
+  if (rule.kind == Rescale::kFloat) {
+    limits.array<float>(rule.factor, count);
+    return;
+  }
+  const auto* multiplier = limits.array<int32_t>(rule.factor, count);
+  const auto* shift = limits.array<int32_t>(rule.shift, count);
+  for (int64_t i = 0; i < count; ++i) check_fixed(multiplier[i], shift[i]);
+}
+
+void check_sum(const SumRule& rule) {
+  require(within(rule.kind, SumRule::kFloatSum, SumRule::kAligned), "an unknown sum");
+  check_codes(rule.low, rule.high);
+  for (const int64_t shift : {rule.lhs_shift, rule.rhs_shift, rule.output_shift}) {
+    require(shift == 0 || shift == 128, "a shift of codes that is neither 0 nor 128");
+  }
+  for (const int64_t zero : {rule.lhs_zero, rule.rhs_zero, rule.output_zero}) {
+    require(within(zero, -128, 255), "a zero point that is no code");
+  }
+  if (rule.kind == SumRule::kScaled) {
+    require(within(rule.left_shift, 0, 20), "a shift out of range");
+    check_fixed(rule.lhs_multiplier, rule.lhs_exponent);
+    check_fixed(rule.rhs_multiplier, rule.rhs_exponent);
+    check_fixed(rule.output_multiplier, rule.output_exponent);
+  } else if (rule.kind == SumRule::kAligned) {
+    check_fixed(rule.lhs_multiplier, 0);
+    check_fixed(rule.rhs_multiplier, 0);
+    require(within(rule.right_shift, 1, 62), "a shift out of range");
+  }
+}
+
+void check_table(int64_t table, const Limits& limits) {
+  if (table >= 0) limits.array<uint8_t>(table, 256);
+}
+
+void check_single(const Single& tensors, Limits& limits, int64_t item) {
+  limits.reads(tensors.input_buffer, tensors.input_offset, box(tensors.sizes, tensors.input_strides), item);
+  limits.writes(tensors.output_buffer, tensors.output_offset, box(tensors.sizes, tensors.output_strides));
+}
+
+void check_pair(const Pair& pair, Limits& limits, int64_t lhs_size, int64_t rhs_size) {
+  limits.reads(pair.lhs_buffer, pair.lhs_offset, box(pair.sizes, pair.lhs_strides), lhs_size);
+  limits.reads(pair.rhs_buffer, pair.rhs_offset, box(pair.sizes, pair.rhs_strides), rhs_size);
+  limits.writes(pair.output_buffer, pair.output_offset, box(pair.sizes, pair.output_strides));
+}
+
+void check_window(const Window& window, const View& input, const View& output) {
+  require(within(window.kernel_rows, 1, 4096) && within(window.kernel_columns, 1, 4096), "an absurd window");
+  for (const int64_t size :
+       {window.row_step, window.column_step, window.row_dilation, window.column_dilation}) {
+    require(within(size, 1, 1 << 20), "an absurd window");
+  }
+  for (const int64_t pad : {window.top, window.left, window.bottom, window.right}) {
+    require(within(pad, 0, 1 << 20), "an absurd window");
+  }
+  require(input.images == output.images && input.channels == output.channels, "a pool that changes channels");
+  const auto reaches = [](int64_t start, int64_t taps, int64_t dilation, int64_t size) {
+    const int64_t tap = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
+    return tap < taps && start + tap * dilation < size;
+  };
+  for (int64_t row = 0; row < output.rows; ++row) {
+    require(reaches(row * window.row_step - window.top, window.kernel_rows, window.row_dilation, input.rows),
+            "a window beside its image");
+  }
+  for (int64_t column = 0; column < output.columns; ++column) {
+    require(reaches(column * window.column_step - window.left, window.kernel_columns, window.column_dilation,
+                    input.columns),
+            "a window beside its image");
+  }
+}
+
+int64_t item_size(int64_t size) {
+  require(size == 1 || size == 4, "elements of another size than codes and sums");
+  return size;
+}
+
+Extent box(const Axes& sizes, const Axes& strides) {
+  Extent extent;
+  for (int axis = 0; axis < kAxes; ++axis) extent.along(sizes[axis], strides[axis]);
+  return extent;
+}
+
+}  // namespace calib8::engine

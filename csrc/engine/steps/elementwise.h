@@ -1,0 +1,111 @@
+// Steps that treat every element alone.
+#pragma once
+
+#include "fields.h"
+
+namespace calib8::engine {
+
+// Sums → codes.
+struct Requantize {
+  static constexpr const char* kName = "requantize";
+  Single tensors;
+  int64_t per_channel;  // 0: the arrays have one entry
+  Rescale rescale;
+
+  template <class F>
+  void fields(F&& f) {
+    f("tensors", tensors), f("per_channel", per_channel), f("rescale", rescale);
+  }
+};
+void check_step(const Requantize& step, Limits& limits);
+
+struct Add {
+  static constexpr const char* kName = "add";
+  Pair pair;
+  SumRule sum;
+  int64_t table;  // constant uint8 [256], −1 for none
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("sum", sum), f("table", table);
+  }
+};
+void check_step(const Add& step, Limits& limits);
+
+// Where lhs is sums (int32) and rhs sums or codes.
+//   kind 1 (float)     rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output) + zero_point
+//   kind 2 (aligned)   ((a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]) + zero_point, int64
+// with b minus its zero point.
+struct AddSums {
+  static constexpr const char* kName = "add_sums";
+  Pair pair;
+  int64_t rhs_size;  // bytes per element: 4 sums, 1 stored codes
+  int64_t kind;
+  int64_t per_channel;             // 0: the arrays have one entry
+  int64_t lhs_factor, rhs_factor;  // constants: float32 scales or int32 factors
+  int64_t right_shift;             // constant int32
+  double output;                   // scale of the output, float32 value
+  int64_t rhs_zero;                // stored domain; 0 for sums
+  int64_t zero_point, low, high;   // stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("rhs_size", rhs_size), f("kind", kind);
+    f("per_channel", per_channel), f("lhs_factor", lhs_factor), f("rhs_factor", rhs_factor),
+        f("right_shift", right_shift);
+    f("output", output), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
+    f("low", low), f("high", high);
+  }
+};
+void check_step(const AddSums& step, Limits& limits);
+
+// (A − z_a)(B − z_b) rescaled.
+//   kind 1 (float)   rint(fl(fl(float32(acc) · factor) + raw zero point)), then + output_shift
+//   else as Rescale::Kind    multiply(acc, multiplier, exponent) + zero point
+struct Mul {
+  static constexpr const char* kName = "mul";
+  Pair pair;
+  int64_t lhs_zero, rhs_zero;  // stored domain
+  int64_t kind;
+  double factor;  // float32 value
+  int64_t multiplier, exponent;
+  int64_t zero_point;    // raw
+  int64_t output_shift;  // 0 or 128
+  int64_t low, high;     // stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("lhs_zero", lhs_zero), f("rhs_zero", rhs_zero), f("kind", kind), f("factor", factor);
+    f("multiplier", multiplier), f("exponent", exponent), f("zero_point", zero_point);
+    f("output_shift", output_shift), f("low", low), f("high", high);
+  }
+};
+void check_step(const Mul& step, Limits& limits);
+
+struct Extreme {
+  static constexpr const char* kName = "extreme";
+  Pair pair;
+  int64_t largest;  // 1 maximum, 0 minimum
+
+  template <class F>
+  void fields(F&& f) {
+    f("pair", pair), f("largest", largest);
+  }
+};
+void check_step(const Extreme& step, Limits& limits);
+
+// output = table[code].
+struct Lookup {
+  static constexpr const char* kName = "lookup";
+  Single tensors;
+  int64_t per_channel;  // 1: a table for every index of the last axis
+  int64_t table;        // constant uint8 [256] or [channels][256], stored → stored
+
+  template <class F>
+  void fields(F&& f) {
+    f("tensors", tensors), f("per_channel", per_channel), f("table", table);
+  }
+};
+void check_step(const Lookup& step, Limits& limits);
+
+}  // namespace calib8::engine

@@ -1,0 +1,80 @@
+// What steps over windows and axes may touch.
+#include "pools.h"
+
+#include "checks.h"
+
+namespace calib8::engine {
+namespace {
+
+void check_axis(const Limits& limits, int64_t places, int64_t count, int64_t size) {
+  const auto* place = limits.array<int32_t>(places, count);
+  for (int64_t i = 0; i < count; ++i) require(within(place[i], 0, size - 1), "a place beside its image");
+}
+
+}  // namespace
+
+void check_step(const MaxPool& step, Limits& limits) {
+  limits.reads(step.input);
+  limits.writes(step.output);
+  check_window(step.window, step.input, step.output);
+}
+
+void check_step(const AveragePool& step, Limits& limits) {
+  limits.reads(step.input);
+  limits.writes(step.output);
+  check_window(step.window, step.input, step.output);
+  check_codes(step.low, step.high);
+  require(within(step.kind, AveragePool::kFloat, AveragePool::kFixed), "an unknown mean");
+  if (step.kind != AveragePool::kFixed) return;
+  require(within(step.rounding, Rescale::kDouble, Rescale::kAway), "an unknown rescale");
+  const int64_t taps = step.window.kernel_rows * step.window.kernel_columns;
+  const auto* multiplier = limits.array<int32_t>(step.multiplier, taps);
+  const auto* exponent = limits.array<int32_t>(step.exponent, taps);
+  for (int64_t i = 0; i < taps; ++i) check_fixed(multiplier[i], exponent[i]);
+}
+
+void check_step(const Reduce& step, Limits& limits) {
+  require(within(step.kind, Reduce::kMean, Reduce::kSmallest), "an unknown reduction");
+  Extent read = box(step.outer_sizes, step.outer_strides);
+  for (int axis = 0; axis < kAxes; ++axis) read.along(step.inner_sizes[axis], step.inner_strides[axis]);
+  require(read.count <= read.high - read.low + 1, "a reduction that reads an element twice");
+  limits.reads(step.source_buffer, step.source_offset, read);
+  limits.writes(step.target_buffer, step.target_offset, box(step.outer_sizes, step.target_strides),
+                step.kind == Reduce::kMean && step.rescale.kind == Rescale::kNone ? 4 : 1);
+  if (step.kind == Reduce::kMean) check_rescale(step.rescale, limits, 1);
+}
+
+void check_step(const ArgMax& step, Limits& limits) {
+  Extent all, outer;
+  all.along(step.outer, 1).along(step.length, 1).along(step.inner, 1);
+  outer.along(step.outer, 1).along(step.inner, 1);
+  limits.reads(step.source_buffer, step.source_offset, Extent().along(static_cast<int64_t>(all.count), 1));
+  limits.writes(step.target_buffer, step.target_offset, Extent().along(static_cast<int64_t>(outer.count), 1),
+                8);
+}
+
+void check_step(const Softmax& step, Limits& limits) {
+  require(within(step.kind, Softmax::kFixed, Softmax::kInteger), "an unknown Softmax");
+  Extent all;
+  all.along(step.rows, step.classes).along(step.classes, 1);
+  limits.reads(step.source_buffer, step.source_offset, all);
+  limits.writes(step.target_buffer, step.target_offset, all);
+  limits.array<int32_t>(step.table, 256);
+}
+
+void check_step(const ResizeLinear& step, Limits& limits) {
+  limits.reads(step.input);
+  limits.writes(step.output);
+  require(step.input.images == step.output.images && step.input.channels == step.output.channels,
+          "a Resize that changes channels");
+  for (const int64_t places : {step.row_low, step.row_high}) {
+    check_axis(limits, places, step.output.rows, step.input.rows);
+  }
+  for (const int64_t places : {step.column_low, step.column_high}) {
+    check_axis(limits, places, step.output.columns, step.input.columns);
+  }
+  limits.array<int32_t>(step.row_fraction, step.output.rows);
+  limits.array<int32_t>(step.column_fraction, step.output.columns);
+}
+
+}  // namespace calib8::engine

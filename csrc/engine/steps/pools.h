@@ -1,0 +1,126 @@
+// Steps over windows and whole axes: pools, reductions, Softmax, Resize.
+#pragma once
+
+#include "fields.h"
+
+namespace calib8::engine {
+
+struct MaxPool {
+  static constexpr const char* kName = "max_pool";
+  View input, output;
+  Window window;
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("output", output), f("window", window);
+  }
+};
+void check_step(const MaxPool& step, Limits& limits);
+
+// The mean of a window by FloatAverage, CodeAverage or FixedRescale (docs/numerics.md).
+struct AveragePool {
+  static constexpr const char* kName = "average_pool";
+  enum Kind : int64_t { kFloat = 1, kCodes = 2, kFixed = 3 };
+  View input, output;
+  Window window;
+  int64_t count_pads, kind;
+  double input_scale, output_scale;   // kFloat: float32 values
+  int64_t rounding;                   // kFixed: a Rescale::Kind
+  int64_t multiplier, exponent;       // kFixed: constants int32 [taps], entry n − 1 for windows of n taps
+  int64_t input_zero, output_zero;    // raw
+  int64_t input_shift, output_shift;  // 0 or 128
+  int64_t low, high;                  // stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("output", output), f("window", window), f("count_pads", count_pads), f("kind", kind);
+    f("input_scale", input_scale), f("output_scale", output_scale), f("rounding", rounding);
+    f("multiplier", multiplier), f("exponent", exponent), f("input_zero", input_zero);
+    f("output_zero", output_zero), f("input_shift", input_shift), f("output_shift", output_shift);
+    f("low", low), f("high", high);
+  }
+};
+void check_step(const AveragePool& step, Limits& limits);
+
+// Reductions over axes: `outer` are the axes that stay, `inner` those that vanish, both in row-major order
+// and filled up in front with axes of one.
+struct Reduce {
+  static constexpr const char* kName = "reduce";
+  enum Kind : int64_t { kMean = 0, kLargest = 1, kSmallest = 2 };  // kMean: rescale of Σ(q − zero_point)
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  Axes outer_sizes, outer_strides, target_strides, inner_sizes, inner_strides;
+  int64_t kind, zero_point;  // stored domain
+  Rescale rescale;           // one channel
+
+  template <class F>
+  void fields(F&& f) {
+    f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
+    f("target_offset", target_offset), f("outer_sizes", outer_sizes), f("outer_strides", outer_strides);
+    f("target_strides", target_strides), f("inner_sizes", inner_sizes), f("inner_strides", inner_strides);
+    f("kind", kind), f("zero_point", zero_point), f("rescale", rescale);
+  }
+};
+void check_step(const Reduce& step, Limits& limits);
+
+// Index (int64) of the largest code along the middle axis of [outer, length, inner]: the first of equal ones,
+// or the last.
+struct ArgMax {
+  static constexpr const char* kName = "arg_max";
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  int64_t outer, length, inner, last;
+
+  template <class F>
+  void fields(F&& f) {
+    f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
+    f("target_offset", target_offset), f("outer", outer), f("length", length), f("inner", inner);
+    f("last", last);
+  }
+};
+void check_step(const ArgMax& step, Limits& limits);
+
+// Over the last axis of [rows, classes]; both tensors are dense. Entry i of the table is the exponential of a
+// code that lies 255 − i below the largest of its row.
+struct Softmax {
+  static constexpr const char* kName = "softmax";
+  enum Kind : int64_t { kFixed = 1, kFloat = 2, kInteger = 3 };
+  int64_t source_buffer, source_offset, target_buffer, target_offset;
+  int64_t rows, classes, kind;
+  int64_t table;                          // constant [256]: float32 (kFloat) or int32; kFixed: Q0.31
+  double factor;                          // kFloat: float32 value
+  int64_t integer_factor, fraction_bits;  // kInteger
+  int64_t zero_point;                     // of the output, stored domain
+
+  template <class F>
+  void fields(F&& f) {
+    f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
+    f("target_offset", target_offset), f("rows", rows), f("classes", classes), f("kind", kind);
+    f("table", table), f("factor", factor), f("integer_factor", integer_factor);
+    f("fraction_bits", fraction_bits), f("zero_point", zero_point);
+  }
+};
+void check_step(const Softmax& step, Limits& limits);
+
+// Bilinear interpolation: float32 fractions and values (kEven), or fractions of 10 bits and codes.
+struct ResizeLinear {
+  static constexpr const char* kName = "resize_linear";
+  enum Rounding : int64_t { kEven = 0, kAway = 1, kUp = 2 };
+  View input, output;
+  int64_t rounding;
+  int64_t row_low, row_high, row_fraction;  // constants [output rows]: int32, int32, float32 or int32
+  int64_t column_low, column_high, column_fraction;  // [output columns]
+  double input_scale, output_scale;                  // kEven: float32 values
+  int64_t input_zero, output_zero;                   // kEven: raw
+  int64_t input_shift, output_shift;                 // 0 or 128
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("output", output), f("rounding", rounding), f("row_low", row_low);
+    f("row_high", row_high), f("row_fraction", row_fraction), f("column_low", column_low);
+    f("column_high", column_high), f("column_fraction", column_fraction), f("input_scale", input_scale);
+    f("output_scale", output_scale), f("input_zero", input_zero), f("output_zero", output_zero);
+    f("input_shift", input_shift), f("output_shift", output_shift);
+  }
+};
+void check_step(const ResizeLinear& step, Limits& limits);
+
+}  // namespace calib8::engine
