@@ -39,6 +39,15 @@ def test_subjects_are_visited_in_turns() -> None:
     assert all((t.model, t.threads, t.batch, t.macs) == ("net.onnx", 2, 4, 1000) for t in timings)
 
 
+def test_a_visit_begins_with_a_rest_and_a_run_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The threads of the subject before fall asleep, code and weights come back into the caches."""
+    happened: list[object] = []
+    monkeypatch.setattr(benchmark, "REST_SECONDS", 0.005)
+    monkeypatch.setattr(benchmark.time, "sleep", happened.append)
+    measure([subject("a", lambda: happened.append("run"))], 2)
+    assert happened == 2 * [0.005, *["run"] * (1 + benchmark.FEWEST_RUNS)]
+
+
 def test_a_fast_subject_is_run_often_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "VISIT_SECONDS", 1e9)
     [found] = measure([subject("a", lambda: None)], 3)

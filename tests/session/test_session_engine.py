@@ -13,7 +13,7 @@ from session_models import CONV, FEEDS, WEIGHTS
 
 import calib8
 from calib8 import DataError, InferenceSession, UnsupportedModelError, UsageError
-from calib8.engine.run import available_isas
+from calib8.engine.run import Engine, available_isas
 from small_models import Array, normal, onnx_model
 
 
@@ -162,6 +162,25 @@ def test_the_profile_tells_where_the_time_goes(proto: onnx.ModelProto) -> None:
         session.profile(runs=0)
     with pytest.raises(UsageError, match=r"has no plan: the runtime is 'reference'"):
         InferenceSession(proto, runtime="reference").profile()
+
+
+def test_the_profile_is_that_of_the_fastest_run(
+    proto: onnx.ModelProto, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = InferenceSession(proto, threads=1)
+    clock = iter([0, 300, 1000, 1100, 2000, 2200])  # runs of 300, 100 and 200 ns
+    runs = iter([30_000, 10_000, 20_000])
+
+    def timed(self: Engine, feeds: Any, steps: Any = None, floats: Any = None) -> list[Array]:
+        if steps is not None:
+            steps[:] = next(runs)
+        return []
+
+    monkeypatch.setattr(Engine, "run", timed)
+    monkeypatch.setattr("calib8.session.prepared.time.perf_counter_ns", lambda: next(clock))
+    assert [line.seconds for line in session.profile(runs=3)] == pytest.approx(
+        [10e-6] * len(session.plan.rows)
+    )
 
 
 def test_memory_is_counted(proto: onnx.ModelProto) -> None:
