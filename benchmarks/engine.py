@@ -50,13 +50,17 @@ def names(text: str) -> list[str]:
     return text.split(",")
 
 
+def counts(text: str) -> list[int]:
+    return [int(count) for count in names(text)]
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--from", dest="sources", type=Path, action="append", help="an earlier --json")
     parser.add_argument("--networks", type=names, default=list(TOPOLOGIES))
     parser.add_argument("--runtimes", type=names, default=list(OPENERS))
-    parser.add_argument("--threads", type=names, default=["1", "2"])
+    parser.add_argument("--threads", type=counts, default=[1, 2])
     parser.add_argument("--also", type=names, default=[])
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=20)
@@ -65,7 +69,12 @@ def arguments() -> argparse.Namespace:
     chosen = parser.parse_args()
     if (chosen.folder is None) == (chosen.sources is None):
         parser.error("give either FOLDER or --from FILE")
-    for what, given, known in (("network", chosen.networks, TOPOLOGIES), ("addition", chosen.also, ALSO)):
+    choices = (
+        ("network", chosen.networks, TOPOLOGIES),
+        ("runtime", chosen.runtimes, OPENERS),
+        ("addition", chosen.also, ALSO),
+    )
+    for what, given, known in choices:
         unknown = [name for name in given if name not in known]
         if unknown:
             parser.error(f"unknown {what} {unknown[0]}: there are {', '.join(known)}")
@@ -74,7 +83,7 @@ def arguments() -> argparse.Namespace:
 
 def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     """The document; a row of the table is printed as soon as it is known."""
-    threads = [int(count) for count in chosen.threads]
+    threads = chosen.threads
     document: dict[str, Any] = {"machine": machine(threads), "results": []}
     printed = 0
     for network in chosen.networks:

@@ -1,6 +1,6 @@
 """Times the convolutions of well-known networks one by one: µs, GMAC/s, share of the machine's peak.
 
-    python benchmarks/kernels.py --networks ResNet-50 MobileNetV2 --threads 1 --peak 235
+    python benchmarks/kernels.py --networks ResNet-50 MobileNetV2 --threads 1
 
 Shapes are in kernels.json: ``size`` is that of the input image, padding keeps it unless ``pad`` says
 otherwise, ``residual`` adds a tensor in the same step. Every layer runs alone and warm: its weights lie in
@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.compile import compile_program
-from calib8.engine.run import Engine
+from calib8.engine.peak import peak_gmacs
+from calib8.engine.run import Engine, default_isa
 from calib8.engine.steps import Conv as ConvStep
 from calib8.fixedpoint import encode_multiplier
 from calib8.program import instructions as op
@@ -151,7 +152,6 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--isa")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--peak", type=float, help="GMAC/s of all threads; the fastest layer's by default")
     arguments = parser.parse_args()
     layers = [
         prepare(network, shape, arguments) for network in arguments.networks for shape in shapes[network]
@@ -159,7 +159,7 @@ def main() -> None:
     for _ in range(arguments.rounds):
         for layer in layers:
             layer.visit(10)
-    peak = arguments.peak or max(layer.macs / layer.best for layer in layers)
+    peak = peak_gmacs(arguments.isa or default_isa(), arguments.threads)
     for layer in layers:
         speed = layer.macs / layer.best
         print(f"{layer.title:62} {layer.best / 1e3:9.1f} µs {speed:7.1f} GMAC/s {100 * speed / peak:6.1f} %")

@@ -62,6 +62,8 @@ def test_what_else_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         ["folder", "--networks", "lenet"],
         ["folder", "--from", "speed.json"],
         ["folder", "--also", "weather"],
+        ["folder", "--runtimes", "calib8,abacus"],
+        ["folder", "--threads", "one"],
     ],
 )
 def test_what_is_refused(

@@ -13,8 +13,8 @@
     end    checksum of all bytes before it, uint64 (``csrc/engine/checksum.h``)
 
 Every part begins at a multiple of 64 bytes, numbers are little endian. Nothing of a file is believed, no size
-either, before its checksum is right; then nothing is copied but the header. A file that is mapped must not be
-changed in place: ``save_plan`` writes a new one and renames it.
+either, before its checksum is right; then nothing is copied but the header and the models. A file that is
+mapped must not be changed in place: ``save_plan`` writes a new one and renames it.
 """
 
 from __future__ import annotations
