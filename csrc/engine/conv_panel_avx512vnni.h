@@ -4,6 +4,8 @@
 // Everything has internal linkage.
 #pragma once
 
+#include <cstring>
+
 #include "conv_flow_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
 #include "conv_tile_avx512vnni.h"
@@ -53,6 +55,11 @@ constexpr TileSet kTileSets[5] = {
      {nullptr, run_tile<1, 4>, run_tile<2, 4>, run_tile<3, 4>, run_tile<4, 4>, run_tile<5, 4>,
       run_tile<6, 4>}}};
 
+inline float as_float(int32_t bits) {
+  float result;
+  std::memcpy(&result, &bits, sizeof result);
+  return result;
+}
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -132,21 +139,46 @@ inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool 
   }
 }
 
+// SplitFactors of a panel's multipliers, if these allow them.
+inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels, bool single,
+                          SplitFactors& split) {
+  bool fits = true;
+  for (int64_t c = 0; c < channels; ++c) {
+    const bool zero = multiplier[c] == 0;
+    fits &= zero | ((multiplier[c] >= 1 << 30) & (shift[c] >= -14) & (shift[c] < 0));
+    const int32_t left = zero ? -1 : shift[c], high = (multiplier[c] + 64) >> 7;
+    // 2^(left − 30) and 2^left, by their exponents
+    const float unit = as_float((127 - 30 + left) << 23), nudge = as_float((127 + left) << 23);
+    split.high[c] = static_cast<float>(high) * 128 * unit;
+    split.low[c] = static_cast<float>(multiplier[c] - high * 128) * unit;
+    split.nudge[c] = single ? 0.0F : nudge;
+  }
+  return fits;
+}
+
+// Whether the residual is a FloatSum, with factors that keep sums of codes far from the end of int32.
+inline bool adds_floats(const SumRule& sum) {
+  constexpr double kTame = 1 << 20;
+  return sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
+         sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame;
+}
+
 // float32 factors: which of their endings fits.
 inline Ending float_ending(const Conv& step) {
   const Rescale& rule = step.rescale;
-  const SumRule& sum = step.sum;
-  constexpr double kTame = 1 << 20;  // sums of codes with such factors stay far from the end of int32
-  if (sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
-      sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame) {
-    return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
-  }
+  if (adds_floats(step.sum)) return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
   if (rule.low != 0 || rule.high != 255) return Ending::kFloat;
   return rule.zero_point == 0 ? Ending::kPlain : Ending::kUnclamped;
 }
 
+// Constants of a panel with FixedRescale.
+struct FixedPanel {
+  SplitFactors split;
+  FixedLanes lanes[4];
+};
+
 // How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
-inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   const int64_t channels = panel.width * kLanes;
   const Rescale& rule = step.rescale;
   bool small = true;
@@ -158,11 +190,15 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
+  const bool single = rule.kind == Rescale::kSingle;
+  if (split_factors(multiplier, shift, channels, single, fixed.split)) {
+    if (!adds_floats(step.sum)) return Ending::kSplit;
+    return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
+  }
   for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
   if (!small) return Ending::kSums;
-  const bool single = rule.kind == Rescale::kSingle;
   for (int64_t c = 0; c < channels; c += kLanes) {
-    prepare_lanes(multiplier + c, shift + c, single, lanes[c / kLanes]);
+    prepare_lanes(multiplier + c, shift + c, single, fixed.lanes[c / kLanes]);
   }
   return single ? Ending::kSingle : Ending::kDouble;
 }
@@ -171,6 +207,14 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
 struct Block {
   int64_t begin, count;
 };
+
+inline bool is_split(Ending ending) {
+  return ending == Ending::kSplit || ending == Ending::kSplitSumLeft || ending == Ending::kSplitSumRight;
+}
+inline bool sums_up(Ending ending) {
+  return ending == Ending::kSumLeft || ending == Ending::kSumRight || ending == Ending::kSplitSumLeft ||
+         ending == Ending::kSplitSumRight;
+}
 
 // How the codes of a panel reach the output.
 struct Way {
@@ -182,11 +226,10 @@ struct Way {
   bool direct() const { return !rescale && !residual && !table; }
 };
 
-inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
-  const Ending ending = ending_of(step, memory, panel, lanes);
-  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
-  const bool residual = step.sum.kind != SumRule::kNone && !summed;
+  const Ending ending = ending_of(step, memory, panel, fixed);
+  const bool residual = step.sum.kind != SumRule::kNone && !sums_up(ending);
   return {ending, ending == Ending::kSums, residual, step.table >= 0};
 }
 
@@ -231,7 +274,8 @@ inline SumLanes sum_lanes(const Conv& step) {
   return lanes;
 }
 
-inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, Ending ending) {
+inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, Ending ending,
+                    const FixedPanel& fixed) {
   Tile tile{};
   tile.input = memory.data<uint8_t>(step.input) + panel.group * step.group_channels;
   tile.taps = memory.constant<int64_t>(step.tap_offsets);
@@ -241,16 +285,23 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.bias = memory.constant<int32_t>(step.bias) + panel.place;
   tile.ending = ending;
   tile.factor = memory.constant<float>(step.rescale.factor) + panel.place;
+  if (is_split(ending)) {
+    tile.factor = fixed.split.high;
+    tile.low_factor = fixed.split.low;
+    tile.nudge = fixed.split.nudge;
+  }
+  tile.fixed = fixed.lanes;
   tile.channels = panel.stored;
-  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
+  const bool summed = sums_up(ending), split = ending == Ending::kSplit;
   if (summed) {
     tile.sum = sum_lanes(step);
     tile.residual = memory.data<uint8_t>(step.residual) + panel.channel;
   }
-  tile.zero_point = static_cast<int16_t>(summed ? step.sum.output_shift : step.rescale.zero_point);
+  const int64_t zero_point = summed ? step.sum.output_shift : step.rescale.zero_point;
+  tile.zero_point = static_cast<int16_t>(split ? 2 * zero_point + 1 : zero_point);
   tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
   tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
-  tile.plain = tile.zero_point == 0 && tile.low == 0 && tile.high == 255;
+  tile.plain = (split || zero_point == 0) && tile.low == 0 && tile.high == 255;
   return tile;
 }
 
@@ -286,10 +337,9 @@ inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Bl
 inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
                       Block block, bool first_panel) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
-  FixedLanes lanes[4];
-  const Way way = way_of(step, memory, panel, lanes);
-  Tile tile = tile_of(step, memory, panel, way.ending);
-  tile.fixed = lanes;
+  FixedPanel fixed;
+  const Way way = way_of(step, memory, panel, fixed);
+  Tile tile = tile_of(step, memory, panel, way.ending, fixed);
   if (!way.direct()) {
     tile.output_offsets = kRowOffsets;
     tile.output = way.rescale ? static_cast<void*>(scratch.sums) : scratch.codes;

@@ -21,7 +21,10 @@ enum class Ending : int64_t {
   kPlain,      // kUnclamped with zero point 0
   kSumLeft,    // kFloat, then FloatSum with a residual on its left side
   kSumRight,   // … on its right side
-  kSingle,     // FixedRescale
+  kSplit,      // FixedRescale with SplitFactors
+  kSplitSumLeft,
+  kSplitSumRight,
+  kSingle,  // FixedRescale
   kDouble,
 };
 
@@ -31,6 +34,19 @@ struct alignas(64) FixedLanes {
   int64_t round[8], odd_round[8];              // kSingle: half of what is shifted out
   int64_t right[8], odd_right[8];              // kSingle: odd ones stay in the upper half, 32 less
   int32_t half_right[16];                      // kDouble: right shift behind the product, minus 1
+};
+
+// Factors of FixedRescale in float32, for shifts of −14 … −1. With m = 2^7·h + l, |l| ≤ 64, r = −shift
+//
+//   single   ⌊v + 1/2⌋        v = acc·m / 2^(31+r)
+//   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc < 0: SRDHM and RDPOT in one division
+//
+// x = acc·l / 2^(31+r) ± n, rounded down, is below 2^−r where codes do not saturate: float32 holds all
+// multiples of 2^−(24+r) there. acc·h / 2^(24+r) is such a multiple and k − 1/2 is one, so what is below k −
+// 1/2 stays so when x, and then the sum of both, are rounded down. Everything here is twice that: ⌊v + 1/2⌋ =
+// (⌊2·v⌋ + 1) >> 1.
+struct alignas(64) SplitFactors {
+  float high[64], low[64], nudge[64];
 };
 
 // Constants of a FloatSum behind a FloatRescale. The residual and the code are raw ones: stored − shift.
@@ -50,13 +66,15 @@ struct Tile {
   const int8_t* prefetch;  // is fetched into the second level: a line a quad, for a single pixel `width`
   const int32_t* bias;
   Ending ending;
-  const float* factor;      // kFloat and its kin
+  const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
+  const float* low_factor;  // kSplit and its kin, as nudge
+  const float* nudge;
   const FixedLanes* fixed;  // kSingle, kDouble: one per 16 channels
-  SumLanes sum;             // kSumLeft, kSumRight
+  SumLanes sum;             // with a residual
   const uint8_t* residual;
   const int64_t* residual_offsets;
-  bool plain;          // zero point 0, and the clamp is that of uint8
-  int16_t zero_point;  // added to what is rounded last
+  bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
+  int16_t zero_point;  // added to what is rounded last; kSplit: twice that and 1
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel
@@ -164,9 +182,25 @@ template <int mr, int width>
   return _mm512_srai_epi32(_mm512_sub_epi32(twice, _mm512_set1_epi32(-1)), 1);
 }
 
+// 2·v of SplitFactors, rounded down.
+[[gnu::always_inline]] inline __m512 split_product(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
+  constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  const __m512i sign = _mm512_set1_epi32(INT32_MIN);
+  const __m512i signed_nudge = _mm512_ternarylogic_epi32(_mm512_castps_si512(nudge), acc, sign, 0xF8);
+  const __m512 value = _mm512_cvtepi32_ps(acc);
+  const __m512 rest = _mm512_fmadd_round_ps(value, low, _mm512_castsi512_ps(signed_nudge), kDown);
+  return _mm512_fmadd_round_ps(value, high, rest, kDown);
+}
+
+[[gnu::always_inline]] inline __m512i multiplied_split(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
+  return _mm512_cvt_roundps_epi32(split_product(acc, high, low, nudge),
+                                  _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
+}
+
 // Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 template <int width>
 struct FloatSteps {
+  static constexpr bool kTwice = false;
   __m512 factor[width];
 
   explicit FloatSteps(const Tile& tile) {
@@ -178,10 +212,29 @@ struct FloatSteps {
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
-template <int width, bool right>
+// Twice the whole numbers and less than 1 more.
+template <int width>
+struct SplitSteps {
+  static constexpr bool kTwice = true;
+  __m512 high[width], low[width], nudge[width];
+
+  explicit SplitSteps(const Tile& tile) {
+    repeat<width>([&](auto j) CALIB8_INLINE {
+      high[j] = _mm512_loadu_ps(tile.factor + 16 * j);
+      low[j] = _mm512_loadu_ps(tile.low_factor + 16 * j);
+      nudge[j] = _mm512_loadu_ps(tile.nudge + 16 * j);
+    });
+  }
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
+    return multiplied_split(acc, high[j], low[j], nudge[j]);
+  }
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
+};
+
+template <int width, bool right, bool split>
 struct SumSteps {
+  static constexpr bool kTwice = false;
   const Tile& tile;
-  __m512 factor[width];
   __m512 lhs, rhs, fixed, least, most, round, unrounded;
   __m512i shift;
 
@@ -194,9 +247,7 @@ struct SumSteps {
         most(_mm512_set1_ps(t.sum.most)),
         round(_mm512_set1_ps(t.sum.round)),
         unrounded(_mm512_set1_ps(t.sum.unrounded)),
-        shift(_mm512_set1_epi32(t.sum.residual_shift)) {
-    repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
-  }
+        shift(_mm512_set1_epi32(t.sum.residual_shift)) {}
   CALIB8_INLINE __m512i operator()(__m512i acc, int i, int j) const {
     const auto* place = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
     return sum(acc, _mm_loadu_si128(place), j);
@@ -207,10 +258,23 @@ struct SumSteps {
     const auto* two = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i + 1] + 16 * j);
     return sum(acc, _mm_unpacklo_epi64(_mm_loadl_epi64(one), _mm_loadl_epi64(two)), j);
   }
-  CALIB8_INLINE __m512i sum(__m512i acc, __m128i residual, int j) const {
-    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]);
+  // The code of the layer, raw.
+  CALIB8_INLINE __m512 code_of(__m512i acc, int j) const {
+    const __m512 factor = _mm512_loadu_ps(tile.factor + 16 * j);
+    if constexpr (split) {
+      constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+      const __m512 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+      const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j), half = _mm512_set1_ps(0.5F);
+      const __m512 value = _mm512_fmadd_round_ps(split_product(acc, factor, low, nudge), half, half, kDown);
+      const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
+      return _mm512_sub_ps(_mm512_add_round_ps(inside, round, kDown), unrounded);
+    }
+    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor);
     const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
-    const __m512 code = _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
+    return _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
+  }
+  CALIB8_INLINE __m512i sum(__m512i acc, __m128i residual, int j) const {
+    const __m512 code = code_of(acc, j);
     const __m512i wide = _mm512_cvtepu8_epi32(residual);
     const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(wide, shift));
     const __m512 left = right ? code : other, inner = right ? other : code;
@@ -224,16 +288,23 @@ struct WholeSteps {
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int) const { return acc; }
 };
 
+// What is added to whole numbers in 16 bits.
+enum class Shift { kNone, kAdded, kHalved };
+
+template <Shift kind>
+[[gnu::always_inline]] inline __m512i shifted_words(__m512i words, __m512i shift) {
+  if (kind != Shift::kNone) words = _mm512_adds_epi16(words, shift);
+  return kind == Shift::kHalved ? _mm512_srai_epi16(words, 1) : words;
+}
+
 // 16·width whole numbers as bytes side by side, after `shift` is added.
-template <bool shifted, int width>
+template <Shift kind, int width>
 [[gnu::always_inline]] inline __m512i packed_codes(const __m512i (&steps)[width], __m512i shift) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  __m512i left = _mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]);
-  if (shifted) left = _mm512_adds_epi16(left, shift);
+  const __m512i left = shifted_words<kind>(_mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]), shift);
   __m512i right = left;
   if constexpr (width > 2) {
-    right = _mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]);
-    if (shifted) right = _mm512_adds_epi16(right, shift);
+    right = shifted_words<kind>(_mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]), shift);
   }
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
 }
@@ -253,7 +324,7 @@ template <int width>
 }
 
 // Codes of every pixel in memory: pixel by pixel, so that the first ones leave while others are computed.
-template <class Steps, bool shifted, bool clamped, int mr, int width>
+template <class Steps, Shift kind, bool clamped, int mr, int width>
 [[gnu::always_inline]] inline void store_rows(const Tile& tile, const __m512i (&acc)[mr][width]) {
   const Steps steps(tile);
   const __m512i shift = _mm512_set1_epi16(tile.zero_point);
@@ -263,7 +334,7 @@ template <class Steps, bool shifted, bool clamped, int mr, int width>
   repeat<mr>([&](auto i) CALIB8_INLINE {
     __m512i row[width];
     repeat<width>([&](auto j) CALIB8_INLINE { row[j] = steps(acc[i][j], i, j); });
-    __m512i codes = packed_codes<shifted>(row, shift);
+    __m512i codes = packed_codes<kind>(row, shift);
     if (clamped) codes = _mm512_min_epu8(_mm512_max_epu8(codes, low), high);
     store_codes<width>(output + tile.output_offsets[i], codes, tile.channels);
   });
@@ -289,6 +360,16 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
 }
 
 template <int mr, int width>
+[[gnu::always_inline]] inline void multiply_split(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
+                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
+    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied_split(acc[i][j], high, low, nudge); });
+  });
+}
+
+template <int mr, int width>
 __attribute__((noinline)) void run_tile(const Tile& tile) {
   __m512i acc[mr][width];
   accumulate<mr, width>(tile, acc);
@@ -296,15 +377,23 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     case Ending::kSums:
       return store_sums<mr, width>(tile, acc);
     case Ending::kFloat:
-      return store_rows<FloatSteps<width>, true, true>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kAdded, true>(tile, acc);
     case Ending::kUnclamped:
-      return store_rows<FloatSteps<width>, true, false>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kAdded, false>(tile, acc);
     case Ending::kPlain:
-      return store_rows<FloatSteps<width>, false, false>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kNone, false>(tile, acc);
     case Ending::kSumLeft:
-      return store_rows<SumSteps<width, false>, true, true>(tile, acc);
+      return store_rows<SumSteps<width, false, false>, Shift::kAdded, true>(tile, acc);
     case Ending::kSumRight:
-      return store_rows<SumSteps<width, true>, true, true>(tile, acc);
+      return store_rows<SumSteps<width, true, false>, Shift::kAdded, true>(tile, acc);
+    case Ending::kSplit:
+      multiply_split(tile, acc);
+      if (tile.plain) return store_rows<WholeSteps, Shift::kHalved, false>(tile, acc);
+      return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitSumLeft:
+      return store_rows<SumSteps<width, false, true>, Shift::kAdded, true>(tile, acc);
+    case Ending::kSplitSumRight:
+      return store_rows<SumSteps<width, true, true>, Shift::kAdded, true>(tile, acc);
     case Ending::kSingle:
       multiply<multiplied_single>(tile, acc);
       break;
@@ -312,8 +401,8 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       multiply<multiplied_double>(tile, acc);
       break;
   }
-  if (tile.plain) return store_rows<WholeSteps, false, false>(tile, acc);
-  store_rows<WholeSteps, true, true>(tile, acc);
+  if (tile.plain) return store_rows<WholeSteps, Shift::kNone, false>(tile, acc);
+  store_rows<WholeSteps, Shift::kAdded, true>(tile, acc);
 }
 
 }  // namespace
