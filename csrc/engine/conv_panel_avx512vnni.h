@@ -4,8 +4,6 @@
 // Everything has internal linkage.
 #pragma once
 
-#include <cstring>
-
 #include "conv_flow_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
 #include "conv_tile_avx512vnni.h"
@@ -55,11 +53,6 @@ constexpr TileSet kTileSets[5] = {
      {nullptr, run_tile<1, 4>, run_tile<2, 4>, run_tile<3, 4>, run_tile<4, 4>, run_tile<5, 4>,
       run_tile<6, 4>}}};
 
-inline float as_float(int32_t bits) {
-  float result;
-  std::memcpy(&result, &bits, sizeof result);
-  return result;
-}
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
 inline int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -137,23 +130,6 @@ inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool 
       lanes.odd_round[c / 2] = int64_t{1} << (right - 1);
     }
   }
-}
-
-// SplitFactors of a panel's multipliers, if these allow them.
-inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels, bool single,
-                          SplitFactors& split) {
-  bool fits = true;
-  for (int64_t c = 0; c < channels; ++c) {
-    const bool zero = multiplier[c] == 0;
-    fits &= zero | ((multiplier[c] >= 1 << 30) & (shift[c] >= -14) & (shift[c] < 0));
-    const int32_t left = zero ? -1 : shift[c], high = (multiplier[c] + 64) >> 7;
-    // 2^(left − 30) and 2^left, by their exponents
-    const float unit = as_float((127 - 30 + left) << 23), nudge = as_float((127 + left) << 23);
-    split.high[c] = static_cast<float>(high) * 128 * unit;
-    split.low[c] = static_cast<float>(multiplier[c] - high * 128) * unit;
-    split.nudge[c] = single ? 0.0F : nudge;
-  }
-  return fits;
 }
 
 // Whether the residual is a FloatSum, with factors that keep sums of codes far from the end of int32.

@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "split_factors.h"
+
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
@@ -34,19 +36,6 @@ struct alignas(64) FixedLanes {
   int64_t round[8], odd_round[8];              // kSingle: half of what is shifted out
   int64_t right[8], odd_right[8];              // kSingle: odd ones stay in the upper half, 32 less
   int32_t half_right[16];                      // kDouble: right shift behind the product, minus 1
-};
-
-// Factors of FixedRescale in float32, for shifts of −14 … −1. With m = 2^7·h + l, |l| ≤ 64, r = −shift
-//
-//   single   ⌊v + 1/2⌋        v = acc·m / 2^(31+r)
-//   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc < 0: SRDHM and RDPOT in one division
-//
-// x = acc·l / 2^(31+r) ± n, rounded down, is below 2^−r where codes do not saturate: float32 holds all
-// multiples of 2^−(24+r) there. acc·h / 2^(24+r) is such a multiple and k − 1/2 is one, so what is below k −
-// 1/2 stays so when x, and then the sum of both, are rounded down. Everything here is twice that: ⌊v + 1/2⌋ =
-// (⌊2·v⌋ + 1) >> 1.
-struct alignas(64) SplitFactors {
-  float high[64], low[64], nudge[64];
 };
 
 // Constants of a FloatSum behind a FloatRescale. The residual and the code are raw ones: stored − shift.
@@ -182,21 +171,6 @@ template <int mr, int width>
   return _mm512_srai_epi32(_mm512_sub_epi32(twice, _mm512_set1_epi32(-1)), 1);
 }
 
-// 2·v of SplitFactors, rounded down.
-[[gnu::always_inline]] inline __m512 split_product(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
-  constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
-  const __m512i sign = _mm512_set1_epi32(INT32_MIN);
-  const __m512i signed_nudge = _mm512_ternarylogic_epi32(_mm512_castps_si512(nudge), acc, sign, 0xF8);
-  const __m512 value = _mm512_cvtepi32_ps(acc);
-  const __m512 rest = _mm512_fmadd_round_ps(value, low, _mm512_castsi512_ps(signed_nudge), kDown);
-  return _mm512_fmadd_round_ps(value, high, rest, kDown);
-}
-
-[[gnu::always_inline]] inline __m512i multiplied_split(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
-  return _mm512_cvt_roundps_epi32(split_product(acc, high, low, nudge),
-                                  _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-
 // Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 template <int width>
 struct FloatSteps {
@@ -262,7 +236,6 @@ struct SumSteps {
   CALIB8_INLINE __m512 code_of(__m512i acc, int j) const {
     const __m512 factor = _mm512_loadu_ps(tile.factor + 16 * j);
     if constexpr (split) {
-      constexpr int kDown = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
       const __m512 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
       const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j), half = _mm512_set1_ps(0.5F);
       const __m512 value = _mm512_fmadd_round_ps(split_product(acc, factor, low, nudge), half, half, kDown);

@@ -206,6 +206,7 @@ struct Lanes<64> {
   static Ints pack32(Ints a, Ints b) { return _mm512_packs_epi32(a, b); }
   static Ints pack16(Ints a, Ints b) { return _mm512_packus_epi16(a, b); }
   static Ints add16(Ints a, Ints b) { return _mm512_adds_epi16(a, b); }
+  static Ints halve16(Ints a) { return _mm512_srai_epi16(a, 1); }
   static Ints clamp8(Ints a, Ints low, Ints high) { return _mm512_min_epu8(_mm512_max_epu8(a, low), high); }
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm512_dpbusd_epi32(acc, codes, weights); }
 };
