@@ -51,6 +51,10 @@ using LeftSumSteps = SumSteps<width, false, false>;
 template <int width>
 using RightSumSteps = SumSteps<width, true, false>;
 template <int width>
+using PlainSplitSteps = SplitSteps<width, false>;
+template <int width>
+using SignedSplitSteps = SplitSteps<width, true>;
+template <int width>
 using SplitLeftSumSteps = SumSteps<width, false, true>;
 template <int width>
 using SplitRightSumSteps = SumSteps<width, true, true>;
@@ -271,9 +275,10 @@ inline void run_shape(Flow& flow, int64_t count) {
     if (ending == Ending::kDouble) return run_flow<Shape, DoubleSteps, false>(flow);
   }
   if (ending == Ending::kSplit) {
-    return flow.tile.plain ? run_flow<Shape, SplitSteps, true>(flow)
-                           : run_flow<Shape, SplitSteps, false>(flow);
+    return flow.tile.plain ? run_flow<Shape, PlainSplitSteps, true>(flow)
+                           : run_flow<Shape, PlainSplitSteps, false>(flow);
   }
+  if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
   if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
   if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
   if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);

@@ -168,7 +168,7 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
   const bool single = rule.kind == Rescale::kSingle;
   if (split_factors(multiplier, shift, channels, single, fixed.split)) {
-    if (!adds_floats(step.sum)) return Ending::kSplit;
+    if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
     return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
   }
   for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
@@ -185,7 +185,8 @@ struct Block {
 };
 
 inline bool is_split(Ending ending) {
-  return ending == Ending::kSplit || ending == Ending::kSplitSumLeft || ending == Ending::kSplitSumRight;
+  return ending == Ending::kSplit || ending == Ending::kSplitSigned || ending == Ending::kSplitSumLeft ||
+         ending == Ending::kSplitSumRight;
 }
 inline bool sums_up(Ending ending) {
   return ending == Ending::kSumLeft || ending == Ending::kSumRight || ending == Ending::kSplitSumLeft ||
@@ -268,7 +269,7 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   }
   tile.fixed = fixed.lanes;
   tile.channels = panel.stored;
-  const bool summed = sums_up(ending), split = ending == Ending::kSplit;
+  const bool summed = sums_up(ending), split = is_split(ending) && !summed;
   if (summed) {
     tile.sum = sum_lanes(step);
     tile.residual = memory.data<uint8_t>(step.residual) + panel.channel;

@@ -17,13 +17,14 @@ namespace {  // NOLINT: internal linkage is the point
 
 // What a tile does with its sums. Float factors are below 1 and fixed shifts below 0: nothing leaves int32.
 enum class Ending : int64_t {
-  kSums,       // stores them, int32
-  kFloat,      // rint(float32(acc) · factor), the zero point, the clamp
-  kUnclamped,  // kFloat where the clamp is that of uint8
-  kPlain,      // kUnclamped with zero point 0
-  kSumLeft,    // kFloat, then FloatSum with a residual on its left side
-  kSumRight,   // … on its right side
-  kSplit,      // FixedRescale with SplitFactors
+  kSums,         // stores them, int32
+  kFloat,        // rint(float32(acc) · factor), the zero point, the clamp
+  kUnclamped,    // kFloat where the clamp is that of uint8
+  kPlain,        // kUnclamped with zero point 0
+  kSumLeft,      // kFloat, then FloatSum with a residual on its left side
+  kSumRight,     // … on its right side
+  kSplit,        // FixedRescale with SplitFactors
+  kSplitSigned,  // where the nudge has a sign
   kSplitSumLeft,
   kSplitSumRight,
   kSingle,  // FixedRescale
@@ -63,7 +64,7 @@ struct Tile {
   const uint8_t* residual;
   const int64_t* residual_offsets;
   bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
-  int16_t zero_point;  // added to what is rounded last; kSplit: twice that and 1
+  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned: twice that and 1
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel
@@ -186,8 +187,8 @@ struct FloatSteps {
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
-// Twice the whole numbers and less than 1 more.
-template <int width>
+// Twice the whole numbers, and 1 more for some.
+template <int width, bool with_sign>
 struct SplitSteps {
   static constexpr bool kTwice = true;
   __m512 high[width], low[width], nudge[width];
@@ -200,7 +201,7 @@ struct SplitSteps {
     });
   }
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
-    return multiplied_split(acc, high[j], low[j], nudge[j]);
+    return multiplied_split<with_sign>(acc, high[j], low[j], nudge[j]);
   }
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
@@ -238,7 +239,8 @@ struct SumSteps {
     if constexpr (split) {
       const __m512 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
       const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j), half = _mm512_set1_ps(0.5F);
-      const __m512 value = _mm512_fmadd_round_ps(split_product(acc, factor, low, nudge), half, half, kDown);
+      const __m512 value =
+          _mm512_fmadd_round_ps(split_product<true>(acc, factor, low, nudge), half, half, kDown);
       const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
       return _mm512_sub_ps(_mm512_add_round_ps(inside, round, kDown), unrounded);
     }
@@ -332,13 +334,14 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
   });
 }
 
-template <int mr, int width>
+template <bool with_sign, int mr, int width>
 [[gnu::always_inline]] inline void multiply_split(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
     const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
                  low = _mm512_loadu_ps(tile.low_factor + 16 * j);
     const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
-    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = multiplied_split(acc[i][j], high, low, nudge); });
+    repeat<mr>([&](auto i)
+                   CALIB8_INLINE { acc[i][j] = multiplied_split<with_sign>(acc[i][j], high, low, nudge); });
   });
 }
 
@@ -360,8 +363,10 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     case Ending::kSumRight:
       return store_rows<SumSteps<width, true, false>, Shift::kAdded, true>(tile, acc);
     case Ending::kSplit:
-      multiply_split(tile, acc);
-      if (tile.plain) return store_rows<WholeSteps, Shift::kHalved, false>(tile, acc);
+      multiply_split<false>(tile, acc);
+      return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitSigned:
+      multiply_split<true>(tile, acc);
       return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
     case Ending::kSplitSumLeft:
       return store_rows<SumSteps<width, false, true>, Shift::kAdded, true>(tile, acc);

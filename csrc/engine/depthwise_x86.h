@@ -189,7 +189,7 @@ template <int widest, int width, Rounding kind>
 void narrow_rule(Task task) {
   using Plain = Block<width, width>;
   using Strips = Block<widest, width>;
-  if constexpr (kind != Rounding::kSplit || width == widest) {
+  if constexpr (width == widest || (kind != Rounding::kSplit && kind != Rounding::kSplitSigned)) {
     if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
     if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
   }
@@ -220,7 +220,10 @@ void run_block(const Task& task) {
                                      : any_rule<Plain, Repeated<Plain>>(task);
   }
   if constexpr (widest == 64) {
-    if (splits<widest, width>(task)) return narrow_rule<widest, width, Rounding::kSplit>(task);
+    if (splits<widest, width>(task)) {
+      return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
+                                               : narrow_rule<widest, width, Rounding::kSplit>(task);
+    }
   }
   switch (task.step.rescale.kind) {
     case Rescale::kFloat:

@@ -14,14 +14,14 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// How CodesOfSums computes: kSplit is kSingle or kDouble in float32 (split_factors.h).
-enum class Rounding { kFloat, kSingle, kDouble, kSplit };
+// How CodesOfSums computes: kSplit and kSplitSigned are kSingle or kDouble in float32 (split_factors.h).
+enum class Rounding { kFloat, kSingle, kDouble, kSplit, kSplitSigned };
 
 // L: vectors, and `words`, which loads a quarter of the constants of a block.
 template <class L, Rounding kind>
 class CodesOfSums {
   using Ints = typename L::Ints;
-  static constexpr bool kSplits = kind == Rounding::kSplit;
+  static constexpr bool kSplits = kind == Rounding::kSplit || kind == Rounding::kSplitSigned;
 
  public:
   CodesOfSums(const Rescale& rule, const Memory& memory, int64_t channel)
@@ -86,7 +86,8 @@ class CodesOfSums {
 
   [[gnu::always_inline]] Ints scaled(Ints acc, int i) const {
     if constexpr (kSplits) {
-      return multiplied_split(acc, L::bits(factor_[i]), L::bits(odd_factor_[i]), L::bits(round_[i]));
+      constexpr bool kSigned = kind == Rounding::kSplitSigned;
+      return L::template split<kSigned>(acc, factor_[i], odd_factor_[i], round_[i]);
     } else if constexpr (kind == Rounding::kFloat) {
       return L::rounded(L::multiply(L::floats(acc), L::bits(factor_[i])));
     } else {
