@@ -19,8 +19,8 @@ struct Flow {
   int64_t quads;                // of all taps
   int64_t indices[kFlowQuads];  // bytes, per quad
   int64_t ends[4];              // unit e of the codes follows quad ends[e] − 1
-  int32_t bias[48];             // for PairShape
-  float factor[48];
+  int32_t bias[48];             // for PairShape, as the following
+  float factor[48], low_factor[48], nudge[48];
 };
 
 // One row of weights; as assembly, so that no compiler loads it again for every pixel.
@@ -34,6 +34,7 @@ template <int row>
 // FixedRescale as steps of one sum.
 template <int width, __m512i (*multiplied)(__m512i, const FixedLanes&)>
 struct FixedSteps {
+  static constexpr bool kTwice = false;
   const Tile& tile;
 
   explicit FixedSteps(const Tile& t) : tile(t) {}
@@ -46,9 +47,23 @@ using SingleSteps = FixedSteps<width, multiplied_single>;
 template <int width>
 using DoubleSteps = FixedSteps<width, multiplied_double>;
 template <int width>
-using LeftSumSteps = SumSteps<width, false>;
+using LeftSumSteps = SumSteps<width, false, false>;
 template <int width>
-using RightSumSteps = SumSteps<width, true>;
+using RightSumSteps = SumSteps<width, true, false>;
+template <int width>
+using PlainSplitSteps = SplitSteps<width, false>;
+template <int width>
+using SignedSplitSteps = SplitSteps<width, true>;
+template <int width>
+using SplitLeftSumSteps = SumSteps<width, false, true>;
+template <int width>
+using SplitRightSumSteps = SumSteps<width, true, true>;
+
+// How whole numbers of `Steps` get their zero point; `plain` ones of float32 have none.
+template <class Steps, bool plain>
+constexpr Shift kShiftOf = Steps::kTwice ? Shift::kHalved
+                           : plain       ? Shift::kNone
+                                         : Shift::kAdded;
 
 // Constants come from memory each time: registers are for sums.
 [[gnu::always_inline]] inline const Tile& hidden(const Tile& tile) {
@@ -107,7 +122,8 @@ struct WholeShape {
       constexpr int pixel = unit * kTogether + k / width;
       rows[k] = steps(acc[pixel][k % width], static_cast<int>(first + pixel), k % width);
     });
-    const __m512i codes = packed_codes<!plain>(rows, _mm512_set1_epi16(tile.zero_point));
+    const __m512i codes =
+        packed_codes<kShiftOf<Steps<width>, plain>>(rows, _mm512_set1_epi16(tile.zero_point));
     store_together(tile, tile.output_offsets + first + unit * kTogether, clamped_codes<plain>(codes, tile));
   }
 
@@ -168,6 +184,7 @@ struct PairShape {
   CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<kWidth> steps(tile);
+    constexpr Shift kKind = kShiftOf<Steps<kWidth>, plain>;
     const int a = static_cast<int>(first) + 2 * unit, b = a + 1;
     __m512i lower[whole], upper[whole];
     repeat<whole>([&](auto j) CALIB8_INLINE {
@@ -179,8 +196,8 @@ struct PairShape {
     auto* output = static_cast<uint8_t*>(tile.output);
     const int64_t* offsets = tile.output_offsets + a;
     if constexpr (whole == 1) {
-      __m512i left = _mm512_packs_epi32(lower[0], both), right = _mm512_packs_epi32(upper[0], upper[0]);
-      if (!plain) left = _mm512_adds_epi16(left, shift), right = _mm512_adds_epi16(right, shift);
+      const __m512i left = shifted_words<kKind>(_mm512_packs_epi32(lower[0], both), shift);
+      const __m512i right = shifted_words<kKind>(_mm512_packs_epi32(upper[0], upper[0]), shift);
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 0, 0, 2, 6, 10, 14, 9, 13, 0, 0);
       const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
       const __m512i codes = _mm512_permutexvar_epi32(order, packed);
@@ -188,10 +205,9 @@ struct PairShape {
       _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
       _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
     } else {
-      __m512i left = _mm512_packs_epi32(lower[0], lower[1]), right = _mm512_packs_epi32(upper[0], upper[1]);
-      __m512i rest = _mm512_packs_epi32(both, both);
-      if (!plain) left = _mm512_adds_epi16(left, shift), right = _mm512_adds_epi16(right, shift);
-      if (!plain) rest = _mm512_adds_epi16(rest, shift);
+      const __m512i left = shifted_words<kKind>(_mm512_packs_epi32(lower[0], lower[1]), shift);
+      const __m512i right = shifted_words<kKind>(_mm512_packs_epi32(upper[0], upper[1]), shift);
+      __m512i rest = shifted_words<kKind>(_mm512_packs_epi32(both, both), shift);
       const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
       rest = clamped_codes<plain>(_mm512_packus_epi16(rest, rest), tile);
       const __m512i one = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 0, 0, 0, 0, 0, 0);
@@ -258,6 +274,13 @@ inline void run_shape(Flow& flow, int64_t count) {
     if (ending == Ending::kSingle) return run_flow<Shape, SingleSteps, false>(flow);
     if (ending == Ending::kDouble) return run_flow<Shape, DoubleSteps, false>(flow);
   }
+  if (ending == Ending::kSplit) {
+    return flow.tile.plain ? run_flow<Shape, PlainSplitSteps, true>(flow)
+                           : run_flow<Shape, PlainSplitSteps, false>(flow);
+  }
+  if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
+  if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
+  if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
   if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
@@ -270,9 +293,14 @@ inline void repeat_last(Flow& flow, int64_t whole) {
     const int64_t source = c < 16 * whole ? c : 16 * whole + c % 8;
     flow.bias[c] = flow.tile.bias[source];
     flow.factor[c] = flow.tile.factor[source];
+    if (flow.tile.nudge == nullptr) continue;
+    flow.low_factor[c] = flow.tile.low_factor[source];
+    flow.nudge[c] = flow.tile.nudge[source];
   }
   flow.tile.bias = flow.bias;
   flow.tile.factor = flow.factor;
+  flow.tile.low_factor = flow.low_factor;
+  flow.tile.nudge = flow.nudge;
 }
 
 // All tiles of a panel of `width` · 16 places, and a block of `count` pixels.

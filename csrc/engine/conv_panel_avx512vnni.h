@@ -122,21 +122,29 @@ inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool 
   }
 }
 
+// Whether the residual is a FloatSum, with factors that keep sums of codes far from the end of int32.
+inline bool adds_floats(const SumRule& sum) {
+  constexpr double kTame = 1 << 20;
+  return sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
+         sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame;
+}
+
 // float32 factors: which of their endings fits.
 inline Ending float_ending(const Conv& step) {
   const Rescale& rule = step.rescale;
-  const SumRule& sum = step.sum;
-  constexpr double kTame = 1 << 20;  // sums of codes with such factors stay far from the end of int32
-  if (sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
-      sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame) {
-    return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
-  }
+  if (adds_floats(step.sum)) return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
   if (rule.low != 0 || rule.high != 255) return Ending::kFloat;
   return rule.zero_point == 0 ? Ending::kPlain : Ending::kUnclamped;
 }
 
+// Constants of a panel with FixedRescale.
+struct FixedPanel {
+  SplitFactors split;
+  FixedLanes lanes[4];
+};
+
 // How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
-inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   const int64_t channels = panel.width * kLanes;
   const Rescale& rule = step.rescale;
   bool small = true;
@@ -148,11 +156,15 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
+  const bool single = rule.kind == Rescale::kSingle;
+  if (split_factors(multiplier, shift, channels, single, fixed.split)) {
+    if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
+    return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
+  }
   for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
   if (!small) return Ending::kSums;
-  const bool single = rule.kind == Rescale::kSingle;
   for (int64_t c = 0; c < channels; c += kLanes) {
-    prepare_lanes(multiplier + c, shift + c, single, lanes[c / kLanes]);
+    prepare_lanes(multiplier + c, shift + c, single, fixed.lanes[c / kLanes]);
   }
   return single ? Ending::kSingle : Ending::kDouble;
 }
@@ -161,6 +173,15 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
 struct Block {
   int64_t begin, count;
 };
+
+inline bool is_split(Ending ending) {
+  return ending == Ending::kSplit || ending == Ending::kSplitSigned || ending == Ending::kSplitSumLeft ||
+         ending == Ending::kSplitSumRight;
+}
+inline bool sums_up(Ending ending) {
+  return ending == Ending::kSumLeft || ending == Ending::kSumRight || ending == Ending::kSplitSumLeft ||
+         ending == Ending::kSplitSumRight;
+}
 
 // How the codes of a panel reach the output.
 struct Way {
@@ -172,11 +193,10 @@ struct Way {
   bool direct() const { return !rescale && !residual && !table; }
 };
 
-inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedLanes* lanes) {
+inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
-  const Ending ending = ending_of(step, memory, panel, lanes);
-  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
-  const bool residual = step.sum.kind != SumRule::kNone && !summed;
+  const Ending ending = ending_of(step, memory, panel, fixed);
+  const bool residual = step.sum.kind != SumRule::kNone && !sums_up(ending);
   return {ending, ending == Ending::kSums, residual, step.table >= 0};
 }
 
@@ -221,7 +241,8 @@ inline SumLanes sum_lanes(const Conv& step) {
   return lanes;
 }
 
-inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, Ending ending) {
+inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, Ending ending,
+                    const FixedPanel& fixed) {
   Tile tile{};
   tile.input = memory.data<uint8_t>(step.input) + panel.group * step.group_channels;
   tile.taps = memory.constant<int64_t>(step.tap_offsets);
@@ -231,16 +252,23 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.bias = memory.constant<int32_t>(step.bias) + panel.place;
   tile.ending = ending;
   tile.factor = memory.constant<float>(step.rescale.factor) + panel.place;
+  if (is_split(ending)) {
+    tile.factor = fixed.split.high;
+    tile.low_factor = fixed.split.low;
+    tile.nudge = fixed.split.nudge;
+  }
+  tile.fixed = fixed.lanes;
   tile.channels = panel.stored;
-  const bool summed = ending == Ending::kSumLeft || ending == Ending::kSumRight;
+  const bool summed = sums_up(ending), split = is_split(ending) && !summed;
   if (summed) {
     tile.sum = sum_lanes(step);
     tile.residual = memory.data<uint8_t>(step.residual) + panel.channel;
   }
-  tile.zero_point = static_cast<int16_t>(summed ? step.sum.output_shift : step.rescale.zero_point);
+  const int64_t zero_point = summed ? step.sum.output_shift : step.rescale.zero_point;
+  tile.zero_point = static_cast<int16_t>(split ? 2 * zero_point + 1 : zero_point);
   tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
   tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
-  tile.plain = tile.zero_point == 0 && tile.low == 0 && tile.high == 255;
+  tile.plain = (split || zero_point == 0) && tile.low == 0 && tile.high == 255;
   return tile;
 }
 
@@ -276,10 +304,9 @@ inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Bl
 inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel, const int8_t* next_weights,
                       Block block, bool first_panel) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
-  FixedLanes lanes[4];
-  const Way way = way_of(step, memory, panel, lanes);
-  Tile tile = tile_of(step, memory, panel, way.ending);
-  tile.fixed = lanes;
+  FixedPanel fixed;
+  const Way way = way_of(step, memory, panel, fixed);
+  Tile tile = tile_of(step, memory, panel, way.ending, fixed);
   if (!way.direct()) {
     tile.output_offsets = kRowOffsets;
     tile.output = way.rescale ? static_cast<void*>(scratch.sums) : scratch.codes;

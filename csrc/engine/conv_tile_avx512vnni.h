@@ -10,18 +10,24 @@
 
 #include <cstdint>
 
+#include "split_factors.h"
+
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // What a tile does with its sums. Float factors are below 1 and fixed shifts below 0: nothing leaves int32.
 enum class Ending : int64_t {
-  kSums,       // stores them, int32
-  kFloat,      // rint(float32(acc) · factor), the zero point, the clamp
-  kUnclamped,  // kFloat where the clamp is that of uint8
-  kPlain,      // kUnclamped with zero point 0
-  kSumLeft,    // kFloat, then FloatSum with a residual on its left side
-  kSumRight,   // … on its right side
-  kSingle,     // FixedRescale
+  kSums,         // stores them, int32
+  kFloat,        // rint(float32(acc) · factor), the zero point, the clamp
+  kUnclamped,    // kFloat where the clamp is that of uint8
+  kPlain,        // kUnclamped with zero point 0
+  kSumLeft,      // kFloat, then FloatSum with a residual on its left side
+  kSumRight,     // … on its right side
+  kSplit,        // FixedRescale with SplitFactors
+  kSplitSigned,  // where the nudge has a sign
+  kSplitSumLeft,
+  kSplitSumRight,
+  kSingle,  // FixedRescale
   kDouble,
 };
 
@@ -50,13 +56,15 @@ struct Tile {
   const int8_t* prefetch;  // is fetched into the second level: a line a quad, for a single pixel `width`
   const int32_t* bias;
   Ending ending;
-  const float* factor;      // kFloat and its kin
+  const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
+  const float* low_factor;  // kSplit and its kin, as nudge
+  const float* nudge;
   const FixedLanes* fixed;  // kSingle, kDouble: one per 16 channels
-  SumLanes sum;             // kSumLeft, kSumRight
+  SumLanes sum;             // with a residual
   const uint8_t* residual;
   const int64_t* residual_offsets;
-  bool plain;          // zero point 0, and the clamp is that of uint8
-  int16_t zero_point;  // added to what is rounded last
+  bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
+  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned: twice that and 1
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel
@@ -167,6 +175,7 @@ template <int mr, int width>
 // Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 template <int width>
 struct FloatSteps {
+  static constexpr bool kTwice = false;
   __m512 factor[width];
 
   explicit FloatSteps(const Tile& tile) {
@@ -178,10 +187,29 @@ struct FloatSteps {
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
-template <int width, bool right>
+// Twice the whole numbers, and 1 more for some.
+template <int width, bool with_sign>
+struct SplitSteps {
+  static constexpr bool kTwice = true;
+  __m512 high[width], low[width], nudge[width];
+
+  explicit SplitSteps(const Tile& tile) {
+    repeat<width>([&](auto j) CALIB8_INLINE {
+      high[j] = _mm512_loadu_ps(tile.factor + 16 * j);
+      low[j] = _mm512_loadu_ps(tile.low_factor + 16 * j);
+      nudge[j] = _mm512_loadu_ps(tile.nudge + 16 * j);
+    });
+  }
+  CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
+    return multiplied_split<with_sign>(acc, high[j], low[j], nudge[j]);
+  }
+  CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
+};
+
+template <int width, bool right, bool split>
 struct SumSteps {
+  static constexpr bool kTwice = false;
   const Tile& tile;
-  __m512 factor[width];
   __m512 lhs, rhs, fixed, least, most, round, unrounded;
   __m512i shift;
 
@@ -194,9 +222,7 @@ struct SumSteps {
         most(_mm512_set1_ps(t.sum.most)),
         round(_mm512_set1_ps(t.sum.round)),
         unrounded(_mm512_set1_ps(t.sum.unrounded)),
-        shift(_mm512_set1_epi32(t.sum.residual_shift)) {
-    repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
-  }
+        shift(_mm512_set1_epi32(t.sum.residual_shift)) {}
   CALIB8_INLINE __m512i operator()(__m512i acc, int i, int j) const {
     const auto* place = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i] + 16 * j);
     return sum(acc, _mm_loadu_si128(place), j);
@@ -207,10 +233,23 @@ struct SumSteps {
     const auto* two = reinterpret_cast<const __m128i*>(tile.residual + tile.residual_offsets[i + 1] + 16 * j);
     return sum(acc, _mm_unpacklo_epi64(_mm_loadl_epi64(one), _mm_loadl_epi64(two)), j);
   }
-  CALIB8_INLINE __m512i sum(__m512i acc, __m128i residual, int j) const {
-    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor[j]);
+  // The code of the layer, raw.
+  CALIB8_INLINE __m512 code_of(__m512i acc, int j) const {
+    const __m512 factor = _mm512_loadu_ps(tile.factor + 16 * j);
+    if constexpr (split) {
+      const __m512 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+      const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j), half = _mm512_set1_ps(0.5F);
+      const __m512 value =
+          _mm512_fmadd_round_ps(split_product<true>(acc, factor, low, nudge), half, half, kDown);
+      const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
+      return _mm512_sub_ps(_mm512_add_round_ps(inside, round, kDown), unrounded);
+    }
+    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(acc), factor);
     const __m512 inside = _mm512_min_ps(_mm512_max_ps(value, least), most);
-    const __m512 code = _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
+    return _mm512_sub_ps(_mm512_add_ps(inside, round), unrounded);
+  }
+  CALIB8_INLINE __m512i sum(__m512i acc, __m128i residual, int j) const {
+    const __m512 code = code_of(acc, j);
     const __m512i wide = _mm512_cvtepu8_epi32(residual);
     const __m512 other = _mm512_cvtepi32_ps(_mm512_sub_epi32(wide, shift));
     const __m512 left = right ? code : other, inner = right ? other : code;
@@ -224,16 +263,23 @@ struct WholeSteps {
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int) const { return acc; }
 };
 
+// What is added to whole numbers in 16 bits.
+enum class Shift { kNone, kAdded, kHalved };
+
+template <Shift kind>
+[[gnu::always_inline]] inline __m512i shifted_words(__m512i words, __m512i shift) {
+  if (kind != Shift::kNone) words = _mm512_adds_epi16(words, shift);
+  return kind == Shift::kHalved ? _mm512_srai_epi16(words, 1) : words;
+}
+
 // 16·width whole numbers as bytes side by side, after `shift` is added.
-template <bool shifted, int width>
+template <Shift kind, int width>
 [[gnu::always_inline]] inline __m512i packed_codes(const __m512i (&steps)[width], __m512i shift) {
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  __m512i left = _mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]);
-  if (shifted) left = _mm512_adds_epi16(left, shift);
+  const __m512i left = shifted_words<kind>(_mm512_packs_epi32(steps[0], steps[width > 1 ? 1 : 0]), shift);
   __m512i right = left;
   if constexpr (width > 2) {
-    right = _mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]);
-    if (shifted) right = _mm512_adds_epi16(right, shift);
+    right = shifted_words<kind>(_mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]), shift);
   }
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
 }
@@ -253,7 +299,7 @@ template <int width>
 }
 
 // Codes of every pixel in memory: pixel by pixel, so that the first ones leave while others are computed.
-template <class Steps, bool shifted, bool clamped, int mr, int width>
+template <class Steps, Shift kind, bool clamped, int mr, int width>
 [[gnu::always_inline]] inline void store_rows(const Tile& tile, const __m512i (&acc)[mr][width]) {
   const Steps steps(tile);
   const __m512i shift = _mm512_set1_epi16(tile.zero_point);
@@ -263,7 +309,7 @@ template <class Steps, bool shifted, bool clamped, int mr, int width>
   repeat<mr>([&](auto i) CALIB8_INLINE {
     __m512i row[width];
     repeat<width>([&](auto j) CALIB8_INLINE { row[j] = steps(acc[i][j], i, j); });
-    __m512i codes = packed_codes<shifted>(row, shift);
+    __m512i codes = packed_codes<kind>(row, shift);
     if (clamped) codes = _mm512_min_epu8(_mm512_max_epu8(codes, low), high);
     store_codes<width>(output + tile.output_offsets[i], codes, tile.channels);
   });
@@ -288,6 +334,17 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
   });
 }
 
+template <bool with_sign, int mr, int width>
+[[gnu::always_inline]] inline void multiply_split(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
+                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
+    repeat<mr>([&](auto i)
+                   CALIB8_INLINE { acc[i][j] = multiplied_split<with_sign>(acc[i][j], high, low, nudge); });
+  });
+}
+
 template <int mr, int width>
 __attribute__((noinline)) void run_tile(const Tile& tile) {
   __m512i acc[mr][width];
@@ -296,15 +353,25 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     case Ending::kSums:
       return store_sums<mr, width>(tile, acc);
     case Ending::kFloat:
-      return store_rows<FloatSteps<width>, true, true>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kAdded, true>(tile, acc);
     case Ending::kUnclamped:
-      return store_rows<FloatSteps<width>, true, false>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kAdded, false>(tile, acc);
     case Ending::kPlain:
-      return store_rows<FloatSteps<width>, false, false>(tile, acc);
+      return store_rows<FloatSteps<width>, Shift::kNone, false>(tile, acc);
     case Ending::kSumLeft:
-      return store_rows<SumSteps<width, false>, true, true>(tile, acc);
+      return store_rows<SumSteps<width, false, false>, Shift::kAdded, true>(tile, acc);
     case Ending::kSumRight:
-      return store_rows<SumSteps<width, true>, true, true>(tile, acc);
+      return store_rows<SumSteps<width, true, false>, Shift::kAdded, true>(tile, acc);
+    case Ending::kSplit:
+      multiply_split<false>(tile, acc);
+      return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitSigned:
+      multiply_split<true>(tile, acc);
+      return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitSumLeft:
+      return store_rows<SumSteps<width, false, true>, Shift::kAdded, true>(tile, acc);
+    case Ending::kSplitSumRight:
+      return store_rows<SumSteps<width, true, true>, Shift::kAdded, true>(tile, acc);
     case Ending::kSingle:
       multiply<multiplied_single>(tile, acc);
       break;
@@ -312,8 +379,8 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       multiply<multiplied_double>(tile, acc);
       break;
   }
-  if (tile.plain) return store_rows<WholeSteps, false, false>(tile, acc);
-  store_rows<WholeSteps, true, true>(tile, acc);
+  if (tile.plain) return store_rows<WholeSteps, Shift::kNone, false>(tile, acc);
+  store_rows<WholeSteps, Shift::kAdded, true>(tile, acc);
 }
 
 }  // namespace

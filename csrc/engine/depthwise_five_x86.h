@@ -13,7 +13,7 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-template <class L, Rescale::Kind kind>
+template <class L, Rounding kind>
 class FiveByFive {
   using Ints = typename L::Ints;
   using Quad = Quarters<Codes<L>>;

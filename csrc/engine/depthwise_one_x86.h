@@ -38,7 +38,7 @@ struct EveryFourth : L {
   }
 };
 
-template <class L, Rescale::Kind kind>
+template <class L, Rounding kind>
 void one_by_one(const Task& task) {
   using Ints = typename L::Ints;
   using Fourths = EveryFourth<L>;

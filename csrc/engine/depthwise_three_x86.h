@@ -10,7 +10,7 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-template <class L, Rescale::Kind kind, int step>
+template <class L, Rounding kind, int step>
 class ThreeByThree {
   using Ints = typename L::Ints;
   using Column = Quarters<Codes<L>>;

@@ -82,7 +82,7 @@ template <class L, class Load>
   }
 }
 
-template <class L, class Load, Rescale::Kind kind>
+template <class L, class Load, Rounding kind>
 void any_window(const Task& task) {
   const Depthwise& step = task.step;
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
@@ -171,7 +171,7 @@ void apply_table(const Task& task) {
 }
 
 // Blocks as wide as vectors go, or with several strips of a row in a vector.
-template <class L, Rescale::Kind kind>
+template <class L, Rounding kind>
 void one_filter(const Task& task) {
   const Depthwise& step = task.step;
   const bool unit = step.row_step == 1 && step.column_step == 1;
@@ -187,14 +187,31 @@ void one_filter(const Task& task) {
   any_window<L, Direct<L>, kind>(task);
 }
 
-template <int widest, int width, Rescale::Kind kind>
+template <int widest, int width, Rounding kind>
 void narrow_rule(Task task) {
   using Plain = Block<width, width>;
   using Strips = Block<widest, width>;
-  if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
-  if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
+  if constexpr (width == widest || (kind != Rounding::kSplit && kind != Rounding::kSplitSigned)) {
+    if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
+    if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
+  }
   task.strips = Strips::kStrips;
   one_filter<Strips, kind>(task);
+}
+
+// Where vectors have 64 bytes and the factors allow it, FixedRescale is computed in float32.
+template <int widest, int width>
+bool splits([[maybe_unused]] const Task& task) {
+#if defined(__AVX512VNNI__)
+  const bool strips = task.step.multiplier == 1 && task.step.output.columns >= widest / width;
+  if (widest != 64 || task.step.rescale.kind == Rescale::kFloat || (width < widest && !strips)) return false;
+  const Rescale& rule = task.step.rescale;
+  SplitFactors factors;
+  return split_factors(task.memory.constant<int32_t>(rule.factor) + task.channel,
+                       task.memory.constant<int32_t>(rule.shift) + task.channel, width, false, factors);
+#else
+  return false;
+#endif
 }
 
 template <int widest, int width>
@@ -204,13 +221,19 @@ void run_block(const Task& task) {
     return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
                                      : any_rule<Plain, Repeated<Plain>>(task);
   }
+  if constexpr (widest == 64) {
+    if (splits<widest, width>(task)) {
+      return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
+                                               : narrow_rule<widest, width, Rounding::kSplit>(task);
+    }
+  }
   switch (task.step.rescale.kind) {
     case Rescale::kFloat:
-      return narrow_rule<widest, width, Rescale::kFloat>(task);
+      return narrow_rule<widest, width, Rounding::kFloat>(task);
     case Rescale::kSingle:
-      return narrow_rule<widest, width, Rescale::kSingle>(task);
+      return narrow_rule<widest, width, Rounding::kSingle>(task);
     default:
-      return narrow_rule<widest, width, Rescale::kDouble>(task);
+      return narrow_rule<widest, width, Rounding::kDouble>(task);
   }
 }
 

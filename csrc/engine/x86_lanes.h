@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "split_factors.h"
+
 #if defined(__AVX512VNNI__) || defined(__AVXVNNI__)
 #define CALIB8_DOT_PRODUCTS 1
 #endif
@@ -206,6 +208,11 @@ struct Lanes<64> {
   static Ints pack32(Ints a, Ints b) { return _mm512_packs_epi32(a, b); }
   static Ints pack16(Ints a, Ints b) { return _mm512_packus_epi16(a, b); }
   static Ints add16(Ints a, Ints b) { return _mm512_adds_epi16(a, b); }
+  static Ints halve16(Ints a) { return _mm512_srai_epi16(a, 1); }
+  template <bool with_sign>
+  static Ints split(Ints acc, Ints high, Ints low, Ints nudge) {
+    return multiplied_split<with_sign>(acc, bits(high), bits(low), bits(nudge));
+  }
   static Ints clamp8(Ints a, Ints low, Ints high) { return _mm512_min_epu8(_mm512_max_epu8(a, low), high); }
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm512_dpbusd_epi32(acc, codes, weights); }
 };

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 from generated import pick
 
 from calib8.engine.fuse import Work
@@ -156,6 +157,11 @@ def with_tail(rng: Rng, program: Program, *, add: bool, lookup: bool) -> Program
     return replace(
         program, slots=tuple(slots), instructions=tuple(steps), inputs=tuple(inputs), outputs=output
     )
+
+
+def keep_fixed_sums(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums in fixed point stay what they are, so that kernels for those are run too."""
+    monkeypatch.setattr("calib8.engine.emit.rescale.float_form", lambda *_: None)
 
 
 def fused_tail(program: Program) -> list[Work]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conv_cases import keep_fixed_sums
 from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
 from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
 from gaps import run_in_gaps
@@ -69,9 +70,14 @@ def test_tensors_with_gaps(seed: int) -> None:
             np.testing.assert_array_equal(run_in_gaps(program, feeds, rng, isa, threads), wanted, err_msg=isa)
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", PAIR_KINDS)
-def test_every_pair_of_codes(kind: str, profile: Profile) -> None:
+def test_every_pair_of_codes(
+    kind: str, profile: Profile, fixed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if fixed:
+        keep_fixed_sums(monkeypatch)
     rng = np.random.default_rng([7, len(kind), PROFILES.index(profile)])
     programs = [make_program(kind, profile, ((256, 1), (1, 256)), rng) for _ in range(12)]
     lively = [
@@ -102,8 +108,11 @@ ODD_SUMS: dict[str, tuple[Profile, rules.SumRule]] = {
 }
 
 
+@pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("name", ODD_SUMS)
-def test_sums_at_the_edge_of_their_rule(name: str) -> None:
+def test_sums_at_the_edge_of_their_rule(name: str, fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if fixed:
+        keep_fixed_sums(monkeypatch)
     profile, rule = ODD_SUMS[name]
     a, b, y = codes("a", 256, 1, dtype="int8", zero_point=-128), codes("b", 1, 256), codes("y", 256, 256)
     program = single(op.Add, [a, b], y, profile, rule=rule, low=1, high=254)

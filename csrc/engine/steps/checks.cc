@@ -29,7 +29,8 @@ void check_sum(const SumRule& rule) {
   require(within(rule.kind, SumRule::kFloatSum, SumRule::kAligned), "an unknown sum");
   check_codes(rule.low, rule.high);
   for (const int64_t shift : {rule.lhs_shift, rule.rhs_shift, rule.output_shift}) {
-    require(shift == 0 || shift == 128, "a shift of codes that is neither 0 nor 128");
+    const bool free = rule.kind == SumRule::kFloatSum && within(shift, 0, 255);
+    require(free || shift == 0 || shift == 128, "a shift of codes that is neither 0 nor 128");
   }
   for (const int64_t zero : {rule.lhs_zero, rule.rhs_zero, rule.output_zero}) {
     require(within(zero, -128, 255), "a zero point that is no code");

@@ -42,7 +42,7 @@ struct SumRule {
   int64_t lhs_exponent, rhs_exponent, output_exponent;        // kScaled: shifts, positive = left
   int64_t left_shift, right_shift;
   int64_t lhs_zero, rhs_zero, output_zero;
-  int64_t lhs_shift, rhs_shift, output_shift;  // 0 or 128
+  int64_t lhs_shift, rhs_shift, output_shift;  // 0 or 128; kFloatSum: 0 … 255
   int64_t low, high;
 
   template <class F>

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.engine.emit.float_sums import float_form
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, Rescale, SumRule
 from calib8.program import rules
@@ -75,6 +76,9 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
         return SumRule(kind=1, lhs=rule.lhs, rhs=rule.rhs, fixed=rule.fixed, **common)
     if isinstance(rule, rules.DequantizedSum):
         return SumRule(kind=2, lhs=rule.lhs, rhs=rule.rhs, output=rule.output, **common)
+    form = _float_form(out, step, rule)
+    if form is not None:
+        return form
     if isinstance(rule, rules.AlignedSum):
         return SumRule(
             kind=4, lhs_multiplier=rule.lhs, rhs_multiplier=rule.rhs, right_shift=rule.shift, **common
@@ -89,4 +93,26 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
         output_exponent=rule.output[1],
         left_shift=rule.left_shift,
         **common,
+    )
+
+
+def _float_form(out: Emitter, step: Add | Sub, rule: rules.ScaledSum | rules.AlignedSum) -> SumRule | None:
+    """The sum in float32 over codes minus their zero points, if that gives the codes of the rule."""
+    lhs, rhs = (out.stored_zero_point(slot) for slot in step.inputs)
+    output, shift = out.stored_zero_point(step.outputs[0]), out.shift(step.outputs[0])
+    low, high = step.low + shift, step.high + shift
+    sign = -1 if isinstance(step, Sub) else 1
+    form = float_form(rule, (lhs, rhs), sign, low - output, high - output)
+    if form is None:
+        return None
+    return SumRule(
+        kind=1,
+        lhs=form[0],
+        rhs=form[1],
+        fixed=form[2],
+        lhs_shift=lhs,
+        rhs_shift=rhs,
+        output_shift=output,
+        low=low,
+        high=high,
     )
