@@ -8,7 +8,7 @@
 #pragma once
 
 #include "steps.h"
-#include "x86_lanes.h"
+#include "interleaved_x86.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
