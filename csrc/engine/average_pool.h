@@ -141,11 +141,10 @@ struct FixedMean {
              int64_t channels) const {
     const int32_t entry = window.count - 1;
     const Ints zeros = V::all(window.zeros);
-    const Ints factor = V::all(multiplier[entry]), shift = V::all(exponent[entry]);
     Ints mean[4];
     for (int i = 0; i < 4; ++i) {
       const Ints total = V::subtract32(sums.part[i], zeros);
-      mean[i] = V::add32(multiply_single_within(total, factor, shift), zero);
+      mean[i] = V::add32(multiply_single_by(total, multiplier[entry], exponent[entry]), zero);
     }
     const Bytes codes = packed_codes(mean[0], mean[1], mean[2], mean[3]);
     store_codes(target, V::clamp8(codes, lowest, highest), channels);

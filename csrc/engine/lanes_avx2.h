@@ -255,7 +255,7 @@ struct Lanes<32> {
   // There is no arithmetic shift of 64 bits: (a + 2^63) >> count, minus 2^63 >> count.
   static Ints right64(Ints a, Ints count) {
     const __m256i top = _mm256_set1_epi64x(INT64_MIN);
-    return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_xor_si256(a, top), count),
+    return _mm256_sub_epi64(_mm256_srlv_epi64(_mm256_add_epi64(a, top), count),
                             _mm256_srlv_epi64(top, count));
   }
   // Cut off where int32 ends.

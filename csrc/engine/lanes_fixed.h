@@ -35,7 +35,7 @@ inline Ints narrow(Wide v) { return V::lower_halves(V::limit64(v.even), V::limit
 // RDPOT: x / 2^right, ties away from zero.
 inline Ints rounding_divide(Ints x, Ints right) {
   const Ints one = V::all(1), mask = V::subtract32(V::left(one, right), one);
-  const Ints half = V::subtract32(V::right<1>(mask), V::sign(x));
+  const Ints half = V::subtract32(V::right<1>(mask), V::right(x, V::all(31)));
   return V::add_if_greater32(V::right(x, right), V::and_bits(x, mask), half);
 }
 
@@ -64,10 +64,14 @@ inline Ints multiply_single(Ints x, Ints multiplier, Ints shift) {
   return narrow(rounded_right(multiply_wide(x, multiplier), V::subtract32(V::all(31), shift)));
 }
 
-// The same where the result fits int32: |x| · 2^shift < 2^31.
-inline Ints multiply_single_within(Ints x, Ints multiplier, Ints shift) {
-  const Wide result = rounded_right(multiply_wide(x, multiplier), V::subtract32(V::all(31), shift));
-  return V::lower_halves(result.even, result.odd);
+// multiply_single of all numbers by one factor, where the results fit int32: |x| · 2^shift < 2^31.
+inline Ints multiply_single_by(Ints x, int32_t multiplier, int32_t shift) {
+  const Ints factor = V::all(multiplier);
+  const Ints right = V::set64(31 - shift), half = V::set64(int64_t{1} << (30 - shift));
+  const auto scaled = [&](Ints even) {
+    return V::right64(V::add64(V::even_products(even, factor), half), right);
+  };
+  return V::lower_halves(scaled(x), scaled(V::odd_to_even(x)));
 }
 
 inline Ints multiply_away(Ints x, Ints multiplier, Ints shift) {
