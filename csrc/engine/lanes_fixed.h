@@ -35,7 +35,7 @@ inline Ints narrow(Wide v) { return V::lower_halves(V::limit64(v.even), V::limit
 // RDPOT: x / 2^right, ties away from zero.
 inline Ints rounding_divide(Ints x, Ints right) {
   const Ints one = V::all(1), mask = V::subtract32(V::left(one, right), one);
-  const Ints half = V::subtract32(V::right<1>(mask), V::right(x, V::all(31)));
+  const Ints half = V::subtract32(V::right(mask, one), V::right(x, V::all(31)));
   return V::add_if_greater32(V::right(x, right), V::and_bits(x, mask), half);
 }
 
