@@ -155,6 +155,23 @@ struct Lanes<32> {
     }
   }
 
+  // The first `count` numbers of 32 bits: all ones, the others 0.
+  static Ints first32(int64_t count) {
+    const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), places);
+  }
+  // code(values) of 16 values, or of the first `count` of 16; codes are numbers 0 … 255.
+  template <class Code>
+  static __m128i codes_of_16(const float* values, const Code& code) {
+    return narrowed(code(numbers(values)), code(numbers(values + 8)));
+  }
+  template <class Code>
+  static __m128i codes_of_some(const float* values, int64_t count, const Code& code) {
+    const __m256 low = _mm256_maskload_ps(values, first32(count));
+    const __m256 high = count > 8 ? _mm256_maskload_ps(values + 8, first32(count - 8)) : _mm256_setzero_ps();
+    return narrowed(code(low), code(high));
+  }
+
   static Ints zero() { return _mm256_setzero_si256(); }
   static Ints set8(int32_t a) { return _mm256_set1_epi8(static_cast<int8_t>(a)); }
   static Ints set16(int32_t a) { return _mm256_set1_epi16(static_cast<int16_t>(a)); }
@@ -277,6 +294,15 @@ struct Lanes<32> {
   static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
   // Ties to even; what does not fit becomes INT32_MIN.
   static Ints rounded(Floats a) { return _mm256_cvtps_epi32(a); }
+  // Ties away from zero.
+  static Ints rounded_away(Floats a) {
+    const __m256 sign = _mm256_set1_ps(-0.0F);
+    const __m256 whole = _mm256_round_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m256 rest = _mm256_andnot_ps(sign, _mm256_sub_ps(a, whole));
+    const __m256 one = _mm256_or_ps(_mm256_and_ps(sign, a), _mm256_set1_ps(1.0F));
+    const __m256 up = _mm256_cmp_ps(rest, _mm256_set1_ps(0.5F), _CMP_GE_OQ);
+    return _mm256_cvttps_epi32(_mm256_add_ps(whole, _mm256_and_ps(up, one)));
+  }
   // How far from the next whole number.
   static Floats distance_to_whole(Floats a) {
     const Floats rest = _mm256_sub_ps(a, _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
@@ -290,6 +316,10 @@ struct Lanes<32> {
   static Ints pack16(Ints a, Ints b) { return _mm256_packus_epi16(a, b); }
 
  private:
+  static __m128i narrowed(Ints first, Ints second) {
+    const __m256i words = _mm256_permute4x64_epi64(pack32(first, second), 0xD8);
+    return _mm_packus_epi16(lane(words, 0), lane(words, 1));
+  }
   static Ints alternate(Ints even, Ints odd) { return _mm256_blend_epi32(even, odd, 0xAA); }
 };
 

@@ -53,6 +53,16 @@ struct Lanes<64> {
     }
   }
 
+  template <class Code>
+  static __m128i codes_of_16(const float* values, const Code& code) {
+    return _mm512_cvtepi32_epi8(code(numbers(values)));
+  }
+  template <class Code>
+  static __m128i codes_of_some(const float* values, int64_t count, const Code& code) {
+    const auto mask = static_cast<__mmask16>((1U << count) - 1);
+    return _mm512_cvtepi32_epi8(code(_mm512_maskz_loadu_ps(mask, values)));
+  }
+
   static Ints zero() { return _mm512_setzero_si512(); }
   static Ints set8(int32_t a) { return _mm512_set1_epi8(static_cast<int8_t>(a)); }
   static Ints set16(int32_t a) { return _mm512_set1_epi16(static_cast<int16_t>(a)); }
@@ -141,6 +151,13 @@ struct Lanes<64> {
   static Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
   static Ints rounded(Floats a) { return _mm512_cvtps_epi32(a); }
+  static Ints rounded_away(Floats a) {
+    const __m512 whole = _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
+    const __m512 rest = _mm512_abs_ps(_mm512_sub_ps(a, whole));
+    const __mmask16 up = _mm512_cmp_ps_mask(rest, _mm512_set1_ps(0.5F), _CMP_GE_OQ);
+    const __m512 one = _mm512_or_ps(_mm512_and_ps(a, _mm512_set1_ps(-0.0F)), _mm512_set1_ps(1.0F));
+    return _mm512_cvttps_epi32(_mm512_mask_add_ps(whole, up, whole, one));
+  }
   static Floats distance_to_whole(Floats a) { return _mm512_abs_ps(_mm512_reduce_ps(a, 0)); }
   static bool any_above(Floats a, Floats limit) { return _mm512_cmp_ps_mask(a, limit, _CMP_GT_OQ) != 0; }
 
