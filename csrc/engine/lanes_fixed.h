@@ -32,7 +32,8 @@ inline Wide right_wide(Wide v, Wide by) { return {V::right64(v.even, by.even), V
 // As int32, saturated.
 inline Ints narrow(Wide v) { return V::lower_halves(V::limit64(v.even), V::limit64(v.odd)); }
 
-// RDPOT: x / 2^right, ties away from zero.
+// RDPOT: x / 2^right, ties away from zero. All shifts take their count from a register: with constants some
+// of the AVX2 loops around it were measured 5 % slower.
 inline Ints rounding_divide(Ints x, Ints right) {
   const Ints one = V::all(1), mask = V::subtract32(V::left(one, right), one);
   const Ints half = V::subtract32(V::right(mask, one), V::right(x, V::all(31)));
