@@ -7,8 +7,8 @@
 // and whose shifts are −2 or less. Everything has internal linkage.
 #pragma once
 
-#include "interleaved_x86.h"
 #include "steps.h"
+#include "x86_lanes.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
