@@ -1,8 +1,7 @@
 // The one table of instruction sets and the choice among them.
 #include "dispatch.h"
 
-#include <cstdlib>
-#include <stdexcept>
+#include "isa_names.h"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -30,62 +29,14 @@ const Isa kPriority[] = {
     {"reference", always, count_reference},
 };
 
-// Names that the integer engine has for its sets, and those that count here then, best first. One variable
-// forces both.
-struct EngineName {
-  const char* name;
-  const char* counts[2];
-};
-
-const EngineName kEngineNames[] = {
-#if defined(__x86_64__)
-    {"avx512vnni", {"avx512", "avx2"}},
-    {"avxvnni", {"avx2", "avx2"}},
-#endif
-#if defined(__aarch64__)
-    {"neondot", {"reference", "reference"}},
-#endif
-    {"reference", {"reference", "reference"}},
-};
-
-const Isa* find(const std::string& name) {
-  for (const Isa* isa : available_isas()) {
-    if (name == isa->name) return isa;
-  }
-  return nullptr;
-}
-
-const Isa& chosen() {
-  const char* name = std::getenv("CALIB8_ISA");
-  return name == nullptr || *name == '\0' ? *available_isas().front() : isa_by_name(name);
-}
-
 }  // namespace
 
-std::vector<const Isa*> available_isas() {
-  std::vector<const Isa*> list;
-  for (const Isa& isa : kPriority) {
-    if (isa.available()) list.push_back(&isa);
-  }
-  return list;
-}
+std::vector<const Isa*> available_isas() { return available_of(kPriority); }
 
-const Isa& isa_by_name(const std::string& name) {
-  if (const Isa* isa = find(name)) return *isa;
-  for (const EngineName& engine : kEngineNames) {
-    if (name != engine.name) continue;
-    for (const char* counts : engine.counts) {
-      if (const Isa* isa = find(counts)) return *isa;
-    }
-  }
-  std::string known;
-  for (const Isa* isa : available_isas()) known += (known.empty() ? "" : ", ") + std::string(isa->name);
-  throw std::invalid_argument("instruction set '" + name +
-                              "' is unknown or not available on this CPU, which has " + known);
-}
+const Isa& isa_by_name(const std::string& name) { return set_named(kPriority, name); }
 
 const Isa& active_isa() {
-  static const Isa& isa = chosen();
+  static const Isa& isa = set_wanted(kPriority);
   return isa;
 }
 

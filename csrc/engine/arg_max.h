@@ -1,21 +1,21 @@
 // ArgMax with vectors: along a row of codes, or for kLanes neighbours at a time.
 #pragma once
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "steps.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 int64_t arg_max_of_row(const uint8_t* codes, int64_t length, bool last) {
-  Bytes best = splat_bytes(0);
+  Bytes best = V::set8(0);
   for (int64_t i = 0; i < length; i += kWidth)
-    best = larger(best, first_bytes(load_bytes(codes + i), length - i));
-  const Bytes largest = splat_bytes(largest_byte(best));
+    best = V::max8(best, V::first8(V::load(codes + i), length - i));
+  const Bytes largest = V::set8(V::largest8(best));
   const int64_t vectors = (length + kWidth - 1) / kWidth;
   for (int64_t i = 0; i < vectors; ++i) {
     const int64_t first = (last ? vectors - 1 - i : i) * kWidth, count = length - first;
-    uint64_t found = equal_bytes(load_bytes(codes + first), largest);
+    uint64_t found = V::equal8(V::load(codes + first), largest);
     if (count < 64) found &= (uint64_t{1} << count) - 1;
     if (found != 0) return first + (last ? 63 - __builtin_clzll(found) : __builtin_ctzll(found));
   }
@@ -24,14 +24,14 @@ int64_t arg_max_of_row(const uint8_t* codes, int64_t length, bool last) {
 
 // kLanes neighbours, of which `count` are stored.
 void arg_max_of_columns(const uint8_t* codes, const ArgMax& step, int64_t* target, int64_t count) {
-  Ints best = widen_codes(codes), index = splat_int(0);
+  Ints best = V::numbers(codes), index = V::all(0);
   for (int64_t i = 1; i < step.length; ++i) {
-    const Ints next = widen_codes(codes + i * step.inner);
-    index = where_greater(next, best, step.last != 0, splat_int(static_cast<int32_t>(i)), index);
-    best = larger_ints(best, next);
+    const Ints next = V::numbers(codes + i * step.inner);
+    index = V::where_greater32(next, best, step.last != 0, all_int(i), index);
+    best = V::max32(best, next);
   }
   int32_t each[kLanes];
-  store_ints(each, index);
+  V::store(each, index);
   for (int64_t i = 0; i < count && i < kLanes; ++i) target[i] = each[i];
 }
 

@@ -11,7 +11,7 @@
 #include <cmath>
 
 #include "averages.h"
-#include "pool_lanes.h"
+#include "lanes_fixed.h"
 #include "reference.h"
 #include "scratch.h"
 
@@ -31,9 +31,6 @@ struct Quad {
   Ints part[4];
 };
 
-Ints splat(int64_t value) { return splat_int(static_cast<int32_t>(value)); }
-Floats splat(double value) { return splat_float(static_cast<float>(value)); }
-
 // profile onnx
 struct FloatMean {
   Ints zero, shift;
@@ -42,54 +39,54 @@ struct FloatMean {
   Bytes lowest, highest;
 
   FloatMean(const AveragePool& step, const Memory&)
-      : zero(splat(step.input_zero + step.input_shift)),
-        shift(splat(step.output_shift)),
-        input_scale(splat(step.input_scale)),
-        output_scale(splat(step.output_scale)),
-        output_zero(splat(static_cast<double>(step.output_zero))),
-        low(splat(static_cast<double>(step.low - step.output_shift))),
-        high(splat(static_cast<double>(step.high - step.output_shift))),
-        lowest(splat_bytes(static_cast<int>(step.low))),
-        highest(splat_bytes(static_cast<int>(step.high))) {
+      : zero(all_int(step.input_zero + step.input_shift)),
+        shift(all_int(step.output_shift)),
+        input_scale(all_float(step.input_scale)),
+        output_scale(all_float(step.output_scale)),
+        output_zero(all_float(step.output_zero)),
+        low(all_float(step.low - step.output_shift)),
+        high(all_float(step.high - step.output_shift)),
+        lowest(V::set8(static_cast<int>(step.low))),
+        highest(V::set8(static_cast<int>(step.high))) {
     const auto taps = static_cast<double>(step.window.kernel_rows * step.window.kernel_columns);
     const double bound = 255 * step.input_scale / step.output_scale * (taps + 8) + 2048;
     const double margin = std::ldexp(bound, -24);
-    limit = splat(0.5 - margin);
+    limit = all_float(0.5 - margin);
     exact = margin < 0.25 && std::fabs(std::log2(step.input_scale)) < 60 &&
             std::fabs(std::log2(step.output_scale)) < 60;
   }
 
   // By the definition: kLanes channels.
   Ints defined(const AverageRows& input, const AverageColumns& window, int64_t channel) const {
-    Floats total = splat_float(0);
+    Floats total = all_float(0);
     for (int64_t row = 0; row < input.rows; ++row) {
       const uint8_t* codes =
           input.first + row * input.row_stride + window.place * input.column_stride + channel;
       for (int32_t tap = 0; tap < window.taps; ++tap, codes += input.column_stride) {
-        total = add(total, multiply(to_floats(subtract(widen_codes(codes), zero)), input_scale));
+        total = V::add(total, V::multiply(V::floats(V::subtract32(V::numbers(codes), zero)), input_scale));
       }
     }
-    const Floats ratio = divide(divide(total, splat_float(static_cast<float>(window.count))), output_scale);
-    return add(round_to_ints(clamp_floats(add(ratio, output_zero), low, high)), shift);
+    const Floats ratio = V::divide(V::divide(total, all_float(window.count)), output_scale);
+    return V::add32(V::rounded(clamped(V::add(ratio, output_zero), low, high)), shift);
   }
 
   void store(const AverageRows& input, const AverageColumns& window, const Quad& sums, uint8_t* target,
              int64_t channels) const {
-    const Floats factor = splat_float(window.factor), offset = splat_float(window.offset);
-    Floats value[4], furthest = splat_float(0);
+    const Floats factor = V::all(window.factor), offset = V::all(window.offset);
+    Floats value[4], furthest = all_float(0);
     for (int i = 0; i < 4; ++i) {
-      value[i] = multiply_add(to_floats(sums.part[i]), factor, offset);
-      furthest = larger_floats(furthest, distance_to_whole(value[i]));
+      value[i] = V::multiply_add(V::floats(sums.part[i]), factor, offset);
+      furthest = V::larger(furthest, V::distance_to_whole(value[i]));
     }
-    if (!exact || any_above(furthest, limit)) {
+    if (!exact || V::any_above(furthest, limit)) {
       for (int64_t channel = 0; channel < kWidth && channel < channels; channel += kLanes) {
-        store_codes(target + channel, defined(input, window, channel), channels - channel);
+        V::store_numbers(target + channel, defined(input, window, channel), channels - channel);
       }
       return;
     }
-    const Bytes codes = pack_codes(round_to_ints(value[0]), round_to_ints(value[1]), round_to_ints(value[2]),
-                                   round_to_ints(value[3]));
-    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
+    const Bytes codes =
+        packed_codes(V::rounded(value[0]), V::rounded(value[1]), V::rounded(value[2]), V::rounded(value[3]));
+    store_codes(target, V::clamp8(codes, lowest, highest), channels);
   }
 };
 
@@ -101,22 +98,22 @@ struct CodeMean {
 
   CodeMean(const AveragePool& step, const Memory&)
       : zero(step.input_zero),
-        shift(splat(step.output_shift)),
-        lowest(splat_bytes(static_cast<int>(step.low))),
-        highest(splat_bytes(static_cast<int>(step.high))) {}
+        shift(all_int(step.output_shift)),
+        lowest(V::set8(static_cast<int>(step.low))),
+        highest(V::set8(static_cast<int>(step.high))) {}
 
   void store(const AverageRows&, const AverageColumns& window, const Quad& sums, uint8_t* target,
              int64_t channels) const {
-    const Ints inverse = splat_int((1 << 24) / window.count + 1), half = splat_int(window.count / 2);
-    const Ints zeros = splat(zero * window.count - window.zeros);
+    const Ints inverse = V::all((1 << 24) / window.count + 1), half = V::all(window.count / 2);
+    const Ints zeros = all_int(zero * window.count - window.zeros);
     Ints mean[4];
     for (int i = 0; i < 4; ++i) {
-      const Ints sum = add(sums.part[i], zeros);
-      const Ints rounded = shift_right_unsigned(multiply(add(magnitude(sum), half), inverse), 24);
-      mean[i] = add(with_sign(rounded, sum), shift);
+      const Ints sum = V::add32(sums.part[i], zeros);
+      const Ints rounded = V::unsigned_right<24>(V::multiply32(V::add32(V::magnitude32(sum), half), inverse));
+      mean[i] = V::add32(V::with_sign32(rounded, sum), shift);
     }
-    const Bytes codes = pack_codes(mean[0], mean[1], mean[2], mean[3]);
-    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
+    const Bytes codes = packed_codes(mean[0], mean[1], mean[2], mean[3]);
+    store_codes(target, V::clamp8(codes, lowest, highest), channels);
   }
 };
 
@@ -129,21 +126,21 @@ struct FixedMean {
   FixedMean(const AveragePool& step, const Memory& memory)
       : multiplier(memory.constant<int32_t>(step.multiplier)),
         exponent(memory.constant<int32_t>(step.exponent)),
-        zero(splat(step.output_zero + step.output_shift)),
-        lowest(splat_bytes(static_cast<int>(step.low))),
-        highest(splat_bytes(static_cast<int>(step.high))) {}
+        zero(all_int(step.output_zero + step.output_shift)),
+        lowest(V::set8(static_cast<int>(step.low))),
+        highest(V::set8(static_cast<int>(step.high))) {}
 
   void store(const AverageRows&, const AverageColumns& window, const Quad& sums, uint8_t* target,
              int64_t channels) const {
     const int32_t entry = window.count - 1;
-    const Ints zeros = splat_int(window.zeros);
+    const Ints zeros = V::all(window.zeros);
     Ints mean[4];
     for (int i = 0; i < 4; ++i) {
-      const Ints total = subtract(sums.part[i], zeros);
-      mean[i] = add(multiply_shift(total, multiplier[entry], 31 - exponent[entry]), zero);
+      const Ints total = V::subtract32(sums.part[i], zeros);
+      mean[i] = V::add32(multiply_single_by(total, multiplier[entry], exponent[entry]), zero);
     }
-    const Bytes codes = pack_codes(mean[0], mean[1], mean[2], mean[3]);
-    store_bytes(target, smaller(larger(codes, lowest), highest), channels);
+    const Bytes codes = packed_codes(mean[0], mean[1], mean[2], mean[3]);
+    store_codes(target, V::clamp8(codes, lowest, highest), channels);
   }
 };
 
@@ -202,15 +199,15 @@ void sum_columns(const AverageRows& input, const View& image, const AverageScrat
     uint16_t* sums = scratch.sums + column * scratch.column_stride;
     for (int64_t channel = 0; channel < image.channels; channel += kWidth) {
       const uint8_t* codes = pixel + channel;
-      const Bytes first = load_bytes(codes);
-      Words low = spread_low(first), high = spread_high(first);
+      const Bytes first = V::load(codes);
+      Words low = spread_low8(first), high = spread_high8(first);
       for (int64_t row = 1; row < input.rows; ++row) {
-        const Bytes next = load_bytes(codes + row * input.row_stride);
-        low = add_words(low, spread_low(next));
-        high = add_words(high, spread_high(next));
+        const Bytes next = V::load(codes + row * input.row_stride);
+        low = V::wrap_add16(low, spread_low8(next));
+        high = V::wrap_add16(high, spread_high8(next));
       }
-      store_words(sums + channel, low);
-      store_words(sums + channel + kWidth / 2, high);
+      V::store(sums + channel, low);
+      V::store(sums + channel + kWidth / 2, high);
     }
   }
 }
@@ -222,14 +219,13 @@ void average_pixel(const Rule& rule, const AverageRows& input, const AverageColu
   const uint16_t* first = scratch.sums + window.place * scratch.column_stride;
   for (int64_t channel = 0; channel < channels; channel += kWidth) {
     const uint16_t* sums = first + channel;
-    Words low = load_words(sums), high = load_words(sums + kWidth / 2);
+    Words low = V::load(sums), high = V::load(sums + kWidth / 2);
     for (int32_t tap = 1; tap < window.taps; ++tap) {
       sums += scratch.column_stride;
-      low = add_words(low, load_words(sums));
-      high = add_words(high, load_words(sums + kWidth / 2));
+      low = V::wrap_add16(low, V::load(sums));
+      high = V::wrap_add16(high, V::load(sums + kWidth / 2));
     }
-    const Quad quad{
-        {spread_low_ints(low), spread_high_ints(low), spread_low_ints(high), spread_high_ints(high)}};
+    const Quad quad{{spread_low16(low), spread_high16(low), spread_low16(high), spread_high16(high)}};
     AverageRows here = input;
     here.first += channel;
     rule.store(here, window, quad, target + channel, channels - channel);

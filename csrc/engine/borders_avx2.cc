@@ -7,58 +7,6 @@
 namespace calib8::engine {
 namespace {
 
-// float32 → stored codes. The quotient is a true division: a product with 1 / scale rounds differently.
-template <bool away>
-struct Quantizer {
-  static constexpr int64_t size = 4;
-  __m256 scale, least_code, most_code;  // codes minus their zero point
-  __m256i zero_point;                   // int16, of stored codes
-
-  explicit Quantizer(const Quantize& step)
-      : scale(_mm256_set1_ps(static_cast<float>(step.scale))),
-        least_code(_mm256_set1_ps(static_cast<float>(step.low - step.zero_point))),
-        most_code(_mm256_set1_ps(static_cast<float>(step.high - step.zero_point))),
-        zero_point(_mm256_set1_epi16(static_cast<int16_t>(step.zero_point + step.shift))) {}
-
-  __m256i steps(__m256 value) const {
-    const __m256 ratio = _mm256_div_ps(value, scale);
-    const __m256 code = _mm256_min_ps(_mm256_max_ps(ratio, least_code), most_code);  // NaN: least_code
-    if constexpr (!away) return _mm256_cvtps_epi32(code);
-    const __m256 sign = _mm256_set1_ps(-0.0F);
-    const __m256 whole = _mm256_round_ps(code, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
-    const __m256 rest = _mm256_andnot_ps(sign, _mm256_sub_ps(code, whole));
-    const __m256 one = _mm256_or_ps(_mm256_and_ps(sign, code), _mm256_set1_ps(1.0F));
-    const __m256 up = _mm256_cmp_ps(rest, _mm256_set1_ps(0.5F), _CMP_GE_OQ);
-    return _mm256_cvttps_epi32(_mm256_add_ps(whole, _mm256_and_ps(up, one)));
-  }
-  __m128i codes(__m256 low, __m256 high) const {
-    const __m256i words = _mm256_packs_epi32(steps(low), steps(high));
-    const __m256i ordered = _mm256_add_epi16(_mm256_permute4x64_epi64(words, 0xD8), zero_point);
-    return _mm_packus_epi16(_mm256_castsi256_si128(ordered), _mm256_extracti128_si256(ordered, 1));
-  }
-  __m128i full(const uint8_t* place) const {
-    const auto* value = reinterpret_cast<const float*>(place);
-    return codes(_mm256_loadu_ps(value), _mm256_loadu_ps(value + 8));
-  }
-  __m256i wide(const uint8_t* place) const {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(full(place)), full(place + 64), 1);
-  }
-  __m128i part(const uint8_t* place, int64_t n) const {
-    const auto* value = reinterpret_cast<const float*>(place);
-    const __m256 low = _mm256_maskload_ps(value, first_words(n));
-    return codes(low, n > 8 ? _mm256_maskload_ps(value + 8, first_words(n - 8)) : _mm256_setzero_ps());
-  }
-};
-
-void quantize(const Quantize& step, const Memory& memory, Part part) {
-  const Box box = share_of(whole_box(step, memory), part);
-  if (step.away != 0) {
-    quantize_box(Quantizer<true>(step), box);
-  } else {
-    quantize_box(Quantizer<false>(step), box);
-  }
-}
-
 // Stored codes or sums → float32; the scales lie along the columns, along the rows, or there is one.
 template <class T>
 struct Dequantizer {
@@ -70,8 +18,8 @@ struct Dequantizer {
   __m256i eight_codes(const uint8_t* place, int64_t n) const {
     if constexpr (size == 4) {
       const auto* sums = reinterpret_cast<const int*>(place);
-      if (n == 8) return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(sums));
-      return _mm256_maskload_epi32(sums, first_words(n));
+      if (n == 8) return V::load(sums);
+      return _mm256_maskload_epi32(sums, V::first32(n));
     } else {
       const __m128i codes =
           n == 8 ? _mm_loadl_epi64(reinterpret_cast<const __m128i*>(place)) : load_part(place, n);
@@ -83,7 +31,7 @@ struct Dequantizer {
     const uint8_t* scale = scales + row * row_stride + column * column_stride;
     if (column_stride == 0) return _mm256_mul_ps(value, _mm256_set1_ps(word_at<float>(scale)));
     const auto* each = reinterpret_cast<const float*>(scale);
-    return _mm256_mul_ps(value, n == 8 ? _mm256_loadu_ps(each) : _mm256_maskload_ps(each, first_words(n)));
+    return _mm256_mul_ps(value, n == 8 ? _mm256_loadu_ps(each) : _mm256_maskload_ps(each, V::first32(n)));
   }
 };
 
@@ -109,8 +57,8 @@ void dequantize_block(const Dequantizer<uint8_t>& load, Place at, int64_t source
   for (int64_t r = 0; r < rows; r += kRows) {
     for (int64_t c = 0; c < columns; c += kColumns) {
       const int64_t height = least(rows - r, kRows), width = least(columns - c, kColumns);
-      transpose_bytes(Bytes{_mm256_setzero_si256()}, at.source + r * source_stride + c, source_stride, tile,
-                      kRows, height, width);
+      transpose_bytes(PlainBytes{_mm256_setzero_si256()}, at.source + r * source_stride + c, source_stride,
+                      tile, kRows, height, width);
       for (int64_t i = 0; i < width; ++i) {
         dequantize_line(load, tile + i * kRows, at.target + (c + i) * target_stride + r * 4, height);
       }

@@ -18,7 +18,7 @@ namespace calib8::engine {
 namespace {
 
 // An activation is a uint16, a section of weights int16 [quads][two pairs][16 channels][2].
-struct Avx2 {
+struct Avx2 : StripSums {
   using Cell = uint16_t;
   using Section = const int16_t*;
   static constexpr bool kBytes = false;
@@ -31,22 +31,11 @@ struct Avx2 {
     }
   }
 
-  static void start(const int32_t* bias, const int32_t*, int32_t* acc) {
-    std::memcpy(acc, bias, kStrip * sizeof *acc);
-  }
-
-  static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
-    engine::float_codes_avx2(rule, acc, codes);
-  }
-  static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {
-    add_strips_avx2(rule, lhs, rhs, codes);
-  }
-
   static Section section(const int8_t* weights, int64_t stride, int64_t quads, uint8_t* scratch) {
     auto* target = reinterpret_cast<__m256i*>(scratch);
     for (int64_t quad = 0; quad < quads; ++quad, weights += stride, target += 4) {
       for (int half = 0; half < 2; ++half) {
-        const __m256i bytes = load(weights + half * 32);
+        const __m256i bytes = L::load(weights + half * 32);
         const __m256i even = _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8);
         const __m256i odd = _mm256_srai_epi16(bytes, 8);
         target[half] = _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xAA);
@@ -77,7 +66,7 @@ struct Avx2 {
     constexpr int vectors = 2 * width;
     __m256i sums[vectors];
 #pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) sums[i] = load(acc + 8 * i);
+    for (int i = 0; i < vectors; ++i) sums[i] = L::load(acc + 8 * i);
     for (int64_t quad = 0; quad < quads; ++quad, weights += 32 * vectors) {
       int32_t four;
       std::memcpy(&four, input + 4 * quad, sizeof four);
@@ -86,17 +75,15 @@ struct Avx2 {
       const __m256i odd = _mm256_srli_epi16(values, 8);
 #pragma GCC unroll 8
       for (int i = 0; i < vectors; ++i) {
-        const __m256i bytes = load(weights + 32 * i);
+        const __m256i bytes = L::load(weights + 32 * i);
         const __m256i first = _mm256_madd_epi16(even, _mm256_srai_epi16(_mm256_slli_epi16(bytes, 8), 8));
         const __m256i second = _mm256_madd_epi16(odd, _mm256_srai_epi16(bytes, 8));
         sums[i] = _mm256_add_epi32(sums[i], _mm256_add_epi32(first, second));
       }
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) _mm256_storeu_si256(reinterpret_cast<__m256i*>(acc + 8 * i), sums[i]);
+    for (int i = 0; i < vectors; ++i) L::store(acc + 8 * i, sums[i]);
   }
-
-  static __m256i load(const void* place) { return _mm256_loadu_si256(static_cast<const __m256i*>(place)); }
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ namespace calib8::engine {
 namespace {
 
 // An activation is a byte as it is stored; weights are read where they lie.
-struct AvxVnni {
+struct AvxVnni : StripSums {
   using Cell = uint8_t;
   struct Section {
     const int8_t* weights;
@@ -34,17 +34,6 @@ struct AvxVnni {
       const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i));
       _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i), bytes);
     }
-  }
-
-  static void start(const int32_t* bias, const int32_t*, int32_t* acc) {
-    std::memcpy(acc, bias, kStrip * sizeof *acc);
-  }
-
-  static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
-    engine::float_codes_avx2(rule, acc, codes);
-  }
-  static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {
-    add_strips_avx2(rule, lhs, rhs, codes);
   }
 
   static Section section(const int8_t* weights, int64_t stride, int64_t, uint8_t*) {
@@ -76,24 +65,20 @@ struct AvxVnni {
     constexpr int vectors = 2 * width;
     __m256i sums[vectors];
 #pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) sums[i] = load(acc + 8 * i);
+    for (int i = 0; i < vectors; ++i) sums[i] = L::load(acc + 8 * i);
     for (int64_t quad = 0; quad < quads; ++quad, weights += 32 * vectors) {
       const __m256i values = four(input + 4 * quad);
 #pragma GCC unroll 8
-      for (int i = 0; i < vectors; ++i) sums[i] = dot(sums[i], values, load(weights + 32 * i));
+      for (int i = 0; i < vectors; ++i) sums[i] = dot(sums[i], values, L::load(weights + 32 * i));
     }
 #pragma GCC unroll 8
-    for (int i = 0; i < vectors; ++i) store(acc + 8 * i, sums[i]);
+    for (int i = 0; i < vectors; ++i) L::store(acc + 8 * i, sums[i]);
   }
 
   static __m256i four(const uint8_t* place) {
     int32_t bytes;
     std::memcpy(&bytes, place, sizeof bytes);
     return _mm256_set1_epi32(bytes);
-  }
-  static __m256i load(const void* place) { return _mm256_loadu_si256(static_cast<const __m256i*>(place)); }
-  static void store(int32_t* place, __m256i sums) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(place), sums);
   }
 };
 

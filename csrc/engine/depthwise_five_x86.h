@@ -100,26 +100,9 @@ class FiveByFive {
   // `count` rows of `wide` outputs.
   template <int count, int wide>
   [[gnu::always_inline]] void tile(int64_t first, uint8_t* output) const {
-    Ints low[count][wide], high[count][wide];
-    half<count, wide>(first, 0, low);
-    half<count, wide>(first, 2, high);
-    for (int r = 0; r < count; ++r) {
-      for (int x = 0; x < wide; ++x) {
-        uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
-        L::put(to, codes_of_.packed(low[r][x], high[r][x]), task_.channels, output_apart_);
-      }
-    }
-  }
-
-  // The quarters `i` and `i` + 1.
-  template <int count, int wide>
-  [[gnu::always_inline]] void half(int64_t first, int i, Ints (&codes)[count][wide]) const {
-    Ints low[count][wide], high[count][wide];
-    quarter<count, wide>(first, i, low);
-    quarter<count, wide>(first, i + 1, high);
-    for (int r = 0; r < count; ++r) {
-      for (int x = 0; x < wide; ++x) codes[r][x] = codes_of_.half(i, low[r][x], high[r][x]);
-    }
+    put_tile<L, count, wide>(task_, codes_of_, output, output_apart_,
+                             [&](int i, Ints(&acc)[count][wide])
+                                 __attribute__((always_inline)) { quarter<count, wide>(first, i, acc); });
   }
 
   template <int count, int wide>

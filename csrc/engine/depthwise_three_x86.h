@@ -86,26 +86,9 @@ class ThreeByThree {
   // count rows of `wide` outputs.
   template <int count, int wide>
   [[gnu::always_inline]] void tile(const Column* columns, uint8_t* output) const {
-    Ints first[count][wide], second[count][wide];
-    half<count, wide>(columns, 0, first);
-    half<count, wide>(columns, 2, second);
-    for (int r = 0; r < count; ++r) {
-      for (int x = 0; x < wide; ++x) {
-        uint8_t* to = output + r * task_.step.output.row_stride + x * task_.step.output.column_stride;
-        L::put(to, codes_of_.packed(first[r][x], second[r][x]), task_.channels, output_apart_);
-      }
-    }
-  }
-
-  // The quarters `i` and `i` + 1.
-  template <int count, int wide>
-  [[gnu::always_inline]] void half(const Column* columns, int i, Ints (&codes)[count][wide]) const {
-    Ints low[count][wide], high[count][wide];
-    quarter<count, wide>(columns, i, low);
-    quarter<count, wide>(columns, i + 1, high);
-    for (int r = 0; r < count; ++r) {
-      for (int x = 0; x < wide; ++x) codes[r][x] = codes_of_.half(i, low[r][x], high[r][x]);
-    }
+    put_tile<L, count, wide>(task_, codes_of_, output, output_apart_,
+                             [&](int i, Ints(&acc)[count][wide])
+                                 __attribute__((always_inline)) { quarter<count, wide>(columns, i, acc); });
   }
 
   template <int count, int wide>

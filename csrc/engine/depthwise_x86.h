@@ -10,12 +10,8 @@
 #include "depthwise_five_x86.h"
 #include "depthwise_one_x86.h"
 #include "depthwise_three_x86.h"
+#include "lookup.h"
 #include "scratch.h"
-#if defined(__AVX512VNNI__)
-#include "lookup_avx512.h"
-#else
-#include "lookup_avx2.h"
-#endif
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -136,18 +132,13 @@ void any_rule(const Task& task) {
 
 // codes[i] = table[codes[i]], nothing else written.
 void look_up_line(const uint8_t* table, uint8_t* codes, int64_t count) {
-#if defined(__AVX512VNNI__)
-  constexpr auto kLookUp = look_up;
-#else
-  constexpr auto kLookUp = look_up_avx2;
-#endif
   constexpr int64_t kWidth = 64;
   const int64_t whole = count / kWidth * kWidth, rest = count - whole;
-  if (whole > 0) kLookUp(table, codes, codes, whole);
+  if (whole > 0) look_up(table, codes, codes, whole);
   if (rest > 0) {
     alignas(64) uint8_t last[kWidth] = {};
     std::memcpy(last, codes + whole, static_cast<size_t>(rest));
-    kLookUp(table, last, last, kWidth);
+    look_up(table, last, last, kWidth);
     std::memcpy(codes + whole, last, static_cast<size_t>(rest));
   }
 }

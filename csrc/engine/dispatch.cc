@@ -1,8 +1,5 @@
 // The one table of the engine's instruction sets and the choice among them.
-#include <cstdlib>
-#include <cstring>
-#include <stdexcept>
-
+#include "../isa_names.h"
 #include "kernels.h"
 
 #if defined(__x86_64__)
@@ -56,53 +53,13 @@ const Isa kPriority[] = {
     {"reference", always, fill_reference, nullptr},
 };
 
-// Names that the statistics kernel has for its sets, and those that run here then, best first.
-struct CounterName {
-  const char* name;
-  const char* runs[2];
-};
-
-#if defined(__x86_64__)
-const CounterName kCounterNames[] = {{"avx512", {"avx512vnni", "avx2"}}};
-#else
-const CounterName kCounterNames[] = {{"reference", {"reference", "reference"}}};
-#endif
-
-const Isa* find(const std::string& name) {
-  for (const Isa* isa : available_isas()) {
-    if (name == isa->name) return isa;
-  }
-  return nullptr;
-}
-
 }  // namespace
 
-std::vector<const Isa*> available_isas() {
-  std::vector<const Isa*> list;
-  for (const Isa& isa : kPriority) {
-    if (isa.available()) list.push_back(&isa);
-  }
-  return list;
-}
+std::vector<const Isa*> available_isas() { return available_of(kPriority); }
 
-const Isa& isa_by_name(const std::string& name) {
-  if (const Isa* isa = find(name)) return *isa;
-  for (const CounterName& counter : kCounterNames) {
-    if (name != counter.name) continue;
-    for (const char* runs : counter.runs) {
-      if (const Isa* isa = find(runs)) return *isa;
-    }
-  }
-  std::string known;
-  for (const Isa* isa : available_isas()) known += (known.empty() ? "" : ", ") + std::string(isa->name);
-  throw std::invalid_argument("instruction set '" + name +
-                              "' is unknown or not available on this CPU, which has " + known);
-}
+const Isa& isa_by_name(const std::string& name) { return set_named(kPriority, name); }
 
-const Isa& default_isa() {
-  const char* name = std::getenv("CALIB8_ISA");
-  return name == nullptr || *name == '\0' ? *available_isas().front() : isa_by_name(name);
-}
+const Isa& default_isa() { return set_wanted(kPriority); }
 
 KernelTable kernel_table(const Isa& isa) {
   KernelTable table{};

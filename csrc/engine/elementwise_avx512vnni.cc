@@ -1,8 +1,5 @@
 // Elementwise kernels with AVX-512.
 #include "elementwise.h"
-#include "elementwise_lanes_avx512.h"
-#include "lookup_avx512.h"
-// Behind the vectors that it is made of:
 #include "elementwise_kernels.h"
 
 namespace calib8::engine {

@@ -1,33 +1,47 @@
-// The elementwise kernels over any vectors. Include it behind headers that define Lanes and look_up.
+// The elementwise kernels over any vectors.
 #pragma once
 
 #include "elementwise_rules.h"
 #include "elementwise_walk.h"
 #include "kernels.h"
+#include "lookup.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kBlock = 4 * Lanes::kCount;  // elements whose codes are stored at once
+constexpr int64_t kBlock = 4 * kLanes;  // elements whose codes are stored at once
 
-static_assert(kUnit % kBlock == 0 && kUnit % Lanes::kBytes == 0);
+static_assert(kUnit % kBlock == 0 && kUnit % kWidth == 0);
+
+// What all codes go through on their way out: + zero point (16 bit, saturated), clamp.
+struct Finish {
+  Ints zero_point, low, high;
+
+  Finish(int64_t zero, int64_t least, int64_t most)
+      : zero_point(V::set16(static_cast<int32_t>(zero))),
+        low(V::set8(static_cast<int32_t>(least))),
+        high(V::set8(static_cast<int32_t>(most))) {}
+  void store(uint8_t* codes, Ints a, Ints b, Ints c, Ints d) const {
+    const Words ab = V::add16(V::pack32(a, b), zero_point), cd = V::add16(V::pack32(c, d), zero_point);
+    V::store(codes, V::clamp8(V::in_order(V::pack16(ab, cd)), low, high));
+  }
+};
 
 // y[i] = finish(rule(a[i], b[i])); rule and finish are copies, so that no store can change them.
 template <class Rule, class A, class B>
-void map_run(Rule rule, Lanes::Finish finish, const A* a, const B* b, uint8_t* y, int64_t count,
-             int64_t place) {
-  constexpr int64_t n = Lanes::kCount;
+void map_run(Rule rule, Finish finish, const A* a, const B* b, uint8_t* y, int64_t count, int64_t place) {
+  constexpr int64_t n = kLanes;
   for (int64_t i = 0; i < count; i += kBlock) {
-    const I v0 = rule(Lanes::load(a + i), Lanes::load(b + i), place + i);
-    const I v1 = rule(Lanes::load(a + i + n), Lanes::load(b + i + n), place + i + n);
-    const I v2 = rule(Lanes::load(a + i + 2 * n), Lanes::load(b + i + 2 * n), place + i + 2 * n);
-    const I v3 = rule(Lanes::load(a + i + 3 * n), Lanes::load(b + i + 3 * n), place + i + 3 * n);
-    Lanes::store(y + i, v0, v1, v2, v3, finish);
+    const Ints v0 = rule(V::numbers(a + i), V::numbers(b + i), place + i);
+    const Ints v1 = rule(V::numbers(a + i + n), V::numbers(b + i + n), place + i + n);
+    const Ints v2 = rule(V::numbers(a + i + 2 * n), V::numbers(b + i + 2 * n), place + i + 2 * n);
+    const Ints v3 = rule(V::numbers(a + i + 3 * n), V::numbers(b + i + 3 * n), place + i + 3 * n);
+    finish.store(y + i, v0, v1, v2, v3);
   }
 }
 
 template <class A, class B, class Rule>
-void map(const Pair& pair, const Memory& memory, Part part, Rule rule, Lanes::Finish finish,
+void map(const Pair& pair, const Memory& memory, Part part, Rule rule, Finish finish,
          const uint8_t* table = nullptr) {
   walk<A, B>(pair, memory, part, [&](const A* a, const B* b, uint8_t* y, int64_t count, int64_t place) {
     map_run(rule, finish, a, b, y, count, place);
@@ -39,7 +53,7 @@ void add(const Add& step, const Memory& memory, Part part) {
   const SumRule& sum = step.sum;
   const uint8_t* table = memory.constant<uint8_t>(step.table);
   const int64_t zero = sum.kind == SumRule::kFloatSum ? 0 : sum.output_zero;
-  const Lanes::Finish finish = Lanes::finish(zero + sum.output_shift, sum.low, sum.high);
+  const Finish finish(zero + sum.output_shift, sum.low, sum.high);
   const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish, table); };
   if (sum.kind == SumRule::kFloatSum) {
     sum.lhs_shift != 0 || sum.rhs_shift != 0 ? apply(FloatSum<true>(sum)) : apply(FloatSum<false>(sum));
@@ -58,7 +72,7 @@ void add(const Add& step, const Memory& memory, Part part) {
 
 template <bool kEach, class B>
 void add_sums_of(const AddSums& step, const Memory& memory, Part part) {
-  const Lanes::Finish finish = Lanes::finish(step.zero_point, step.low, step.high);
+  const Finish finish(step.zero_point, step.low, step.high);
   if (step.kind == 1) {
     map<int32_t, B>(step.pair, memory, part, DequantizedSums<kEach>(step, memory), finish);
   } else {
@@ -78,7 +92,7 @@ void add_sums(const AddSums& step, const Memory& memory, Part part) {
 
 void mul(const Mul& step, const Memory& memory, Part part) {
   const int64_t zero = step.kind == Rescale::kFloat ? 0 : step.zero_point;
-  const Lanes::Finish finish = Lanes::finish(zero + step.output_shift, step.low, step.high);
+  const Finish finish(zero + step.output_shift, step.low, step.high);
   const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish); };
   if (step.kind == Rescale::kFloat) {
     apply(FloatProduct(step));
@@ -95,7 +109,7 @@ template <bool kEach>
 void requantize_each(const Requantize& step, const Memory& memory, Part part) {
   const Rescale& rule = step.rescale;
   const Pair tensors = alone(step.tensors);
-  const Lanes::Finish finish = Lanes::finish(rule.zero_point, rule.low, rule.high);
+  const Finish finish(rule.zero_point, rule.low, rule.high);
   const auto apply = [&](auto rescale) { map<int32_t, int32_t>(tensors, memory, part, rescale, finish); };
   if (rule.kind == Rescale::kFloat) {
     apply(FloatRescale<kEach>(rule, memory));
@@ -121,11 +135,11 @@ void extreme(const Extreme& step, const Memory& memory, Part part) {
   walk<uint8_t, uint8_t>(step.pair, memory, part,
                          [&](const uint8_t* a, const uint8_t* b, uint8_t* y, int64_t count, int64_t) {
                            if (largest) {
-                             for (int64_t i = 0; i < count; i += Lanes::kBytes)
-                               Lanes::store_larger(y + i, a + i, b + i);
+                             for (int64_t i = 0; i < count; i += kWidth)
+                               V::store(y + i, V::max8(V::load(a + i), V::load(b + i)));
                            } else {
-                             for (int64_t i = 0; i < count; i += Lanes::kBytes)
-                               Lanes::store_smaller(y + i, a + i, b + i);
+                             for (int64_t i = 0; i < count; i += kWidth)
+                               V::store(y + i, V::min8(V::load(a + i), V::load(b + i)));
                            }
                          });
 }

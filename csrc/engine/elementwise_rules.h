@@ -1,75 +1,29 @@
 // The rounding rules of elementwise steps over vectors: rules.h for many numbers at once.
 //
-// Include it behind a header that defines Lanes. A rule is a value: its members stay in registers. It gives
-// int32 numbers to which Lanes::store adds the zero point (or, of rules that have it in their formula, the
-// shift from raw to stored codes) before it clamps.
+// A rule is a value: its members stay in registers. It gives int32 numbers to which Finish adds the zero
+// point (or, of rules that have it in their formula, the shift from raw to stored codes) before it clamps.
 #pragma once
 
+#include "lanes_fixed.h"
 #include "steps.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-using I = Lanes::I;
-using F = Lanes::F;
-using Wide = Lanes::Wide;
-
-// RDPOT: x / 2^right, ties away from zero.
-inline I rounding_divide(I x, I right) {
-  const I one = Lanes::all(1), mask = Lanes::sub(Lanes::shift_left(one, right), one);
-  const I half = Lanes::sub(Lanes::shift_right(mask, one), Lanes::shift_right(x, Lanes::all(31)));
-  return Lanes::add_if_greater(Lanes::shift_right(x, right), Lanes::and_(x, mask), half);
-}
-
-// SRDHM(x, m), then RDPOT; m ≥ 0, 0 ≤ right.
-inline I multiply_double_right(I x, I multiplier, I right) {
-  const Wide product = Lanes::multiply(x, multiplier);
-  return rounding_divide(Lanes::bits_from_31(Lanes::add(product, Lanes::all_wide(int64_t{1} << 30))), right);
-}
-
-// The same for shifts of both directions: what a shift to the left would lose is cut off before.
-inline I multiply_double(I x, I multiplier, I shift) {
-  const I zero = Lanes::all(0), left = Lanes::max(shift, zero);
-  const I most = Lanes::shift_right(Lanes::all(INT32_MAX), left);
-  const I least = Lanes::sub(Lanes::all(-1), most);
-  const I shifted = Lanes::shift_left(Lanes::max(Lanes::min(x, most), least), left);
-  return multiply_double_right(shifted, multiplier, Lanes::max(Lanes::sub(zero, shift), zero));
-}
-
-// (v + 2^(right − 1)) >> right, saturated.
-inline I rounded_shift(Wide v, I right) {
-  const Wide by = Lanes::wide(right), less = Lanes::wide(Lanes::sub(right, Lanes::all(1)));
-  return Lanes::narrow(Lanes::shift_right(Lanes::add(v, Lanes::shift_left(Lanes::all_wide(1), less)), by));
-}
-
-inline I multiply_single(I x, I multiplier, I shift) {
-  return rounded_shift(Lanes::multiply(x, multiplier), Lanes::sub(Lanes::all(31), shift));
-}
-
-inline I multiply_away(I x, I multiplier, I shift) {
-  const I sign = Lanes::shift_right(x, Lanes::all(31)), right = Lanes::sub(Lanes::all(31), shift);
-  const I magnitude = rounded_shift(Lanes::multiply_unsigned(Lanes::abs(x), multiplier), right);
-  return Lanes::sub(Lanes::xor_(magnitude, sign), sign);
-}
-
-template <int64_t kKind>
-I multiply_fixed(I x, I multiplier, I shift) {
-  if constexpr (kKind == Rescale::kDouble) return multiply_double(x, multiplier, shift);
-  if constexpr (kKind == Rescale::kSingle) return multiply_single(x, multiplier, shift);
-  return multiply_away(x, multiplier, shift);
-}
+// Nearest, ties to even; beyond 2^17 cut off there, NaN and what is below int32 become INT32_MIN.
+inline Ints to_int(Floats v) { return V::rounded(V::smaller(all_float(131072), v)); }
 
 // A parameter: one number, or an array along the last axis.
 template <class T, bool kEach>
 struct Parameter {
-  using V = decltype(Lanes::all(T{}));
+  using Vector = decltype(V::all(T{}));
   const T* values;
-  V first;
+  Vector first;
 
   Parameter(const Memory& memory, int64_t constant)
-      : values(memory.constant<T>(constant)), first(Lanes::all(*values)) {}
-  V at(int64_t place) const {
-    if constexpr (kEach) return Lanes::load(values + place);
+      : values(memory.constant<T>(constant)), first(V::all(*values)) {}
+  Vector at(int64_t place) const {
+    if constexpr (kEach) return V::numbers(values + place);
     return first;
   }
 };
@@ -79,8 +33,8 @@ struct FloatRescale {
   Parameter<float, kEach> factor;
 
   FloatRescale(const Rescale& rule, const Memory& memory) : factor(memory, rule.factor) {}
-  I operator()(I acc, I, int64_t place) const {
-    return Lanes::to_int(Lanes::mul(Lanes::to_float(acc), factor.at(place)));
+  Ints operator()(Ints acc, Ints, int64_t place) const {
+    return to_int(V::multiply(V::floats(acc), factor.at(place)));
   }
 };
 
@@ -90,19 +44,16 @@ struct FixedRescale {
 
   FixedRescale(const Rescale& rule, const Memory& memory)
       : multiplier(memory, rule.factor), shift(memory, rule.shift) {}
-  I operator()(I acc, I, int64_t place) const {
+  Ints operator()(Ints acc, Ints, int64_t place) const {
     return multiply_fixed<kKind>(acc, multiplier.at(place), shift.at(place));
   }
 };
 
-inline I all_int(int64_t value) { return Lanes::all(static_cast<int32_t>(value)); }
-inline F all_float(double value) { return Lanes::all(static_cast<float>(value)); }
-
 // rint(fma(A, lhs, fma(B, rhs, fixed)))
 template <bool kShifted>
 struct FloatSum {
-  I lhs_shift, rhs_shift;
-  F lhs, rhs, fixed;
+  Ints lhs_shift, rhs_shift;
+  Floats lhs, rhs, fixed;
 
   explicit FloatSum(const SumRule& rule)
       : lhs_shift(all_int(rule.lhs_shift)),
@@ -110,17 +61,17 @@ struct FloatSum {
         lhs(all_float(rule.lhs)),
         rhs(all_float(rule.rhs)),
         fixed(all_float(rule.fixed)) {}
-  I operator()(I a, I b, int64_t) const {
-    const F left = Lanes::to_float(kShifted ? Lanes::sub(a, lhs_shift) : a);
-    const F right = Lanes::to_float(kShifted ? Lanes::sub(b, rhs_shift) : b);
-    return Lanes::to_int(Lanes::fma(left, lhs, Lanes::fma(right, rhs, fixed)));
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Floats left = V::floats(kShifted ? V::subtract32(a, lhs_shift) : a);
+    const Floats right = V::floats(kShifted ? V::subtract32(b, rhs_shift) : b);
+    return to_int(V::multiply_add(left, lhs, V::multiply_add(right, rhs, fixed)));
   }
 };
 
 // rint(fl(fl(lhs·a) ± fl(rhs·b)) / output)
 struct DequantizedSum {
-  I lhs_zero, rhs_zero;
-  F lhs, rhs, output;
+  Ints lhs_zero, rhs_zero;
+  Floats lhs, rhs, output;
 
   explicit DequantizedSum(const SumRule& rule)
       : lhs_zero(all_int(rule.lhs_zero + rule.lhs_shift)),
@@ -128,17 +79,17 @@ struct DequantizedSum {
         lhs(all_float(rule.lhs)),
         rhs(all_float(rule.negative != 0 ? -rule.rhs : rule.rhs)),
         output(all_float(rule.output)) {}
-  I operator()(I a, I b, int64_t) const {
-    const F left = Lanes::mul(Lanes::to_float(Lanes::sub(a, lhs_zero)), lhs);
-    const F right = Lanes::mul(Lanes::to_float(Lanes::sub(b, rhs_zero)), rhs);
-    return Lanes::to_int(Lanes::div(Lanes::add(left, right), output));
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Floats left = V::multiply(V::floats(V::subtract32(a, lhs_zero)), lhs);
+    const Floats right = V::multiply(V::floats(V::subtract32(b, rhs_zero)), rhs);
+    return to_int(V::divide(V::add(left, right), output));
   }
 };
 
 // M(M(a << left_shift, lhs) ± M(b << left_shift, rhs), output)
 struct ScaledSum {
-  I lhs_zero, rhs_zero, left_shift, sign;
-  I lhs, lhs_exponent, rhs, rhs_exponent, output, output_exponent;
+  Ints lhs_zero, rhs_zero, left_shift, sign;
+  Ints lhs, lhs_exponent, rhs, rhs_exponent, output, output_exponent;
 
   explicit ScaledSum(const SumRule& rule)
       : lhs_zero(all_int(rule.lhs_zero + rule.lhs_shift)),
@@ -151,11 +102,10 @@ struct ScaledSum {
         rhs_exponent(all_int(rule.rhs_exponent)),
         output(all_int(rule.output_multiplier)),
         output_exponent(all_int(rule.output_exponent)) {}
-  I operator()(I a, I b, int64_t) const {
-    const I left = multiply_double(Lanes::shift_left(Lanes::sub(a, lhs_zero), left_shift), lhs, lhs_exponent);
-    const I right =
-        multiply_double(Lanes::shift_left(Lanes::sub(b, rhs_zero), left_shift), rhs, rhs_exponent);
-    const I sum = Lanes::add(left, Lanes::sub(Lanes::xor_(right, sign), sign));
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Ints left = multiply_double(V::left(V::subtract32(a, lhs_zero), left_shift), lhs, lhs_exponent);
+    const Ints right = multiply_double(V::left(V::subtract32(b, rhs_zero), left_shift), rhs, rhs_exponent);
+    const Ints sum = V::add32(left, V::subtract32(V::xor_bits(right, sign), sign));
     return multiply_double(sum, output, output_exponent);
   }
 };
@@ -164,16 +114,16 @@ struct ScaledSum {
 //
 //   SRDHM(d << 20, m) = (d·m + 2^10) >> 11 = d·(m >> 11) + ((d·(m mod 2^11) + 2^10) >> 11)
 struct ScaledCode {
-  I zero, high, low, right;
+  Ints zero, high, low, right;
 
   ScaledCode(int64_t zero_point, int64_t multiplier, int64_t exponent)
       : zero(all_int(zero_point)),
         high(all_int(multiplier >> 11)),
         low(all_int(multiplier & 2047)),
         right(all_int(-exponent)) {}
-  I operator()(I code) const {
-    const I d = Lanes::sub(code, zero), rounded = Lanes::add(Lanes::mul(d, low), Lanes::all(1 << 10));
-    const I product = Lanes::add(Lanes::mul(d, high), Lanes::shift_right(rounded, Lanes::all(11)));
+  Ints operator()(Ints code) const {
+    const Ints d = V::subtract32(code, zero), rounded = V::add32(V::multiply32(d, low), V::all(1 << 10));
+    const Ints product = V::add32(V::multiply32(d, high), V::right<11>(rounded));
     return rounding_divide(product, right);
   }
 };
@@ -183,7 +133,7 @@ struct ScaledCode {
 template <int kWide>
 struct HalfScaledSum {
   ScaledCode narrow;
-  I zero, left_sign, right_sign, output, output_right;
+  Ints zero, left_sign, right_sign, output, output_right;
 
   static bool fits(const SumRule& rule) {
     const int64_t multiplier = kWide == 0 ? rule.lhs_multiplier : rule.rhs_multiplier;
@@ -201,19 +151,19 @@ struct HalfScaledSum {
         right_sign(all_int(kWide == 0 && rule.negative != 0 ? -1 : 0)),
         output(all_int(rule.output_multiplier)),
         output_right(all_int(-rule.output_exponent)) {}
-  I operator()(I a, I b, int64_t) const {
-    const I exact = Lanes::shift_left(Lanes::sub(kWide == 0 ? a : b, zero), Lanes::all(19));
-    const I rounded = narrow(kWide == 0 ? b : a);
-    const I first = Lanes::sub(Lanes::xor_(exact, left_sign), left_sign);
-    const I second = Lanes::sub(Lanes::xor_(rounded, right_sign), right_sign);
-    return multiply_double_right(Lanes::add(first, second), output, output_right);
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Ints exact = V::left(V::subtract32(kWide == 0 ? a : b, zero), V::all(19));
+    const Ints rounded = narrow(kWide == 0 ? b : a);
+    const Ints first = V::subtract32(V::xor_bits(exact, left_sign), left_sign);
+    const Ints second = V::subtract32(V::xor_bits(rounded, right_sign), right_sign);
+    return multiply_double_right(V::add32(first, second), output, output_right);
   }
 };
 
 // (a·lhs ± b·rhs + 2^(right_shift−1)) >> right_shift. The products stay below 2^30: what is shifted further
 // than 30 bits is 0.
 struct AlignedSum {
-  I lhs_zero, rhs_zero, lhs, rhs, half, right_shift;
+  Ints lhs_zero, rhs_zero, lhs, rhs, half, right_shift;
 
   explicit AlignedSum(const SumRule& rule)
       : lhs_zero(all_int(rule.lhs_zero + rule.lhs_shift)),
@@ -224,35 +174,36 @@ struct AlignedSum {
                                           : rule.rhs_multiplier)),
         half(all_int(int64_t{1} << ((rule.right_shift > 30 ? 30 : rule.right_shift) - 1))),
         right_shift(all_int(rule.right_shift > 30 ? 30 : rule.right_shift)) {}
-  I operator()(I a, I b, int64_t) const {
-    const I left = Lanes::mul(Lanes::sub(a, lhs_zero), lhs), right = Lanes::mul(Lanes::sub(b, rhs_zero), rhs);
-    return Lanes::shift_right(Lanes::add(Lanes::add(left, right), half), right_shift);
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Ints left = V::multiply32(V::subtract32(a, lhs_zero), lhs),
+               right = V::multiply32(V::subtract32(b, rhs_zero), rhs);
+    return V::right(V::add32(V::add32(left, right), half), right_shift);
   }
 };
 
 // rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output)
 template <bool kEach>
 struct DequantizedSums {
-  I zero;
+  Ints zero;
   Parameter<float, kEach> lhs, rhs;
-  F output;
+  Floats output;
 
   DequantizedSums(const AddSums& step, const Memory& memory)
       : zero(all_int(step.rhs_zero)),
         lhs(memory, step.lhs_factor),
         rhs(memory, step.rhs_factor),
         output(all_float(step.output)) {}
-  I operator()(I a, I b, int64_t place) const {
-    const F left = Lanes::mul(Lanes::to_float(a), lhs.at(place));
-    const F right = Lanes::mul(Lanes::to_float(Lanes::sub(b, zero)), rhs.at(place));
-    return Lanes::to_int(Lanes::div(Lanes::add(left, right), output));
+  Ints operator()(Ints a, Ints b, int64_t place) const {
+    const Floats left = V::multiply(V::floats(a), lhs.at(place));
+    const Floats right = V::multiply(V::floats(V::subtract32(b, zero)), rhs.at(place));
+    return to_int(V::divide(V::add(left, right), output));
   }
 };
 
 // (a·lhs[c] + b·rhs[c] + 2^(right[c]−1)) >> right[c], in 64 bits
 template <bool kEach>
 struct AlignedSums {
-  I zero;
+  Ints zero;
   Parameter<int32_t, kEach> lhs, rhs, right;
 
   AlignedSums(const AddSums& step, const Memory& memory)
@@ -260,40 +211,40 @@ struct AlignedSums {
         lhs(memory, step.lhs_factor),
         rhs(memory, step.rhs_factor),
         right(memory, step.right_shift) {}
-  I operator()(I a, I b, int64_t place) const {
-    const Wide left_product = Lanes::multiply(a, lhs.at(place));
-    const Wide right_product = Lanes::multiply(Lanes::sub(b, zero), rhs.at(place));
-    return rounded_shift(Lanes::add(left_product, right_product), right.at(place));
+  Ints operator()(Ints a, Ints b, int64_t place) const {
+    const Wide left_product = multiply_wide(a, lhs.at(place));
+    const Wide right_product = multiply_wide(V::subtract32(b, zero), rhs.at(place));
+    return narrow(rounded_right(add_wide(left_product, right_product), right.at(place)));
   }
 };
 
 // rint(fl(fl(a·b · factor) + zero point)); a·b is exact in float32.
 struct FloatProduct {
-  I lhs_zero, rhs_zero;
-  F factor, zero_point;
+  Ints lhs_zero, rhs_zero;
+  Floats factor, zero_point;
 
   explicit FloatProduct(const Mul& step)
       : lhs_zero(all_int(step.lhs_zero)),
         rhs_zero(all_int(step.rhs_zero)),
         factor(all_float(step.factor)),
-        zero_point(Lanes::all(static_cast<float>(step.zero_point))) {}
-  I operator()(I a, I b, int64_t) const {
-    const F left = Lanes::to_float(Lanes::sub(a, lhs_zero)), right = Lanes::to_float(Lanes::sub(b, rhs_zero));
-    return Lanes::to_int(Lanes::add(Lanes::mul(Lanes::mul(left, right), factor), zero_point));
+        zero_point(all_float(step.zero_point)) {}
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Floats left = V::floats(V::subtract32(a, lhs_zero)), right = V::floats(V::subtract32(b, rhs_zero));
+    return to_int(V::add(V::multiply(V::multiply(left, right), factor), zero_point));
   }
 };
 
 template <int64_t kKind>
 struct FixedProduct {
-  I lhs_zero, rhs_zero, multiplier, exponent;
+  Ints lhs_zero, rhs_zero, multiplier, exponent;
 
   explicit FixedProduct(const Mul& step)
       : lhs_zero(all_int(step.lhs_zero)),
         rhs_zero(all_int(step.rhs_zero)),
         multiplier(all_int(step.multiplier)),
         exponent(all_int(step.exponent)) {}
-  I operator()(I a, I b, int64_t) const {
-    const I acc = Lanes::mul(Lanes::sub(a, lhs_zero), Lanes::sub(b, rhs_zero));
+  Ints operator()(Ints a, Ints b, int64_t) const {
+    const Ints acc = V::multiply32(V::subtract32(a, lhs_zero), V::subtract32(b, rhs_zero));
     return multiply_fixed<kKind>(acc, multiplier, exponent);
   }
 };

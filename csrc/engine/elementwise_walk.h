@@ -14,6 +14,7 @@
 
 #include <cstring>
 
+#include "lanes.h"
 #include "steps.h"
 
 namespace calib8::engine {
@@ -168,10 +169,10 @@ void run_units(Run<A, B> run, const void* context, const A* a, const B* b, uint8
   alignas(64) A last_a[kUnit] = {};
   alignas(64) B last_b[kUnit] = {};
   alignas(64) uint8_t last_y[kUnit];
-  Lanes::copy_end(last_a, a + whole, rest);
-  Lanes::copy_end(last_b, b + whole, rest);
+  V::copy_some(last_a, a + whole, rest);
+  V::copy_some(last_b, b + whole, rest);
   run(context, last_a, last_b, last_y, kUnit, place + whole);
-  Lanes::copy_end(y + whole, last_y, rest);
+  V::copy_some(y + whole, last_y, rest);
 }
 
 // Calls run(context, a, b, y, count, place) for a share of the elements.

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "rules.h"
 #include "scratch.h"
 
@@ -49,28 +49,28 @@ void pack_rows(const MatMul& step, const uint8_t* lhs, int64_t rows, const MatMu
 Ints splat_pair(const int16_t* from) {
   int32_t pair = 0;
   std::memcpy(&pair, from, sizeof pair);
-  return splat_int(pair);
+  return V::all(pair);
 }
 
 // Sums of kTall rows and kPanel columns.
 void multiply_tile(const MatMulScratch& scratch, int32_t (&acc)[kTall][kPanel]) {
-  Ints a0 = splat_int(0), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
+  Ints a0 = V::all(0), a1 = a0, b0 = a0, b1 = a0, c0 = a0, c1 = a0, d0 = a0, d1 = a0;
   const int16_t *rows = scratch.rows, *panel = scratch.panel;
   const int64_t stride = 2 * scratch.pairs;
   for (int64_t pair = 0; pair < scratch.pairs; ++pair, rows += 2, panel += 2 * kPanel) {
-    const Ints low = load_ints(reinterpret_cast<const int32_t*>(panel));
-    const Ints high = load_ints(reinterpret_cast<const int32_t*>(panel) + kLanes);
+    const Ints low = V::numbers(reinterpret_cast<const int32_t*>(panel));
+    const Ints high = V::numbers(reinterpret_cast<const int32_t*>(panel) + kLanes);
     const Ints a = splat_pair(rows), b = splat_pair(rows + stride);
     const Ints c = splat_pair(rows + 2 * stride), d = splat_pair(rows + 3 * stride);
-    a0 = add_pairs(a0, a, low), a1 = add_pairs(a1, a, high);
-    b0 = add_pairs(b0, b, low), b1 = add_pairs(b1, b, high);
-    c0 = add_pairs(c0, c, low), c1 = add_pairs(c1, c, high);
-    d0 = add_pairs(d0, d, low), d1 = add_pairs(d1, d, high);
+    a0 = V::add_products16(a0, a, low), a1 = V::add_products16(a1, a, high);
+    b0 = V::add_products16(b0, b, low), b1 = V::add_products16(b1, b, high);
+    c0 = V::add_products16(c0, c, low), c1 = V::add_products16(c1, c, high);
+    d0 = V::add_products16(d0, d, low), d1 = V::add_products16(d1, d, high);
   }
-  store_ints(acc[0], a0), store_ints(acc[0] + kLanes, a1);
-  store_ints(acc[1], b0), store_ints(acc[1] + kLanes, b1);
-  store_ints(acc[2], c0), store_ints(acc[2] + kLanes, c1);
-  store_ints(acc[3], d0), store_ints(acc[3] + kLanes, d1);
+  V::store(acc[0], a0), V::store(acc[0] + kLanes, a1);
+  V::store(acc[1], b0), V::store(acc[1] + kLanes, b1);
+  V::store(acc[2], c0), V::store(acc[2] + kLanes, c1);
+  V::store(acc[3], d0), V::store(acc[3] + kLanes, d1);
 }
 
 // One row of sums to where it belongs: `place` is the element of the output.
@@ -87,13 +87,13 @@ void store_products(const MatMul& step, const Memory& memory, const int32_t* acc
     for (int64_t i = 0; i < columns; ++i) target[i] = rescaled(rule, memory, acc[i], 0);
     return;
   }
-  const Floats factor = splat_float(*memory.constant<float>(rule.factor));
-  const Floats low = splat_float(static_cast<float>(rule.low - rule.zero_point));
-  const Floats high = splat_float(static_cast<float>(rule.high - rule.zero_point));
-  const Ints zero = splat_int(static_cast<int32_t>(rule.zero_point));
+  const Floats factor = V::all(*memory.constant<float>(rule.factor));
+  const Floats low = all_float(rule.low - rule.zero_point);
+  const Floats high = all_float(rule.high - rule.zero_point);
+  const Ints zero = all_int(rule.zero_point);
   for (int64_t i = 0; i < columns; i += kLanes) {
-    const Floats value = clamp_floats(multiply(to_floats(load_ints(acc + i)), factor), low, high);
-    store_codes(target + i, add(round_to_ints(value), zero), columns - i);
+    const Floats value = clamped(V::multiply(V::floats(V::numbers(acc + i)), factor), low, high);
+    V::store_numbers(target + i, V::add32(V::rounded(value), zero), columns - i);
   }
 }
 

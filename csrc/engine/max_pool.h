@@ -5,7 +5,7 @@
 // ones keep all columns of the row in scratch memory.
 #pragma once
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "windows.h"
 
 namespace calib8::engine {
@@ -19,9 +19,9 @@ struct PoolRows {
   template <int rows>
   Bytes largest(int64_t column) const {
     const uint8_t* codes = first + column * column_stride;
-    Bytes result = load_bytes(codes);
+    Bytes result = V::load(codes);
     const int64_t end = rows > 0 ? rows : count;
-    for (int64_t row = 1; row < end; ++row) result = larger(result, load_bytes(codes + row * row_stride));
+    for (int64_t row = 1; row < end; ++row) result = V::max8(result, V::load(codes + row * row_stride));
     return result;
   }
 };
@@ -32,7 +32,7 @@ struct PoolTarget {
   int64_t columns, column_stride, channels;
 
   void store(int64_t column, Bytes codes) const {
-    store_bytes(first + column * column_stride, codes, channels);
+    store_codes(first + column * column_stride, codes, channels);
   }
 };
 
@@ -41,9 +41,9 @@ void max_pool_direct(const PoolRows& input, const WindowAxis& axis, const PoolTa
   for (int64_t column = 0; column < target.columns; ++column) {
     const Range taps = axis.inside(column);
     const int64_t start = axis.start(column);
-    Bytes result = splat_bytes(0);
+    Bytes result = V::set8(0);
     for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
-      result = larger(result, input.largest<rows>(start + tap * axis.dilation));
+      result = V::max8(result, input.largest<rows>(start + tap * axis.dilation));
     }
     target.store(column, result);
   }
@@ -53,13 +53,13 @@ void max_pool_direct(const PoolRows& input, const WindowAxis& axis, const PoolTa
 template <int rows, int step>
 void max_pool_sliding(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target) {
   const auto column_or_none = [&](int64_t column) {
-    return column >= 0 && column < axis.size ? input.largest<rows>(column) : splat_bytes(0);
+    return column >= 0 && column < axis.size ? input.largest<rows>(column) : V::set8(0);
   };
   int64_t place = -axis.before;
   Bytes first = column_or_none(place), second = column_or_none(place + 1);
   for (int64_t column = 0; column < target.columns; ++column, place += step) {
     const Bytes third = column_or_none(place + 2);
-    target.store(column, larger(larger(first, second), third));
+    target.store(column, V::max8(V::max8(first, second), third));
     first = step == 1 ? second : third;
     second = step == 1 ? third : column_or_none(place + 3);
   }
@@ -69,7 +69,7 @@ template <int rows>
 void max_pool_wide(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target,
                    uint8_t* scratch) {
   for (int64_t column = 0; column < axis.size; ++column) {
-    store_bytes(scratch + column * kWidth, input.largest<rows>(column), kWidth);
+    store_codes(scratch + column * kWidth, input.largest<rows>(column), kWidth);
   }
   max_pool_direct<1>({scratch, 1, 0, kWidth}, axis, target);
 }

@@ -12,7 +12,7 @@ struct Words {
   __m256i flip;
 
   __m256 eight(const uint8_t* place, int64_t, int64_t, int64_t n) const {
-    const __m256i mask = first_words(n);
+    const __m256i mask = Lanes<32>::first32(n);
     const __m256i words = _mm256_maskload_epi32(reinterpret_cast<const int*>(place), mask);
     return _mm256_castsi256_ps(_mm256_xor_si256(words, flip));
   }
@@ -114,7 +114,7 @@ void copy_box(const Box& box, int64_t run, __m256i flip) {
                 [&](Place at) { fill_line(at.target, count, static_cast<uint8_t>(*at.source ^ mask)); });
   } else if (run == 1 && strided && across >= 0) {
     walk_around(box, across, kInner, [&](Place at) {
-      transpose_bytes(Bytes{flip}, at.source, stride, at.target, box.target_strides[across], count,
+      transpose_bytes(PlainBytes{flip}, at.source, stride, at.target, box.target_strides[across], count,
                       box.sizes[across]);
     });
   } else if (run == 4 && strided && across >= 0) {

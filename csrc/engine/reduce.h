@@ -2,7 +2,7 @@
 // axis that vanishes; whatever is neither is left to the reference.
 #pragma once
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "reference.h"
 #include "rules.h"
 
@@ -30,21 +30,21 @@ int64_t line_place(int64_t line, const Axes& sizes, const Axes& strides) {
 
 // Sums of kWidth / 2 channels: at most 256 of them fit 16 bits.
 struct Sums {
-  Words words = zero_words();
-  Ints low = splat_int(0), high = splat_int(0);
+  Words words = V::zero();
+  Ints low = V::all(0), high = V::all(0);
   int64_t held = 0;
 
   void flush() {
-    low = ::calib8::engine::add(low, low_ints(words));
-    high = ::calib8::engine::add(high, high_ints(words));
-    words = zero_words();
+    low = V::add32(low, V::first_half16(words));
+    high = V::add32(high, V::other_half16(words));
+    words = V::zero();
     held = 0;
   }
   void add(const uint8_t* codes, int64_t count, int64_t stride) {
     while (count > 0) {
       const int64_t run = count < 256 - held ? count : 256 - held;
       Words sum = words;
-      for (int64_t i = 0; i < run; ++i) sum = add_words(sum, widen_bytes(codes + i * stride));
+      for (int64_t i = 0; i < run; ++i) sum = V::wrap_add16(sum, V::numbers16(codes + i * stride));
       words = sum;
       codes += run * stride;
       count -= run;
@@ -58,17 +58,17 @@ struct Sums {
 void store_means(const Reduce& step, const Memory& memory, Ints sums, int64_t offset, uint8_t* target,
                  int64_t count) {
   const Rescale& rule = step.rescale;
-  const Ints totals = subtract(sums, splat_int(static_cast<int32_t>(offset)));
+  const Ints totals = V::subtract32(sums, all_int(offset));
   if (rule.kind == Rescale::kFloat) {
-    const Floats value = multiply(to_floats(totals), splat_float(*memory.constant<float>(rule.factor)));
-    const Floats low = splat_float(static_cast<float>(rule.low - rule.zero_point));
-    const Floats high = splat_float(static_cast<float>(rule.high - rule.zero_point));
-    const Ints codes = round_to_ints(clamp_floats(value, low, high));
-    store_codes(target, add(codes, splat_int(static_cast<int32_t>(rule.zero_point))), count);
+    const Floats value = V::multiply(V::floats(totals), V::all(*memory.constant<float>(rule.factor)));
+    const Floats low = all_float(rule.low - rule.zero_point);
+    const Floats high = all_float(rule.high - rule.zero_point);
+    const Ints codes = V::rounded(clamped(value, low, high));
+    V::store_numbers(target, V::add32(codes, all_int(rule.zero_point)), count);
     return;
   }
   int32_t each[kLanes];
-  store_ints(each, totals);
+  V::store(each, totals);
   for (int64_t i = 0; i < count && i < kLanes; ++i) target[i] = rescaled(rule, memory, each[i], 0);
 }
 
@@ -90,16 +90,16 @@ void reduce_means(const Reduce& step, const Memory& memory, const uint8_t* sourc
 // Largest or smallest codes of some channels that lie side by side.
 template <bool largest>
 void reduce_extremes(const Reduce& step, const uint8_t* source, uint8_t* target, int64_t channels) {
-  Bytes result = load_bytes(source);
+  Bytes result = V::load(source);
   const int64_t lines = lines_of(step.inner_sizes);
   for (int64_t line = 0; line < lines; ++line) {
     const uint8_t* codes = source + line_place(line, step.inner_sizes, step.inner_strides);
     for (int64_t i = 0; i < step.inner_sizes[kLast]; ++i) {
-      const Bytes next = load_bytes(codes + i * step.inner_strides[kLast]);
-      result = largest ? larger(result, next) : smaller(result, next);
+      const Bytes next = V::load(codes + i * step.inner_strides[kLast]);
+      result = largest ? V::max8(result, next) : V::min8(result, next);
     }
   }
-  store_bytes(target, result, channels);
+  store_codes(target, result, channels);
 }
 
 void reduce_channels(const Reduce& step, const Memory& memory, Part part) {

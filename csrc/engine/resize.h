@@ -1,7 +1,7 @@
 // Linear Resize, kLanes channels of an output pixel at a time.
 #pragma once
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "steps.h"
 
 namespace calib8::engine {
@@ -27,21 +27,21 @@ struct RealPixel {
   Ints zero, output_zero;
 
   explicit RealPixel(const ResizeLinear& step)
-      : scale(splat_float(static_cast<float>(step.input_scale))),
-        output_scale(splat_float(static_cast<float>(step.output_scale))),
-        low(splat_float(static_cast<float>(-step.output_zero - step.output_shift))),
-        high(splat_float(static_cast<float>(255 - step.output_zero - step.output_shift))),
-        zero(splat_int(static_cast<int32_t>(step.input_zero + step.input_shift))),
-        output_zero(splat_int(static_cast<int32_t>(step.output_zero + step.output_shift))) {}
+      : scale(all_float(step.input_scale)),
+        output_scale(all_float(step.output_scale)),
+        low(all_float(-step.output_zero - step.output_shift)),
+        high(all_float(255 - step.output_zero - step.output_shift)),
+        zero(all_int(step.input_zero + step.input_shift)),
+        output_zero(all_int(step.output_zero + step.output_shift)) {}
 
   Floats weighted(const uint8_t* codes, float weight) const {
-    const Floats value = multiply(to_floats(subtract(widen_codes(codes), zero)), scale);
-    return multiply(value, splat_float(weight));
+    const Floats value = V::multiply(V::floats(V::subtract32(V::numbers(codes), zero)), scale);
+    return V::multiply(value, V::all(weight));
   }
   Ints codes(const Corners& corners, const float (&weights)[4], int64_t channel) const {
     Floats total = weighted(corners.pixel[0] + channel, weights[0]);
-    for (int i = 1; i < 4; ++i) total = add(total, weighted(corners.pixel[i] + channel, weights[i]));
-    return add(round_to_ints(clamp_floats(divide(total, output_scale), low, high)), output_zero);
+    for (int i = 1; i < 4; ++i) total = V::add(total, weighted(corners.pixel[i] + channel, weights[i]));
+    return V::add32(V::rounded(clamped(V::divide(total, output_scale), low, high)), output_zero);
   }
 };
 
@@ -53,19 +53,17 @@ struct WholePixel {
   Ints shift, half;
 
   explicit WholePixel(const ResizeLinear& step)
-      : away(step.rounding == ResizeLinear::kAway),
-        shift(splat_int(static_cast<int32_t>(step.input_shift))),
-        half(splat_int(1 << 19)) {}
+      : away(step.rounding == ResizeLinear::kAway), shift(all_int(step.input_shift)), half(V::all(1 << 19)) {}
 
   Ints codes(const Corners& corners, const int32_t (&weights)[4], int64_t channel) const {
-    Ints total = splat_int(0);
+    Ints total = V::all(0);
     for (int i = 0; i < 4; ++i) {
-      const Ints raw = subtract(widen_codes(corners.pixel[i] + channel), shift);
-      total = add(total, multiply(raw, splat_int(weights[i])));
+      const Ints raw = V::subtract32(V::numbers(corners.pixel[i] + channel), shift);
+      total = V::add32(total, V::multiply32(raw, V::all(weights[i])));
     }
     // away from zero: a negative total must be past the middle
-    const Ints lowered = away ? add(total, shift_right(total, 31)) : total;
-    return add(shift_right(add(lowered, half), 20), shift);
+    const Ints lowered = away ? V::add32(total, V::sign(total)) : total;
+    return V::add32(V::right<20>(V::add32(lowered, half)), shift);
   }
 };
 
@@ -88,7 +86,7 @@ void resize_row(const ResizeLinear& step, const Memory& memory, const Pixel& pix
     const Fraction left = Pixel::kOne - right;
     const Fraction weights[4] = {left * up, right * up, left * down, right * down};
     for (int64_t channel = 0; channel < out.channels; channel += kLanes) {
-      store_codes(target + channel, pixel.codes(corners, weights, channel), out.channels - channel);
+      V::store_numbers(target + channel, pixel.codes(corners, weights, channel), out.channels - channel);
     }
   }
 }

@@ -1,7 +1,7 @@
 // Softmax with vectors where the rule is float32; the others compute a share once per code that occurs.
 #pragma once
 
-#include "pool_lanes.h"
+#include "lanes.h"
 #include "scratch.h"
 #include "shares.h"
 
@@ -11,11 +11,11 @@ namespace {  // NOLINT: internal linkage is the point
 constexpr int64_t kManyClasses = 128;  // from here on codes occur more than once
 
 int64_t largest_code(const uint8_t* codes, int64_t classes) {
-  Bytes best = splat_bytes(0);
+  Bytes best = V::set8(0);
   for (int64_t i = 0; i < classes; i += kWidth) {
-    best = larger(best, first_bytes(load_bytes(codes + i), classes - i));
+    best = V::max8(best, V::first8(V::load(codes + i), classes - i));
   }
-  return largest_byte(best);
+  return V::largest8(best);
 }
 
 struct SoftmaxRows {
@@ -52,16 +52,16 @@ void float_softmax_rows(const SoftmaxRows& all) {
   float totals[kRowsAtOnce];
   exponentials<rows>(all, totals);
   const Softmax& step = all.step;
-  const Floats factor = splat_float(static_cast<float>(step.factor));
-  const Floats low = splat_float(static_cast<float>(-step.zero_point));
-  const Floats high = splat_float(static_cast<float>(255 - step.zero_point));
-  const Ints zero = splat_int(static_cast<int32_t>(step.zero_point));
+  const Floats factor = all_float(step.factor);
+  const Floats low = all_float(-step.zero_point);
+  const Floats high = all_float(255 - step.zero_point);
+  const Ints zero = all_int(step.zero_point);
   for (int row = 0; row < rows; ++row) {
-    const Floats total = splat_float(totals[row]);
+    const Floats total = V::all(totals[row]);
     for (int64_t i = 0; i < step.classes; i += kLanes) {
-      const Floats value = multiply(load_floats(all.scratch + row * all.stride + i), factor);
-      const Ints codes = round_to_ints(clamp_floats(divide(value, total), low, high));
-      store_codes(all.shares + row * step.classes + i, add(codes, zero), step.classes - i);
+      const Floats value = V::multiply(V::numbers(all.scratch + row * all.stride + i), factor);
+      const Ints codes = V::rounded(clamped(V::divide(value, total), low, high));
+      V::store_numbers(all.shares + row * step.classes + i, V::add32(codes, zero), step.classes - i);
     }
   }
 }

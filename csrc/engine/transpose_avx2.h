@@ -7,10 +7,10 @@
 // at the ends overlap their neighbours. For files compiled with AVX2 or more; all of it has internal linkage.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
+
+#include "lanes_avx2.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -69,7 +69,7 @@ inline void store_word(uint8_t* place, uint64_t value) {
 }
 
 // A Load: bytes as they are but for an exclusive or.
-struct Bytes {
+struct PlainBytes {
   static constexpr int64_t size = 1;
   __m256i flip;
 
@@ -82,12 +82,6 @@ struct Bytes {
   __m128i part(const uint8_t* place, int64_t n) const { return _mm_xor_si128(load_part(place, n), half()); }
   __m128i half() const { return _mm256_castsi256_si128(flip); }
 };
-
-// The first n of eight words: all ones, then zeros.
-[[maybe_unused]] inline __m256i first_words(int64_t n) {
-  const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(n)), places);
-}
 
 // One step of a transposition of 16 rows: rows i and i + 8 become rows 2i and 2i + 1. Four steps do it all.
 [[maybe_unused]] inline void interleave_rows(const __m128i* from, __m128i* to) {
@@ -275,7 +269,7 @@ inline void transpose_bytes(const Load& load, const uint8_t* source, int64_t sou
   if (n == 8) {
     _mm256_storeu_ps(words, value);
   } else {
-    _mm256_maskstore_ps(words, first_words(n), value);
+    _mm256_maskstore_ps(words, Lanes<32>::first32(n), value);
   }
 }
 
