@@ -21,7 +21,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
 endif()
 
 # The engine. A file named after an instruction set is compiled with that set's flags and no others.
-file(GLOB CALIB8_ENGINE CONFIGURE_DEPENDS ${CALIB8_CSRC}/engine/*.cc ${CALIB8_CSRC}/engine/steps/*.cc)
+file(GLOB_RECURSE CALIB8_ENGINE CONFIGURE_DEPENDS ${CALIB8_CSRC}/engine/*.cc)
 list(REMOVE_ITEM CALIB8_ENGINE ${CALIB8_CSRC}/engine/bindings.cc)
 set(CALIB8_X86 OFF)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
@@ -51,4 +51,6 @@ endforeach()
 add_library(calib8_core STATIC ${CALIB8_SOURCES})
 set_target_properties(calib8_core PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
 target_compile_options(calib8_core PRIVATE ${CALIB8_WARNINGS} -ffp-contract=off)
+# What all kernels share lies above their folders; no -I, for there is a limits.h.
+target_compile_options(calib8_core PRIVATE -iquote${CALIB8_CSRC}/engine)
 target_link_libraries(calib8_core PUBLIC Threads::Threads)

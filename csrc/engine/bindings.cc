@@ -16,7 +16,7 @@
 #include "checksum.h"
 #include "codec.h"
 #include "engine.h"
-#include "peak.h"
+#include "peak/peak.h"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;

@@ -1,6 +1,6 @@
 // The kernels of avx2.
-#include "depthwise.h"
-#include "elementwise.h"
+#include "depthwise/depthwise.h"
+#include "elementwise/elementwise.h"
 #include "kernels.h"
 
 namespace calib8::engine {

@@ -1,8 +1,8 @@
 // The kernels of avx512vnni.
 #include "kernels_avx512vnni.h"
 
-#include "depthwise.h"
-#include "elementwise.h"
+#include "depthwise/depthwise.h"
+#include "elementwise/elementwise.h"
 
 namespace calib8::engine {
 

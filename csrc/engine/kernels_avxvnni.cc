@@ -1,5 +1,5 @@
 // The kernels of avxvnni.
-#include "depthwise.h"
+#include "depthwise/depthwise.h"
 #include "kernels.h"
 
 namespace calib8::engine {

@@ -1,5 +1,5 @@
 // The reference set: plain loops for every kind of step.
-#include "reference.h"
+#include "reference/reference.h"
 
 namespace calib8::engine {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "lanes.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "rules.h"
 
 namespace calib8::engine {

@@ -12,7 +12,7 @@
 
 #include "averages.h"
 #include "lanes_fixed.h"
-#include "reference.h"
+#include "reference/reference.h"
 #include "scratch.h"
 
 namespace calib8::engine {

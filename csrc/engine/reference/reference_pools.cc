@@ -1,7 +1,7 @@
 // Pools in plain loops: the largest code or the mean of the taps that lie inside the image.
-#include "averages.h"
+#include "pools/averages.h"
+#include "pools/windows.h"
 #include "reference.h"
-#include "windows.h"
 
 namespace calib8::engine {
 namespace {

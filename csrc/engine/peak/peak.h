@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels.h"
+#include "../kernels.h"
 
 namespace calib8::engine {
 

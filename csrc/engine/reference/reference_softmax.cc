@@ -1,6 +1,6 @@
 // Softmax in plain loops: the largest code, the sum of the exponentials, one share per code.
+#include "pools/shares.h"
 #include "reference.h"
-#include "shares.h"
 
 namespace calib8::engine {
 namespace {
