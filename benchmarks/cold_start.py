@@ -34,24 +34,22 @@ PROCESSES: Mapping[str, str] = {
     "import numpy": "",
     "calib8, a plan": """
 from calib8 import InferenceSession
-InferenceSession(plan, threads=1).run(None, feeds)
+InferenceSession(plan).run(None, feeds)
 """,
     "calib8, the model": """
 from calib8 import InferenceSession
-InferenceSession(model, threads=1).run(None, feeds)
+InferenceSession(model).run(None, feeds)
 """,
     "ONNX Runtime": """
 import onnxruntime
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = 1
-onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"]).run(None, feeds)
+onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
 """,
     "OpenVINO": """
 import openvino
 core = openvino.Core()
 network = core.read_model(model)
 network.reshape([1, 3, 224, 224])
-compiled = core.compile_model(network, "CPU", {"INFERENCE_NUM_THREADS": 1, "NUM_STREAMS": 1})
+compiled = core.compile_model(network, "CPU", {"PERFORMANCE_HINT": "LATENCY"})
 compiled.create_infer_request().infer(feeds)
 """,
 }
@@ -62,7 +60,7 @@ def cold_starts(folder: Path, rounds: int) -> list[dict[str, Any]]:
     """Wall time, processor time and peak memory of each process, in turns."""
     model = quantized(NETWORK, folder)
     plan = folder / f"{NETWORK}.c8"
-    InferenceSession(model, shapes={"input": (1, 3, 224, 224)}, threads=1).save(plan)
+    InferenceSession(model).save(plan)
     found: dict[str, list[tuple[float, float, float]]] = {name: [] for name in PROCESSES}
     for _ in range(rounds + 1):
         for name, code in PROCESSES.items():

@@ -47,9 +47,9 @@ ROUNDING = (
 )
 
 COLD_START = """\
-A process that imports a runtime, loads ResNet-50 with one thread and runs it once: fastest time on the clock,
-the median in brackets; least time of the processor; median of its peak memory. `import numpy` is part of all
-of them."""
+A process that imports a runtime, loads ResNet-50 as it comes (with as many threads as there are cores) and
+runs it once: fastest time on the clock, the median in brackets; least time of the processor; median of its
+peak memory. `import numpy` is part of all of them."""
 
 PARTS = """\
 Every part of the plan with one thread, each in its fastest run. The clock is read before and after each step,
