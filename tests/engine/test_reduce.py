@@ -13,7 +13,7 @@ from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, assert_same_bits
 from calib8.engine.compile import compile_program
-from calib8.engine.emit.pools import merged_axes
+from calib8.engine.emit.loops import Loop, merged
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
@@ -130,10 +130,14 @@ def test_reductions_of_an_image_with_a_border(axes: tuple[int, ...]) -> None:
 
 
 def test_axes_are_merged_only_where_both_sides_lie_without_gaps() -> None:
-    assert merged_axes([(2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)]) == [(24, 1, 1)]
-    assert merged_axes([(2, 20, 12), (3, 4, 4), (4, 1, 1)]) == [(2, 20, 12), (12, 1, 1)]
-    assert merged_axes([(3, 4, 8), (4, 1, 1)]) == [(3, 4, 8), (4, 1, 1)]
-    assert merged_axes([(1, 4, 8)]) == []
+    assert merged_sizes((2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)) == [24]
+    assert merged_sizes((2, 20, 12), (3, 4, 4), (4, 1, 1)) == [2, 12]
+    assert merged_sizes((3, 4, 8), (4, 1, 1)) == [3, 4]
+    assert merged_sizes((1, 4, 8)) == []
+
+
+def merged_sizes(*axes: tuple[int, int, int]) -> list[int]:
+    return [loop.size for loop in merged([Loop(size, (source, target)) for size, source, target in axes])]
 
 
 def test_codes_beside_the_result_stay() -> None:

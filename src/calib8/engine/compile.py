@@ -24,6 +24,7 @@ from calib8.engine.emit import (
     softmax,
 )
 from calib8.engine.emitter import Emitter
+from calib8.engine.few_axes import few_axes
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
@@ -71,7 +72,7 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(compose(program))
+    program = with_room(few_axes(compose(program)))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -12,14 +12,18 @@ from calib8.engine.fields import NONE, Rescale, SumRule
 from calib8.program import rules
 from calib8.program.instructions import Add, Sub
 
+FLOAT: Final = 1
 KINDS: Final = {"double": 2, "single": 3, "away": 4}
+"""Kinds of a Rescale: of a FloatRescale, and of a FixedRescale by its rounding."""
+
+FLOAT_SUM: Final = 1
+DEQUANTIZED_SUM: Final = 2
+SCALED_SUM: Final = 3
+ALIGNED_SUM: Final = 4
+"""Kinds of a SumRule."""
+
+NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
 NO_SUM: Final = SumRule(kind=0)
-
-
-def per_channel(values: npt.NDArray[Any], channels: int, padded: int) -> npt.NDArray[Any]:
-    """[1] or [channels] as [padded], filled up with the last value."""
-    full = np.broadcast_to(values, (channels,))
-    return np.concatenate([full, np.repeat(full[-1:], padded - channels)])
 
 
 def rescale_fields(
@@ -42,13 +46,13 @@ def rescale_fields(
         layout: channel of every place of the padded arrays; 0 … channels − 1 by default.
     """
     if rule is None:
-        return Rescale(0, NONE, NONE, 0, 0, 0)
+        return NO_RESCALE
     places = np.arange(channels) if layout is None else layout
     shift = out.shift(output)
     codes = (out.stored_zero_point(output), low + shift, high + shift)
     if isinstance(rule, rules.FloatRescale):
         factor = np.broadcast_to(rule.factor, (channels,))[places].astype(np.float32)
-        return Rescale(1, out.constant(factor), NONE, *codes)
+        return Rescale(FLOAT, out.constant(factor), NONE, *codes)
     multiplier = np.broadcast_to(rule.multiplier, (channels,))[places].astype(np.int32)
     shifts = np.broadcast_to(rule.shift, (channels,))[places].astype(np.int32)
     return Rescale(KINDS[rule.rounding], out.constant(multiplier), out.constant(shifts), *codes)
@@ -72,15 +76,19 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
         **zeros,
     }
     if isinstance(rule, rules.FloatSum):
-        return SumRule(kind=1, lhs=rule.lhs, rhs=rule.rhs, fixed=rule.fixed, **common)
+        return SumRule(kind=FLOAT_SUM, lhs=rule.lhs, rhs=rule.rhs, fixed=rule.fixed, **common)
     if isinstance(rule, rules.DequantizedSum):
-        return SumRule(kind=2, lhs=rule.lhs, rhs=rule.rhs, output=rule.output, **common)
+        return SumRule(kind=DEQUANTIZED_SUM, lhs=rule.lhs, rhs=rule.rhs, output=rule.output, **common)
     if isinstance(rule, rules.AlignedSum):
         return SumRule(
-            kind=4, lhs_multiplier=rule.lhs, rhs_multiplier=rule.rhs, right_shift=rule.shift, **common
+            kind=ALIGNED_SUM,
+            lhs_multiplier=rule.lhs,
+            rhs_multiplier=rule.rhs,
+            right_shift=rule.shift,
+            **common,
         )
     return SumRule(
-        kind=3,
+        kind=SCALED_SUM,
         lhs_multiplier=rule.lhs[0],
         lhs_exponent=rule.lhs[1],
         rhs_multiplier=rule.rhs[0],
