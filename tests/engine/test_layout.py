@@ -11,8 +11,11 @@ from calib8.engine.compile import compile_program
 from calib8.engine.fuse import fuse
 from calib8.engine.halo import with_room
 from calib8.engine.layout import Layout, plan_layouts
+from calib8.program import instructions as op
 from calib8.program.program import Program
+from calib8.program.rounding.softmax import softmax_rule
 from calib8.program.rules import PROFILES, Profile
+from calib8.qparams import QParams
 
 
 def layouts(program: Program) -> dict[int, Layout]:
@@ -113,6 +116,19 @@ def test_results_of_the_program_get_no_border() -> None:
     x = net.input(1, 5, 4, 8)
     y = net.conv(x, 6)
     program = net.program(y, net.conv(y, 3))
+    assert layouts(program)[y].halo == (0, 0, 0, 0)
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_is_written_without_gaps_is_copied_into_a_border(profile: Profile) -> None:
+    """A Softmax writes its rows one right behind the other."""
+    net = Net(profile)
+    x = net.input(1, 5, 4, 8)
+    y = net.codes(1, 5, 4, 8, scale=1 / 256, zero_point=0)
+    shares = QParams(net.slots[y].scale, 0)
+    net.step(op.Softmax, (x,), y, rule=softmax_rule(profile, net.slots[x].scale, "uint8", shares, "uint8", 8))
+    program = net.program(net.conv(y, 6))
     assert layouts(program)[y].halo == (0, 0, 0, 0)
     assert_same_bits(program)
 
