@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decode import steps_of
 from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
 from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
 from gaps import run_in_gaps
@@ -241,7 +242,7 @@ def make(kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Program:
 
 
 def step_of(program: Program, kind: type[Any]) -> Any:
-    (step,) = (step for step in compile_program(program).steps if isinstance(step, kind))
+    (step,) = (step for step in steps_of(compile_program(program)) if isinstance(step, kind))
     return step
 
 

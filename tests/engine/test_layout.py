@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from decode import steps_of
 from nets import Net
 
 from bits import assert_same_bits
@@ -33,7 +34,7 @@ def test_operands_of_a_concat_are_written_in_place() -> None:
     assert [found[part].root for part in parts] == [joined] * 3
     assert [found[part].shift for part in parts] == [0, 5, 14]
     assert {found[part].halo for part in (*parts, joined)} == {(1, 1, 1, 1)}
-    copies = [step for step in compile_program(program).steps if step.opcode == "copy"]
+    copies = [row for row in compile_program(program).rows if row.opcode == "copy"]
     assert len(copies) == 2, "only the input and the result are copied"
     assert_same_bits(program)
 
@@ -147,4 +148,4 @@ def test_plans_do_not_depend_on_anything_but_the_program() -> None:
     x = net.input(1, 9, 8, 3)
     program = net.program(net.conv(net.conv(x, 6), 4))
     plans = compile_program(program), compile_program(program)
-    assert plans[0].steps == plans[1].steps and np.array_equal(plans[0].constants, plans[1].constants)
+    assert steps_of(plans[0]) == steps_of(plans[1]) and np.array_equal(plans[0].constants, plans[1].constants)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -94,6 +93,12 @@ def compile_program(program: Program) -> Plan:
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
             moves.emit_port_copy(first_output + number, port.slot, out, inwards=False)
+    return plan_of(out, arena_bytes, floats)
+
+
+def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:
+    """The plan of all that was emitted."""
+    program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
     return Plan(
         name=program.name,
@@ -223,9 +228,3 @@ def _float_call(step: op.Float, out: Emitter) -> FloatCall:
 def _ports(program: Program, ports: Sequence[Port]) -> tuple[PlanPort, ...]:
     slots = ((port.name, program.slots[port.slot]) for port in ports)
     return tuple(PlanPort(name, slot.dtype, slot.shape) for name, slot in slots)
-
-
-def port_bytes(plan: Plan) -> list[int]:
-    """Bytes of the inputs and outputs."""
-    ports = (*plan.inputs, *plan.outputs)
-    return [math.prod(port.shape) * np.dtype(port.dtype).itemsize for port in ports]

@@ -46,5 +46,5 @@ def gone_axes(step: Reduction, rank: int) -> set[int]:
 def _places(step: Reduction, shape: tuple[int, ...]) -> int:
     """Runs of axes that vanish; the last axis is one of its own, as it may be a part of a longer one."""
     gone, last = gone_axes(step, len(shape)), len(shape) - 1
-    long = [axis for axis, size in enumerate(shape) if size > 1 and axis != last]
-    return sum(vanish for vanish, _ in groupby(axis in gone for axis in long)) + (last in gone)
+    runs = groupby((axis in gone, axis == last) for axis, size in enumerate(shape) if size > 1)
+    return sum(vanishes for (vanishes, _), _ in runs)
