@@ -22,7 +22,6 @@ import numpy.typing as npt
 from calib8.engine.compile import compile_program
 from calib8.engine.peak import peak_gmacs
 from calib8.engine.run import Engine, default_isa
-from calib8.engine.steps import Conv as ConvStep
 from calib8.fixedpoint import encode_multiplier
 from calib8.program import instructions as op
 from calib8.program import rules
@@ -52,13 +51,11 @@ class Timed:
 
     def visit(self, repeats: int) -> None:
         """Runs it a few times."""
-        steps = self.engine.plan.steps
+        rows = self.engine.plan.rows
         for _ in range(repeats):
-            times = np.zeros(len(steps), np.int64)
+            times = np.zeros(len(rows), np.int64)
             self.engine.run(self.feeds, times)
-            taken = sum(
-                int(time) for time, step in zip(times, steps, strict=True) if isinstance(step, ConvStep)
-            )
+            taken = sum(int(time) for time, row in zip(times, rows, strict=True) if row.opcode == "conv")
             self.best = min(self.best, taken)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
 from calib8.engine.plan import FloatCall, Plan
 from calib8.engine.run import Engine
@@ -95,10 +94,9 @@ def record(path: str, plan: Plan, feeds: Mapping[str, Array], wanted: Sequence[A
 def _recorded(
     plan: Plan, inputs: Sequence[Array], outputs: Sequence[Array]
 ) -> Iterator[Sequence[int] | Array]:
-    yield [len(plan.steps)]
-    for step in plan.steps:
-        yield from _bytes(np.frombuffer(step.opcode.encode(), np.uint8))
-        row = encode(step)
+    yield [len(plan.rows)]
+    for opcode, row in plan.rows:
+        yield from _bytes(np.frombuffer(opcode.encode(), np.uint8))
         yield [row.size]
         yield row
     yield from _bytes(plan.constants)

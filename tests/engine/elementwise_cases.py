@@ -65,12 +65,7 @@ def random_shapes(rng: np.random.Generator) -> tuple[Shape, Shape]:
 def make_program(
     kind: str, profile: Profile, shapes: tuple[Shape, Shape], rng: np.random.Generator
 ) -> Program:
-    """One instruction over operands of these shapes; unary ones have the shape of the result.
-
-    Those whose parameters are arrays take [1] in place of a scalar.
-    """
-    if kind in ("AddSums", "Mul", "Requantize"):
-        shapes = (shapes[0] or (1,), shapes[1] or (1,))
+    """One instruction over operands of these shapes; unary ones have the shape of the result."""
     shape = np.broadcast_shapes(*shapes)
     output = random_codes("y", shape, rng)
     if kind == "Requantize":

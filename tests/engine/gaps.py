@@ -12,14 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.codec import encode
-from calib8.engine.compile import EMIT, aligned_bytes
+from calib8.engine.compile import EMIT, plan_of
 from calib8.engine.emit.moves import emit_port_copy
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import fuse
 from calib8.engine.layout import NO_HALO, Layout
-from calib8.engine.plan import Plan, PlanPort, Row
+from calib8.engine.plan import Plan
 from calib8.engine.run import Engine
 from calib8.program.program import Program, Slot
 
@@ -43,7 +42,7 @@ def run_in_gaps(
     arena[:] = UNTOUCHED
     result = np.zeros(plan.outputs[0].shape, plan.outputs[0].dtype)
     inputs = [np.ascontiguousarray(feeds[port.name]) for port in plan.inputs]
-    engine._native.run(context, 0, len(plan.steps), inputs, [result], None)
+    engine._native.run(context, 0, len(plan.rows), inputs, [result], None)
     touched = np.flatnonzero((arena != UNTOUCHED) & ~inside)
     assert touched.size == 0, f"{touched.size} bytes between the tensors were written on {isa}"
     return result
@@ -92,25 +91,4 @@ def _plan(
     for work in fuse(program):
         EMIT[type(work.instruction)](work, out)
     emit_port_copy(FIRST_PORT + len(program.inputs), program.outputs[0].slot, out, inwards=False)
-    constants = aligned_bytes(out.constant_bytes)
-    np.concatenate([*out.constants, np.zeros(0, np.uint8)], out=constants[: out.constant_bytes])
-    ports = [
-        tuple(
-            PlanPort(port.name, program.slots[port.slot].dtype, program.slots[port.slot].shape)
-            for port in side
-        )
-        for side in (program.inputs, program.outputs)
-    ]
-    return Plan(
-        name=program.name,
-        profile=program.profile,
-        rows=tuple(Row(step.opcode, encode(step)) for step in out.steps),
-        step_names=tuple(out.names),
-        step_macs=tuple(out.macs),
-        floats=(),
-        constants=constants,
-        arena_bytes=size,
-        inputs=ports[0],
-        outputs=ports[1],
-        weight_bytes=0,
-    )
+    return plan_of(out, size)

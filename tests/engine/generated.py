@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 import numpy as np
+from decode import steps_of
 from example_programs import codes
 
 from bits import ISAS
@@ -76,7 +77,7 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
     place = {"buffer": FIRST_PORT + 1, "offset": start}
     strides = {"image_stride": rows * columns * width, "row_stride": columns * width, "column_stride": width}
     steps: list[Step] = []
-    for step in plan.steps[:-1]:  # the last one copies the result into the port
+    for step in steps_of(plan)[:-1]:  # the last one copies the result into the port
         if step.opcode == opcode:
             view = replace(step.output, **place, **strides)  # type: ignore[attr-defined]
             step = replace(step, output=view)  # type: ignore[call-arg]

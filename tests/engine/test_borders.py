@@ -17,6 +17,8 @@ from calib8.engine import steps
 from calib8.engine.emit.loops import six
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
+from calib8.program.rounding.pools import mean_rule
+from calib8.program.verify import verify
 
 SIZES = (1, 2, 3, 4, 5, 7, 8, 15, 16, 17, 31, 33, 64, 65, 130)
 LIMIT = 20_000
@@ -134,6 +136,32 @@ def test_results_come_out_as_nchw(channels: int, kind: str) -> None:
         x = codes("x", *shape, dtype="int8") if kind == "codes" else sums("x", *shape, scales=scales)
         y = plain("y", 2, channels, h, w)
         assert_same_bits(single(op.Dequantize, [x], y, axes=(0, 3, 1, 2)))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_scalars(dtype: str) -> None:
+    """No axis at all, in and out."""
+    slots = plain("x"), codes("q", dtype=dtype, zero_point=-7 if dtype == "int8" else 7), plain("y")
+    quantize, dequantize = op.Quantize("q", (0,), (1,), (), "even"), op.Dequantize("y", (1,), (2,), ())
+    program = Program("onnx", slots, (quantize, dequantize), (Port("x", 0),), (Port("y", 2),))
+    verify(program)
+    for value in (-1.0, 0.0, 0.33, 5.0, 99.0):
+        assert_same_bits(program, {"x": np.array(value, np.float32)})
+    assert_same_bits(single(op.Quantize, [slots[0]], slots[1], axes=(), rounding="away"))
+    for coded in (slots[1], sums("x", scales=(0.25,))):
+        assert_same_bits(single(op.Dequantize, [coded], slots[2], axes=()))
+
+
+def test_a_mean_of_everything_comes_out_as_a_scalar() -> None:
+    slots = codes("x", 2, 5, 3), codes("m", scale=0.001), plain("y")
+    rule = mean_rule("onnx", 0.05, slots[1].scale, 30, "mean")
+    mean = op.Mean("m", (0,), (1,), (0, 1, 2), rule, 0, 255)
+    program = Program(
+        "onnx", slots, (mean, op.Dequantize("y", (1,), (2,), ())), (Port("x", 0),), (Port("y", 2),)
+    )
+    verify(program)
+    assert_same_bits(program)
+    assert_same_bits(program, {"x": np.full((2, 5, 3), 4, np.uint8)})
 
 
 @pytest.mark.parametrize("isa", ISAS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decode import steps_of
 from example_programs import EXAMPLES, codes, floats, single, sums
 from generated import SEEDS, clamp, code_slot, pick
 
@@ -109,7 +110,7 @@ def test_conv_transpose_of_networks(kernel: int, stride: int, pad: int) -> None:
     )
     verify(program)
     assert_same_bits(program)
-    assert sum(isinstance(step, Conv) for step in compile_program(program).steps) == stride * stride
+    assert sum(isinstance(step, Conv) for step in steps_of(compile_program(program))) == stride * stride
 
 
 def test_every_tap_belongs_to_exactly_one_phase() -> None:
@@ -129,4 +130,4 @@ def test_a_stride_equal_to_the_kernel_needs_no_border() -> None:
             instructions=(replace(step, **fields, dilations=(1, 1)),),
         )
     )
-    assert not any(isinstance(part, FillHalo) for part in plan.steps)
+    assert not any(isinstance(part, FillHalo) for part in steps_of(plan))

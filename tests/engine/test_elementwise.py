@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv_cases import keep_fixed_sums
+from decode import steps_of
 from elementwise_cases import KINDS, SHAPES, every_pair, make_program, random_program
 from example_programs import EXAMPLES, codes, floats, ints, single, sums, with_step
 from gaps import run_in_gaps
@@ -220,12 +221,37 @@ def test_axes_are_merged() -> None:
     assert added.per_channel == 1 and added.pair.sizes[-1] == 4
 
 
+DEEP = (2, 1) * 4, (1, 2) * 4
+"""Operands that take turns to repeat: none of the eight axes of their result can be merged."""
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("kind", [*PAIR_KINDS, "AddSums"])
+def test_more_axes_than_a_step_has_loops(kind: str, profile: Profile) -> None:
+    program = make_program(kind, profile, DEEP, np.random.default_rng(len(kind)))
+    assert sum(row.opcode != "copy" for row in compile_program(program).rows) == 4
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_more_axes_with_gaps_than_a_step_has_loops(kind: str) -> None:
+    """Eleven axes: those of which gaps keep more than six apart make several steps."""
+    rng = np.random.default_rng(len(kind))
+    shape = (2,) * 10 + (3,)
+    for profile in PROFILES:
+        program = make_program(kind, profile, (shape, shape), rng)
+        feeds = random_feeds(program, rng)
+        wanted = run_program(program, feeds)[0]
+        for isa in ISAS:
+            np.testing.assert_array_equal(run_in_gaps(program, feeds, rng, isa, 2), wanted, err_msg=isa)
+
+
 def make(kind: str, shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> Program:
     return make_program(kind, "onnx", shapes, np.random.default_rng(0))
 
 
 def step_of(program: Program, kind: type[Any]) -> Any:
-    (step,) = (step for step in compile_program(program).steps if isinstance(step, kind))
+    (step,) = (step for step in steps_of(compile_program(program)) if isinstance(step, kind))
     return step
 
 

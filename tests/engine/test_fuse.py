@@ -54,6 +54,15 @@ def test_tables_join_layers_and_sums(profile: Profile) -> None:
     assert_same_bits(program)
 
 
+def test_a_sum_behind_a_table_is_not_fused() -> None:
+    """A step adds before it looks up."""
+    net = Net()
+    x = net.input(1, 5, 4, 8)
+    program = net.program(net.add(net.lookup(net.conv(x, 8)), x))
+    assert [work.residual for work in fuse(program)] == [-1, -1]
+    assert_same_bits(program)
+
+
 def test_what_others_read_is_not_fused() -> None:
     net = Net()
     x = net.input(1, 4, 4, 8)

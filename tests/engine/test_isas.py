@@ -82,7 +82,7 @@ def test_an_engine_runs_the_kernels_of_its_set(isa: str) -> None:
     engine = Engine(plan, isa=isa)
     assert engine.isa == isa
     table = _core.engine.kernel_origins(isa)
-    assert engine._native.origins == [table[step.opcode] for step in plan.steps]
+    assert engine._native.origins == [table[row.opcode] for row in plan.rows]
 
 
 def test_forcing_is_seen_by_a_session_without_a_choice() -> None:

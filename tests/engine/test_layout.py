@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from decode import steps_of
 from nets import Net
 
 from bits import assert_same_bits
@@ -11,8 +12,11 @@ from calib8.engine.compile import compile_program
 from calib8.engine.fuse import fuse
 from calib8.engine.halo import with_room
 from calib8.engine.layout import Layout, plan_layouts
+from calib8.program import instructions as op
 from calib8.program.program import Program
+from calib8.program.rounding.softmax import softmax_rule
 from calib8.program.rules import PROFILES, Profile
+from calib8.qparams import QParams
 
 
 def layouts(program: Program) -> dict[int, Layout]:
@@ -30,7 +34,7 @@ def test_operands_of_a_concat_are_written_in_place() -> None:
     assert [found[part].root for part in parts] == [joined] * 3
     assert [found[part].shift for part in parts] == [0, 5, 14]
     assert {found[part].halo for part in (*parts, joined)} == {(1, 1, 1, 1)}
-    copies = [step for step in compile_program(program).steps if step.opcode == "copy"]
+    copies = [row for row in compile_program(program).rows if row.opcode == "copy"]
     assert len(copies) == 2, "only the input and the result are copied"
     assert_same_bits(program)
 
@@ -117,6 +121,19 @@ def test_results_of_the_program_get_no_border() -> None:
     assert_same_bits(program)
 
 
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_is_written_without_gaps_is_copied_into_a_border(profile: Profile) -> None:
+    """A Softmax writes its rows one right behind the other."""
+    net = Net(profile)
+    x = net.input(1, 5, 4, 8)
+    y = net.codes(1, 5, 4, 8, scale=1 / 256, zero_point=0)
+    shares = QParams(net.slots[y].scale, 0)
+    net.step(op.Softmax, (x,), y, rule=softmax_rule(profile, net.slots[x].scale, "uint8", shares, "uint8", 8))
+    program = net.program(net.conv(y, 6))
+    assert layouts(program)[y].halo == (0, 0, 0, 0)
+    assert_same_bits(program)
+
+
 def test_the_border_is_as_wide_as_the_widest_window() -> None:
     net = Net(seed=3)
     x = net.input(2, 9, 8, 3, dtype="int8", zero_point=-100)
@@ -131,4 +148,4 @@ def test_plans_do_not_depend_on_anything_but_the_program() -> None:
     x = net.input(1, 9, 8, 3)
     program = net.program(net.conv(net.conv(x, 6), 4))
     plans = compile_program(program), compile_program(program)
-    assert plans[0].steps == plans[1].steps and np.array_equal(plans[0].constants, plans[1].constants)
+    assert steps_of(plans[0]) == steps_of(plans[1]) and np.array_equal(plans[0].constants, plans[1].constants)

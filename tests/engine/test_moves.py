@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decode import steps_of
 from example_programs import EXAMPLES, codes, ints, plain, single
 from generated import CASES
 from one_step import INPUT, OUTPUT, run_step
@@ -177,7 +178,7 @@ def test_moves_of_whole_images_are_single_runs() -> None:
     """What lies side by side on both ends is one run: the least work that there can be."""
     x, y = codes("x", 2, 5, 7, 3), codes("y", 2, 5, 7, 3)
     plan = compile_program(single(op.Transpose, [x], y, axes=(0, 1, 2, 3)))
-    copies = [step for step in plan.steps if isinstance(step, steps.Copy)]
+    copies = [step for step in steps_of(plan) if isinstance(step, steps.Copy)]
     assert [step.run for step in copies] == [210, 210, 210]
 
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from decode import steps_of
 from example_programs import EXAMPLES
 
 from bits import random_feeds
 from calib8 import _core
-from calib8.engine.codec import encode
-from calib8.engine.compile import compile_program, port_bytes
+from calib8.engine.compile import compile_program
 from calib8.engine.fields import ARENA
 from calib8.engine.plan import Plan
 from calib8.engine.run import Engine
@@ -33,17 +33,17 @@ ABSURD = (-1, 1 << 20, 1 << 62)
 def native(plan: Plan, **changes: Any) -> Any:
     """The native engine of a plan with other arguments."""
     arguments: dict[str, Any] = {
-        "steps": [(step.opcode, encode(step)) for step in plan.steps],
+        "steps": list(plan.rows),
         "constants": plan.constants,
         "arena_bytes": plan.arena_bytes,
-        "port_bytes": port_bytes(plan),
+        "port_bytes": plan.port_bytes,
         "inputs": len(plan.inputs),
     }
     return _core.engine.Engine(**{**arguments, **changes})
 
 
 def with_field(plan: Plan, step: int, field: int, value: int) -> list[tuple[str, npt.NDArray[np.int64]]]:
-    rows = [(one.opcode, encode(one)) for one in plan.steps]
+    rows = [(opcode, fields.copy()) for opcode, fields in plan.rows]
     rows[step][1][field] = value
     return rows
 
@@ -55,11 +55,11 @@ def test_no_tampered_field_leads_outside(name: str) -> None:
     The sanitizers of the native check see what this test cannot.
     """
     plan = RUNNABLE[name]
-    ports = [np.zeros(size, np.uint8) for size in port_bytes(plan)]
+    ports = [np.zeros(size, np.uint8) for size in plan.port_bytes]
     inputs, outputs = ports[: len(plan.inputs)], ports[len(plan.inputs) :]
     refused = 0
-    for step, one in enumerate(plan.steps):
-        for field in range(encode(one).size):
+    for step, row in enumerate(plan.rows):
+        for field in range(row.fields.size):
             for value in ABSURD:
                 try:
                     engine = native(plan, steps=with_field(plan, step, field, value))
@@ -67,13 +67,13 @@ def test_no_tampered_field_leads_outside(name: str) -> None:
                     refused += 1
                     continue
                 context = _core.engine.Context(engine)
-                engine.run(context, 0, len(plan.steps), inputs, outputs)
-    assert refused > 10 * len(plan.steps)
+                engine.run(context, 0, len(plan.rows), inputs, outputs)
+    assert refused > 10 * len(plan.rows)
 
 
 def test_constants_that_lead_elsewhere_are_refused() -> None:
     plan = PLANS["Conv"]
-    conv = next(step for step in plan.steps if step.opcode == "conv")
+    conv = next(step for step in steps_of(plan) if step.opcode == "conv")
     for field, type_, value in (
         ("tap_offsets", np.int64, 1 << 30),
         ("tap_offsets", np.int64, -(1 << 30)),
@@ -179,7 +179,7 @@ def test_steps_that_need_more_memory_than_the_machine_has() -> None:
 
 def test_a_plan_that_writes_into_its_inputs_is_refused() -> None:
     plan = PLANS["Conv"]
-    copy = next(place for place, step in enumerate(plan.steps) if step.opcode == "copy")
+    copy = next(place for place, step in enumerate(plan.rows) if step.opcode == "copy")
     fields = _core.engine.schemas()["copy"]
     rows = with_field(plan, copy, fields.index("target_buffer"), 2)
     row = rows[copy][1]
@@ -194,7 +194,7 @@ def test_a_plan_that_writes_into_its_inputs_is_refused() -> None:
 def test_a_context_serves_its_own_engine_only() -> None:
     plan = PLANS["Conv"]
     one, other = native(plan), native(plan)
-    ports = [np.zeros(size, np.uint8) for size in port_bytes(plan)]
+    ports = [np.zeros(size, np.uint8) for size in plan.port_bytes]
     with pytest.raises(ValueError, match="another engine"):
         one.run(_core.engine.Context(other), 0, 1, ports[:1], ports[1:])
 
@@ -211,7 +211,7 @@ def test_misaligned_arrays_and_wrong_sizes_are_refused() -> None:
     plan = PLANS["Quantize"]
     engine = native(plan)
     context = _core.engine.Context(engine)
-    sizes = port_bytes(plan)
+    sizes = plan.port_bytes
     odd = np.zeros(sizes[0] + 1, np.uint8)[1:].view(np.float32)
     output = np.zeros(sizes[1], np.uint8)
     with pytest.raises(ValueError, match="aligned"):
@@ -219,7 +219,7 @@ def test_misaligned_arrays_and_wrong_sizes_are_refused() -> None:
     for inputs, outputs in (([output], [output]), ([], [output]), ([odd.copy()], [])):
         with pytest.raises(ValueError, match=r"bytes|number of"):
             engine.run(context, 0, 1, inputs, outputs)
-    for first, last in ((-1, 1), (0, len(plan.steps) + 1), (2, 1)):
+    for first, last in ((-1, 1), (0, len(plan.rows) + 1), (2, 1)):
         with pytest.raises(ValueError, match="no such steps"):
             engine.run(context, first, last, [odd.copy()], [output])
 

@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from decode import steps_of
 from example_programs import EXAMPLES, codes, plain, single
 from generated import CHANNELS, SEEDS, clamp, code_slot, like, pick, with_steps
+from nets import Net
 from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, assert_same_bits
 from calib8.engine.compile import compile_program
-from calib8.engine.emit.pools import merged_axes
+from calib8.engine.emit.loops import Loop, merged
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
@@ -130,10 +132,54 @@ def test_reductions_of_an_image_with_a_border(axes: tuple[int, ...]) -> None:
 
 
 def test_axes_are_merged_only_where_both_sides_lie_without_gaps() -> None:
-    assert merged_axes([(2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)]) == [(24, 1, 1)]
-    assert merged_axes([(2, 20, 12), (3, 4, 4), (4, 1, 1)]) == [(2, 20, 12), (12, 1, 1)]
-    assert merged_axes([(3, 4, 8), (4, 1, 1)]) == [(3, 4, 8), (4, 1, 1)]
-    assert merged_axes([(1, 4, 8)]) == []
+    assert merged_sizes((2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)) == [24]
+    assert merged_sizes((2, 20, 12), (3, 4, 4), (4, 1, 1)) == [2, 12]
+    assert merged_sizes((3, 4, 8), (4, 1, 1)) == [3, 4]
+    assert merged_sizes((1, 4, 8)) == []
+
+
+ALTERNATING = tuple(range(0, 16, 2))
+
+
+@pytest.mark.parametrize("ones", [False, True])
+@pytest.mark.parametrize(
+    "axes", [ALTERNATING, ALTERNATING[::-1], ALTERNATING[:4], (*ALTERNATING, 15), (0, 15)]
+)
+def test_more_axes_than_a_step_has_loops(axes: tuple[int, ...], ones: bool) -> None:
+    """Kept and vanishing axes take turns; the results have ones in their place or not."""
+    shape = (2, 2, 2, 1, 2, 3, 2, 2, 2, 2, 3, 2, 2, 2, 2, 2)
+    after = [1 if axis in axes else size for axis, size in enumerate(shape) if ones or axis not in axes]
+    count = int(np.prod([shape[axis] for axis in axes]))
+    x, y = codes("x", *shape), codes("y", *after, scale=0.02)
+    for profile in PROFILES:
+        rule = mean_rule(profile, x.scale, y.scale, count, "mean")
+        mean = single(op.Mean, [x], y, profile, axes=axes, rescale=rule, low=0, high=255)
+        verify(mean)
+        assert_same_bits(mean)
+    for kind in (op.ReduceMax, op.ReduceMin):
+        assert_same_bits(single(kind, [x], like(x, "y", *after), axes=axes))
+
+
+def test_axes_that_stay_apart_in_many_places() -> None:
+    """One step per place of the outermost ones."""
+    shape = (2, 3) * 7
+    x, y = codes("x", *shape), codes("y", *(3,) * 7)
+    program = single(op.ReduceMax, [x], y, axes=tuple(range(0, 14, 2)))
+    assert_same_bits(program, threads=(2,))
+
+
+def test_many_axes_of_a_part_of_a_tensor() -> None:
+    """The last two axes cannot be merged where the last one is read inside a longer one."""
+    net = Net()
+    x = net.lookup(net.input(*(2,) * 11, 5))
+    part = net.slice(x, 1, 3)
+    y = net.codes(*(2,) * 5, zero_point=net.slots[part].zero_point)
+    program = net.program(net.step(op.ReduceMin, (part,), y, axes=(0, 2, 4, 6, 8, 10, 11)))
+    assert_same_bits(program)
+
+
+def merged_sizes(*axes: tuple[int, int, int]) -> list[int]:
+    return [loop.size for loop in merged([Loop(size, (source, target)) for size, source, target in axes])]
 
 
 def test_codes_beside_the_result_stay() -> None:
@@ -144,7 +190,7 @@ def test_codes_beside_the_result_stay() -> None:
         program = single(op.Mean, [x], codes("y", 1, channels), axes=(1, 2), rescale=rule, low=0, high=255)
         plan = compile_program(program)
         place = {"target_buffer": FIRST_PORT + 1, "target_offset": 3}
-        steps = [replace(step, **place) if step.opcode == "reduce" else step for step in plan.steps[:-1]]  # type: ignore[arg-type]
+        steps = [replace(step, **place) if step.opcode == "reduce" else step for step in steps_of(plan)[:-1]]  # type: ignore[arg-type]
         feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
         for isa in ISAS:
             got = np.full(channels + 99, 77, np.uint8)

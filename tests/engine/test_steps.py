@@ -7,10 +7,11 @@ from dataclasses import fields, is_dataclass
 from typing import Any, get_type_hints
 
 import pytest
+from decode import STEPS
 
 from calib8 import _core
 from calib8.engine import steps
-from calib8.engine.steps import STEPS, Step
+from calib8.engine.steps import Step
 
 SCHEMAS = _core.engine.schemas()
 

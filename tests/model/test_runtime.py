@@ -35,6 +35,13 @@ def test_a_graph_and_a_file_give_the_same(tmp_path: Path) -> None:
         assert [spec.name for spec in session.outputs] == ["y", "z"]
 
 
+def test_scalars_are_written_into_scalars() -> None:
+    session = open_session(load_model(onnx_model("float x", "float y", "y = Neg(x)")), threads=1)
+    result = np.zeros((), np.float32)
+    session.run_into({"x": np.array(2.5, np.float32)}, {"y": result})
+    assert result == -2.5
+
+
 def test_outputs_are_given_in_the_order_asked_for() -> None:
     session = open_session(load_model(small_model()), threads=1)
     [z, y] = session.run(FEEDS, ["z", "y"])

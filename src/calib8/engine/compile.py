@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -24,6 +23,7 @@ from calib8.engine.emit import (
     softmax,
 )
 from calib8.engine.emitter import Emitter
+from calib8.engine.few_axes import few_axes
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
@@ -71,7 +71,7 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(compose(program))
+    program = with_room(few_axes(compose(program)))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)
@@ -93,6 +93,12 @@ def compile_program(program: Program) -> Plan:
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
             moves.emit_port_copy(first_output + number, port.slot, out, inwards=False)
+    return plan_of(out, arena_bytes, floats)
+
+
+def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:
+    """The plan of all that was emitted."""
+    program = out.program
     weights = [step.weight.nbytes for step in program.instructions if isinstance(step, op.Weighted)]
     return Plan(
         name=program.name,
@@ -222,9 +228,3 @@ def _float_call(step: op.Float, out: Emitter) -> FloatCall:
 def _ports(program: Program, ports: Sequence[Port]) -> tuple[PlanPort, ...]:
     slots = ((port.name, program.slots[port.slot]) for port in ports)
     return tuple(PlanPort(name, slot.dtype, slot.shape) for name, slot in slots)
-
-
-def port_bytes(plan: Plan) -> list[int]:
-    """Bytes of the inputs and outputs."""
-    ports = (*plan.inputs, *plan.outputs)
-    return [math.prod(port.shape) * np.dtype(port.dtype).itemsize for port in ports]

@@ -62,6 +62,11 @@ class Emitter:
         buffer, offset = self.places[layout.root]
         return buffer, offset + layout.shift * self.item_size(number)
 
+    def place_at(self, number: int, elements: int) -> tuple[int, int]:
+        """Buffer and byte offset that many elements further on."""
+        buffer, offset = self.place(number)
+        return buffer, offset + elements * self.item_size(number)
+
     def strides(self, number: int) -> tuple[int, ...]:
         """Elements from one index to the next, one per axis of the slot."""
         return self.layouts[number].strides

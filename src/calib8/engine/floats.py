@@ -40,7 +40,8 @@ class FloatSessions:
             if session is None:
                 session = self._sessions[call] = _opened(call, self._threads)
         feeds = {
-            spec.name: np.ascontiguousarray(array) for spec, array in zip(session.inputs, inputs, strict=True)
+            spec.name: np.asarray(array, order="C")
+            for spec, array in zip(session.inputs, inputs, strict=True)
         }
         return session.run(feeds)
 

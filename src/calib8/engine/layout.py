@@ -88,12 +88,17 @@ def storage_bytes(slot: Slot, layout: Layout, item: int) -> tuple[int, int]:
     return images * image * item, (top * row + left * column) * item
 
 
+def dense_strides(shape: Sequence[int]) -> list[int]:
+    """Elements from one index to the next of a tensor without gaps."""
+    strides = [1] * len(shape)
+    for axis in range(len(shape) - 2, -1, -1):
+        strides[axis] = strides[axis + 1] * shape[axis + 1]
+    return strides
+
+
 def _own_storage(slot: Slot, number: int, halo: Halo) -> Layout:
-    strides = [1] * len(slot.shape)
     sizes = list(slot.shape)
     if halo != NO_HALO:
         sizes[1] += halo[0] + halo[2]
         sizes[2] += halo[1] + halo[3]
-    for axis in range(len(sizes) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * sizes[axis + 1]
-    return Layout(number, 0, halo, tuple(strides))
+    return Layout(number, 0, halo, tuple(dense_strides(sizes)))

@@ -5,6 +5,7 @@ Codes are stored as uint8 throughout; an int8 code is stored as code + 128.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 if TYPE_CHECKING:  # a plan file is opened without what only compiling needs
-    from calib8.engine.steps import Step
     from calib8.program.rules import Profile
 
 
@@ -56,6 +56,11 @@ class Stored(NamedTuple):
     dtype: str
     shape: tuple[int, ...]
     shift: int
+
+
+def tensor_bytes(shape: tuple[int, ...], dtype: str) -> int:
+    """Bytes of a dense tensor."""
+    return math.prod(shape) * np.dtype(dtype).itemsize
 
 
 class FloatCall(NamedTuple):
@@ -109,11 +114,9 @@ class Plan:
     isa: str = ""
 
     @property
-    def steps(self) -> tuple[Step, ...]:
-        """The rows as steps."""
-        from calib8.engine.codec import decode  # most who run a plan never look at its steps
-
-        return tuple(decode(*row) for row in self.rows)
+    def port_bytes(self) -> list[int]:
+        """Bytes of the inputs and outputs."""
+        return [tensor_bytes(port.shape, port.dtype) for port in (*self.inputs, *self.outputs)]
 
     @property
     def float_nodes(self) -> tuple[str, ...]:

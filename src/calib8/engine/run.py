@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from calib8 import _core
 from calib8.engine.buffers import ARENA, FIRST_PORT
-from calib8.engine.plan import FloatCall, Plan, Stored
+from calib8.engine.plan import FloatCall, Plan, Stored, tensor_bytes
 from calib8.errors import UsageError
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -76,12 +76,11 @@ class Engine:
             ValueError: the plan contradicts itself, or threads or isa do not exist here.
         """
         self.plan = plan
-        sizes = [_bytes(port.shape, port.dtype) for port in (*plan.inputs, *plan.outputs)]
         self._native = _core.engine.Engine(
             list(plan.rows),
             plan.constants,
             plan.arena_bytes,
-            sizes,
+            plan.port_bytes,
             len(plan.inputs),
             isa,
             threads,
@@ -147,10 +146,6 @@ class Engine:
             _tensor(part, arena, ports)[...] = _stored(value, part.shift)
 
 
-def _bytes(shape: Sequence[int], dtype: str) -> int:
-    return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-
-
 def _in_one_piece(array: Array) -> Array:
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
@@ -161,7 +156,7 @@ def _tensor(part: Stored, arena: Array | None, ports: Sequence[Array]) -> Array:
     if part.buffer >= FIRST_PORT:
         return ports[part.buffer - FIRST_PORT].reshape(part.shape)
     assert arena is not None
-    size = _bytes(part.shape, part.dtype)
+    size = tensor_bytes(part.shape, part.dtype)
     return arena[part.offset : part.offset + size].view(part.dtype).reshape(part.shape)
 
 

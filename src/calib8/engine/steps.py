@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from calib8.engine.fields import Axes, Pair, Rescale, Single, SumRule, View, Window
 
@@ -361,26 +361,3 @@ class ResizeLinear(Step):
     output_zero: int
     input_shift: int
     output_shift: int
-
-
-STEPS: Final[tuple[type[Step], ...]] = (
-    FillHalo,
-    Copy,
-    Quantize,
-    Dequantize,
-    Conv,
-    Depthwise,
-    MatMul,
-    Requantize,
-    Add,
-    AddSums,
-    Mul,
-    Extreme,
-    Lookup,
-    MaxPool,
-    AveragePool,
-    Reduce,
-    ArgMax,
-    Softmax,
-    ResizeLinear,
-)

@@ -63,7 +63,7 @@ class Session:
         try:
             binding = self.handle.io_binding()
             for name, array in feeds.items():
-                binding.bind_cpu_input(name, np.ascontiguousarray(array))
+                binding.bind_cpu_input(name, np.asarray(array, order="C"))
             for name, array in outputs.items():
                 binding.bind_output(name, "cpu", 0, array.dtype, array.shape, array.ctypes.data)
             self.handle.run_with_iobinding(binding)

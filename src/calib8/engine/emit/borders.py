@@ -72,7 +72,8 @@ def _nests(step: Quantize | Dequantize, work: Work, out: Emitter) -> list[Nest]:
         [
             Loop(size, (source[axis], stride, scales[axis]))
             for size, stride, axis in zip(out.slot(work.output).shape, target, step.axes, strict=True)
-        ]
+        ],
+        tensors=3,
     )
 
 

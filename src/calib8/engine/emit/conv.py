@@ -12,7 +12,7 @@ Groups of few channels are taken together, each with zeros for the channels of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -177,7 +177,7 @@ def emit_filter(
             sum=NO_SUM if work.add is None else sum_fields(out, work.add),
             residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
             residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
-            table=NONE if work.lookup is None else out.constant(stored_table(work, out)),
+            table=fused_table(work, out),
         ),
         work,
         target.images * target.rows * target.columns * _products(step, weight, groups),
@@ -190,9 +190,12 @@ def _products(step: Weighted, weight: npt.NDArray[np.int32], groups: int) -> int
     return weight.size * groups // declared
 
 
-def stored_table(work: Work, out: Emitter) -> npt.NDArray[np.uint8]:
-    """The table of a fused Lookup, from stored to stored codes."""
-    assert work.lookup is not None
-    table = work.lookup.table
+def fused_table(work: Work, out: Emitter) -> int:
+    """The constant of the table of a fused Lookup, or none."""
+    return NONE if work.lookup is None else out.constant(stored_table(work.lookup.table, work, out))
+
+
+def stored_table(table: npt.NDArray[Any], work: Work, out: Emitter) -> npt.NDArray[np.uint8]:
+    """A table of the codes of a work's output, by stored code, as stored codes."""
     result: npt.NDArray[np.uint8] = (table.astype(np.int32) + out.shift(work.output)).astype(np.uint8)
     return result

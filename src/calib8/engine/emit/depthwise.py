@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
-from calib8.engine.emit.conv import int8_layers, stored_table
+from calib8.engine.emit.conv import fused_table, int8_layers
 from calib8.engine.emit.rescale import rescale_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, View
@@ -75,7 +75,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
             bias=out.constant(bias),
             rescale=rescale_fields(out, rule, step.low, step.high, step.outputs[0], channels, places),
             narrow=int(_narrow(rule, _largest_sums(weight, step.bias, zero_point))),
-            table=NONE if work.lookup is None else out.constant(stored_table(work, out)),
+            table=fused_table(work, out),
         ),
         work,
         macs(out.program, step) or 0,

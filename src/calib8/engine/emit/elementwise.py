@@ -1,4 +1,4 @@
-"""Elementwise instructions: axes merged, operands that broadcast given strides of 0, one step each.
+"""Elementwise instructions: axes merged, operands that broadcast given strides of 0, a step or a few each.
 
 [1, 56, 56, 64] + [1, 56, 56, 64]      one axis of 200704
 [2, 56, 56, 64] · [2, 1, 1, 64]        sizes 2, 3136, 64; strides of the right side 64, 0, 1
@@ -14,16 +14,19 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
-from calib8.engine.emit.conv import stored_table
-from calib8.engine.emit.loops import six
-from calib8.engine.emit.rescale import KINDS, sum_fields
+from calib8.engine.emit.conv import fused_table, stored_table
+from calib8.engine.emit.loops import Nest, cut, loops_over, merged
+from calib8.engine.emit.rescale import FLOAT, KINDS, rescale_fields, sum_fields
 from calib8.engine.emitter import Emitter
-from calib8.engine.fields import NONE, Pair, Rescale, Single
+from calib8.engine.fields import NONE, Pair, Single
 from calib8.engine.fuse import Work
 from calib8.program import rules
 from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Requantize, Sub
 
-MOST_AXES: Final = 6
+FLOAT_SUMS: Final = 1
+ALIGNED_SUMS: Final = 2
+"""Kinds of an AddSums step."""
+
 REPEATED, PADDED = 1024, 64
 """Entries that arrays of parameters per channel have at least, and what their number is a multiple of."""
 
@@ -33,26 +36,21 @@ def emit_requantize(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, Requantize)
     rule, output = step.rescale, work.output
-    shift = out.shift(output)
-    codes = (out.stored_zero_point(output), step.low + shift, step.high + shift)
-    if isinstance(rule, rules.FloatRescale):
-        each = per_channel(rule.factor)
-        rescale = Rescale(1, parameters(out, rule.factor, np.float32, each), NONE, *codes)
-    else:
-        each = per_channel(rule.multiplier, rule.shift)
-        multiplier = parameters(out, rule.multiplier, np.int32, each)
-        shifts = parameters(out, rule.shift, np.int32, each)
-        rescale = Rescale(KINDS[rule.rounding], multiplier, shifts, *codes)
-    tensors = single_fields(out, step.inputs[0], output, keep_last=each)
-    out.add(steps.Requantize(tensors, int(each), rescale), work)
+    arrays = (rule.factor,) if isinstance(rule, rules.FloatRescale) else (rule.multiplier, rule.shift)
+    each, channels = per_channel(*arrays), np.broadcast(*arrays).size
+    rescale = rescale_fields(out, rule, step.low, step.high, output, channels, repeating(channels, each))
+    for tensors in single_fields(out, step.inputs[0], output, keep_last=each):
+        out.add(steps.Requantize(tensors, int(each), rescale), work)
 
 
 def emit_add(work: Work, out: Emitter) -> None:
     """Sum or difference of codes, and perhaps a table behind it."""
     step = work.instruction
     assert isinstance(step, Add | Sub)
-    table = NONE if work.lookup is None else out.constant(stored_table(work, out))
-    out.add(steps.Add(pair_fields(out, step.inputs, work.output), sum_fields(out, step), table), work)
+    table = fused_table(work, out)
+    rule = sum_fields(out, step)
+    for pair in pair_fields(out, step.inputs, work.output):
+        out.add(steps.Add(pair, rule, table), work)
 
 
 def emit_add_sums(work: Work, out: Emitter) -> None:
@@ -68,24 +66,27 @@ def emit_add_sums(work: Work, out: Emitter) -> None:
     rhs = inputs[1]
     each = per_channel(*arrays)
     dtype = np.float32 if rule is None else np.int32
-    places = [parameters(out, array, dtype, each) for array in np.broadcast_arrays(*arrays)]
-    out.add(
-        steps.AddSums(
-            pair=pair_fields(out, inputs, output, keep_last=each),
-            rhs_size=out.item_size(rhs),
-            kind=1 if rule is None else 2,
-            per_channel=int(each),
-            lhs_factor=places[0],
-            rhs_factor=places[1],
-            right_shift=NONE if rule is None else places[2],
-            output=out.slot(output).scale,
-            rhs_zero=out.stored_zero_point(rhs),
-            zero_point=out.stored_zero_point(output),
-            low=step.low + out.shift(output),
-            high=step.high + out.shift(output),
-        ),
-        work,
-    )
+    arrays = list(np.broadcast_arrays(*arrays))
+    channels = repeating(arrays[0].size, each)
+    places = [out.constant(array[channels].astype(dtype)) for array in arrays]
+    for pair in pair_fields(out, inputs, output, keep_last=each):
+        out.add(
+            steps.AddSums(
+                pair=pair,
+                rhs_size=out.item_size(rhs),
+                kind=FLOAT_SUMS if rule is None else ALIGNED_SUMS,
+                per_channel=int(each),
+                lhs_factor=places[0],
+                rhs_factor=places[1],
+                right_shift=NONE if rule is None else places[2],
+                output=out.slot(output).scale,
+                rhs_zero=out.stored_zero_point(rhs),
+                zero_point=out.stored_zero_point(output),
+                low=step.low + out.shift(output),
+                high=step.high + out.shift(output),
+            ),
+            work,
+        )
 
 
 def emit_mul(work: Work, out: Emitter) -> None:
@@ -93,35 +94,36 @@ def emit_mul(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, Mul)
     (lhs, rhs), output, rule = step.inputs, work.output, step.rescale
-    kind, factor, multiplier, exponent = 1, 0.0, 0, 0
+    kind, factor, multiplier, exponent = FLOAT, 0.0, 0, 0
     if isinstance(rule, rules.FixedRescale):
         kind, multiplier, exponent = KINDS[rule.rounding], int(rule.multiplier[0]), int(rule.shift[0])
     else:
         factor = rule.factor
-    out.add(
-        steps.Mul(
-            pair=pair_fields(out, step.inputs, output),
-            lhs_zero=out.stored_zero_point(lhs),
-            rhs_zero=out.stored_zero_point(rhs),
-            kind=kind,
-            factor=factor,
-            multiplier=multiplier,
-            exponent=exponent,
-            zero_point=out.slot(output).zero_point,
-            output_shift=out.shift(output),
-            low=step.low + out.shift(output),
-            high=step.high + out.shift(output),
-        ),
-        work,
-    )
+    for pair in pair_fields(out, step.inputs, output):
+        out.add(
+            steps.Mul(
+                pair=pair,
+                lhs_zero=out.stored_zero_point(lhs),
+                rhs_zero=out.stored_zero_point(rhs),
+                kind=kind,
+                factor=factor,
+                multiplier=multiplier,
+                exponent=exponent,
+                zero_point=out.slot(output).zero_point,
+                output_shift=out.shift(output),
+                low=step.low + out.shift(output),
+                high=step.high + out.shift(output),
+            ),
+            work,
+        )
 
 
 def emit_extreme(work: Work, out: Emitter) -> None:
     """The larger or the smaller code; stored codes are in the order of the raw ones."""
     step = work.instruction
     assert isinstance(step, Maximum | Minimum)
-    pair = pair_fields(out, step.inputs, work.output)
-    out.add(steps.Extreme(pair, int(isinstance(step, Maximum))), work)
+    for pair in pair_fields(out, step.inputs, work.output):
+        out.add(steps.Extreme(pair, int(isinstance(step, Maximum))), work)
 
 
 def emit_lookup(work: Work, out: Emitter) -> None:
@@ -129,10 +131,10 @@ def emit_lookup(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, Lookup)
     each = step.table.ndim == 2 and per_channel(step.table)
-    table = (step.table.astype(np.int32) + out.shift(work.output)).astype(np.uint8)
-    table = table if each else table.reshape(-1, 256)[0]
-    tensors = single_fields(out, step.inputs[0], work.output, keep_last=each)
-    out.add(steps.Lookup(tensors, int(each), out.constant(table)), work)
+    table = step.table if each else step.table.reshape(-1, 256)[0]
+    constant = out.constant(stored_table(table, work, out))
+    for tensors in single_fields(out, step.inputs[0], work.output, keep_last=each):
+        out.add(steps.Lookup(tensors, int(each), constant), work)
 
 
 def per_channel(*arrays: npt.NDArray[Any]) -> bool:
@@ -140,30 +142,30 @@ def per_channel(*arrays: npt.NDArray[Any]) -> bool:
     return any(bool((array != array[0]).any()) for array in arrays)
 
 
-def parameters(out: Emitter, array: npt.NDArray[Any], dtype: npt.DTypeLike, each: bool) -> int:
-    """The constant of an array [1] or [channels]: its one value, or all of them repeated and padded."""
-    if not each:
-        return out.constant(array[:1].astype(dtype))
-    size = max(array.size, REPEATED)
-    return out.constant(np.resize(array, size + -size % PADDED).astype(dtype))
+def repeating(channels: int, each: bool) -> npt.NDArray[np.int64]:
+    """The channel of every entry of an array of parameters: all of them again and again, or one for all."""
+    size = max(channels, REPEATED)
+    return np.arange(size + -size % PADDED) % channels if each else np.zeros(1, np.int64)
 
 
-def single_fields(out: Emitter, source: int, target: int, *, keep_last: bool = False) -> Single:
-    """Input and output with as few axes as can be.
+def single_fields(out: Emitter, source: int, target: int, *, keep_last: bool = False) -> list[Single]:
+    """Input and output with as few axes as can be; several times where those are more than six.
 
     Args:
         out: the plan.
         source, target: slots of the same shape.
         keep_last: the last axis has parameters of its own.
     """
-    shape = out.slot(target).shape
-    sizes, strides = merged_axes(shape, [out.strides(source), out.strides(target)], keep_last=keep_last)
-    axes = (six(sizes, 1), six(strides[0], 0), six(strides[1], 0))
-    return Single(*axes, *out.place(source), *out.place(target))
+    loops = loops_over(out.slot(target).shape, [out.strides(source), out.strides(target)])
+    found = cut(merged(loops, keep_last=keep_last), tensors=2)
+    return [
+        Single(nest.sizes, nest.strides(0), nest.strides(1), *_places(out, nest, (source, target)))
+        for nest in found
+    ]
 
 
-def pair_fields(out: Emitter, inputs: Sequence[int], target: int, *, keep_last: bool = False) -> Pair:
-    """Operands and output with as few axes as can be.
+def pair_fields(out: Emitter, inputs: Sequence[int], target: int, *, keep_last: bool = False) -> list[Pair]:
+    """Operands and output with as few axes as can be; several times where those are more than six.
 
     Args:
         out: the plan.
@@ -173,47 +175,22 @@ def pair_fields(out: Emitter, inputs: Sequence[int], target: int, *, keep_last: 
     """
     shape = out.slot(target).shape
     tensors = [repeated(out.slot(slot).shape, out.strides(slot), shape) for slot in inputs]
-    sizes, strides = merged_axes(shape, [*tensors, out.strides(target)], keep_last=keep_last)
-    lhs, rhs, output = (six(axes, 0) for axes in strides)
-    places = (*out.place(inputs[0]), *out.place(inputs[1]), *out.place(target))
-    return Pair(six(sizes, 1), lhs, rhs, output, *places)
+    loops = merged(loops_over(shape, [*tensors, out.strides(target)]), keep_last=keep_last)
+    found = cut(loops, tensors=3)
+    slots = (*inputs, target)
+    return [
+        Pair(nest.sizes, nest.strides(0), nest.strides(1), nest.strides(2), *_places(out, nest, slots))
+        for nest in found
+    ]
+
+
+def _places(out: Emitter, nest: Nest, numbers: Sequence[int]) -> list[int]:
+    """Buffer and offset of every tensor."""
+    places = zip(numbers, nest.starts, strict=True)
+    return [part for number, start in places for part in out.place_at(number, start)]
 
 
 def repeated(shape: Sequence[int], strides: Sequence[int], target: Sequence[int]) -> list[int]:
     """Strides over a tensor that broadcasts to ``target``: 0 where it has one element for many."""
     front = [0] * (len(target) - len(shape))
     return front + [0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True)]
-
-
-def merged_axes(
-    shape: Sequence[int], tensors: Sequence[Sequence[int]], *, keep_last: bool
-) -> tuple[list[int], list[list[int]]]:
-    """Fewer axes that reach the same elements in the same order.
-
-    Args:
-        shape: sizes.
-        tensors: strides, per tensor one per axis.
-        keep_last: the last axis is not merged with others.
-
-    Returns:
-        sizes, and the strides of every tensor.
-
-    >>> merged_axes((1, 4, 5), [(20, 5, 1), (0, 0, 1)], keep_last=False)
-    ([4, 5], [[5, 1], [0, 1]])
-    """
-    sizes: list[int] = []
-    strides: list[list[int]] = []  # per axis
-    last = len(shape) - 1
-    for axis, size in enumerate(shape):
-        apart = keep_last and axis == last
-        if size == 1 and not apart:
-            continue
-        steps_here = [int(tensor[axis]) for tensor in tensors]
-        follows = strides and strides[-1] == [step * size for step in steps_here]
-        if follows and not apart:
-            sizes[-1] *= size
-            strides[-1] = steps_here
-        else:
-            sizes.append(size)
-            strides.append(steps_here)
-    return sizes, [[axis[tensor] for axis in strides] for tensor in range(len(tensors))]

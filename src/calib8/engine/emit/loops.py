@@ -1,4 +1,4 @@
-"""A move as nested loops, as few as it takes: axes that lie side by side in every tensor become one.
+"""Nested loops over tensors, as few as it takes: axes that lie side by side in every tensor become one.
 
 element [i0, i1, …] of tensor t lies at  Σ i_k · strides_k[t]  bytes;   the source may go through tables
 """
@@ -27,11 +27,12 @@ TARGET: Final = 1
 
 @dataclass(frozen=True, eq=False)
 class Loop:
-    """One axis of a move.
+    """One axis.
 
     Attributes:
         size: how many indices it has.
-        strides: bytes from one index to the next: source, target, what else goes along.
+        strides: from one index to the next in every tensor; of a move, in bytes: source, target, what else
+            goes along.
         table: bytes from the start of the source per index, in place of ``strides[SOURCE]``, which is then 0.
     """
 
@@ -42,7 +43,7 @@ class Loop:
 
 @dataclass(frozen=True, eq=False)
 class Nest:
-    """Loops that fit a step, outermost first, and where they begin: bytes per tensor."""
+    """Loops that fit a step, outermost first, and where they begin in every tensor, in the strides' unit."""
 
     starts: tuple[int, ...]
     loops: tuple[Loop, ...]
@@ -68,30 +69,50 @@ def six(values: Sequence[int], fill: int) -> Axes:
     return a, b, c, d, e, f
 
 
-def dense_strides(shape: Sequence[int]) -> list[int]:
-    """Elements from one index to the next of a tensor without gaps."""
-    strides = [1] * len(shape)
-    for axis in range(len(shape) - 2, -1, -1):
-        strides[axis] = strides[axis + 1] * shape[axis + 1]
-    return strides
+def loops_over(shape: Sequence[int], tensors: Sequence[Sequence[int]]) -> list[Loop]:
+    """A loop per axis of a shape, from the strides of every tensor."""
+    return [Loop(size, tuple(strides)) for size, *strides in zip(shape, *tensors, strict=True)]
 
 
-def nests(loops: Sequence[Loop]) -> list[Nest]:
+def nests(loops: Sequence[Loop], tensors: int) -> list[Nest]:
     """The loops of a move, ordered by the target, merged, and cut into several nests beyond six loops.
 
-    >>> [nest.loops[0].size for nest in nests([Loop(4, (6, 6)), Loop(3, (2, 2)), Loop(2, (1, 1))])]
+    >>> [nest.loops[0].size for nest in nests([Loop(4, (6, 6)), Loop(3, (2, 2)), Loop(2, (1, 1))], 2)]
     [24]
     """
-    tensors = len(loops[0].strides) if loops else 2
     start = 0
     plain: list[Loop] = []
     for loop in loops:
         first, parts = _without_table(loop)
         start += first
-        plain.extend(part for part in parts if part.size > 1)
+        plain.extend(parts)
     plain.sort(key=lambda loop: -loop.strides[TARGET])
-    starts = (start, *(0,) * (tensors - 1))
-    return list(_fitting(starts, tuple(_merged(plain))))
+    return list(_fitting((start, *(0,) * (tensors - 1)), tuple(merged(plain))))
+
+
+def merged(loops: Sequence[Loop], *, keep_last: bool = False) -> list[Loop]:
+    """Fewer loops that reach the same elements in the same order.
+
+    Args:
+        loops: outermost first.
+        keep_last: the last one is not merged with others.
+
+    >>> merged([Loop(1, (20, 0)), Loop(3, (20, 4)), Loop(4, (5, 1)), Loop(5, (1, 0))])
+    [Loop(size=12, strides=(5, 1), table=None), Loop(size=5, strides=(1, 0), table=None)]
+    """
+    result: list[Loop] = []
+    for place, loop in enumerate(loops):
+        apart = keep_last and place == len(loops) - 1
+        if result and not apart and loop.size > 1 and _side_by_side(result[-1], loop):
+            result[-1] = replace(loop, size=result[-1].size * loop.size)
+        elif apart or loop.size > 1:
+            result.append(loop)
+    return result
+
+
+def cut(loops: Sequence[Loop], tensors: int) -> list[Nest]:
+    """One nest, or beyond six loops one for every place of the outermost ones."""
+    return list(_fitting((0,) * tensors, tuple(loops)))
 
 
 def _without_table(loop: Loop) -> tuple[int, list[Loop]]:
@@ -118,16 +139,6 @@ def _without_table(loop: Loop) -> tuple[int, list[Loop]]:
             outer = Loop(len(blocks), (0, *(block * stride for stride in others)), blocks[:, 0].copy())
             return first, [*_without_table(outer)[1], inner]
     return first, [Loop(loop.size, (0, *others), table)]
-
-
-def _merged(loops: Sequence[Loop]) -> list[Loop]:
-    result: list[Loop] = []
-    for loop in loops:
-        if result and _side_by_side(result[-1], loop):
-            result[-1] = replace(loop, size=result[-1].size * loop.size)
-        else:
-            result.append(loop)
-    return result
 
 
 def _side_by_side(outer: Loop, inner: Loop) -> bool:

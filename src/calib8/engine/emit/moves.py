@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
-from calib8.engine.emit.loops import SOURCE, TARGET, Loop, Nest, Table, dense_strides, nests
+from calib8.engine.emit.loops import SOURCE, TARGET, Loop, Nest, Table, nests
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import CONSTANTS
 from calib8.engine.fuse import Work
+from calib8.engine.layout import dense_strides
 from calib8.program.instructions import Concat, Gather, Pad, ResizeNearest, Slice, Transpose
 
 
@@ -67,7 +68,7 @@ def emit_copy(
             sizes, source.strides, target.strides, tables or [None] * len(sizes), strict=True
         )
     ]
-    for nest in nests(loops):
+    for nest in nests(loops, tensors=2):
         run = item
         if nest.loops and nest.loops[-1].table is None and nest.loops[-1].strides == (item, item):
             run = nest.loops[-1].size * item

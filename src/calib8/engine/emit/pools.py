@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from calib8.engine import steps
-from calib8.engine.emit.loops import six
-from calib8.engine.emit.rescale import KINDS, rescale_fields
+from calib8.engine.emit.loops import SOURCE, TARGET, Nest, cut, loops_over, merged
+from calib8.engine.emit.rescale import KINDS, NO_RESCALE, rescale_fields
 from calib8.engine.emitter import Emitter
-from calib8.engine.fields import NONE, Axes, Rescale, Window
+from calib8.engine.few_axes import gone_axes
+from calib8.engine.fields import NONE, Window
 from calib8.engine.fuse import Work
 from calib8.program import rules
 from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
@@ -21,7 +22,6 @@ FIXED_AVERAGE: Final = 3
 """Kinds of an AveragePool step."""
 
 REDUCE_KINDS: Final = {Mean: 0, ReduceMax: 1, ReduceMin: 2}
-NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
 
 
 def emit_max_pool(work: Work, out: Emitter) -> None:
@@ -70,64 +70,45 @@ def _window(step: MaxPool | AveragePool, dilations: tuple[int, int]) -> Window:
 
 
 def emit_reduce(work: Work, out: Emitter) -> None:
-    """One step over the axes that stay and those that vanish, each merged where memory allows it."""
+    """One step (several beyond six axes that stay), axes merged where memory allows it.
+
+    Those that vanish are six loops at most: ``few_axes`` has seen to that.
+    """
     step, source, target = work.instruction, work.instruction.inputs[0], work.output
     assert isinstance(step, Mean | ReduceMax | ReduceMin)
-    shape, strides = out.slot(source).shape, out.strides(source)
-    gone = {axis % len(shape) for axis in step.axes} if shape else set()
-    targets = _target_strides(len(shape), gone, out.strides(target))
-    axes = list(zip(shape, strides, targets, strict=True))
-    outer = merged_axes([axis for number, axis in enumerate(axes) if number not in gone])
-    inner = merged_axes([axis for number, axis in enumerate(axes) if number in gone])
+    shape = out.slot(source).shape
+    gone = gone_axes(step, len(shape))
+    targets = _target_strides(shape, gone, out.slot(target).shape, out.strides(target))
+    loops = loops_over(shape, [out.strides(source), targets])
+    outer = merged([loop for axis, loop in enumerate(loops) if axis not in gone])
+    inner = Nest((0, 0), tuple(merged([loop for axis, loop in enumerate(loops) if axis in gone])))
     rescale = NO_RESCALE
     if isinstance(step, Mean):
         rescale = rescale_fields(out, step.rescale, step.low, step.high, target, 1)
-    buffers = (*out.place(source), *out.place(target))
-    out.add(
-        steps.Reduce(
-            *buffers,
-            outer_sizes=_column(outer, 0, 1),
-            outer_strides=_column(outer, 1, 0),
-            target_strides=_column(outer, 2, 0),
-            inner_sizes=_column(inner, 0, 1),
-            inner_strides=_column(inner, 1, 0),
-            kind=REDUCE_KINDS[type(step)],
-            zero_point=out.stored_zero_point(source),
-            rescale=rescale,
-        ),
-        work,
-    )
+    for nest in cut(outer, tensors=2):
+        out.add(
+            steps.Reduce(
+                *out.place_at(source, nest.starts[SOURCE]),
+                *out.place_at(target, nest.starts[TARGET]),
+                outer_sizes=nest.sizes,
+                outer_strides=nest.strides(SOURCE),
+                target_strides=nest.strides(TARGET),
+                inner_sizes=inner.sizes,
+                inner_strides=inner.strides(SOURCE),
+                kind=REDUCE_KINDS[type(step)],
+                zero_point=out.stored_zero_point(source),
+                rescale=rescale,
+            ),
+            work,
+        )
 
 
-def merged_axes(axes: Sequence[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """The same elements in the same order with as few axes as possible.
-
-    Args:
-        axes: (size, stride of the source, stride of the target), outermost first.
-
-    >>> merged_axes([(2, 12, 12), (1, 99, 99), (3, 4, 4), (4, 1, 1)])
-    [(24, 1, 1)]
-    """
-    result: list[tuple[int, int, int]] = []
-    for size, source, target in axes:
-        if size == 1:
-            continue
-        if result and result[-1][1:] == (size * source, size * target):
-            size *= result.pop()[0]
-        result.append((size, source, target))
-    return result
-
-
-def _target_strides(rank: int, gone: set[int], strides: Sequence[int]) -> list[int]:
-    """Stride of the output per axis of the input; 0 for those that vanish."""
-    if len(strides) == rank:
-        return [0 if axis in gone else strides[axis] for axis in range(rank)]
-    kept = iter(strides)
-    return [0 if axis in gone else next(kept) for axis in range(rank)]
-
-
-def _column(axes: Sequence[tuple[int, int, int]], part: int, fill: int) -> Axes:
-    return six([axis[part] for axis in axes], fill)
+def _target_strides(
+    shape: Sequence[int], gone: set[int], target: Sequence[int], strides: Sequence[int]
+) -> list[int]:
+    """Stride of the output per axis of the input; 0 for those that vanish, and those of size 1."""
+    kept = iter([stride for size, stride in zip(target, strides, strict=True) if size > 1])
+    return [0 if axis in gone or size == 1 else next(kept) for axis, size in enumerate(shape)]
 
 
 def emit_arg_max(work: Work, out: Emitter) -> None:

@@ -13,14 +13,18 @@ from calib8.engine.fields import NONE, Rescale, SumRule
 from calib8.program import rules
 from calib8.program.instructions import Add, Sub
 
+FLOAT: Final = 1
 KINDS: Final = {"double": 2, "single": 3, "away": 4}
+"""Kinds of a Rescale: of a FloatRescale, and of a FixedRescale by its rounding."""
+
+FLOAT_SUM: Final = 1
+DEQUANTIZED_SUM: Final = 2
+SCALED_SUM: Final = 3
+ALIGNED_SUM: Final = 4
+"""Kinds of a SumRule."""
+
+NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
 NO_SUM: Final = SumRule(kind=0)
-
-
-def per_channel(values: npt.NDArray[Any], channels: int, padded: int) -> npt.NDArray[Any]:
-    """[1] or [channels] as [padded], filled up with the last value."""
-    full = np.broadcast_to(values, (channels,))
-    return np.concatenate([full, np.repeat(full[-1:], padded - channels)])
 
 
 def rescale_fields(
@@ -43,13 +47,13 @@ def rescale_fields(
         layout: channel of every place of the padded arrays; 0 … channels − 1 by default.
     """
     if rule is None:
-        return Rescale(0, NONE, NONE, 0, 0, 0)
+        return NO_RESCALE
     places = np.arange(channels) if layout is None else layout
     shift = out.shift(output)
     codes = (out.stored_zero_point(output), low + shift, high + shift)
     if isinstance(rule, rules.FloatRescale):
         factor = np.broadcast_to(rule.factor, (channels,))[places].astype(np.float32)
-        return Rescale(1, out.constant(factor), NONE, *codes)
+        return Rescale(FLOAT, out.constant(factor), NONE, *codes)
     multiplier = np.broadcast_to(rule.multiplier, (channels,))[places].astype(np.int32)
     shifts = np.broadcast_to(rule.shift, (channels,))[places].astype(np.int32)
     return Rescale(KINDS[rule.rounding], out.constant(multiplier), out.constant(shifts), *codes)
@@ -72,28 +76,29 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
         **shifts,
         **zeros,
     }
+    form = _float_form(out, step, rule) if isinstance(rule, (rules.ScaledSum, rules.AlignedSum)) else None
+    return SumRule(**_numbers(rule), **common) if form is None else form
+
+
+def _numbers(rule: rules.SumRule) -> dict[str, Any]:
+    """Fields of a rule that do not depend on the slots."""
     if isinstance(rule, rules.FloatSum):
-        return SumRule(kind=1, lhs=rule.lhs, rhs=rule.rhs, fixed=rule.fixed, **common)
+        return {"kind": FLOAT_SUM, "lhs": rule.lhs, "rhs": rule.rhs, "fixed": rule.fixed}
     if isinstance(rule, rules.DequantizedSum):
-        return SumRule(kind=2, lhs=rule.lhs, rhs=rule.rhs, output=rule.output, **common)
-    form = _float_form(out, step, rule)
-    if form is not None:
-        return form
+        return {"kind": DEQUANTIZED_SUM, "lhs": rule.lhs, "rhs": rule.rhs, "output": rule.output}
     if isinstance(rule, rules.AlignedSum):
-        return SumRule(
-            kind=4, lhs_multiplier=rule.lhs, rhs_multiplier=rule.rhs, right_shift=rule.shift, **common
-        )
-    return SumRule(
-        kind=3,
-        lhs_multiplier=rule.lhs[0],
-        lhs_exponent=rule.lhs[1],
-        rhs_multiplier=rule.rhs[0],
-        rhs_exponent=rule.rhs[1],
-        output_multiplier=rule.output[0],
-        output_exponent=rule.output[1],
-        left_shift=rule.left_shift,
-        **common,
-    )
+        factors = {"lhs_multiplier": rule.lhs, "rhs_multiplier": rule.rhs}
+        return {"kind": ALIGNED_SUM, **factors, "right_shift": rule.shift}
+    return {
+        "kind": SCALED_SUM,
+        "lhs_multiplier": rule.lhs[0],
+        "lhs_exponent": rule.lhs[1],
+        "rhs_multiplier": rule.rhs[0],
+        "rhs_exponent": rule.rhs[1],
+        "output_multiplier": rule.output[0],
+        "output_exponent": rule.output[1],
+        "left_shift": rule.left_shift,
+    }
 
 
 def _float_form(out: Emitter, step: Add | Sub, rule: rules.ScaledSum | rules.AlignedSum) -> SumRule | None:
@@ -106,7 +111,7 @@ def _float_form(out: Emitter, step: Add | Sub, rule: rules.ScaledSum | rules.Ali
     if form is None:
         return None
     return SumRule(
-        kind=1,
+        kind=FLOAT_SUM,
         lhs=form[0],
         rhs=form[1],
         fixed=form[2],

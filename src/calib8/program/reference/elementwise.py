@@ -68,7 +68,8 @@ def add_sums(step: AddSums, operands: Sequence[Operand], output: Slot) -> npt.ND
         total = _dequantized_sum(_real(a, lhs.slot.scales), _real(b, rhs.slot.scales), output.scale)
     else:
         total = _aligned_sum(step.rule, a, b)
-    return clipped(total + output.zero_point, step.low, step.high, output.dtype)
+    codes = clipped(total + output.zero_point, step.low, step.high, output.dtype)
+    return codes.reshape(output.shape)  # one scale makes an axis of a scalar
 
 
 def mul(step: Mul, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:

@@ -31,7 +31,7 @@ def run_float(step: Float, operands: Sequence[Operand]) -> list[npt.NDArray[Any]
         session = open_session(ir.from_proto(onnx.ModelProto.FromString(step.model)))
         _SESSIONS[step] = session
     feeds = {
-        spec.name: np.ascontiguousarray(operand.data)
+        spec.name: np.asarray(operand.data, order="C")
         for spec, operand in zip(session.inputs, operands, strict=True)
     }
     return session.run(feeds)

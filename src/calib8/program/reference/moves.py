@@ -28,7 +28,7 @@ def pad(step: Pad, operands: Sequence[Operand], output: Slot) -> Array:
 
 def transpose(step: Transpose, operands: Sequence[Operand], output: Slot) -> Array:
     """Axes in another order; the result is contiguous."""
-    return np.ascontiguousarray(operands[0].data.transpose(step.axes))
+    return np.asarray(operands[0].data.transpose(step.axes), order="C")
 
 
 def reshape(step: Reshape, operands: Sequence[Operand], output: Slot) -> Array:

@@ -51,6 +51,8 @@ def rescale(
         low, high: clamp of the codes.
         dtype: of the codes, ``uint8`` or ``int8``.
     """
+    if acc.ndim == 0:  # an array of one factor would make an axis of it
+        return rescale(acc[None], rule, zero_point, low, high, dtype)[0, ...]
     if isinstance(rule, FixedRescale):
         codes = MULTIPLY[rule.rounding](acc, rule.multiplier, rule.shift) + zero_point
         return clipped(codes, low, high, dtype)
