@@ -309,3 +309,55 @@ def test_preprocessing_flags_go_with_pixels(cli, int8: Path, out: Path) -> None:
     result = cli("compile", int8, "-o", out / "p.c8", "--mean", "127.5")
     assert result.exit_code == 2 and "--pixels" in result.stderr
     assert not (out / "p.c8").exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--dtype", "uint8"),
+        ("--dtype", "float32"),
+        ("--focus",),
+        ("--resize", "letterbox"),
+        ("--size", "3,3"),
+        ("--crop", "0.5"),
+        ("--crop-pad", "2"),
+        ("--resize-to", "20"),
+        ("--letterbox-color", "0"),
+        ("--filter", "box"),
+        ("--color", "bgr"),
+        ("--color", "gray"),
+    ],
+)
+def test_a_plan_of_pixels_drops_no_flag(cli, refused, int8: Path, out: Path, flags: tuple[str, ...]) -> None:
+    for more in ((), FLAGS):
+        result = cli("compile", int8, "-o", out / "p.c8", "--pixels", *flags, *more)
+        refused(result, 2, flags[0], "does not go with --pixels", "Leave it away")
+    assert not (out / "p.c8").exists()
+
+
+def test_flags_that_a_plan_of_pixels_carries(cli, int8: Path, out: Path) -> None:
+    def plan(*flags: str) -> bytes:
+        result = cli("compile", int8, "-o", out / "p.c8", "--pixels", *flags)
+        assert result.exit_code == 0, result.output
+        content = (out / "p.c8").read_bytes()
+        assert load_plan(out / "p.c8").inputs[0].shape == (1, 16, 16, 3)
+        return content
+
+    stored = plan()
+    assert plan("--layout", "NCHW") == plan("--color", "rgb") == plan(*FLAGS) == stored
+    assert len({stored, plan("--mean", "100"), plan("--scale", "1"), plan("--preprocess", "caffe_bvlc")}) == 4
+    swapped = plan("--preprocess", "caffe_bvlc")
+    assert plan("--preprocess", "caffe_bvlc", "--color", "bgr") == swapped
+
+
+def test_a_color_with_another_number_of_channels(cli, refused, tmp_path: Path, out: Path) -> None:
+    model = save(cnn(), tmp_path / "m.onnx")
+    arrays = tmp_path / "arrays.npz"
+    np.savez(arrays, image=np.random.default_rng(0).normal(0, 1, (4, 3, 16, 16)).astype(np.float32))
+    assert cli("quantize", model, "--data", arrays, "-o", tmp_path / "q.onnx").exit_code == 0
+    base = ("compile", tmp_path / "q.onnx", "-o", out / "p.c8", "--pixels", *FLAGS)
+    refused(cli(*base, "--color", "gray"), 2, "--color gray: has 1, but the images of", "have 3 channels")
+    refused(cli(*base, "--color", "bgr"), 2, "--color bgr: does not go with --pixels")
+    assert not (out / "p.c8").exists()
+    assert cli(*base, "--color", "rgb").exit_code == 0
+    assert cli("compile", tmp_path / "q.onnx", "-o", out / "n.c8", "--pixels").exit_code == 2
