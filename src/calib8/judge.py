@@ -15,7 +15,7 @@ from calib8.data.batches import batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
-from calib8.engine.plan_file import is_plan_file
+from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -117,7 +117,11 @@ def preflight(
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
     """The preprocessing that the first model with one has stored; saved programs and plans store none."""
     for path in models:
-        text = None if is_program_file(path) or is_plan_file(path) else read_metadata(path).get("preprocess")
+        text = (
+            None
+            if is_program_file(path) or claims_to_be_plan(path)
+            else read_metadata(path).get("preprocess")
+        )
         if text is not None:
             return Preprocess.from_json(text, str(path))
     return None

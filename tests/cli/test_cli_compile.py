@@ -100,6 +100,7 @@ def test_what_cannot_be_compiled(cli, refused, model: Path, int8: Path, compiled
     refused(cli("compile", int8, "-o", out / "m.ONNX"), 2, "has the suffix of a model", "such as m.c8")
     refused(cli("compile", int8, "-o", out / "none" / "m.c8"), 1, "cannot be written")
     refused(cli("compile", int8, "--profile", "odd", "-o", target), 2, "profile 'odd': unknown")
+    refused(cli("compile", int8, "-o", out / "m.c8p"), 2, "has the suffix of a program", "such as m.c8")
     conflict = ("--integer-only", "--profile", "onnx")
     refused(cli("compile", int8, *conflict, "-o", target), 2, "profile 'onnx'", "Use single or tflite.")
 
@@ -361,3 +362,9 @@ def test_a_color_with_another_number_of_channels(cli, refused, tmp_path: Path, o
     assert not (out / "p.c8").exists()
     assert cli(*base, "--color", "rgb").exit_code == 0
     assert cli("compile", tmp_path / "q.onnx", "-o", out / "n.c8", "--pixels").exit_code == 2
+
+
+def test_an_onnx_model_named_like_a_plan(cli, refused, int8: Path, out: Path) -> None:
+    named = int8.rename(int8.with_suffix(".c8"))
+    line = refused(cli("compile", named, "-o", out / "p.c8"), 1, "is no plan: it does not begin like one")
+    assert "name a model .onnx" in line

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -13,8 +13,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.counts import macs
-from calib8.engine.plan_file import ANY_MODEL, is_plan_file
-from calib8.errors import ModelError, UsageError
+from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan, is_plan_file
+from calib8.errors import UsageError
+from calib8.files import check_model_file
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
@@ -29,6 +30,9 @@ Limits = Mapping[str, tuple[float, float]]
 Shapes = Mapping[str, Sequence[int]]
 
 SEED: Final = 0
+
+MOST_FED_BYTES: Final = 1 << 29
+"""Of all inputs together: 800 images of 3×224×224 in float32. Refused before any value is drawn."""
 
 CODES: Final = {"uint8": (0, 255), "int8": (-128, 127)}
 """Smallest and largest code."""
@@ -68,9 +72,8 @@ def open_workload(
         UsageError: the batch or a shape does not fit or is too large, or an axis is left free.
     """
     name = os.fspath(path)
-    if not Path(name).is_file():
-        raise ModelError(name, "no such file", ANY_MODEL)
-    if is_plan_file(name):
+    check_model_file(name, ANY_MODEL)
+    if claims_to_be_plan(name):
         session = InferenceSession(name)
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         return Workload(name, "plan", feeds, _batch(feeds), sum(session.plan.step_macs))
@@ -121,11 +124,20 @@ def _feeds(
     for spec in sized:
         if is_too_large(spec.shape or ()):
             raise UsageError(name, f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements", cure)
+    needed = sum(_elements(spec) * spec.dtype.itemsize for spec in sized)
+    if needed > MOST_FED_BYTES:
+        takes = ", ".join(map(str, sized))
+        problem = f"its inputs '{takes}' take {needed:,} bytes, a benchmark feeds {MOST_FED_BYTES:,} at most"
+        raise UsageError(name, problem, cure)
     try:
         return {spec.name: _values(spec, limits, rng) for spec in sized}
     except MemoryError as error:
         takes = ", ".join(map(str, sized))
         raise UsageError(name, f"its inputs '{takes}' do not fit in memory", cure) from error
+
+
+def _elements(spec: TensorSpec) -> int:
+    return math.prod(size for size in spec.shape or () if isinstance(size, int))
 
 
 def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tuple[int, ...]:
@@ -135,8 +147,13 @@ def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tu
         if spec.shape is not None and not _fits(given, spec.shape):
             text = "×".join(map(str, given))
             raise UsageError(f"shape of '{spec.name}'", f"{text} does not fit {name}", f"It takes {spec}")
+        if batch is not None and batch != given[0]:
+            problem = f"--shape gives '{spec.name}' {given[0]} samples"
+            raise UsageError(f"--batch {batch}", problem, "Give one of the two, or the same number")
         return tuple(given)
-    first, *others = spec.shape or (None, None)
+    if spec.shape == ():
+        return ()
+    first, *others = (None, None) if spec.shape is None else spec.shape
     fixed = [size for size in others if isinstance(size, int)]
     if len(fixed) < len(others):
         cure = f"Give its sizes with --shape {spec.name}=…"

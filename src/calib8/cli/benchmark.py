@@ -16,7 +16,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
-from calib8.processors import usable_cores
+from calib8.processors import MOST_THREADS, usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Subject, Timing
@@ -28,7 +28,6 @@ ModelsArgument = Annotated[
     typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files, saved programs or plans."),
 ]
 
-MOST_THREADS: Final = 256
 PROFILED_RUNS: Final = 30
 
 _THREADS_HELP: Final = "Numbers of threads to measure with. Default: 1 and all usable cores."
@@ -78,6 +77,9 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         raise UsageError("--profile", "shows the parts of a plan of calib8", "Add calib8 to --runtime")
     workloads = [open_workload(model, options.batch, shapes) for model in models]
     fitting = [_fitting(workload, runtimes) for workload in workloads]
+    if options.profile and not any("calib8" in names for names in fitting):
+        problem = f"shows the parts of a plan, but {', '.join(map(str, models))} runs in other runtimes only"
+        raise UsageError("--profile", problem, "Give a quantized model, a program or a plan")
     timings: list[Timing] = []
     profiles: list[Profile] = []
     for workload, names in zip(workloads, fitting, strict=True):

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.filesize import decimal
 
-from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, option
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.options import (
+    COMPILING,
+    INTEGER_ONLY_HELP,
+    PROFILE_HELP,
+    SHAPE_HELP,
+    PreprocessOptions,
+    ReportOptions,
+    option,
+)
+from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
 from calib8.cli.program import float_nodes_document, read_shapes, say_float_nodes
@@ -37,14 +45,6 @@ OutputOption = Annotated[
     Path,
     typer.Option("-o", "--output", metavar="OUT.c8", show_default=False, help="Where to write the plan."),
 ]
-_PROFILE_HELP = (
-    "How sums become codes: onnx, tflite or single. Default: onnx; single with --integer-only; a saved "
-    "program has its own."
-)
-_INTEGER_ONLY_HELP = "Refuse a model of which a part has no integer form."
-_SHAPE_HELP = (
-    "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
-)
 _ISA_HELP = (
     "Label in the plan: the instruction set that it was made for. It changes nothing else, the plan runs on "
     "every one. Default: the fastest of this machine."
@@ -55,10 +55,6 @@ _PIXELS_HELP = (
 )
 
 
-MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
-"""Other tools take a file with one of these for a model, which a plan is not."""
-
-
 CARRIED: Final = frozenset(("mean", "scale", "layout", "color"))
 """Settings of a preprocessing that a plan of pixels carries, or that can be held against its model."""
 
@@ -67,9 +63,9 @@ CARRIED: Final = frozenset(("mean", "scale", "layout", "color"))
 class CompileOptions:
     """What a plan is made for."""
 
-    profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", _PROFILE_HELP)] = None
-    integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
-    shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
+    shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
     pixels: Annotated[bool, option(COMPILING, "--pixels", None, _PIXELS_HELP)] = False
 
@@ -89,9 +85,7 @@ def compile(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [model])
-    if output.suffix.lower() in MODEL_SUFFIXES:
-        cure = f"Give another one, such as {output.with_suffix('.c8').name}"
-        raise UsageError(f"--output {output}", "has the suffix of a model, but a plan is none", cure)
+    check_suffix("--output", output, "plan")
     with shown_progress(terminal, "compiling"):
         program, plan = _compiled(model, compiling, preprocessing)
 

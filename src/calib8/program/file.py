@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import ModelError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, check_model_file
 from calib8.program import instructions, rules
 from calib8.program import program as program_module
 from calib8.program.program import Program
@@ -96,6 +96,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
             a program that is not sound.
     """
     name = str(path)
+    check_model_file(path, "Give the path of a saved program")
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -117,7 +118,9 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 
 def is_program_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a saved program; False also for what cannot be read."""
+    """The file begins like a saved program; False also for what cannot be read, and for a pipe."""
+    if not os.path.isfile(path):  # noqa: PTH113 - pathlib refuses paths with a zero byte
+        return False
     try:
         with Path(path).open("rb") as file:
             return file.read(len(MAGIC)) == MAGIC
