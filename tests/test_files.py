@@ -1,4 +1,4 @@
-"""What is no file is refused unread; ``atomic_output`` leaves either the old file or the complete new one, and nothing else."""
+"""What is no file is refused; ``atomic_output`` leaves the old file or the complete new one, nothing else."""
 
 from __future__ import annotations
 

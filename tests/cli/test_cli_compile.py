@@ -292,11 +292,20 @@ def test_a_zero_of_threads_is_refused(cli, refused, compiled: Path, images: Path
 
 
 def test_opening_a_plan_on_the_command_line_reads_no_model(process, compiled: Path, images: Path) -> None:
-    """A preprocessing from the flags and a plan: nothing is lowered."""
-    report = "import atexit, sys; atexit.register(lambda: print('calib8.program.lower' in sys.modules))"
-    result = process("run", compiled, "--data", images, *FLAGS, "--runtime", "calib8", before=report)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == "False"
+    """A preprocessing from the flags and a plan: nothing is lowered, and ONNX is not there at all."""
+    heavy = ("onnx", "onnx_ir", "onnxruntime", "google.protobuf", "calib8.program.lower")
+    report = f"import atexit, sys; atexit.register(lambda: print([n for n in {heavy} if n in sys.modules]))"
+    data = ("--data", images, *FLAGS, "--runtime", "calib8")
+    short = ("--runtime", "calib8", "--threads", 1, "--rounds", 1, "--profile")
+    for command in (
+        ("run", compiled, *data),
+        ("evaluate", compiled, *data),
+        ("benchmark", compiled, *short),
+        ("inspect", compiled),
+    ):
+        result = process(*command, before=report)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines()[-1] == "[]", command[0]
 
 
 def test_a_plan_of_pixels(cli, int8: Path, out: Path) -> None:

@@ -12,7 +12,7 @@ from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
-from calib8.program.file import is_program_file
+from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
 

@@ -6,23 +6,22 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnx_ir as ir
 
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.files import check_model_file
-from calib8.model.load import UNREADABLE
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.processors import MOST_THREADS
-from calib8.program.file import is_program_file
-from calib8.quantization.qdq import holds_codes
+from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
 from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:  # plans need neither models nor what reads them
+    import onnx
 
 Path_ = str | os.PathLike[str]
 
@@ -102,6 +101,12 @@ def is_float_model(path: Path_) -> bool:
     """An ONNX file of which no node reads or makes codes of activations."""
     if is_program_file(path) or claims_to_be_plan(path):
         return False
+    import onnx
+    import onnx_ir as ir
+
+    from calib8.model.load import UNREADABLE
+    from calib8.quantization.qdq import holds_codes
+
     try:
         return not holds_codes(ir.from_proto(onnx.load(path, load_external_data=False)))
     except (*UNREADABLE, OSError):

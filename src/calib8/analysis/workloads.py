@@ -6,24 +6,21 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
-from calib8.analysis.counts import macs
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan, is_plan_file
 from calib8.errors import UsageError
 from calib8.files import check_model_file
-from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
-from calib8.program import costs
-from calib8.program.file import is_program_file
-from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes, readable_copy
+from calib8.program.magic import is_program_file
 from calib8.session import InferenceSession
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
+
+if TYPE_CHECKING:  # plans need neither models nor what reads them
+    import onnx_ir as ir
 
 Array = npt.NDArray[Any]
 Limits = Mapping[str, tuple[float, float]]
@@ -78,12 +75,23 @@ def open_workload(
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         return Workload(name, "plan", feeds, _batch(feeds), sum(session.plan.step_macs))
     if is_program_file(name):
+        from calib8.program import costs
+
         session = InferenceSession(name, runtime="reference")
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         counts = [costs.macs(session.program, step) for step in session.program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
+    return _of_model(name, batch, shapes or {})
+
+
+def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:
+    from calib8.analysis.counts import macs
+    from calib8.model.graph import graph_inputs
+    from calib8.model.load import load_model
+    from calib8.quantization.qdq import holds_codes, nodes, readable_copy
+
     model = readable_copy(load_model(name))
-    feeds = _feeds(name, graph_inputs(model), batch, shapes or {}, _limits(model))
+    feeds = _feeds(name, graph_inputs(model), batch, shapes, _limits(model))
     _fix_shapes(model, feeds)
     form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
     return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
@@ -91,6 +99,10 @@ def open_workload(
 
 def _fix_shapes(model: ir.Model, feeds: Mapping[str, Array]) -> None:
     """Gives the inputs the sizes of the arrays and infers all shapes again."""
+    import onnx_ir as ir
+
+    from calib8.quantization.qdq import infer_shapes
+
     for value in model.graph.inputs:
         if value.name is not None and value.name in feeds:
             value.shape = ir.Shape(feeds[value.name].shape)
@@ -201,6 +213,10 @@ def _values(spec: TensorSpec, limits: Limits, rng: np.random.Generator) -> Array
 
 def _limits(model: ir.Model) -> Limits:
     """Smallest and largest value that an input's quantizer can tell apart from others."""
+    import onnx_ir as ir
+
+    from calib8.quantization.qdq import codes_of
+
     found = {}
     for value in model.graph.inputs:
         for use in value.uses():

@@ -73,13 +73,13 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def model_bytes_on_disk(path: Path) -> int:
     """Size of an .onnx file and its external data, or of a saved program or plan, in bytes."""
-    import onnx
-
     from calib8.engine.plan_file import claims_to_be_plan
-    from calib8.program.file import is_program_file
+    from calib8.program.magic import is_program_file
 
     if is_program_file(path) or claims_to_be_plan(path):
         return path.stat().st_size
+    import onnx
+
     graph = onnx.load(path, load_external_data=False).graph
     locations = {
         entry.value
