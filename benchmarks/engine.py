@@ -42,8 +42,8 @@ def timed(
 ) -> list[Timing]:
     """Timings of one file in every runtime with every number of threads."""
     workload = open_workload(path, batch)
-    subjects = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
-    return measure(subjects, rounds)
+    opened = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
+    return measure(opened, rounds)
 
 
 def names(text: str) -> list[str]:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from calib8.analysis.profiles import profile
+from calib8.analysis.breakdown import break_down
 from calib8.analysis.workloads import open_workload
 from quantized import quantized
 
@@ -24,7 +24,7 @@ def network_parts(folder: Path) -> list[dict[str, Any]]:
 
 
 def _parts(path: Path) -> Sequence[Any]:
-    return profile(open_workload(path), 1, RUNS).parts
+    return break_down(open_workload(path), 1, RUNS).parts
 
 
 def part_rows(entry: dict[str, Any], peak_gmacs: float) -> list[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calib8 import InferenceSession
-from calib8.analysis.benchmark import Subject, measure
+from calib8.analysis.benchmark import Opened, Subject, measure
 from calib8.analysis.workloads import open_workload
 from calib8.program.rules import PROFILES
 from quantized import quantized
@@ -28,13 +28,14 @@ def rounding_costs(folder: Path, threads: Sequence[int], rounds: int) -> list[di
 def _times(path: Path, threads: int, rounds: int) -> dict[str, Any]:
     workload = open_workload(path)
     shapes = {name: array.shape for name, array in workload.feeds.items()}
-    subjects = []
+    opened = []
     for profile in PROFILES:
         session = InferenceSession(workload.path, profile=profile, shapes=shapes, threads=threads)
         run = partial(session.run, None, workload.feeds)
-        subjects.append(Subject(workload.path, profile, threads, workload.batch, workload.macs, run))
-    found = measure(subjects, rounds)
-    return {t.runtime: {"min_ms": t.min_ms, "median_ms": t.median_ms} for t in found}
+        subject = Subject(workload.path, profile, threads, workload.batch, workload.macs)
+        opened.append(Opened(subject, run))
+    found = measure(opened, rounds)
+    return {t.subject.runtime: {"min_ms": t.min_ms, "median_ms": t.median_ms} for t in found}
 
 
 def rounding_rows(entries: Sequence[dict[str, Any]]) -> list[str]:

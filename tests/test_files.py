@@ -1,4 +1,4 @@
-"""``atomic_output`` leaves either the old file or the complete new one, and nothing else."""
+"""What is no file is refused; ``atomic_output`` leaves the old file or the complete new one, nothing else."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from calib8.errors import OutputError
-from calib8.files import atomic_output
+from calib8.errors import ModelError, OutputError
+from calib8.files import atomic_output, check_model_file
 
 
 def listing(folder: Path) -> list[str]:
@@ -76,3 +76,26 @@ def test_the_file_has_the_usual_permissions(tmp_path: Path) -> None:
     finally:
         assert os.umask(previous) == 0o027
     assert stat.S_IMODE((tmp_path / "out.bin").stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("target", [None, 3, b"bytes", "zero\0byte"])
+def test_what_is_no_path_is_an_output_error(target: object) -> None:
+    with pytest.raises(OutputError), atomic_output(target):  # type: ignore[arg-type]
+        pytest.fail("there is nothing to write to")
+
+
+def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_bytes(b"")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    for name in ("file", "link"):
+        check_model_file(tmp_path / name, "Give a file")
+    for path, problem in (
+        (tmp_path, "is a folder"),
+        (tmp_path / "pipe", "is a device or pipe, no file"),
+        ("/dev/null", "is a device or pipe, no file"),
+        (tmp_path / "none", "no such file"),
+        ("zero\0byte", "no such file"),
+    ):
+        with pytest.raises(ModelError, match=problem + r"\. Give a file\."):
+            check_model_file(path, "Give a file")

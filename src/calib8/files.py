@@ -1,4 +1,4 @@
-"""Writing results so that a file is either the old one or the complete new one."""
+"""Files: looked at before they are read, written so that each is either the old or the complete new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from calib8.errors import OutputError
+from calib8.errors import ModelError, OutputError
+
+
+def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
+    """Refuses what is no regular file: opening a pipe would wait for ever.
+
+    Args:
+        path: of a model, program or plan.
+        cure: what to give in its place.
+
+    Raises:
+        ModelError: a folder, something else that is no file, or nothing at all.
+    """
+    if os.path.isfile(path):  # noqa: PTH113 - a path that no file can have is no file, and no error
+        return
+    name = os.fspath(path)
+    if os.path.isdir(path):  # noqa: PTH112
+        raise ModelError(name, "is a folder", cure)
+    if os.path.exists(path):  # noqa: PTH110
+        raise ModelError(name, "is a device or pipe, no file", cure)
+    raise ModelError(name, "no such file", cure)
 
 
 @contextmanager
@@ -18,13 +38,15 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
     On any error the temporary file is removed and ``path`` is left as it was.
 
     Raises:
-        OutputError: the folder is missing, not writable, or the disk is full.
+        OutputError: no path, the folder is missing, not writable, or the disk is full.
     """
+    if not _is_path(path):
+        raise OutputError("path", f"is a {type(path).__name__}", "Give the path of a file")
     target = Path(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
         os.close(handle)
-    except OSError as error:
+    except (OSError, ValueError) as error:  # no path can hold a zero byte
         raise _cannot_write(target, error) from error
     temporary = Path(name)
     try:
@@ -37,8 +59,12 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def _cannot_write(target: Path, error: OSError) -> OutputError:
-    reason = error.strerror or str(error)
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
+
+
+def _cannot_write(target: Path, error: OSError | ValueError) -> OutputError:
+    reason = getattr(error, "strerror", None) or str(error)
     return OutputError(str(target), f"cannot be written ({reason})", "Choose a writable path with free space")
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
-
-import onnx
+from typing import TYPE_CHECKING, Final
 
 from calib8.analysis.evaluate import Evaluation, evaluate_sessions
 from calib8.analysis.runtimes import is_float_model, open_side_by_side
@@ -15,14 +13,14 @@ from calib8.data.batches import batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
-from calib8.engine.plan_file import is_plan_file
+from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
-from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
-from calib8.model.metadata import read_metadata
 from calib8.model.runtime import open_session
-from calib8.program.file import is_program_file
+from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+
+if TYPE_CHECKING:  # plans need neither models nor what reads them
+    import onnx
 
 PREFLIGHT_SAMPLES: Final = 32
 
@@ -104,6 +102,9 @@ def preflight(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
+    from calib8.model.graph import graph_inputs
+    from calib8.model.load import load_model
+
     original = load_model(model)
     dataset = open_dataset(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
@@ -117,7 +118,11 @@ def preflight(
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
     """The preprocessing that the first model with one has stored; saved programs and plans store none."""
     for path in models:
-        text = None if is_program_file(path) or is_plan_file(path) else read_metadata(path).get("preprocess")
+        if is_program_file(path) or claims_to_be_plan(path):
+            continue
+        from calib8.model.metadata import read_metadata
+
+        text = read_metadata(path).get("preprocess")
         if text is not None:
             return Preprocess.from_json(text, str(path))
     return None

@@ -18,6 +18,11 @@ def is_too_large(sizes: Iterable[int | str | None]) -> bool:
     return math.prod(size for size in sizes if isinstance(size, int)) > MOST_ELEMENTS
 
 
+def shape_text(shape: Iterable[int | str | None]) -> str:
+    """``(1, 3, None)`` → ``1×3×?``."""
+    return "×".join("?" if size in (None, "") else str(size) for size in shape)
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """One input or output of a model.
@@ -35,5 +40,5 @@ class TensorSpec:
 
     def __str__(self) -> str:
         """``name: dtype N×3×224×224``, as messages show it."""
-        shape = "unknown shape" if self.shape is None else "×".join(str(size or "?") for size in self.shape)
+        shape = "unknown shape" if self.shape is None else shape_text(self.shape)
         return f"{self.name}: {self.dtype} {shape}"

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from calib8.analysis import benchmark
-from calib8.analysis.benchmark import Subject, Timing, measure, ratio
-from calib8.analysis.profiles import Part, joined
+from calib8.analysis.benchmark import Opened, Subject, Timing, measure, ratio
+from calib8.analysis.breakdown import Part, joined
 from calib8.session import StepTime
 
 
@@ -18,12 +18,12 @@ def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
 
 
-def subject(name: str, run: Callable[[], object], macs: int | None = 1000) -> Subject:
-    return Subject("net.onnx", name, 2, 4, macs, run)
+def subject(name: str, run: Callable[[], object], macs: int | None = 1000) -> Opened:
+    return Opened(Subject("net.onnx", name, 2, 4, macs), run)
 
 
 def timing(runtime: str, *seconds: float, model: str = "net", threads: int = 1, batch: int = 1) -> Timing:
-    return Timing(model, runtime, threads, batch, 2_000_000, seconds)
+    return Timing(Subject(model, runtime, threads, batch, 2_000_000), seconds)
 
 
 def test_subjects_are_visited_in_turns() -> None:
@@ -34,9 +34,9 @@ def test_subjects_are_visited_in_turns() -> None:
     runs = 1 + benchmark.FEWEST_RUNS
     assert "".join(seen) == 2 * ("a" * runs + "b" * runs)
     assert done == [1, 2]
-    assert [t.runtime for t in timings] == ["a", "b"]
+    assert [t.subject.runtime for t in timings] == ["a", "b"]
     assert all(len(t.seconds) == 2 * benchmark.FEWEST_RUNS for t in timings), "the first run does not count"
-    assert all((t.model, t.threads, t.batch, t.macs) == ("net.onnx", 2, 4, 1000) for t in timings)
+    assert [t.subject for t in timings] == [opened.subject for opened in subjects]
 
 
 def test_a_visit_begins_with_a_rest_and_a_run_that_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,7 +60,7 @@ def test_the_figures_of_a_timing() -> None:
     assert found.min_ms == pytest.approx(1.0)
     assert found.p95_ms == pytest.approx(95.05)
     assert found.gmacs == pytest.approx(2.0), "2 million in the fastest millisecond"
-    assert Timing("net", "a", 1, 1, None, (1.0,)).gmacs is None
+    assert Timing(Subject("net", "a", 1, 1, None), (1.0,)).gmacs is None
 
 
 def test_the_ratio_is_to_the_fastest_other_runtime_on_the_same_work() -> None:
@@ -82,7 +82,7 @@ def test_a_profile_takes_the_fastest_of_each_step_and_joins_bands() -> None:
     def steps(*microseconds: int) -> list[StepTime]:
         kinds = (("a", "conv", 8000), ("b", "copy", 0), ("a", "conv", 6000), ("a", "add", 0))
         return [
-            StepTime(name, kind, us * 1e-6, macs / us * 1e-3, 0.0)
+            StepTime(name, kind, us * 1e-6, macs, 0.0)
             for (name, kind, macs), us in zip(kinds, microseconds, strict=True)
         ]
 
@@ -91,5 +91,6 @@ def test_a_profile_takes_the_fastest_of_each_step_and_joins_bands() -> None:
         ("a", "conv", 2), ("b", "copy", 1), ("a", "add", 1)
     ]  # fmt: skip
     assert [part.seconds for part in parts] == pytest.approx([7e-6, 1e-6, 1e-6])
+    assert [part.macs for part in parts] == [14000, 0, 0]
     assert parts[0].gmacs == pytest.approx(14000 / 7e-6 * 1e-9)
-    assert (parts[1].gmacs, Part("c", "copy", 1, 0.0, 0.0).gmacs) == (0.0, 0.0)
+    assert (parts[1].gmacs, Part("c", "copy", 1, 0.0, 0).gmacs) == (0.0, 0.0)

@@ -109,3 +109,24 @@ def test_a_fixed_batch_stays(tmp_path: Path) -> None:
 def test_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="no such file"):
         open_workload(tmp_path / "none.onnx")
+
+
+def test_a_batch_and_a_shape_that_differ(coded: Path) -> None:
+    with pytest.raises(UsageError, match=r"--batch 2: --shape gives 'x' 3 samples"):
+        open_workload(coded, 2, {"x": (3, 3, 8, 8)})
+    assert open_workload(coded, 3, {"x": (3, 3, 8, 8)}).batch == 3
+
+
+def test_inputs_are_bounded_before_they_are_drawn(coded: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(*_: object) -> None:
+        pytest.fail("values were drawn")
+
+    monkeypatch.setattr("calib8.analysis.workloads._values", drawn)
+    with pytest.raises(UsageError, match=r"take 768,000,000 bytes, .* 536,870,912 at most\. Give a smaller"):
+        open_workload(coded, 10**6)
+
+
+def test_an_input_without_axes(tmp_path: Path) -> None:
+    path = saved(tmp_path, "float[N,3] x, float s", "float[N,3] y", "y = Mul (x, s)")
+    workload = open_workload(path, 2)
+    assert (workload.feeds["s"].shape, workload.feeds["x"].shape) == ((), (2, 3))

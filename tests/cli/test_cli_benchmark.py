@@ -150,6 +150,9 @@ def test_options_that_mean_nothing(cli, refused, model: Path, int8: Path, saved:
         "--profile: shows the parts of a plan of calib8",
         "Add calib8",
     )
+    refused(
+        run("--profile", path=model), 2, f"--profile: shows the parts of a plan, but {model} runs in other"
+    )
     refused(run("--runtime", "calib8", path=model), 1, f"{model}: is a float model", "Quantize it")
     refused(run("--runtime", "openvino", path=saved), 2, f"{saved} is a program", "Add the runtime calib8")
     refused(run("--batch", "2", path=saved), 2, "--batch 2: ", "image: float32 1×3×16×16")

@@ -100,6 +100,7 @@ def test_what_cannot_be_compiled(cli, refused, model: Path, int8: Path, compiled
     refused(cli("compile", int8, "-o", out / "m.ONNX"), 2, "has the suffix of a model", "such as m.c8")
     refused(cli("compile", int8, "-o", out / "none" / "m.c8"), 1, "cannot be written")
     refused(cli("compile", int8, "--profile", "odd", "-o", target), 2, "profile 'odd': unknown")
+    refused(cli("compile", int8, "-o", out / "m.c8p"), 2, "has the suffix of a program", "such as m.c8")
     conflict = ("--integer-only", "--profile", "onnx")
     refused(cli("compile", int8, *conflict, "-o", target), 2, "profile 'onnx'", "Use single or tflite.")
 
@@ -291,11 +292,20 @@ def test_a_zero_of_threads_is_refused(cli, refused, compiled: Path, images: Path
 
 
 def test_opening_a_plan_on_the_command_line_reads_no_model(process, compiled: Path, images: Path) -> None:
-    """A preprocessing from the flags and a plan: nothing is lowered."""
-    report = "import atexit, sys; atexit.register(lambda: print('calib8.program.lower' in sys.modules))"
-    result = process("run", compiled, "--data", images, *FLAGS, "--runtime", "calib8", before=report)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.splitlines()[-1] == "False"
+    """A preprocessing from the flags and a plan: nothing is lowered, and ONNX is not there at all."""
+    heavy = ("onnx", "onnx_ir", "onnxruntime", "google.protobuf", "calib8.program.lower")
+    report = f"import atexit, sys; atexit.register(lambda: print([n for n in {heavy} if n in sys.modules]))"
+    data = ("--data", images, *FLAGS, "--runtime", "calib8")
+    short = ("--runtime", "calib8", "--threads", 1, "--rounds", 1, "--profile")
+    for command in (
+        ("run", compiled, *data),
+        ("evaluate", compiled, *data),
+        ("benchmark", compiled, *short),
+        ("inspect", compiled),
+    ):
+        result = process(*command, before=report)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.splitlines()[-1] == "[]", command[0]
 
 
 def test_a_plan_of_pixels(cli, int8: Path, out: Path) -> None:
@@ -309,3 +319,61 @@ def test_preprocessing_flags_go_with_pixels(cli, int8: Path, out: Path) -> None:
     result = cli("compile", int8, "-o", out / "p.c8", "--mean", "127.5")
     assert result.exit_code == 2 and "--pixels" in result.stderr
     assert not (out / "p.c8").exists()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--dtype", "uint8"),
+        ("--dtype", "float32"),
+        ("--focus",),
+        ("--resize", "letterbox"),
+        ("--size", "3,3"),
+        ("--crop", "0.5"),
+        ("--crop-pad", "2"),
+        ("--resize-to", "20"),
+        ("--letterbox-color", "0"),
+        ("--filter", "box"),
+        ("--color", "bgr"),
+        ("--color", "gray"),
+    ],
+)
+def test_a_plan_of_pixels_drops_no_flag(cli, refused, int8: Path, out: Path, flags: tuple[str, ...]) -> None:
+    for more in ((), FLAGS):
+        result = cli("compile", int8, "-o", out / "p.c8", "--pixels", *flags, *more)
+        refused(result, 2, flags[0], "does not go with --pixels", "Leave it away")
+    assert not (out / "p.c8").exists()
+
+
+def test_flags_that_a_plan_of_pixels_carries(cli, int8: Path, out: Path) -> None:
+    def plan(*flags: str) -> bytes:
+        result = cli("compile", int8, "-o", out / "p.c8", "--pixels", *flags)
+        assert result.exit_code == 0, result.output
+        content = (out / "p.c8").read_bytes()
+        assert load_plan(out / "p.c8").inputs[0].shape == (1, 16, 16, 3)
+        return content
+
+    stored = plan()
+    assert plan("--layout", "NCHW") == plan("--color", "rgb") == plan(*FLAGS) == stored
+    assert len({stored, plan("--mean", "100"), plan("--scale", "1"), plan("--preprocess", "caffe_bvlc")}) == 4
+    swapped = plan("--preprocess", "caffe_bvlc")
+    assert plan("--preprocess", "caffe_bvlc", "--color", "bgr") == swapped
+
+
+def test_a_color_with_another_number_of_channels(cli, refused, tmp_path: Path, out: Path) -> None:
+    model = save(cnn(), tmp_path / "m.onnx")
+    arrays = tmp_path / "arrays.npz"
+    np.savez(arrays, image=np.random.default_rng(0).normal(0, 1, (4, 3, 16, 16)).astype(np.float32))
+    assert cli("quantize", model, "--data", arrays, "-o", tmp_path / "q.onnx").exit_code == 0
+    base = ("compile", tmp_path / "q.onnx", "-o", out / "p.c8", "--pixels", *FLAGS)
+    refused(cli(*base, "--color", "gray"), 2, "--color gray: has 1, but the images of", "have 3 channels")
+    refused(cli(*base, "--color", "bgr"), 2, "--color bgr: does not go with --pixels")
+    assert not (out / "p.c8").exists()
+    assert cli(*base, "--color", "rgb").exit_code == 0
+    assert cli("compile", tmp_path / "q.onnx", "-o", out / "n.c8", "--pixels").exit_code == 2
+
+
+def test_an_onnx_model_named_like_a_plan(cli, refused, int8: Path, out: Path) -> None:
+    named = int8.rename(int8.with_suffix(".c8"))
+    line = refused(cli("compile", named, "-o", out / "p.c8"), 1, "is no plan: it does not begin like one")
+    assert "name a model .onnx" in line

@@ -259,3 +259,11 @@ def test_nan_in_the_data_is_the_lowest_code(cli, int8: Path, tmp_path: Path, out
     assert result.exit_code == 0, result.output
     first, second = load(out / "r.json")["results"]
     assert first["scores"] == second["scores"]
+
+
+def test_a_program_is_not_named_like_something_else(cli, refused, int8: Path, out: Path) -> None:
+    for name, what in (("p.onnx", "model"), ("p.C8", "plan"), ("p.tflite", "model")):
+        result = cli("inspect", int8, "--program", "--save", out / name)
+        refused(result, 2, f"--save {out / name}: has the suffix of a {what}", "such as p.c8p")
+        assert not (out / name).exists()
+    refused(cli("inspect", out / "nope"), 1, "nope: no such file", "an .onnx file, a saved program or a plan")

@@ -236,3 +236,40 @@ def test_broken_table(
 def test_missing_table(cli, refused, model: Path, tmp_path: Path, out: Path) -> None:
     result = cli("quantize", model, "--table", tmp_path / "none.json", "-o", out / "q.onnx")
     refused(result, 1, "none.json: cannot be read", "Give a table that calib8 wrote.")
+
+
+def test_what_is_no_file_is_told_alike_everywhere(
+    cli, refused, images: Path, tmp_path: Path, out: Path
+) -> None:
+    data = ("--data", images, *FLAGS)
+    for path, problem in ((tmp_path, "is a folder"), ("/dev/null", "is a device or pipe, no file")):
+        for command in (
+            ("inspect", path),
+            ("compile", path, "-o", out / "p.c8"),
+            ("benchmark", path),
+            ("evaluate", path, *data),
+            ("run", path, *data),
+            ("run", path, *data, "--runtime", "calib8"),
+            ("quantize", path, *data, "-o", out / "q.onnx"),
+        ):
+            refused(cli(*command), 1, f"{path}: {problem}. Give the path of")
+
+
+def test_threads_of_the_engine(cli, refused, images: Path, tmp_path: Path) -> None:
+    data = ("--data", images, *FLAGS, "--runtime", "calib8", "--threads", 300)
+    model, quantized = save(cnn(), tmp_path / "m.onnx"), tmp_path / "q.onnx"
+    assert cli("quantize", model, "--data", images, *FLAGS, "-o", quantized).exit_code == 0
+    for command in (("run", quantized), ("evaluate", model, quantized), ("compare", model, quantized)):
+        line = refused(
+            cli(*command, *data), 2, "--threads 300: is more than 256", "Give a number from 1 to 256"
+        )
+        assert "None" not in line
+
+
+def test_an_input_of_size_zero(cli, refused, images: Path, tmp_path: Path, out: Path) -> None:
+    model = cnn()
+    model.graph.input[0].type.tensor_type.shape.dim[2].dim_value = 0
+    path = save(model, tmp_path / "empty.onnx")
+    problem = "its input 'image: float32 N×3×0×16' has an axis of size 0"
+    for command in (("inspect", path), ("benchmark", path), ("compile", path, "-o", out / "p.c8")):
+        refused(cli(*command), 1, f"empty.onnx: {problem}", "Export it with the sizes of a sample")

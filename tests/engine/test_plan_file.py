@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import struct
 import subprocess
@@ -20,9 +21,18 @@ from bits import random_feeds
 from calib8 import InferenceSession, ModelError, OutputError, UnsupportedModelError, UsageError, _core
 from calib8.engine import plan_file
 from calib8.engine.compile import compile_program
-from calib8.engine.plan import Plan
-from calib8.engine.plan_file import FORMAT_VERSION, MAGIC, PREFIX, is_plan_file, load_plan, save_plan
+from calib8.engine.plan import Plan, PlanPort, Row
+from calib8.engine.plan_file import (
+    FORMAT_VERSION,
+    MAGIC,
+    PREFIX,
+    claims_to_be_plan,
+    is_plan_file,
+    load_plan,
+    save_plan,
+)
 from calib8.engine.run import Engine
+from calib8.program.file import is_program_file, load_program
 from calib8.program.program import Program
 from program.example_programs import EXAMPLES, chain
 
@@ -108,6 +118,51 @@ def test_plans_are_known_by_their_first_bytes(saved: Path, tmp_path: Path) -> No
     assert not is_plan_file(other)
     assert not is_plan_file(tmp_path / "none")
     assert not is_plan_file(tmp_path)
+    named = tmp_path / "named.c8"
+    named.write_bytes(b"\x08\x08\x12\x00")
+    assert claims_to_be_plan(named) and not is_plan_file(named)
+    assert not claims_to_be_plan(tmp_path / "none.c8")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.c8"
+    os.mkfifo(pipe)
+    writer = "from pathlib import Path; import sys; Path(sys.argv[1]).write_bytes(b'x')"
+    with subprocess.Popen(
+        [sys.executable, "-c", writer, str(pipe)]
+    ) as process:  # else a fault waits for ever
+        try:
+            assert not claims_to_be_plan(pipe) and not is_program_file(pipe)
+            for opener in (load_plan, load_program, InferenceSession):
+                with pytest.raises(ModelError, match="is a device or pipe, no file"):
+                    opener(pipe)
+        finally:
+            process.kill()
+
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "profile": {"profile": "bogus"},
+    "isa": {"isa": "xx"},
+    "rows": {"rows": ()},
+    "step_names": {"step_names": ("one", "two", "three", "four", "five")},
+    "step_macs": {"step_macs": ()},
+    "arena": {"arena_bytes": -1},
+    "weights": {"weight_bytes": "many"},
+    "constants": {"constants": np.ones(128, np.uint8)},
+    "no constants": {"constants": None},
+    "inputs": {"inputs": (PlanPort("x", "float99", (1,)),)},
+    "opcode": {"rows": (Row("dance", np.zeros(3, np.int64)),), "step_names": ("a",), "step_macs": (0,)},
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_plan_is_neither_saved_nor_opened(plan: Plan, tmp_path: Path, change: str) -> None:
+    changed = replace(plan, **CHANGES[change])
+    with pytest.raises(ModelError, match=r"is no plan that can run .*Compile it again"):
+        save_plan(changed, tmp_path / "a.c8")
+    assert not (tmp_path / "a.c8").exists()
+    with pytest.raises(ModelError, match=r"is no plan that can run .*Compile it again"):
+        InferenceSession(changed)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.1, 0.3, 0.5, 0.9, 0.9999])
@@ -161,9 +216,9 @@ def test_a_newer_version(saved: Path) -> None:
 
 
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"none\.c8: cannot be read \(No such file"):
+    with pytest.raises(ModelError, match=r"none\.c8: no such file\. Give the path of a compiled plan"):
         load_plan(tmp_path / "none.c8")
-    with pytest.raises(ModelError, match=r"cannot be read \(Is a directory"):
+    with pytest.raises(ModelError, match="is a folder"):
         load_plan(tmp_path)
 
 

@@ -122,7 +122,7 @@ def test_shapes_that_are_partly_or_wholly_unknown() -> None:
     u = helper.make_tensor_value_info("u", onnx.TensorProto.UINT8, None)
     made = helper.make_graph([], "g", [x, u], [])
     specs = graph_inputs(ir.from_proto(helper.make_model(made)))
-    assert specs[0].shape == (None, None, "H") and str(specs[0]) == "x: float32 ?×?×H"
+    assert specs[0].shape == (None, 0, "H") and str(specs[0]) == "x: float32 ?×0×H"
     assert specs[1] == TensorSpec("u", np.dtype(np.uint8), None)
     assert str(specs[1]) == "u: uint8 unknown shape"
 

@@ -164,9 +164,9 @@ def test_files_that_are_something_else(data: bytes, tmp_path: Path) -> None:
     refused(b"", tmp_path / "a", "is no saved program")
     refused(b"\x08\x07\x12\x04onnx", tmp_path / "a", "is no saved program")
     refused(data.replace(b"\r\n", b"\n"), tmp_path / "a", "is no saved program")
-    with pytest.raises(ModelError, match="missing: cannot be read"):
+    with pytest.raises(ModelError, match="missing: no such file"):
         load_program(tmp_path / "missing")
-    with pytest.raises(ModelError, match="cannot be read"):
+    with pytest.raises(ModelError, match="is a folder"):
         load_program(tmp_path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import onnx
@@ -19,5 +20,10 @@ FEEDS = {"x": normal(1, 3, 6, 6, seed=2)}
 def quantized(axes: str = "N,3,6,6", body: str = BODY, **options: Any) -> onnx.ModelProto:
     """The int8 form of conv → relu → conv."""
     proto = onnx_model(f"float[{axes}] x", "float[A,B,C,D] y", body, WEIGHTS)
-    data = [{"x": normal(1, 3, 6, 6, seed=seed)} for seed in range(3)]
+    return int8(proto, (3, 6, 6), **options)
+
+
+def int8(proto: onnx.ModelProto, sizes: Sequence[int], **options: Any) -> onnx.ModelProto:
+    """The int8 form of a model with an input x of these sizes."""
+    data = [{"x": normal(1, *sizes, seed=seed)} for seed in range(3)]
     return ir.to_proto(calib8.quantize(proto, data, method="minmax", **options).model)

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from session_models import BODY, FEEDS, WEIGHTS, quantized
 
-from calib8 import DataError, InferenceSession, ModelError, UnsupportedModelError, UsageError
+from calib8 import DataError, InferenceSession, ModelError, OutputError, UnsupportedModelError, UsageError
 from calib8.program.file import save_program
 from calib8.program.instructions import Quantize
 from calib8.session.inference import CACHED_SHAPES
@@ -320,3 +320,12 @@ def test_errors_of_lowering_name_the_file(fixed: onnx.ModelProto, tmp_path: Path
     onnx.save(broken, path)
     with pytest.raises(ModelError, match=r"broken\.onnx: .*nan"):
         InferenceSession(path)
+
+
+def test_paths_that_no_file_can_have(proto: onnx.ModelProto) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        InferenceSession("q\0.onnx")
+    session = InferenceSession(proto)
+    for path in (None, 3):
+        with pytest.raises(OutputError, match="Give the path of a file"):
+            session.save(path)  # type: ignore[arg-type]

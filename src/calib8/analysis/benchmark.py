@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ FEWEST_RUNS, MOST_RUNS = 2, 50
 REST_SECONDS: Final = 0.005
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Subject:
     """What is measured: a model in a runtime with so many threads.
 
@@ -34,7 +34,6 @@ class Subject:
         threads: that it may use.
         batch: samples per run.
         macs: multiply-accumulates per run, None where they are not known.
-        run: runs it once and fetches its outputs.
     """
 
     model: str
@@ -42,6 +41,17 @@ class Subject:
     threads: int
     batch: int
     macs: int | None
+
+
+class Opened(NamedTuple):
+    """A subject that is ready, with the memory that this takes.
+
+    Attributes:
+        subject: what it is.
+        run: runs it once and fetches its outputs.
+    """
+
+    subject: Subject
     run: Callable[[], object]
 
 
@@ -50,15 +60,11 @@ class Timing:
     """The runs of a subject.
 
     Attributes:
-        model, runtime, threads, batch, macs: of the subject.
+        subject: what was run.
         seconds: of every run.
     """
 
-    model: str
-    runtime: str
-    threads: int
-    batch: int
-    macs: int | None
+    subject: Subject
     seconds: tuple[float, ...]
 
     @property
@@ -79,28 +85,26 @@ class Timing:
     @property
     def gmacs(self) -> float | None:
         """Multiply-accumulates per second, in 10⁹, of the fastest run."""
-        return None if self.macs is None else self.macs / min(self.seconds) * 1e-9
+        macs = self.subject.macs
+        return None if macs is None else macs / min(self.seconds) * 1e-9
 
 
 def measure(
-    subjects: Sequence[Subject], rounds: int, on_round: Callable[[int], None] = lambda done: None
+    opened: Sequence[Opened], rounds: int, on_round: Callable[[int], None] = lambda done: None
 ) -> list[Timing]:
     """Times subjects of one model in turns; one timing per subject.
 
     Args:
-        subjects: all of them stay open, so give those that are to be compared and no more.
+        opened: the subjects; all of them stay open, so give those that are to be compared and no more.
         rounds: at least 1.
         on_round: called with the number of rounds done.
     """
-    seconds: list[list[float]] = [[] for _ in subjects]
+    seconds: list[list[float]] = [[] for _ in opened]
     for done in range(rounds):
-        for subject, times in zip(subjects, seconds, strict=True):
-            times.extend(_visit(subject.run))
+        for (_, run), times in zip(opened, seconds, strict=True):
+            times.extend(_visit(run))
         on_round(done + 1)
-    return [
-        Timing(s.model, s.runtime, s.threads, s.batch, s.macs, tuple(times))
-        for s, times in zip(subjects, seconds, strict=True)
-    ]
+    return [Timing(subject, tuple(times)) for (subject, _), times in zip(opened, seconds, strict=True)]
 
 
 def ratio(timing: Timing, timings: Sequence[Timing]) -> float | None:
@@ -111,10 +115,13 @@ def ratio(timing: Timing, timings: Sequence[Timing]) -> float | None:
     others = [
         other.median_ms
         for other in timings
-        if (other.model, other.threads, other.batch) == (timing.model, timing.threads, timing.batch)
-        and other.runtime != timing.runtime
+        if _same_work(other.subject, timing.subject) and other.subject.runtime != timing.subject.runtime
     ]
     return min(others) / timing.median_ms if others else None
+
+
+def _same_work(one: Subject, other: Subject) -> bool:
+    return (one.model, one.threads, one.batch) == (other.model, other.threads, other.batch)
 
 
 def _visit(run: Callable[[], object]) -> list[float]:

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy.typing as npt
 
-from calib8.analysis.benchmark import Subject
+from calib8.analysis.benchmark import Opened, Subject
 from calib8.analysis.workloads import Workload
 from calib8.errors import ModelError, UsageError
 from calib8.session import InferenceSession
@@ -21,7 +21,7 @@ from calib8.session import InferenceSession
 Array = npt.NDArray[Any]
 
 
-def open_subject(workload: Workload, runtime: str, threads: int) -> Subject:
+def open_subject(workload: Workload, runtime: str, threads: int) -> Opened:
     """A workload in a runtime of ``OPENERS``.
 
     Raises:
@@ -29,7 +29,8 @@ def open_subject(workload: Workload, runtime: str, threads: int) -> Subject:
         ModelError: it cannot load the model.
     """
     run = OPENERS[runtime](workload, threads)
-    return Subject(workload.path, runtime, threads, workload.batch, workload.macs, run)
+    subject = Subject(workload.path, runtime, threads, workload.batch, workload.macs)
+    return Opened(subject, run)
 
 
 def takes(runtime: str, workload: Workload) -> bool:

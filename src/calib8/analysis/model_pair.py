@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import onnx
 import onnx_ir as ir
 
-from calib8.engine.plan_file import is_plan_file
+from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
-from calib8.program.file import is_program_file
+from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
 
@@ -66,7 +66,7 @@ def _refuse_compiled(model: Model) -> None:
     """Programs and plans no longer have the tensors that a comparison looks at."""
     if isinstance(model, onnx.ModelProto):
         return
-    kind = "plan" if is_plan_file(model) else "saved program" if is_program_file(model) else None
+    kind = "plan" if claims_to_be_plan(model) else "saved program" if is_program_file(model) else None
     if kind is not None:
         cure = (
             "Give the quantized .onnx model that it was made from, with --runtime calib8 if it is to run so"

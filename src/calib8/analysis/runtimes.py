@@ -6,30 +6,26 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx
-import onnx_ir as ir
 
-from calib8.engine.plan_file import ANY_MODEL, is_plan_file
+from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.model.load import UNREADABLE
+from calib8.files import check_model_file
 from calib8.model.runtime import Arrays, Session, open_session
-from calib8.program.file import is_program_file
-from calib8.quantization.qdq import holds_codes
+from calib8.processors import MOST_THREADS
+from calib8.program.magic import is_program_file
+from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
 from calib8.tensors import TensorSpec
+
+if TYPE_CHECKING:  # plans need neither models nor what reads them
+    import onnx
 
 Path_ = str | os.PathLike[str]
 
-NATIVE: Final = "calib8"
-"""calib8's engine, the only runtime of compiled plans."""
-
-REFERENCE: Final = "reference"
-"""calib8's definition of every rounding in NumPy."""
-
-OWN: Final = (NATIVE, REFERENCE)
+OWN: Final = PROGRAM_RUNTIMES
 """The runtimes with rounding profiles, which alone take saved programs; both give the same bits."""
 
 USE_OWN: Final = f"Use --runtime {NATIVE} or {REFERENCE}"
@@ -60,12 +56,10 @@ def open_in_runtime(
         ModelError: the runtime cannot load the model.
     """
     check_runtime(runtime, profile, integer_only)
-    if not Path(path).is_file():
-        cure = ANY_MODEL if runtime in OWN else "Give the path of an .onnx file"
-        raise ModelError(str(path), "no such file", cure)
+    check_model_file(path, ANY_MODEL if runtime in OWN else "Give the path of an .onnx file")
     if runtime not in OWN and is_program_file(path):
         raise UsageError(f"--runtime {runtime}", f"{path} is a program of calib8", USE_OWN)
-    if runtime != NATIVE and is_plan_file(path):
+    if runtime != NATIVE and claims_to_be_plan(path):
         raise UsageError(f"--runtime {runtime}", f"{path} is a plan of calib8", f"Use --runtime {NATIVE}")
     return RUNTIMES[runtime](path, Settings(threads, profile, integer_only))
 
@@ -105,8 +99,14 @@ def open_side_by_side(
 
 def is_float_model(path: Path_) -> bool:
     """An ONNX file of which no node reads or makes codes of activations."""
-    if is_program_file(path) or is_plan_file(path):
+    if is_program_file(path) or claims_to_be_plan(path):
         return False
+    import onnx
+    import onnx_ir as ir
+
+    from calib8.model.load import UNREADABLE
+    from calib8.quantization.qdq import holds_codes
+
     try:
         return not holds_codes(ir.from_proto(onnx.load(path, load_external_data=False)))
     except (*UNREADABLE, OSError):
@@ -134,6 +134,9 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
     """
     from calib8.session import InferenceSession  # what lowers and runs takes long to import
 
+    if settings.threads > MOST_THREADS:
+        problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
+        raise UsageError(f"--threads {settings.threads}", problem, f"Give a number from 1 to {MOST_THREADS}")
     opened = InferenceSession(
         model,
         runtime=runtime,

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
-from calib8.analysis.counts import macs
-from calib8.engine.plan_file import ANY_MODEL, is_plan_file
-from calib8.errors import ModelError, UsageError
-from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
+from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan, is_plan_file
+from calib8.errors import UsageError
+from calib8.files import check_model_file
 from calib8.model.made_up import made_up_input
-from calib8.program import costs
-from calib8.program.file import is_program_file
-from calib8.quantization.qdq import codes_of, holds_codes, infer_shapes, nodes, readable_copy
+from calib8.program.magic import is_program_file
 from calib8.session import InferenceSession
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
+
+if TYPE_CHECKING:  # plans need neither models nor what reads them
+    import onnx_ir as ir
 
 Array = npt.NDArray[Any]
 Limits = Mapping[str, tuple[float, float]]
 Shapes = Mapping[str, Sequence[int]]
 
 SEED: Final = 0
+
+MOST_FED_BYTES: Final = 1 << 29
+"""Of all inputs together: 800 images of 3×224×224 in float32. Refused before any value is drawn."""
 
 CODES: Final = {"uint8": (0, 255), "int8": (-128, 127)}
 """Smallest and largest code."""
@@ -68,19 +69,29 @@ def open_workload(
         UsageError: the batch or a shape does not fit or is too large, or an axis is left free.
     """
     name = os.fspath(path)
-    if not Path(name).is_file():
-        raise ModelError(name, "no such file", ANY_MODEL)
-    if is_plan_file(name):
+    check_model_file(name, ANY_MODEL)
+    if claims_to_be_plan(name):
         session = InferenceSession(name)
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         return Workload(name, "plan", feeds, _batch(feeds), sum(session.plan.step_macs))
     if is_program_file(name):
+        from calib8.program import costs
+
         session = InferenceSession(name, runtime="reference")
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         counts = [costs.macs(session.program, step) for step in session.program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
+    return _of_model(name, batch, shapes or {})
+
+
+def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:
+    from calib8.analysis.counts import macs
+    from calib8.model.graph import graph_inputs
+    from calib8.model.load import load_model
+    from calib8.quantization.qdq import holds_codes, nodes, readable_copy
+
     model = readable_copy(load_model(name))
-    feeds = _feeds(name, graph_inputs(model), batch, shapes or {}, _limits(model))
+    feeds = _feeds(name, graph_inputs(model), batch, shapes, _limits(model))
     _fix_shapes(model, feeds)
     form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
     return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
@@ -88,6 +99,10 @@ def open_workload(
 
 def _fix_shapes(model: ir.Model, feeds: Mapping[str, Array]) -> None:
     """Gives the inputs the sizes of the arrays and infers all shapes again."""
+    import onnx_ir as ir
+
+    from calib8.quantization.qdq import infer_shapes
+
     for value in model.graph.inputs:
         if value.name is not None and value.name in feeds:
             value.shape = ir.Shape(feeds[value.name].shape)
@@ -121,11 +136,20 @@ def _feeds(
     for spec in sized:
         if is_too_large(spec.shape or ()):
             raise UsageError(name, f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements", cure)
+    needed = sum(_elements(spec) * spec.dtype.itemsize for spec in sized)
+    if needed > MOST_FED_BYTES:
+        takes = ", ".join(map(str, sized))
+        problem = f"its inputs '{takes}' take {needed:,} bytes, a benchmark feeds {MOST_FED_BYTES:,} at most"
+        raise UsageError(name, problem, cure)
     try:
         return {spec.name: _values(spec, limits, rng) for spec in sized}
     except MemoryError as error:
         takes = ", ".join(map(str, sized))
         raise UsageError(name, f"its inputs '{takes}' do not fit in memory", cure) from error
+
+
+def _elements(spec: TensorSpec) -> int:
+    return math.prod(size for size in spec.shape or () if isinstance(size, int))
 
 
 def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tuple[int, ...]:
@@ -135,8 +159,13 @@ def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tu
         if spec.shape is not None and not _fits(given, spec.shape):
             text = "×".join(map(str, given))
             raise UsageError(f"shape of '{spec.name}'", f"{text} does not fit {name}", f"It takes {spec}")
+        if batch is not None and batch != given[0]:
+            problem = f"--shape gives '{spec.name}' {given[0]} samples"
+            raise UsageError(f"--batch {batch}", problem, "Give one of the two, or the same number")
         return tuple(given)
-    first, *others = spec.shape or (None, None)
+    if spec.shape == ():
+        return ()
+    first, *others = (None, None) if spec.shape is None else spec.shape
     fixed = [size for size in others if isinstance(size, int)]
     if len(fixed) < len(others):
         cure = f"Give its sizes with --shape {spec.name}=…"
@@ -184,6 +213,10 @@ def _values(spec: TensorSpec, limits: Limits, rng: np.random.Generator) -> Array
 
 def _limits(model: ir.Model) -> Limits:
     """Smallest and largest value that an input's quantizer can tell apart from others."""
+    import onnx_ir as ir
+
+    from calib8.quantization.qdq import codes_of
+
     found = {}
     for value in model.graph.inputs:
         for use in value.uses():

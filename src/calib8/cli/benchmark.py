@@ -13,14 +13,14 @@ from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
-from calib8.cli.speed import profile_document, say_profile, timing_document, timing_table
+from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
-from calib8.processors import usable_cores
+from calib8.processors import MOST_THREADS, usable_cores
 
 if TYPE_CHECKING:
-    from calib8.analysis.benchmark import Subject, Timing
-    from calib8.analysis.profiles import Profile
+    from calib8.analysis.benchmark import Opened, Timing
+    from calib8.analysis.breakdown import Breakdown
     from calib8.analysis.workloads import Workload
 
 ModelsArgument = Annotated[
@@ -28,7 +28,6 @@ ModelsArgument = Annotated[
     typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files, saved programs or plans."),
 ]
 
-MOST_THREADS: Final = 256
 PROFILED_RUNS: Final = 30
 
 _THREADS_HELP: Final = "Numbers of threads to measure with. Default: 1 and all usable cores."
@@ -78,20 +77,23 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         raise UsageError("--profile", "shows the parts of a plan of calib8", "Add calib8 to --runtime")
     workloads = [open_workload(model, options.batch, shapes) for model in models]
     fitting = [_fitting(workload, runtimes) for workload in workloads]
+    if options.profile and not any("calib8" in names for names in fitting):
+        problem = f"shows the parts of a plan, but {', '.join(map(str, models))} runs in other runtimes only"
+        raise UsageError("--profile", problem, "Give a quantized model, a program or a plan")
     timings: list[Timing] = []
-    profiles: list[Profile] = []
+    breakdowns: list[Breakdown] = []
     for workload, names in zip(workloads, fitting, strict=True):
         named = options.runtime is not None
         timings += _measured(terminal, workload, names, threads, options.rounds, named=named)
-        if options.profile and any((t.model, t.runtime) == (workload.path, "calib8") for t in timings):
-            profiles += _profiled(workload, threads)
-    for found in profiles:
-        say_profile(terminal, found)
+        if options.profile and any(_is_native(timing, workload) for timing in timings):
+            breakdowns += _broken_down(workload, threads)
+    for found in breakdowns:
+        say_breakdown(terminal, found)
     terminal.show(timing_table(timings))
     if report.json is not None:
         document: dict[str, Any] = {"results": [timing_document(timing) for timing in timings]}
         if options.profile:
-            document["profiles"] = [profile_document(found) for found in profiles]
+            document["profiles"] = [breakdown_document(found) for found in breakdowns]
         write_json(report.json, document)
 
 
@@ -175,23 +177,27 @@ def _measured(
     return timings
 
 
+def _is_native(timing: Timing, workload: Workload) -> bool:
+    return (timing.subject.model, timing.subject.runtime) == (workload.path, "calib8")
+
+
 def _opened(
     workload: Workload, runtimes: Sequence[str], threads: Sequence[int]
-) -> tuple[list[Subject], list[ModelError]]:
+) -> tuple[list[Opened], list[ModelError]]:
     """What can be measured, by number of threads, and why a runtime cannot load the model."""
     from calib8.analysis.benchmark_runtimes import open_subject
 
-    subjects: list[Subject] = []
+    found: list[Opened] = []
     failures: list[ModelError] = []
     for runtime in runtimes:
         try:
-            subjects += [open_subject(workload, runtime, count) for count in threads]
+            found += [open_subject(workload, runtime, count) for count in threads]
         except ModelError as error:
             failures.append(error)
-    return sorted(subjects, key=lambda subject: threads.index(subject.threads)), failures
+    return sorted(found, key=lambda opened: threads.index(opened.subject.threads)), failures
 
 
-def _profiled(workload: Workload, threads: Sequence[int]) -> list[Profile]:
-    from calib8.analysis.profiles import profile
+def _broken_down(workload: Workload, threads: Sequence[int]) -> list[Breakdown]:
+    from calib8.analysis.breakdown import break_down
 
-    return [profile(workload, count, PROFILED_RUNS) for count in threads]
+    return [break_down(workload, count, PROFILED_RUNS) for count in threads]

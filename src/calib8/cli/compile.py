@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -9,10 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.filesize import decimal
 
-from calib8.cli.options import COMPILING, PreprocessOptions, ReportOptions, option
-from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.options import (
+    COMPILING,
+    INTEGER_ONLY_HELP,
+    PROFILE_HELP,
+    SHAPE_HELP,
+    PreprocessOptions,
+    ReportOptions,
+    option,
+)
+from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import refuse_plan
-from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
+from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
 from calib8.cli.program import float_nodes_document, read_shapes, say_float_nodes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
@@ -24,6 +33,7 @@ if TYPE_CHECKING:
     from calib8.engine.plan import Plan
     from calib8.program.listing import ProgramSummary
     from calib8.program.program import Program
+    from calib8.tensors import TensorSpec
 
 QuantizedArgument = Annotated[
     Path,
@@ -35,14 +45,6 @@ OutputOption = Annotated[
     Path,
     typer.Option("-o", "--output", metavar="OUT.c8", show_default=False, help="Where to write the plan."),
 ]
-_PROFILE_HELP = (
-    "How sums become codes: onnx, tflite or single. Default: onnx; single with --integer-only; a saved "
-    "program has its own."
-)
-_INTEGER_ONLY_HELP = "Refuse a model of which a part has no integer form."
-_SHAPE_HELP = (
-    "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
-)
 _ISA_HELP = (
     "Label in the plan: the instruction set that it was made for. It changes nothing else, the plan runs on "
     "every one. Default: the fastest of this machine."
@@ -53,17 +55,17 @@ _PIXELS_HELP = (
 )
 
 
-MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
-"""Other tools take a file with one of these for a model, which a plan is not."""
+CARRIED: Final = frozenset(("mean", "scale", "layout", "color"))
+"""Settings of a preprocessing that a plan of pixels carries, or that can be held against its model."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
     """What a plan is made for."""
 
-    profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", _PROFILE_HELP)] = None
-    integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
-    shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
+    shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
     pixels: Annotated[bool, option(COMPILING, "--pixels", None, _PIXELS_HELP)] = False
 
@@ -83,9 +85,7 @@ def compile(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--output": output, "--json": report.json}, [model])
-    if output.suffix.lower() in MODEL_SUFFIXES:
-        cure = f"Give another one, such as {output.with_suffix('.c8').name}"
-        raise UsageError(f"--output {output}", "has the suffix of a model, but a plan is none", cure)
+    check_suffix("--output", output, "plan")
     with shown_progress(terminal, "compiling"):
         program, plan = _compiled(model, compiling, preprocessing)
 
@@ -118,6 +118,8 @@ def _compiled(model: Path, options: CompileOptions, preprocessing: PreprocessOpt
         shapes=read_shapes(options.shape or ()),
         pixels=_pixels(model, options, preprocessing),
     )
+    if options.pixels:
+        _check_color(preprocessing.color, model, session.inputs)
     return session.program, replace(session.plan, isa=options.isa or default_isa())
 
 
@@ -125,16 +127,41 @@ def _pixels(model: Path, options: CompileOptions, preprocessing: PreprocessOptio
     """The preprocessing that becomes part of the plan.
 
     Raises:
-        UsageError: neither the flags nor the model say what it is, or there are flags without ``--pixels``.
+        UsageError: neither the flags nor the model say what it is, a flag asks for what no plan can do, or
+            there are flags without ``--pixels``.
     """
-    stored = stored_in_file([model]) if options.pixels else None
-    chosen = chosen_preprocess(preprocessing, stored)
-    if options.pixels and chosen is None:
+    if not options.pixels:
+        if given_flags(preprocessing) or preprocessing.preprocess is not None:
+            raise UsageError(
+                "preprocessing flags", "go with --pixels only", "Add --pixels or leave them away"
+            )
+        return None
+    left_out = sorted(given_flags(preprocessing).keys() - CARRIED)
+    if left_out:
+        flag = "--" + left_out[0].replace("_", "-")
+        problem = "does not go with --pixels: of the preprocessing only mean and scale become part of a plan"
+        raise UsageError(flag, problem, "Leave it away, and do it to the images that are fed")
+    start = chosen_preprocess(PreprocessOptions(preprocess=preprocessing.preprocess), stored_in_file([model]))
+    color = preprocessing.color
+    same = color in (None, start.color) if start is not None else color != "bgr"
+    if not same:
+        problem = "does not go with --pixels: a plan takes the channels in the model's order and swaps none"
+        raise UsageError(f"--color {color}", problem, "Leave it away, and feed them in that order")
+    chosen = chosen_preprocess(replace(preprocessing, preprocess=None), start)
+    if chosen is None:
         problem = f"nothing says how {model} wants its images"
         raise UsageError("--pixels", problem, "Give --mean and --scale, or --preprocess")
-    if not options.pixels and chosen is not None:
-        raise UsageError("preprocessing flags", "go with --pixels only", "Add --pixels or leave them away")
     return chosen
+
+
+def _check_color(color: str | None, model: Path, inputs: Sequence[TensorSpec]) -> None:
+    """Refuses ``--color`` where the model's image has another number of channels."""
+    images = [spec.shape for spec in inputs if spec.dtype == "uint8" and spec.shape is not None]
+    counts = {shape[3] for shape in images if len(shape) == 4}
+    wanted = 1 if color == "gray" else 3
+    if color is not None and wanted not in counts:
+        problem = f"has {wanted}, but the images of {model} have {', '.join(map(str, counts))} channels"
+        raise UsageError(f"--color {color}", problem, "Leave it away")
 
 
 def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: ProgramSummary) -> None:

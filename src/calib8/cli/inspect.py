@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from calib8.cli.options import ModelArgument, ProgramOptions, ReportOptions
-from calib8.cli.outputs import check_outputs, write_json
-from calib8.cli.plan import is_saved_plan, plan_document, read_plan, say_plan
+from calib8.cli.outputs import check_outputs, check_suffix, write_json
+from calib8.cli.plan import plan_document, read_plan, say_plan, shown_as_plan
 from calib8.cli.program import (
     is_saved_program,
     program_document,
@@ -22,6 +22,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_violations, shape_text
 from calib8.cli.terminal import open_terminal
 from calib8.errors import UsageError
+from calib8.files import check_model_file
 
 if TYPE_CHECKING:
     from calib8.analysis.inspect import ModelInspection
@@ -52,8 +53,13 @@ def inspect(
     of a quantized model; or what a plan holds.
     """
     terminal = open_terminal(report.quiet)
+    from calib8.engine.plan_file import ANY_MODEL
+
+    check_model_file(model, ANY_MODEL)
     check_outputs({"--save": lowering.save, "--json": report.json}, [model])
-    if is_saved_plan(model):
+    if lowering.save is not None:
+        check_suffix("--save", lowering.save, "program")
+    if shown_as_plan(model):
         plan = read_plan(model, lowering, target)
         say_plan(terminal, model, plan)
         if report.json is not None:

@@ -139,11 +139,11 @@ _RUNTIME_HELP: Final = (
     "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
     "programs and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
 )
-_PROFILE_HELP: Final = (
+PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
     "or plan has its own."
 )
-_INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
+INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,14 +151,14 @@ class RuntimeOptions:
     """Where models run; the last two go with the runtimes ``calib8`` and ``reference`` only."""
 
     runtime: Annotated[str, option(RUNTIME, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
-    profile: Annotated[str | None, option(RUNTIME, "--profile", "NAME", _PROFILE_HELP)] = None
-    integer_only: Annotated[bool, option(RUNTIME, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
+    profile: Annotated[str | None, option(RUNTIME, "--profile", "NAME", PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(RUNTIME, "--integer-only", None, INTEGER_ONLY_HELP)] = False
 
 
 _PROGRAM_HELP: Final = (
     "Show the integer program that a quantized model is lowered to; a saved one is shown anyway."
 )
-_SHAPE_HELP: Final = (
+SHAPE_HELP: Final = (
     "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
 )
 _SAVE_HELP: Final = "Write the program, for 'compile' and the runtimes 'calib8' and 'reference'."
@@ -169,9 +169,9 @@ class ProgramOptions:
     """The integer program of a model; the others go with ``program`` only."""
 
     program: Annotated[bool, option(PROGRAM, "--program", None, _PROGRAM_HELP)] = False
-    profile: Annotated[str | None, option(PROGRAM, "--profile", "NAME", _PROFILE_HELP)] = None
-    integer_only: Annotated[bool, option(PROGRAM, "--integer-only", None, _INTEGER_ONLY_HELP)] = False
-    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    profile: Annotated[str | None, option(PROGRAM, "--profile", "NAME", PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(PROGRAM, "--integer-only", None, INTEGER_ONLY_HELP)] = False
+    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
 
 

@@ -7,10 +7,13 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
 from calib8.errors import OutputError, UsageError
 from calib8.files import atomic_output
+
+MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
+"""Other tools take a file with one of these for a model, which neither a plan nor a program is."""
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | None]) -> None:
@@ -35,6 +38,29 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Sequence[Path | No
         taken.append((option, path))
 
 
+def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> None:
+    """Refuses a name by which the file would be taken for something else.
+
+    Args:
+        option: that gives the path.
+        path: to be written.
+        kind: of what is written.
+
+    Raises:
+        UsageError: the suffix of a model, or that of the other kind.
+    """
+    from calib8.engine.plan_file import PROGRAM_SUFFIX, SUFFIX
+
+    own, other = (SUFFIX, PROGRAM_SUFFIX) if kind == "plan" else (PROGRAM_SUFFIX, SUFFIX)
+    suffix = path.suffix.lower()
+    if suffix == other or suffix in MODEL_SUFFIXES:
+        what = "model" if suffix in MODEL_SUFFIXES else "program" if kind == "plan" else "plan"
+        problem = f"has the suffix of a {what}, but a {kind} is none"
+        raise UsageError(
+            f"{option} {path}", problem, f"Give another one, such as {path.with_suffix(own).name}"
+        )
+
+
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Writes a document as JSON.
 
@@ -47,13 +73,13 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 def model_bytes_on_disk(path: Path) -> int:
     """Size of an .onnx file and its external data, or of a saved program or plan, in bytes."""
+    from calib8.engine.plan_file import claims_to_be_plan
+    from calib8.program.magic import is_program_file
+
+    if is_program_file(path) or claims_to_be_plan(path):
+        return path.stat().st_size
     import onnx
 
-    from calib8.engine.plan_file import is_plan_file
-    from calib8.program.file import is_program_file
-
-    if is_program_file(path) or is_plan_file(path):
-        return path.stat().st_size
     graph = onnx.load(path, load_external_data=False).graph
     locations = {
         entry.value

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from calib8.engine.plan import Plan, PlanPort
 
 
-def is_saved_plan(model: Path) -> bool:
+def shown_as_plan(model: Path) -> bool:
     """The file is a plan that ``calib8 compile`` wrote, or named like one."""
-    from calib8.engine.plan_file import is_plan_file
+    from calib8.engine.plan_file import claims_to_be_plan
 
-    return is_plan_file(model)
+    return claims_to_be_plan(model)
 
 
 def refuse_plan(model: Path) -> None:
@@ -32,7 +32,9 @@ def refuse_plan(model: Path) -> None:
     Raises:
         UsageError: the file is one.
     """
-    if is_saved_plan(model):
+    from calib8.engine.plan_file import is_plan_file
+
+    if is_plan_file(model):
         raise UsageError(str(model), "is a plan", "Give the model or program that it was made from")
 
 

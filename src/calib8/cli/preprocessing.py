@@ -27,7 +27,7 @@ def chosen_preprocess(options: PreprocessOptions, stored: Preprocess | None = No
     from calib8.data.preprocess import Preprocess
     from calib8.data.presets import preset
 
-    flags = _given_flags(options)
+    flags = given_flags(options)
     if options.preprocess is not None:
         start = preset(options.preprocess)
     elif stored is not None:
@@ -39,7 +39,12 @@ def chosen_preprocess(options: PreprocessOptions, stored: Preprocess | None = No
     return replace(start, **{**_made_room_for(flags), **flags})
 
 
-def _given_flags(options: PreprocessOptions) -> dict[str, Any]:
+def given_flags(options: PreprocessOptions) -> dict[str, Any]:
+    """Settings of a ``Preprocess`` that flags give, ``--preprocess`` aside.
+
+    Raises:
+        UsageError: a flag that is no number.
+    """
     read = {
         "size": _size("--size", options.size),
         "mean": _numbers("--mean", options.mean),

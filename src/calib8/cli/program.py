@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def is_saved_program(model: Path) -> bool:
     """The file is a program that ``--save`` wrote."""
-    from calib8.program.file import is_program_file
+    from calib8.program.magic import is_program_file
 
     return model.is_file() and is_program_file(model)
 

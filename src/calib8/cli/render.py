@@ -155,9 +155,11 @@ def count(number: int, noun: str) -> str:
 
 def shape_text(shape: Sequence[int | str | None] | str | None) -> str:
     """``(1, 3, None)`` → ``1×3×?``."""
+    from calib8 import tensors  # NumPy
+
     if shape is None:
         return "?"
-    return shape if isinstance(shape, str) else "×".join(str(size or "?") for size in shape)
+    return shape if isinstance(shape, str) else tensors.shape_text(shape)
 
 
 def _macs(macs: int | None) -> str:

@@ -12,7 +12,7 @@ from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
     from calib8.analysis.benchmark import Timing
-    from calib8.analysis.profiles import Profile
+    from calib8.analysis.breakdown import Breakdown
 
 
 def timing_table(timings: Sequence[Timing]) -> Table:
@@ -26,15 +26,15 @@ def timing_table(timings: Sequence[Timing]) -> Table:
     for t in timings:
         faster = ratio(t, timings)
         table.add_row(
-            t.model,
-            t.runtime,
-            str(t.threads),
-            str(t.batch),
+            t.subject.model,
+            t.subject.runtime,
+            str(t.subject.threads),
+            str(t.subject.batch),
             f"{t.median_ms:.3f}",
             f"{t.min_ms:.3f}",
             f"{t.p95_ms:.3f}",
             NOTHING if faster is None else f"{faster:.2f}",
-            *_rate(t.gmacs, machine_peak_gmacs(t.threads)),
+            *_rate(t.gmacs, machine_peak_gmacs(t.subject.threads)),
         )
     return table
 
@@ -42,10 +42,10 @@ def timing_table(timings: Sequence[Timing]) -> Table:
 def timing_document(t: Timing) -> dict[str, Any]:
     """One entry of ``results``."""
     return {
-        "model": t.model,
-        "runtime": t.runtime,
-        "threads": t.threads,
-        "batch": t.batch,
+        "model": t.subject.model,
+        "runtime": t.subject.runtime,
+        "threads": t.subject.threads,
+        "batch": t.subject.batch,
         "median_ms": t.median_ms,
         "min_ms": t.min_ms,
         "p95_ms": t.p95_ms,
@@ -53,7 +53,7 @@ def timing_document(t: Timing) -> dict[str, Any]:
     }
 
 
-def say_profile(terminal: Terminal, found: Profile) -> None:
+def say_breakdown(terminal: Terminal, found: Breakdown) -> None:
     """What every part of a plan takes."""
     from calib8.engine.peak import machine_peak_gmacs
     from calib8.engine.run import available_isas
@@ -71,7 +71,7 @@ def say_profile(terminal: Terminal, found: Profile) -> None:
     terminal.show(table)
 
 
-def profile_document(found: Profile) -> dict[str, Any]:
+def breakdown_document(found: Breakdown) -> dict[str, Any]:
     """One entry of ``profiles``."""
     return {
         "model": found.model,

@@ -36,6 +36,7 @@ from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.run import ISAS
 from calib8.errors import ModelError
+from calib8.profiles import PROFILES
 
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
 """Begins no text, and does not survive being copied as text."""
@@ -44,6 +45,7 @@ PROGRAM_MAGIC: Final = b"\x89c8p\r\n\x1a\n"
 """Begins saved programs (``calib8.program.file``), which are told from plans without reading that module."""
 
 SUFFIX: Final = ".c8"
+PROGRAM_SUFFIX: Final = ".c8p"
 ANY_MODEL: Final = "Give the path of an .onnx file, a saved program or a plan"
 
 FORMAT_VERSION: Final = 1
@@ -72,9 +74,12 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     """Writes a plan; the same plan gives the same bytes.
 
     Raises:
+        ModelError: the plan is not sound (it could not be loaded).
         OutputError: the file cannot be written; an old file stays intact.
     """
     from calib8.files import atomic_output  # who opens a plan writes nothing
+
+    check_plan(plan, plan.name or "plan")
 
     numbers = [np.asarray(row.fields, "<i8") for row in plan.rows]
     parts = (
@@ -99,6 +104,10 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
             hold what this one needs.
     """
     name = os.fspath(path)
+    if not os.path.isfile(path):  # noqa: PTH113 - see below
+        from calib8.files import check_model_file  # for the words only
+
+        check_model_file(path, "Give the path of a compiled plan")
     try:
         with open(path, "rb") as file:  # noqa: PTH123 - pathlib takes longer to import than this takes to run
             sizes = _checked_prefix(name, file)
@@ -116,16 +125,28 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def is_plan_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a plan, or is named like one and begins like no program; its name is no promise.
+    """The file begins like a plan; False also for what cannot be read."""
+    return _first_bytes(path) == MAGIC
 
-    False also for what cannot be read.
+
+def claims_to_be_plan(path: str | os.PathLike[str]) -> bool:
+    """The file begins like a plan, or is named like one and begins like no program.
+
+    So that a damaged plan is not taken for a damaged model. False also for what cannot be read.
     """
+    first = _first_bytes(path)
+    return first == MAGIC or (first not in (None, PROGRAM_MAGIC) and os.fspath(path).endswith(SUFFIX))
+
+
+def _first_bytes(path: str | os.PathLike[str]) -> bytes | None:
+    """As many as a magic has; None where there is no regular file that can be read."""
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe would wait for ever; pathlib: see load_plan
+        return None
     try:
-        with open(path, "rb") as file:  # noqa: PTH123 - see load_plan
-            first = file.read(len(MAGIC))
+        with open(path, "rb") as file:  # noqa: PTH123
+            return file.read(len(MAGIC))
     except OSError:
-        return False
-    return first == MAGIC or (os.fspath(path).endswith(SUFFIX) and first != PROGRAM_MAGIC)
+        return None
 
 
 class _Sizes(NamedTuple):
@@ -171,7 +192,7 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
     data = file.read(PREFIX.size)
     length = os.fstat(file.fileno()).st_size
     if data[: len(MAGIC)] != MAGIC:
-        cure = "Give a file that calib8 compile wrote; if this is one, compile it again"
+        cure = "Give a file that calib8 compile wrote; if this is one, compile it again; name a model .onnx"
         raise ModelError(name, "is no plan: it does not begin like one", cure)
     if len(data) < PREFIX.size:
         raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
@@ -262,9 +283,25 @@ def _port(port: Any) -> PlanPort:
     return PlanPort(port["name"], port["dtype"], tuple(map(int, port["shape"])))
 
 
+def check_plan(plan: Plan, name: str) -> None:
+    """Looks at a plan that somebody made or changed as at one from a file.
+
+    Raises:
+        ModelError: it contradicts itself; ``name`` is what to call it.
+    """
+    try:
+        _check_plan(plan)
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
+        what = " ".join(str(error).split())
+        raise ModelError(name, f"is no plan that can run ({what:.80})", WRITE_AGAIN) from error
+
+
 def _check_plan(plan: Plan) -> None:
-    """Raises ValueError where sizes are beyond all plans, or steps are not those of this core."""
-    if plan.profile not in ("onnx", "tflite", "single"):
+    """Raises ValueError where lengths differ, sizes are beyond all plans, or steps are not of this core."""
+    lengths = len(plan.rows), len(plan.step_names), len(plan.step_macs)
+    if len(set(lengths)) > 1:
+        raise ValueError("{} steps with {} names and {} numbers of products".format(*lengths))
+    if plan.profile not in PROFILES:
         raise ValueError(f"profile {plan.profile!r}")
     for size in (plan.arena_bytes, plan.weight_bytes):
         if not 0 <= size <= MOST_BYTES:

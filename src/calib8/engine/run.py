@@ -19,8 +19,6 @@ Array: TypeAlias = npt.NDArray[Any]
 FloatRunner = Callable[[FloatCall, Sequence[Array]], Sequence[Array]]
 """Runs the sub-model of a call on its inputs."""
 
-MOST_THREADS: Final = 256
-
 ISAS: Final = ("avx512vnni", "avxvnni", "avx2", "neondot", "reference")
 """All instruction sets that there are kernels for."""
 

@@ -144,7 +144,7 @@ def tensor_spec(value: ir.Value) -> TensorSpec:
 
 def _size(dim: int | ir.SymbolicDim) -> int | str | None:
     if isinstance(dim, int):
-        return dim if dim > 0 else None
+        return dim if dim >= 0 else None
     return dim.value
 
 

@@ -12,7 +12,8 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
-from calib8.model.graph import opset_version
+from calib8.files import check_model_file
+from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import open_session
 
 UNREADABLE: Final = (
@@ -47,6 +48,7 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set
             model.opset_imports[""] = model.opset_imports.pop("ai.onnx")
         _check_opset(model, subject)
+        _check_inputs(model, subject)
         _check_external_data(model, subject)
         _check_graph(model, source, subject)
     except UNREADABLE as error:
@@ -55,10 +57,7 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
 
 
 def _from_path(path: Path) -> ir.Model:
-    if path.is_dir():
-        raise ModelError(str(path), "is a folder", "Give the path of an .onnx file")
-    if not path.is_file():
-        raise ModelError(str(path), "no such file", "Give the path of an .onnx file")
+    check_model_file(path, "Give the path of an .onnx file")
     try:
         model = ir.load(path)
     except OSError as error:
@@ -86,6 +85,13 @@ def _check_opset(model: ir.Model, subject: str) -> None:
             f"uses operator set {version}; supported are {OLDEST_OPSET} to {newest}",
             "Export it with another opset_version (17 is a good choice)",
         )
+
+
+def _check_inputs(model: ir.Model, subject: str) -> None:
+    for spec in graph_inputs(model):
+        if spec.shape is not None and 0 in spec.shape:
+            problem = f"its input '{spec}' has an axis of size 0, so there is nothing to compute"
+            raise ModelError(subject, problem, "Export it with the sizes of a sample, or with a free axis")
 
 
 def _check_external_data(model: ir.Model, subject: str) -> None:

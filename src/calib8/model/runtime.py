@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import onnxruntime
 
 from calib8.errors import DataError, ModelError
 from calib8.tensors import TensorSpec
@@ -98,6 +97,8 @@ def open_session(
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
+    import onnxruntime  # a plan without float parts does without
+
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 3
@@ -122,6 +123,8 @@ def _name(model: ir.Model | str | os.PathLike[str] | bytes) -> str:
 
 
 def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any:
+    import onnxruntime
+
     providers = ["CPUExecutionProvider"]
     if isinstance(model, bytes):
         return onnxruntime.InferenceSession(model, options, providers=providers)
@@ -155,7 +158,7 @@ def _dtype(text: str) -> np.dtype[np.generic]:
 def _shape(sizes: Sequence[int | str | None] | None) -> tuple[int | str | None, ...] | None:
     if sizes is None:
         return None
-    return tuple(None if isinstance(size, int) and size <= 0 else size for size in sizes)
+    return tuple(None if isinstance(size, int) and size < 0 else size for size in sizes)
 
 
 def _is_runtime_error(error: Exception) -> bool:

@@ -34,14 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import ModelError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, check_model_file
 from calib8.program import instructions, rules
 from calib8.program import program as program_module
+from calib8.program.magic import MAGIC as MAGIC
+from calib8.program.magic import is_program_file as is_program_file
 from calib8.program.program import Program
 from calib8.program.verify import verify
-
-MAGIC: Final = b"\x89c8p\r\n\x1a\n"
-"""Begins no text, and does not survive being copied as text."""
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = struct.Struct("<8sIQQ")
@@ -96,6 +95,7 @@ def load_program(path: str | os.PathLike[str]) -> Program:
             a program that is not sound.
     """
     name = str(path)
+    check_model_file(path, "Give the path of a saved program")
     try:
         data = Path(path).read_bytes()
     except OSError as error:
@@ -114,15 +114,6 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     except ModelError as error:
         raise ModelError(f"{name}, {error.subject}", error.problem, error.cure) from error
     return program
-
-
-def is_program_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a saved program; False also for what cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 class _BrokenHeaderError(Exception):

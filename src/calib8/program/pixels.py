@@ -2,7 +2,8 @@
 
     code = quantize(fl(fl(float32(pixel) − mean[c]) · scale[c]))        256 possible pixels, so exact
 
-Images come as [N, H, W, C] with the channels in the model's order. Where every table is the pixel itself
+Images come as [N, H, W, C] with the channels in the model's order; a program that flattens an NCHW image gets
+a Transpose behind the table. Where every table is the pixel itself
 (scale of the input = 1 / scale, zero point = mean), pixels are the codes and nothing is left to compute.
 """
 
@@ -10,17 +11,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.data.preprocess import Preprocess
 from calib8.errors import UsageError
-from calib8.program.instructions import Instruction, Lookup, Quantize
+from calib8.program.instructions import (
+    AveragePool,
+    Conv,
+    ConvTranspose,
+    DepthwiseConv,
+    Instruction,
+    Lookup,
+    MaxPool,
+    Quantize,
+    ResizeLinear,
+    ResizeNearest,
+    Transpose,
+)
 from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.borders import quantize
 from calib8.program.reference.operand import Operand
+
+CHANNELS_LAST: Final = (0, 1, 2, 3)
+FROM_NCHW: Final = (0, 2, 3, 1)
+"""Axis i of the pixels is this axis of an input NHWC or NCHW."""
+
+ON_IMAGES: Final = (Conv, DepthwiseConv, ConvTranspose, MaxPool, AveragePool, ResizeNearest, ResizeLinear)
+"""What these read has its channels last."""
 
 
 def with_pixels(program: Program, preprocess: Preprocess, name: str | None = None) -> Program:
@@ -28,32 +48,76 @@ def with_pixels(program: Program, preprocess: Preprocess, name: str | None = Non
 
     Args:
         program: a verified program.
-        preprocess: mean and scale are used, and nothing else; resizing is the caller's.
+        preprocess: mean, scale and layout are used; resizing is the caller's.
         name: of the input; None where there is but one.
 
     Raises:
-        UsageError: there is no such input, something else than a quantizer reads it, it has no channels
-            last in the program, or mean and scale are for another number of channels.
+        UsageError: there is no such input, something else than a quantizer reads it, it is no image, its
+            channels are not where the layout says, or mean and scale are for another number of them.
     """
     port = _port(program, name)
+    quantizers = _quantizers(program, port)
+    axes = _axes(program, port, quantizers, preprocess)
+    shape = tuple(program.slots[port.slot].shape[axis] for axis in axes)
+    slots = list(program.slots)
+    slots[port.slot] = Slot(port.name, shape, "uint8", np.ones(1, np.float32))
+    instructions: list[Instruction] = []
+    for step in program.instructions:
+        if not (isinstance(step, Quantize) and step in quantizers):
+            instructions.append(step)
+            continue
+        target, output = slots[step.outputs[0]], step.outputs[0]
+        if step.axes != axes:  # the program wants the codes in the model's layout
+            output = len(slots)
+            slots.append(replace(target, name=f"{port.name}/codes", shape=shape))
+        table = _table(step, slots[output], preprocess)
+        instructions.append(Lookup(step.name, step.inputs, (output,), table, "Preprocess"))
+        if step.axes != axes:
+            moved = tuple(axes.index(axis) for axis in step.axes)
+            instructions.append(Transpose(step.name, (output,), step.outputs, moved))
+    return _without_identity(replace(program, slots=tuple(slots), instructions=tuple(instructions)), port)
+
+
+def _quantizers(program: Program, port: Port) -> list[Quantize]:
+    """All that read the input, which nothing else may do."""
     steps = [step for step in program.instructions if port.slot in step.inputs]
     quantizers = [step for step in steps if isinstance(step, Quantize)]
     if len(quantizers) != len(steps) or not steps or port.slot in {out.slot for out in program.outputs}:
         others = ", ".join(step.name for step in steps if not isinstance(step, Quantize)) or "an output"
         raise UsageError(f"input '{port.name}'", f"is read by {others}", "Feed float32 values")
-    first = program.slots[quantizers[0].outputs[0]]
-    pixels = Slot(port.name, first.shape, "uint8", np.ones(1, np.float32))
-    slots = [pixels if number == port.slot else slot for number, slot in enumerate(program.slots)]
-    instructions: list[Instruction] = []
-    for step in program.instructions:
-        if isinstance(step, Quantize) and step in quantizers:
-            target = program.slots[step.outputs[0]]
-            _check_image(port, target, first.shape, preprocess)
-            table = _table(step, target, preprocess)
-            instructions.append(Lookup(step.name, step.inputs, step.outputs, table, "Preprocess"))
-        else:
-            instructions.append(step)
-    return _without_identity(replace(program, slots=tuple(slots), instructions=tuple(instructions)), port)
+    return quantizers
+
+
+def _axes(
+    program: Program, port: Port, quantizers: Sequence[Quantize], preprocess: Preprocess
+) -> tuple[int, ...]:
+    """Axis i of the pixels is axis ``axes[i]`` of the model's input.
+
+    The layout of the preprocessing says it. It must not contradict what the program does to the image, nor,
+    where the program does nothing that tells, the number of channels.
+    """
+    shape, layout = program.slots[port.slot].shape, preprocess.layout
+    if len(shape) != 4:
+        text = "×".join(map(str, shape))
+        raise UsageError(f"input '{port.name}'", f"is {text}, no images", "Feed float32 values")
+    axes = CHANNELS_LAST if layout == "NHWC" else FROM_NCHW
+    codes = {step.outputs[0] for step in quantizers}
+    told = {step.axes for step in quantizers} - {CHANNELS_LAST}
+    if any(isinstance(step, ON_IMAGES) and codes & set(step.inputs) for step in program.instructions):
+        told |= {step.axes for step in quantizers}
+    channels = shape[axes[3]]
+    counts = {len(values) for values in (preprocess.mean, preprocess.scale)} - {1}
+    if told and told != {axes}:
+        problem = f"is {layout} by its preprocessing, but its channels lie elsewhere"
+        raise UsageError(f"input '{port.name}'", problem, "Give the layout that the model has")
+    if counts - {channels}:
+        problem = f"has {channels} channels, mean and scale are for {sorted(counts)}"
+        raise UsageError(f"input '{port.name}'", problem, "Give one of each per channel, or one for all")
+    if not (told or counts or channels in (1, preprocess.channels)):
+        problem = f"has {channels} channels if it is {layout}, as its preprocessing says"
+        cure = "Give the layout that the model has, or mean and scale of each channel"
+        raise UsageError(f"input '{port.name}'", problem, cure)
+    return axes
 
 
 def _port(program: Program, name: str | None) -> Port:
@@ -65,14 +129,6 @@ def _port(program: Program, name: str | None) -> Port:
             f"input '{name or 'of pixels'}'", "is not one input of float32", f"There is {listed}"
         )
     return named[0]
-
-
-def _check_image(port: Port, target: Slot, shape: Sequence[int], preprocess: Preprocess) -> None:
-    counts = {len(value) for value in (preprocess.mean, preprocess.scale)} - {1}
-    if len(target.shape) != 4 or target.shape != tuple(shape) or counts - {target.shape[-1]}:
-        text = "×".join(map(str, target.shape))
-        problem = f"lies as {text} in the program, mean and scale are for {sorted(counts) or [1]} channels"
-        raise UsageError(f"input '{port.name}'", problem, "Feed float32 values")
 
 
 def _table(step: Quantize, target: Slot, preprocess: Preprocess) -> npt.NDArray[Any]:

@@ -7,13 +7,13 @@ docs/numerics.md gives the formula of every rule; ``reference`` is its executabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-Profile = Literal["onnx", "tflite", "single"]
-PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
+from calib8.profiles import PROFILES as PROFILES
+from calib8.profiles import Profile as Profile
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]

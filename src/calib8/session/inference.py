@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.plan import Plan
-from calib8.engine.plan_file import is_plan_file, load_plan
+from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.session.ports import (
     Array,
@@ -315,9 +315,10 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
 
 def _opened(model: Source, profile: str | None, integer_only: bool) -> Opened:
     """What the session needs of a model, whatever it is."""
-    if isinstance(model, str | os.PathLike) and is_plan_file(model):
+    if isinstance(model, str | os.PathLike) and claims_to_be_plan(model):
         return opened_plan(load_plan(model), os.fspath(model), profile, integer_only)
     if isinstance(model, Plan):
+        check_plan(model, model.name or "plan")
         return opened_plan(model, model.name or "plan", profile, integer_only)
     from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 
 import onnx
 import onnx_ir as ir
@@ -13,6 +12,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped, 
 
 from calib8.engine.plan_file import ANY_MODEL
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
+from calib8.files import check_model_file
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.program.file import is_program_file, load_program
@@ -62,8 +62,8 @@ def _opened_program(program: Program, name: str, profile: str | None, integer_on
 def _opened_model(
     source: str | os.PathLike[str] | onnx.ModelProto | bytes, profile: Profile, integer_only: bool
 ) -> Opened:
-    if isinstance(source, str | os.PathLike) and not Path(source).exists():
-        raise ModelError(str(source), "no such file", ANY_MODEL)
+    if isinstance(source, str | os.PathLike):
+        check_model_file(source, ANY_MODEL)
     readable = _parsed(source) if isinstance(source, bytes) else source
     model = load_model(readable)
     name = (model.graph.name or "model") if isinstance(readable, onnx.ModelProto) else str(readable)

@@ -27,8 +27,12 @@ def taking_pixels(opened: Opened, preprocess: Preprocess) -> Opened:
         preprocess: mean, scale and layout are used, and nothing else; resizing is the caller's.
 
     Raises:
-        UsageError: a plan, which takes what it takes, or not exactly one input of four axes in float32.
+        UsageError: no preprocessing; a plan, which takes what it takes; or not exactly one input of four axes
+            in float32.
     """
+    if not _is_preprocess(preprocess):
+        cure = "Give a Preprocess, such as calib8.preset('torchvision')"
+        raise UsageError("pixels", f"is a {type(preprocess).__name__}", cure)
     if opened.lower is None:
         raise UsageError(opened.name, "is a plan, its inputs are what they are", "Compile it with pixels")
     images = [spec for spec in opened.inputs if spec.dtype == np.float32 and len(spec.shape or ()) == 4]
@@ -41,11 +45,8 @@ def taking_pixels(opened: Opened, preprocess: Preprocess) -> Opened:
     channels_first, lower = preprocess.layout == "NCHW", opened.lower
 
     def lowered(shapes: Shapes) -> Program:
-        program = with_pixels(
-            lower(_model_shapes(shapes, image.name, channels_first)), preprocess, image.name
-        )
-        _check_layout(program, shapes, image.name, preprocess)
-        return program
+        program = lower(_model_shapes(shapes, image.name, channels_first))
+        return with_pixels(program, preprocess, image.name)
 
     return opened._replace(
         inputs=tuple(_pixel_spec(spec, channels_first) if spec is image else spec for spec in opened.inputs),
@@ -53,13 +54,8 @@ def taking_pixels(opened: Opened, preprocess: Preprocess) -> Opened:
     )
 
 
-def _check_layout(program: Program, shapes: Shapes, name: str, preprocess: Preprocess) -> None:
-    """The program's pixels lie as the session says."""
-    (port,) = [port for port in program.inputs if port.name == name]
-    found, wanted = program.slots[port.slot].shape, shapes.get(name)
-    if wanted is not None and tuple(wanted) != found:
-        problem = f"is {preprocess.layout} by its preprocessing, but its channels lie elsewhere"
-        raise UsageError(f"input '{name}'", problem, "Give the layout that the model has")
+def _is_preprocess(value: object) -> bool:
+    return isinstance(value, Preprocess)
 
 
 def _pixel_spec(spec: TensorSpec, channels_first: bool) -> TensorSpec:

@@ -10,23 +10,21 @@ import numpy as np
 
 from calib8.engine.floats import FloatSessions
 from calib8.engine.plan import Plan
-from calib8.engine.run import MOST_THREADS, Engine, available_isas, default_isa
+from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
-from calib8.processors import usable_cores
+from calib8.processors import MOST_THREADS, usable_cores
+from calib8.profiles import PROFILES, Profile
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs, whole_number
 from calib8.session.reports import Memory, StepTime, step_times
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
     from calib8.program.program import Program
-    from calib8.program.rules import Profile
 
 NATIVE: Final = "calib8"
 REFERENCE: Final = "reference"
 PROGRAM_RUNTIMES: Final = (NATIVE, REFERENCE)
 """What runs programs: the native engine, and NumPy as the definition of every instruction."""
-
-PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
 
 
 class RunSettings(NamedTuple):
@@ -75,10 +73,9 @@ class Prepared(Protocol):
     """What runs one program.
 
     Attributes:
-        inputs, outputs: their specs, all sizes known.
+        outputs: their specs, all sizes known.
     """
 
-    inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
@@ -92,7 +89,7 @@ class NativePlan:
     """A plan in the native engine.
 
     Attributes:
-        inputs, outputs: their specs.
+        outputs: their specs.
         plan: what runs.
     """
 
@@ -103,7 +100,7 @@ class NativePlan:
             ModelError: the engine cannot run such a plan; ``name`` is that of the model.
         """
         self.plan = plan
-        self.inputs, self.outputs = plan_specs(plan.inputs), plan_specs(plan.outputs)
+        self.outputs = plan_specs(plan.outputs)
         runner = FloatSessions(settings.threads)
         try:
             self._engine = Engine(
@@ -148,13 +145,12 @@ class ReferenceProgram:
     """A program in NumPy.
 
     Attributes:
-        inputs, outputs: their specs.
+        outputs: their specs.
     """
 
     def __init__(self, program: Program) -> None:
         """Nothing needs to be made ready."""
         self._program = program
-        self.inputs = program_specs(program, program.inputs)
         self.outputs = program_specs(program, program.outputs)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:

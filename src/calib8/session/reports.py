@@ -16,15 +16,20 @@ class StepTime(NamedTuple):
         name: the instructions that it stands for; borders and copies that only the plan has say so.
         step: what kind of step it is, ``float`` for a part that ONNX Runtime runs.
         seconds: per run, of the fastest run.
-        gmacs: 10^9 multiply-accumulates per second; 0 for a step without any.
+        macs: multiply-accumulates per run; 0 for a step without any and for ``float``, uncounted.
         share: of the sum of all steps, 0 … 1.
     """
 
     name: str
     step: str
     seconds: float
-    gmacs: float
+    macs: int
     share: float
+
+    @property
+    def gmacs(self) -> float:
+        """10^9 multiply-accumulates per second; 0 for a step without any."""
+        return self.macs / self.seconds * 1e-9 if self.seconds > 0 else 0.0
 
 
 class Memory(NamedTuple):
@@ -72,7 +77,7 @@ def step_times(plan: Plan, seconds: Sequence[float], floats: Sequence[float]) ->
             name=name,
             step=kind,
             seconds=took,
-            gmacs=macs / took / 1e9 if macs and took > 0 else 0.0,
+            macs=macs,
             share=took / total if total > 0 else 0.0,
         )
         for _, name, kind, took, macs in lines

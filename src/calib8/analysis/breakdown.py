@@ -27,7 +27,7 @@ class Part:
     kind: str
     steps: int
     seconds: float
-    macs: float
+    macs: int
 
     @property
     def gmacs(self) -> float:
@@ -36,7 +36,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Profile:
+class Breakdown:
     """A model with so many threads.
 
     Attributes:
@@ -57,11 +57,11 @@ class Profile:
         return sum(part.seconds for part in self.parts)
 
 
-def profile(workload: Workload, threads: int, runs: int) -> Profile:
+def break_down(workload: Workload, threads: int, runs: int) -> Breakdown:
     """Runs a quantized model, program or plan so often, with a look at the clock after every step."""
     session = open_native(workload, threads)
     measured = [session.profile(workload.feeds, runs=1) for _ in range(runs)]
-    return Profile(workload.path, default_isa(), threads, joined(measured))
+    return Breakdown(workload.path, default_isa(), threads, joined(measured))
 
 
 def joined(runs: Sequence[Sequence[StepTime]]) -> tuple[Part, ...]:
@@ -70,11 +70,11 @@ def joined(runs: Sequence[Sequence[StepTime]]) -> tuple[Part, ...]:
     for steps in zip(*runs, strict=True):
         fastest = min(steps, key=lambda step: step.seconds)
         key = fastest.name, fastest.step
-        before = parts.get(key, Part(*key, 0, 0.0, 0.0))
+        before = parts.get(key, Part(*key, 0, 0.0, 0))
         parts[key] = Part(
             *key,
             before.steps + 1,
             before.seconds + fastest.seconds,
-            before.macs + 1e9 * fastest.gmacs * fastest.seconds,
+            before.macs + fastest.macs,
         )
     return tuple(parts.values())
