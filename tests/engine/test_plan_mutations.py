@@ -15,6 +15,7 @@ import pytest
 from generated import CASES
 
 from calib8 import InferenceSession, ModelError, _core
+from calib8.engine import plan_file
 from calib8.engine.compile import compile_program
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
@@ -108,8 +109,18 @@ CALLS: dict[str, Callable[[FloatCall], FloatCall]] = {
 
 
 @pytest.mark.parametrize("what", CALLS)
-def test_float_calls_that_lead_outside_are_refused(what: str, tmp_path: Path) -> None:
+def test_float_calls_that_lead_outside_are_refused(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a plan made in Python, and in the file that somebody else writes of it."""
     plan = compile_program(EXAMPLES["Float", "single"])
-    save_plan(replace(plan, floats=tuple(map(CALLS[what], plan.floats))), tmp_path / "f.c8")
+    changed = replace(plan, floats=tuple(map(CALLS[what], plan.floats)))
+    for take in (InferenceSession, lambda found: save_plan(found, tmp_path / "f.c8")):
+        with pytest.raises(ModelError, match="is no plan that can run"):
+            take(changed)
+    assert not (tmp_path / "f.c8").exists()
+    with monkeypatch.context() as unchecked:
+        unchecked.setattr(plan_file, "check_plan", lambda plan, name: None)
+        save_plan(changed, tmp_path / "f.c8")
     with pytest.raises(ModelError, match=r"f\.c8: holds a header that makes no plan"):
         InferenceSession(tmp_path / "f.c8")
