@@ -66,43 +66,76 @@ class FiveByFive {
   }
 
  private:
-  // The outputs begin … end−1 of `count` rows.
+  // A strip of input: columns up to `ready` are interleaved, two at a time.
+  struct Strip {
+    const uint8_t* input;
+    int64_t columns, ready;
+  };
+
+  // The outputs begin … end−1 of `count` rows. While a tile is summed, the columns that the next one adds are
+  // interleaved: the former keeps the multipliers busy, the latter everything else.
   template <int count>
   [[gnu::noinline]] void strip(int64_t row, int64_t begin, int64_t end) const {
     const int64_t wide = end - begin, next = task_.step.output.column_stride;
     const int64_t first = task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
-    interleave_strip<count>(task_.input(row) + first + begin * pixel_, wide + 4);
+    Strip strip{task_.input(row) + first + begin * pixel_, wide + 4, 0};
+    while (strip.ready < strip.columns && strip.ready < kTile + 4) interleave_two<count>(strip);
     uint8_t* output = task_.output(row) + begin * next;
     int64_t done = 0;
-    for (; done + kTile <= wide; done += kTile) tile<count, kTile>(done, output + done * next);
-    for (; done < wide; ++done) tile<count, 1>(done, output + done * next);
+    for (; done + kTile <= wide; done += kTile) tile<count, kTile>(strip, done, output + done * next);
+    if constexpr (sizeof(Ints) == 64) {    // with 16 registers single outputs are faster
+      if (wide - done == 3 && done > 0) {  // one more that overlaps the last one
+        tile<count, kTile>(strip, wide - kTile, output + (wide - kTile) * next);
+        return;
+      }
+      if (wide - done >= 2) {
+        tile<count, 2>(strip, done, output + done * next);
+        done += 2;
+      }
+    }
+    for (; done < wide; ++done) tile<count, 1>(strip, done, output + done * next);
   }
 
+  // Two columns more; one beyond the end repeats the last one.
   template <int count>
-  [[gnu::always_inline]] void interleave_strip(const uint8_t* input, int64_t columns) const {
+  [[gnu::always_inline]] void interleave_two(Strip& strip) const {
+    const int64_t c = strip.ready, left = strip.columns - c;
+    const int64_t second = left > 1 ? pixel_ : 0, third = left > 2 ? 2 * pixel_ : second;
+    const uint8_t* input = strip.input + c * pixel_;
+    upper_[c] = upper(input);
+    upper_[c + 1] = upper(input + second);
     const uint8_t* fifth = input + 4 * line_;
     const int64_t sixth = count == 2 ? line_ : 0;
-    Ints a = L::codes(fifth, apart_), b = L::codes(fifth + sixth, apart_);
-    Ints low = L::low8(a, b), high = L::high8(a, b);
-    for (int64_t c = 0; c < columns; ++c, input += pixel_) {
-      upper_[c] =
-          interleave<L, Codes<L>>(L::codes(input, apart_), L::codes(input + line_, apart_),
-                                  L::codes(input + 2 * line_, apart_), L::codes(input + 3 * line_, apart_));
-      if (c + 1 < columns) fifth += pixel_;
-      a = L::codes(fifth, apart_), b = L::codes(fifth + sixth, apart_);
-      const Ints next_low = L::low8(a, b), next_high = L::high8(a, b);
-      lower_[c] = {{Codes<L>::of(L::low16(low, next_low)), Codes<L>::of(L::high16(low, next_low)),
-                    Codes<L>::of(L::low16(high, next_high)), Codes<L>::of(L::high16(high, next_high))}};
-      low = next_low, high = next_high;
+    const auto low_high = [&](const uint8_t* from, Ints& low, Ints& high) __attribute__((always_inline)) {
+      const Ints a = L::codes(from, apart_), b = L::codes(from + sixth, apart_);
+      low = L::low8(a, b), high = L::high8(a, b);
+    };
+    Ints low[3], high[3];
+    low_high(fifth, low[0], high[0]);
+    low_high(fifth + second, low[1], high[1]);
+    low_high(fifth + third, low[2], high[2]);
+    for (int i = 0; i < 2; ++i) {
+      lower_[c + i] = {
+          {Codes<L>::of(L::low16(low[i], low[i + 1])), Codes<L>::of(L::high16(low[i], low[i + 1])),
+           Codes<L>::of(L::low16(high[i], high[i + 1])), Codes<L>::of(L::high16(high[i], high[i + 1]))}};
     }
+    strip.ready = c + 2;
+  }
+  [[gnu::always_inline]] Quad upper(const uint8_t* from) const {
+    return interleave<L, Codes<L>>(L::codes(from, apart_), L::codes(from + line_, apart_),
+                                   L::codes(from + 2 * line_, apart_), L::codes(from + 3 * line_, apart_));
   }
 
   // `count` rows of `wide` outputs.
   template <int count, int wide>
-  [[gnu::always_inline]] void tile(int64_t first, uint8_t* output) const {
+  [[gnu::always_inline]] void tile(Strip& strip, int64_t first, uint8_t* output) const {
     put_tile<L, count, wide>(task_, codes_of_, output, output_apart_,
-                             [&](int i, Ints(&acc)[count][wide])
-                                 __attribute__((always_inline)) { quarter<count, wide>(first, i, acc); });
+                             [&](int i, Ints(&acc)[count][wide]) __attribute__((always_inline)) {
+                               if (wide == kTile && i % 2 == 0 && strip.ready < strip.columns) {
+                                 interleave_two<count>(strip);
+                               }
+                               quarter<count, wide>(first, i, acc);
+                             });
   }
 
   template <int count, int wide>

@@ -232,7 +232,7 @@ void run_block(const Task& task) {
 template <int widest>
 int64_t block_width(int64_t left) {
   if (left >= widest || widest == 16) return widest;
-  if (left > widest * 3 / 4) return widest;
+  if (left >= widest * 3 / 4) return widest;
   return block_width<widest == 16 ? 16 : widest / 2>(left);
 }
 

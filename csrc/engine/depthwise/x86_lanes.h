@@ -86,7 +86,7 @@ struct Registers {
   Registers(const Quarters<Codes<L>>* quads, int i) {
     for (int c = 0; c < count; ++c) codes[c] = quads[c].of[i].loaded();
   }
-  const Codes<L>& operator[](int c) const { return codes[c]; }
+  [[gnu::always_inline]] const Codes<L>& operator[](int c) const { return codes[c]; }
   Codes<L> codes[count];
 #else
   Registers(const Quarters<Codes<L>>* quads, int i) : first(quads), quarter(i) {}
