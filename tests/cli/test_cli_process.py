@@ -82,12 +82,19 @@ def read_until_closed(watcher: int) -> bytes:
         return b""
 
 
+def hear_ctrl_c() -> None:
+    """What a shell starts in the background ignores it, and so would its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
     data = tmp_path / "many.npz"
     np.savez(data, images=np.random.default_rng(0).integers(0, 256, (60_000, 16, 16, 1), dtype=np.uint8))
     arguments = [MODEL_PATH, "--data", data, *DIGITS, "-o", out / "q.onnx", "--table", out / "t.json"]
     command = [sys.executable, "-m", "calib8", "quantize", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c
+    ) as running:
         assert running.stdout is not None and running.stderr is not None
         # The preflight is printed: now it calibrates, which takes a minute.
         assert running.stdout.readline().startswith("input 'input', 32 samples")
