@@ -52,8 +52,8 @@ runs it once: fastest time on the clock, the median in brackets; least time of t
 peak memory. `import numpy` is part of all of them."""
 
 PARTS = """\
-Every part of the plan with one thread, each in its fastest run. The clock is read before and after each step,
-so that their sum is a little more than a run takes."""
+Every part of the plan with one thread, each in its fastest run. What Python does around a run is not
+in it, and not all parts are fastest in the same run."""
 
 
 def machine(threads: Sequence[int]) -> dict[str, Any]:

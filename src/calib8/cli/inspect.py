@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calib8.cli.options import ModelArgument, ProgramOptions, ReportOptions
+from calib8.cli.options import OpenableArgument, ProgramOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import plan_document, read_plan, say_plan, shown_as_plan
 from calib8.cli.program import (
@@ -41,7 +41,7 @@ TargetOption = Annotated[
 
 
 def inspect(
-    model: ModelArgument,
+    model: OpenableArgument,
     *,
     target: TargetOption = None,
     lowering: ProgramOptions,

@@ -31,6 +31,10 @@ def option(heading: str, name: str, metavar: str | None, text: str) -> Any:
 ModelArgument = Annotated[
     Path, typer.Argument(metavar="MODEL", show_default=False, help="The model, an .onnx file.")
 ]
+OpenableArgument = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", show_default=False, help="An .onnx file, a saved program or a plan."),
+]
 
 _DATA_HELP: Final = (
     "Image folder (with its sub-folders), one image, or .npz or .npy of arrays or uint8 images."

@@ -12,7 +12,7 @@ from rich.table import Table
 from calib8.cli.documents import finite
 from calib8.cli.options import (
     DataOption,
-    ModelArgument,
+    OpenableArgument,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
@@ -57,7 +57,7 @@ class _Output:
 
 
 def run(
-    model: ModelArgument,
+    model: OpenableArgument,
     data: DataOption,
     *,
     top: TopOption = 5,
