@@ -16,10 +16,11 @@ from generated import CASES
 
 from calib8 import InferenceSession, ModelError, _core
 from calib8.engine import plan_file
-from calib8.engine.compile import compile_program
+from calib8.engine.compile import aligned_bytes, compile_program
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.engine.plan_file import save_plan
+from calib8.profiles import Profile
 from program.example_programs import EXAMPLES, chain
 
 NAMES = tuple(name for name, profile in EXAMPLES if profile == "single" and name != "Float")
@@ -124,3 +125,17 @@ def test_float_calls_that_lead_outside_are_refused(
         save_plan(changed, tmp_path / "f.c8")
     with pytest.raises(ModelError, match=r"f\.c8: holds a header that makes no plan"):
         InferenceSession(tmp_path / "f.c8")
+
+
+@pytest.mark.parametrize("changes", [{"fraction_bits": 48}, {"fraction_bits": -1}, {"integer_factor": -1}])
+def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> None:
+    with pytest.raises(ModelError, match="out of range"):
+        InferenceSession(with_field(plan_of("Softmax"), "softmax", **changes))
+
+
+@pytest.mark.parametrize("profile", ["tflite", "single"])
+def test_exponentials_that_add_up_to_nothing_are_refused(profile: Profile) -> None:
+    plan = compile_program(EXAMPLES["Softmax", profile])
+    zeros = aligned_bytes(plan.constants.size - 64)
+    with pytest.raises(ModelError, match="an exponential of 0 that is not 1"):
+        InferenceSession(replace(plan, constants=zeros))

@@ -11,6 +11,18 @@ void check_axis(const Limits& limits, int64_t places, int64_t count, int64_t siz
   for (int64_t i = 0; i < count; ++i) require(within(place[i], 0, size - 1), "a place beside its image");
 }
 
+// A sum of exponentials is no 0 and, with the fraction bits, no more than 63 bits can hold.
+void check_exponentials(const Softmax& step, const int32_t* table) {
+  if (step.kind == Softmax::kFloat) return;
+  const bool fixed = step.kind == Softmax::kFixed;
+  const int64_t one = fixed ? INT32_MAX : int64_t{1} << 24;
+  for (int i = 0; i < 256; ++i) require(within(table[i], 0, one), "an exponential beyond 0 ... 1");
+  require(table[255] > one / 2, "an exponential of 0 that is not 1");
+  if (fixed) return;
+  require(within(step.integer_factor, 0, int64_t{1} << 37), "a factor of Softmax out of range");
+  require(step.fraction_bits == 16 && step.classes <= 1 << 20, "a Softmax out of range");
+}
+
 }  // namespace
 
 void check_step(const MaxPool& step, Limits& limits) {
@@ -59,7 +71,7 @@ void check_step(const Softmax& step, Limits& limits) {
   all.along(step.rows, step.classes).along(step.classes, 1);
   limits.reads(step.source_buffer, step.source_offset, all);
   limits.writes(step.target_buffer, step.target_offset, all);
-  limits.array<int32_t>(step.table, 256);
+  check_exponentials(step, limits.array<int32_t>(step.table, 256));
 }
 
 void check_step(const ResizeLinear& step, Limits& limits) {
