@@ -23,7 +23,6 @@ from calib8.engine.plan_file import save_plan
 from calib8.profiles import Profile
 from program.example_programs import EXAMPLES, chain
 
-NAMES = tuple(name for name, profile in EXAMPLES if profile == "single" and name != "Float")
 SCRIPT = Path(__file__).with_name("plan_mutations.py")
 
 
@@ -44,11 +43,11 @@ def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
 
 def test_changed_numbers_never_end_the_process(tmp_path: Path) -> None:
     """A signal, or an error that is none of a broken plan, would end the script at once."""
-    plans = {name: plan_of(name) for name in NAMES} | {"chain": compile_program(chain())}
-    files = [tmp_path / f"{number}.c8" for number in range(len(plans))]
-    for plan, file in zip(plans.values(), files, strict=True):
-        save_plan(plan, file)
-    count = 15 * CASES
+    programs = [program for (name, _), program in EXAMPLES.items() if name != "Float"] + [chain()]
+    files = [tmp_path / f"{number}.c8" for number in range(len(programs))]
+    for program, file in zip(programs, files, strict=True):
+        save_plan(compile_program(program), file)
+    count = 25 * CASES
     result = subprocess.run(
         [sys.executable, str(SCRIPT), "7", str(count), *map(str, files)], capture_output=True, text=True
     )
@@ -131,6 +130,11 @@ def test_float_calls_that_lead_outside_are_refused(
 def test_a_softmax_that_divides_by_zero_is_refused(changes: dict[str, int]) -> None:
     with pytest.raises(ModelError, match="out of range"):
         InferenceSession(with_field(plan_of("Softmax"), "softmax", **changes))
+
+
+def test_a_mean_without_a_rescale_is_refused() -> None:
+    with pytest.raises(ModelError, match="a mean that makes no codes"):
+        InferenceSession(with_field(plan_of("ReduceMax"), "reduce", kind=0))
 
 
 @pytest.mark.parametrize("profile", ["tflite", "single"])

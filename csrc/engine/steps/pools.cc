@@ -51,9 +51,10 @@ void check_step(const Reduce& step, Limits& limits) {
   for (int axis = 0; axis < kAxes; ++axis) read.along(step.inner_sizes[axis], step.inner_strides[axis]);
   require(read.count <= read.high - read.low + 1, "a reduction that reads an element twice");
   limits.reads(step.source_buffer, step.source_offset, read);
-  limits.writes(step.target_buffer, step.target_offset, box(step.outer_sizes, step.target_strides),
-                step.kind == Reduce::kMean && step.rescale.kind == Rescale::kNone ? 4 : 1);
-  if (step.kind == Reduce::kMean) check_rescale(step.rescale, limits, 1);
+  limits.writes(step.target_buffer, step.target_offset, box(step.outer_sizes, step.target_strides));
+  if (step.kind != Reduce::kMean) return;
+  require(step.rescale.kind != Rescale::kNone, "a mean that makes no codes");
+  check_rescale(step.rescale, limits, 1);
 }
 
 void check_step(const ArgMax& step, Limits& limits) {
