@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from example_programs import EXAMPLES
@@ -54,6 +55,22 @@ def test_the_fastest_set_is_the_default() -> None:
     assert ISAS[-1] == "reference"
     for unset in (None, ""):
         assert run_python(BOTH, unset).stdout.split()[0] == ISAS[0]
+
+
+FLAGS = {
+    "avx512vnni": {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx2", "fma"},
+    "avxvnni": {"avx_vnni", "avx2", "fma"},
+    "avx2": {"avx2", "fma"},
+    "neondot": {"asimddp"},
+    "reference": set(),
+}
+"""Set → what Linux calls the instructions that it needs."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a processor has in /proc/cpuinfo")
+def test_no_set_is_missing_that_the_processor_has() -> None:
+    words = set(Path("/proc/cpuinfo").read_text().split())
+    assert tuple(name for name, flags in FLAGS.items() if flags <= words) == ISAS
 
 
 def test_unknown_and_missing_sets_are_refused_with_the_list() -> None:

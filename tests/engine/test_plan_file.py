@@ -34,7 +34,7 @@ from calib8.engine.plan_file import (
 from calib8.engine.run import Engine
 from calib8.program.file import is_program_file, load_program
 from calib8.program.program import Program
-from program.example_programs import EXAMPLES, chain
+from program.example_programs import EXAMPLES
 
 NAMES = ("Conv", "FullyConnected to sums", "Transpose")
 
@@ -320,71 +320,6 @@ def test_what_is_asked_of_a_plan(saved: Path) -> None:
         InferenceSession(saved, runtime="reference")
     with pytest.raises(UsageError, match=r"shape of 'x': 1×9×8×4 does not fit"):
         InferenceSession(saved, shapes={"x": (1, 9, 8, 4)})
-
-
-def test_a_session_writes_its_plan(tmp_path: Path) -> None:
-    program = example("Conv")
-    InferenceSession(program).save(tmp_path / "p.c8")
-    feeds = random_feeds(program, np.random.default_rng(4))
-    [want] = InferenceSession(program, runtime="reference").run(None, feeds)
-    for isa in _core.engine.available_isas():
-        [got] = InferenceSession(tmp_path / "p.c8", isa=isa, threads=1).run(None, feeds)
-        np.testing.assert_array_equal(got, want)
-
-
-def test_a_whole_network_opens_from_its_plan(tmp_path: Path) -> None:
-    program = chain()
-    InferenceSession(program).save(tmp_path / "net.c8")
-    feeds = random_feeds(program, np.random.default_rng(4))
-    [want] = InferenceSession(program, runtime="reference").run(None, feeds)
-    [got] = InferenceSession(tmp_path / "net.c8").run(None, feeds)
-    np.testing.assert_array_equal(got, want)
-
-
-COLD = """
-import sys
-import numpy as np
-import calib8
-session = calib8.InferenceSession(sys.argv[1])
-[result] = session.run(None, {"x": np.zeros((2, 9, 8, 4), np.uint8)})
-assert result.shape == (2, 5, 6, 6)
-heavy = ["onnx", "onnx_ir", "onnxruntime", "onnxscript", "google", "PIL", "importlib.metadata", "tempfile"]
-heavy += ["calib8.program", "calib8.model", "calib8.engine.steps", "calib8.engine.compile"]
-print([name for name in heavy if name in sys.modules])
-"""
-
-
-def test_opening_a_plan_imports_no_library_of_models(saved: Path) -> None:
-    result = subprocess.run(
-        [sys.executable, "-c", COLD, str(saved)], capture_output=True, text=True, check=True
-    )
-    assert result.stdout.strip() == "[]"
-
-
-COLD_FLOAT = """
-import sys
-import numpy as np
-import calib8
-session = calib8.InferenceSession(sys.argv[1])
-session.run(None, {spec.name: np.zeros(spec.shape, spec.dtype) for spec in session.inputs})
-assert "onnxruntime" in sys.modules
-print([name for name in ("onnx", "onnx_ir", "google.protobuf", "calib8.program") if name in sys.modules])
-"""
-
-
-def test_a_float_part_is_handed_to_onnxruntime_as_it_is(tmp_path: Path) -> None:
-    save_plan(compile_program(example("Float")), tmp_path / "f.c8")
-    command = [sys.executable, "-c", COLD_FLOAT, str(tmp_path / "f.c8")]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
-
-
-def test_a_float_part_that_is_no_model(tmp_path: Path) -> None:
-    plan = compile_program(example("Float"))
-    save_plan(replace(plan, floats=(plan.floats[0]._replace(model=b"nothing"),)), tmp_path / "f.c8")
-    session = InferenceSession(tmp_path / "f.c8")
-    with pytest.raises(ModelError, match="ONNX Runtime cannot load it"):
-        session.run(None, random_feeds(example("Float"), np.random.default_rng(0)))
 
 
 def test_the_checksum_is_that_of_the_format() -> None:
