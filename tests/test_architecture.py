@@ -21,7 +21,7 @@ ROOMS = (
     {"program"},
     {"engine"},
     {"session"},
-    {"analysis"},
+    {"analysis", "report"},
     {"pipeline", "judge"},
     {"demo"},
     {"cli"},

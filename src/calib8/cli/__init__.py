@@ -23,6 +23,7 @@ from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
+from calib8.cli.plot import plot
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
 
@@ -56,6 +57,10 @@ def _program(
 
 for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
+
+table = typer.Typer(help="Calibration tables.", no_args_is_help=True)
+table.command("plot")(as_command(plot))
+app.add_typer(table, name="table")
 
 
 def main() -> None:

@@ -1,0 +1,130 @@
+"""``calib8 table plot`` and ``calib8 calibrate --plot``: pictures of a calibration as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from calib8.cli.options import RANGES, RESULTS, ReportOptions, option
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.render import count
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import OutputError
+
+if TYPE_CHECKING:
+    from calib8.calibration.statistics import Statistics
+    from calib8.report.pictures import TensorPicture
+    from calib8.table import CalibrationTable
+
+PAGE_NAME: Final = "calibration.html"
+"""Name of the page in a folder."""
+
+TableArgument = Annotated[
+    Path, typer.Argument(metavar="TABLE", show_default=False, help="A calibration table.")
+]
+StatisticsOption = Annotated[
+    Path,
+    typer.Option(
+        "--stats", metavar="FILE", show_default=False, help="The statistics that it was chosen from."
+    ),
+]
+PageOption = Annotated[
+    Path,
+    typer.Option(
+        "-o", "--output", metavar="DIR|FILE.html", show_default=False, help="Where to write the page."
+    ),
+]
+_ACTIVATIONS_HELP: Final = "Code that the methods assume: uint8, int8 or int8-symmetric. Default: uint8."
+ActivationsOption = Annotated[str, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)]
+
+_PLOT_HELP: Final = "Write a page of pictures: histograms, ranges of all methods, error curves."
+PlotOption = Annotated[Path | None, option(RESULTS, "--plot", "DIR|FILE.html", _PLOT_HELP)]
+
+
+def plot(
+    table: TableArgument,
+    stats: StatisticsOption,
+    output: PageOption,
+    *,
+    activations: ActivationsOption = "uint8",
+    report: ReportOptions,
+) -> None:
+    """Draw histograms, the range of every method and error curves."""
+    terminal = open_terminal(report.quiet)
+    page = check_page(output, [table, stats])
+    check_outputs({"--output": None if not page.parent.is_dir() else page, "--json": report.json}, [table, stats])
+
+    from calib8.calibration.statistics import Statistics
+    from calib8.scheme import activation_type
+    from calib8.table import CalibrationTable
+
+    activation_type(activations)
+    found = CalibrationTable.load(table)
+    shown = write_plot(terminal, page, Statistics.load(stats), found, activations, str(table))
+    if report.json is not None:
+        tensors = [{"tensor": p.name, "clipped": p.chosen.saturated, "lost": p.lost} for p in shown]
+        write_json(report.json, {"table": str(table), "page": str(page), "tensors": tensors})
+
+
+def check_page(output: Path, inputs: list[Path | None]) -> Path:
+    """The file that ``write_plot`` will write: ``output`` itself, or a page in it where it is a folder.
+
+    Looks before any work is done; makes no folder yet.
+
+    Raises:
+        UsageError: plotly is not installed, or the page is one of the inputs.
+        OutputError: neither the folder nor what it would be made in can be written to.
+    """
+    from calib8.report.page import check_report_installed
+
+    check_report_installed()
+    if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
+        check_outputs({"--output": output}, inputs)
+        return output
+    place = next((p for p in (output, *output.parents) if p.exists()), Path())
+    if not place.is_dir():
+        raise OutputError(str(output), f"cannot be made, {place} is no folder", "Choose another folder")
+    check_outputs({"--output": place / PAGE_NAME}, inputs)
+    return output / PAGE_NAME
+
+
+def write_plot(
+    terminal: Terminal,
+    page: Path,
+    statistics: Statistics,
+    table: CalibrationTable,
+    activations: str,
+    title: str,
+) -> tuple[TensorPicture, ...]:
+    """Writes the page that ``check_page`` gave and says so; makes its folder where it is missing.
+
+    Args:
+        terminal: to say it on.
+        page: the file.
+        statistics, table: what is drawn.
+        activations: the activation type that the methods assume.
+        title: what the pictures are of.
+
+    Raises:
+        Calib8Error: table and statistics do not belong together, or the page cannot be written.
+    """
+    from calib8.report.page import write_page
+    from calib8.report.pictures import pictures
+    from calib8.scheme import activation_type
+
+    shown = pictures(statistics, table, activation_type(activations))
+    facts = (
+        count(len(shown), "tensor"),
+        f"ranges of the methods for {activations}",
+        f"prepared model {table.model_hash[:16]}",
+    )
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise OutputError(str(page.parent), f"cannot be made ({reason})", "Choose another folder") from error
+    write_page(page, shown, title=title, facts=facts)
+    terminal.say(f"page {page}")
+    return shown

@@ -1,0 +1,113 @@
+"""Error over threshold: what a range search sees, for every threshold that it may choose.
+
+    range of T   [max(min, −T), min(max, T)] with 0 in it;   symmetric: [−T, T]
+    KL(T)        of the histogram quantized within ±T, in nats; see calib8.calibration.ranges.entropy
+    MSE(T)       Σ (x − dequantize(quantize(x)))² / number of finite values, in squared real units;
+                 see calib8.calibration.ranges.mse
+
+For values of both signs in an asymmetric code MSE(T) is a section of the search, which moves both bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.calibration.ranges.entropy import kl_divergences
+from calib8.calibration.ranges.mse import squared_errors
+from calib8.calibration.statistics import Bins, TensorStatistics
+from calib8.qparams import QuantSpec, activation_qparams
+
+POINTS = 512
+"""Points of a curve at most."""
+
+SMALLEST_KL = 1e-9
+"""In nats; what lies below is rounding and is given as this, so that a logarithmic axis can show it."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """An error for several thresholds.
+
+    Attributes:
+        thresholds: T in real units, ascending, at most ``POINTS``.
+        errors: KL in nats or MSE in squared real units, as many; only thresholds with an error are listed.
+    """
+
+    thresholds: tuple[float, ...]
+    errors: tuple[float, ...]
+
+
+EMPTY = Curve((), ())
+"""No threshold to choose from."""
+
+
+def kl_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
+    """KL(T) for T = (i + ½)·w, i = levels … number of bins, at most max |x|.
+
+    Of each group of neighbouring candidates the one with the smallest divergence is given. Candidates that
+    quantize to nothing, for which KL is infinite, are left out. Empty where there are fewer bins than levels.
+
+    Args:
+        statistics: of one tensor, with bins.
+        spec: how the tensor will be coded; it gives the number of levels as in ``entropy``.
+    """
+    histogram, width = statistics.magnitude_histogram()
+    one_sided = statistics.minimum >= 0 or statistics.maximum <= 0
+    levels = 1 << spec.bits if one_sided and not spec.symmetric else spec.magnitude_levels
+    if histogram.size < levels or not histogram.any():
+        return EMPTY
+    guarded: Bins = histogram.copy()
+    guarded[0] = min(guarded[0], guarded[1])
+    if not guarded.any():
+        return EMPTY
+    divergences = np.maximum(kl_divergences(guarded, levels), SMALLEST_KL)
+    kept = np.arange(levels, histogram.size + 1)
+    return _smallest_of_groups(np.minimum((kept + 0.5) * width, statistics.magnitude), divergences)
+
+
+def mse_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
+    """MSE(T) for at most ``POINTS`` thresholds evenly spaced up to max |x|, which is the last one.
+
+    Args:
+        statistics: of one tensor, with bins.
+        spec: how the tensor will be coded.
+    """
+    if statistics.is_degenerate:
+        return EMPTY
+    used = int(statistics.magnitude / statistics.width) + 1
+    step = -(-used // POINTS)
+    thresholds = np.append(np.arange(step, used, step) * statistics.width, statistics.magnitude)
+    errors = _errors(statistics, spec, thresholds) / statistics.finite
+    return Curve(tuple(thresholds.tolist()), tuple(np.maximum(errors, 0.0).tolist()))
+
+
+def _errors(statistics: TensorStatistics, spec: QuantSpec, thresholds: Floats) -> Floats:
+    """Squared errors summed over all values."""
+    if spec.symmetric:
+        histogram, width = statistics.magnitude_histogram()
+        scales = np.array([activation_qparams(-t, t, spec).scale for t in thresholds])
+        none = np.zeros(scales.size, np.int64)
+        return squared_errors(histogram, width, 0, scales, none, spec.magnitude_levels)
+    histogram, width, origin = statistics.signed_histogram()
+    bounds = [(max(statistics.minimum, -t), min(statistics.maximum, t)) for t in thresholds]
+    qparams = [activation_qparams(min(low, 0.0), max(high, 0.0), spec) for low, high in bounds]
+    scales = np.array([q.scale for q in qparams])
+    lowest = np.array([spec.qmin - q.zero_point for q in qparams], np.int64)
+    return squared_errors(histogram, width, origin, scales, lowest, spec.qmax - spec.qmin + 1)
+
+
+def _smallest_of_groups(thresholds: Floats, errors: Floats) -> Curve:
+    """One point of each group of neighbours; of equal errors the last, the widest range."""
+    size = -(-errors.size // POINTS)
+    chosen = []
+    for start in range(0, errors.size, size):
+        group = errors[start : start + size]
+        best = start + group.size - 1 - int(np.argmin(group[::-1]))
+        if np.isfinite(errors[best]):
+            chosen.append(best)
+    return Curve(tuple(thresholds[chosen].tolist()), tuple(errors[chosen].tolist()))

@@ -1,0 +1,157 @@
+"""What there is to see of one tensor's calibration: histogram, the range of every method, error curves.
+
+    lost range   1 − (length of the chosen range) / (length of the hull of 0 and all that was seen)
+    saturated    share of the finite values outside the range
+    drawn bin    2^k neighbouring bins, counted away from 0, added: at most 512 on both sides together
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from calib8.calibration.choose import choose_table
+from calib8.calibration.ranges import METHODS
+from calib8.calibration.statistics import Bins, Statistics, TensorStatistics
+from calib8.errors import TableError
+from calib8.qparams import QuantSpec
+from calib8.report.curves import Curve, kl_curve, mse_curve
+from calib8.table import CalibrationTable, Range, TableEntry
+
+DRAWN_BINS = 512
+"""Bins of a picture at most."""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of the values other than 0, along the real axis.
+
+    Attributes:
+        width: of a bin, in real units, > 0.
+        below: how many bins lie below 0; bin k begins at (k − below)·width.
+        counts: values per bin, at most ``DRAWN_BINS``.
+    """
+
+    width: float
+    below: int
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A range, and who chose it.
+
+    Attributes:
+        method: name of the method.
+        range: of real values, 0 in it.
+        saturated: share of the finite values outside of it, 0 … 1.
+    """
+
+    method: str
+    range: Range
+    saturated: float
+
+
+@dataclass(frozen=True)
+class TensorPicture:
+    """All that is drawn of one tensor.
+
+    Attributes:
+        name: of the tensor.
+        count: finite values seen.
+        zeros: how many of them were exactly 0; they are in no bin.
+        observed: hull of 0 and all finite values seen.
+        histogram: of the other values.
+        chosen: the range in the table.
+        methods: the range of every method that needs one pass, in the order of ``METHODS``.
+        kl, mse: errors over thresholds.
+    """
+
+    name: str
+    count: int
+    zeros: int
+    observed: Range
+    histogram: Histogram
+    chosen: Choice
+    methods: tuple[Choice, ...]
+    kl: Curve
+    mse: Curve
+
+    @property
+    def lost(self) -> float:
+        """Lost range, 0 … 1; 0 where nothing but zeros was seen, or the range is wider than that."""
+        seen = self.observed.max - self.observed.min
+        kept = self.chosen.range.max - self.chosen.range.min
+        return max(1.0 - kept / seen, 0.0) if seen else 0.0
+
+
+def pictures(
+    statistics: Statistics, table: CalibrationTable, spec: QuantSpec
+) -> tuple[TensorPicture, ...]:
+    """A picture of every tensor of the table, in ascending order of the names.
+
+    Args:
+        statistics: from which the table was chosen; more tensors do no harm.
+        table: the chosen ranges.
+        spec: activation type that the methods assume.
+
+    Raises:
+        TableError: the table was made for another model, or has a tensor without statistics.
+        CalibrationError: a tensor held NaN or infinite values.
+    """
+    if table.model_hash != statistics.model_hash:
+        raise TableError("table", "was made for another model than the statistics", "Give those of one run")
+    missing = sorted(table.entries.keys() - statistics.tensors.keys())
+    if missing:
+        problem = f"{len(missing)} tensors of the table are not in the statistics, such as '{missing[0]}'"
+        raise TableError("statistics", problem, "Give the statistics that the table was chosen from")
+    names = sorted(table.entries)
+    shown = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
+    tables = {method: choose_table(shown, spec, method) for method in METHODS}
+    return tuple(_picture(name, shown.tensors[name], table.entries[name], tables, spec) for name in names)
+
+
+def drawn_histogram(statistics: TensorStatistics) -> Histogram:
+    """The signed histogram with neighbours added until at most ``DRAWN_BINS`` bins are left."""
+    counts, width, below = statistics.signed_histogram()
+    negative, positive = counts[:below][::-1], counts[below:]
+    size = 1
+    while -(-negative.size // size) + -(-positive.size // size) > DRAWN_BINS:
+        size *= 2
+    left, right = _added(negative, size)[::-1], _added(positive, size)
+    return Histogram(width * size, left.size, tuple(np.concatenate([left, right]).tolist()))
+
+
+def _added(bins: Bins, size: int) -> Bins:
+    """Sums of groups of ``size`` bins, the last one of what is left."""
+    padded = np.zeros(-(-bins.size // size) * size, np.int64)
+    padded[: bins.size] = bins
+    added: Bins = padded.reshape(-1, size).sum(axis=1)
+    return added
+
+
+def _picture(
+    name: str,
+    counts: TensorStatistics,
+    entry: TableEntry,
+    tables: Mapping[str, CalibrationTable],
+    spec: QuantSpec,
+) -> TensorPicture:
+    observed = Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0)
+    return TensorPicture(
+        name=name,
+        count=counts.finite,
+        zeros=counts.zeros,
+        observed=observed.widened_to_zero(),
+        histogram=drawn_histogram(counts),
+        chosen=_choice(entry),
+        methods=tuple(_choice(table.entries[name]) for table in tables.values()),
+        kl=kl_curve(counts, spec),
+        mse=mse_curve(counts, spec),
+    )
+
+
+def _choice(entry: TableEntry) -> Choice:
+    return Choice(entry.method, entry.range.widened_to_zero(), entry.clipped)
