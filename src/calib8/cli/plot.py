@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -54,7 +55,7 @@ def plot(
     """Draw histograms, the range of every method and error curves."""
     terminal = open_terminal(report.quiet)
     page = check_page(output, [table, stats])
-    check_outputs({"--output": None if not page.parent.is_dir() else page, "--json": report.json}, [table, stats])
+    check_outputs({"--json": report.json}, [table, stats, page])
 
     from calib8.calibration.statistics import Statistics
     from calib8.scheme import activation_type
@@ -68,7 +69,7 @@ def plot(
         write_json(report.json, {"table": str(table), "page": str(page), "tensors": tensors})
 
 
-def check_page(output: Path, inputs: list[Path | None]) -> Path:
+def check_page(output: Path, inputs: Sequence[Path | None]) -> Path:
     """The file that ``write_plot`` will write: ``output`` itself, or a page in it where it is a folder.
 
     Looks before any work is done; makes no folder yet.

@@ -34,7 +34,7 @@ class Curve:
     """An error for several thresholds.
 
     Attributes:
-        thresholds: T in real units, ascending, at most ``POINTS``.
+        thresholds: T in real units, ascending (the last two may be equal), at most ``POINTS``.
         errors: KL in nats or MSE in squared real units, as many; only thresholds with an error are listed.
     """
 
@@ -81,7 +81,8 @@ def mse_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
         return EMPTY
     used = int(statistics.magnitude / statistics.width) + 1
     step = -(-used // POINTS)
-    thresholds = np.append(np.arange(step, used, step) * statistics.width, statistics.magnitude)
+    steps = np.arange(step, used, step) * statistics.width
+    thresholds = np.append(steps[steps < statistics.magnitude], statistics.magnitude)
     errors = _errors(statistics, spec, thresholds) / statistics.finite
     return Curve(tuple(thresholds.tolist()), tuple(np.maximum(errors, 0.0).tolist()))
 

@@ -50,8 +50,8 @@ function frame(colors, height) {
     plot_bgcolor: colors.paper,
     font: { color: colors.ink, family: "system-ui, sans-serif", size: 12 },
     hoverlabel: { font: { family: "system-ui, sans-serif" } },
-    legend: { orientation: "h", y: 1.02, yanchor: "bottom", x: 0 },
-    margin: { l: 60, r: 60, t: 20, b: 45 },
+    legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, xanchor: "left", itemclick: "toggle" },
+    margin: { l: 60, r: 60, t: 70, b: 45 },
     xaxis: { ...axis },
     yaxis: { ...axis },
   };
@@ -76,7 +76,7 @@ function methodLine(choice, positions, index, colors, bottom, top) {
   return {
     type: "scatter", mode: "lines", name: label(choice.method), legendgroup: choice.method,
     ...verticals(positions, bottom, top),
-    line: { color: colors.methods[index % MARKS], dash: DASHES[index % MARKS], width: 2 },
+    line: { color: colors.methods[index % MARKS], dash: DASHES[index % MARKS], width: 1.5 },
     hovertemplate: label(choice.method) + " %{x:.5g}<br>" + percent(choice.saturated) + " % clipped<extra></extra>",
   };
 }
@@ -85,7 +85,7 @@ function chosenLine(choice, positions, colors, bottom, top) {
   const line = methodLine(choice, positions, 0, colors, bottom, top);
   line.name = "chosen (" + label(choice.method) + ")";
   line.legendgroup = "chosen range";
-  line.line = { color: colors.chosen, width: 4 };
+  line.line = { color: colors.chosen, width: 2.5 };
   return line;
 }
 
@@ -98,6 +98,15 @@ function clippedAreas(tensor, colors) {
   if (tensor.observed[0] < tensor.chosen.low) add(tensor.observed[0], tensor.chosen.low);
   if (tensor.observed[1] > tensor.chosen.high) add(tensor.chosen.high, tensor.observed[1]);
   return areas;
+}
+
+// What the picture holds: all that was seen, and every range.
+function spread(tensor) {
+  const choices = [tensor.chosen, ...tensor.methods];
+  return [
+    Math.min(tensor.observed[0], ...choices.map((choice) => choice.low)),
+    Math.max(tensor.observed[1], ...choices.map((choice) => choice.high)),
+  ];
 }
 
 function histogramFigure(tensor, colors) {
@@ -119,15 +128,34 @@ function histogramFigure(tensor, colors) {
   tensor.methods.forEach((choice, index) =>
     data.push(methodLine(choice, bounds(choice), index, colors, bottom, top)));
   data.push(chosenLine(tensor.chosen, bounds(tensor.chosen), colors, bottom, top));
+  data.push(outline(counts, bars, bottom, colors));
   const layout = frame(colors, 420);
   layout.bargap = 0;
   layout.shapes = clippedAreas(tensor, colors);
-  Object.assign(layout.xaxis, { title: { text: "value" } });
+  const [left, right] = spread(tensor);
+  const room = 0.02 * (right - left || 1);
+  Object.assign(layout.xaxis, { title: { text: "value" }, range: [left - room, right + room] });
   Object.assign(layout.yaxis, {
-    title: { text: "values per bin" }, type: "log", dtick: 1, exponentformat: "power",
-    range: [Math.log10(bottom), Math.log10(top)],
+    title: { text: "values per bin" }, ...logarithmic([bottom, top]),
   });
   return { data: data, layout: layout };
+}
+
+// The upper edge of the bars as a line over everything else: a spike below a line would not be seen.
+function outline(counts, bars, bottom, colors) {
+  return {
+    type: "scatter", mode: "lines", showlegend: false, hoverinfo: "skip", x: bars.x,
+    y: counts.map((count) => Math.max(count, bottom)), line: { color: colors.edge, width: 1, shape: "hvh" },
+  };
+}
+
+// A logarithmic axis over [low, high]: labels at powers of ten, and between them where there are few.
+function logarithmic([low, high]) {
+  const decades = Math.log10(high / low);
+  return {
+    type: "log", exponentformat: "power", range: [Math.log10(low), Math.log10(high)],
+    dtick: decades > 8 ? 2 : decades > 1.5 ? 1 : "D2",
+  };
 }
 
 // Smallest and largest error above 0, a little apart.
@@ -152,14 +180,13 @@ function curveFigure(tensor, colors) {
     data.push(methodLine(choice, [choice.threshold], index, colors, kl[0], kl[1])));
   data.push(chosenLine(tensor.chosen, [tensor.chosen.threshold], colors, kl[0], kl[1]));
   const layout = frame(colors, 420);
-  const logarithmic = { type: "log", exponentformat: "power" };
   Object.assign(layout.xaxis, { title: { text: "threshold" }, rangemode: "tozero" });
   layout.yaxis2 = {
-    ...layout.yaxis, ...logarithmic, title: { text: "MSE", font: { color: colors.mse } },
-    overlaying: "y", side: "right", showgrid: false, range: span(tensor.mse.e).map(Math.log10),
+    ...layout.yaxis, ...logarithmic(span(tensor.mse.e)), title: { text: "MSE", font: { color: colors.mse } },
+    overlaying: "y", side: "right", showgrid: false,
   };
   Object.assign(layout.yaxis, {
-    ...logarithmic, title: { text: "KL, nats", font: { color: colors.kl } }, range: kl.map(Math.log10),
+    ...logarithmic(kl), title: { text: "KL, nats", font: { color: colors.kl } },
   });
   return { data: data, layout: layout };
 }
@@ -169,7 +196,7 @@ function summaryFigure(summary, colors) {
   const full = summary.names.map(label);
   const bars = {
     type: "bar", orientation: "h", name: "chosen", x: summary.chosen, y: places, text: full, textposition: "none",
-    marker: { color: colors.bars }, hovertemplate: "%{text}<br>chosen %{x:.4f}<extra></extra>",
+    marker: { color: colors.line }, hovertemplate: "%{text}<br>chosen %{x:.4f}<extra></extra>",
   };
   const marks = summary.methods.map(({ method, ratios }, index) => ({
     type: "scatter", mode: "markers", name: label(method), x: ratios, y: places, text: full,
@@ -177,9 +204,11 @@ function summaryFigure(summary, colors) {
     hovertemplate: "%{text}<br>" + label(method) + " %{x:.4f}<extra></extra>",
   }));
   const layout = frame(colors, 130 + ROW_HEIGHT * summary.names.length);
-  layout.legend = { orientation: "h", y: 1, yanchor: "bottom", x: 0, yref: "paper" };
-  layout.margin = { l: 60, r: 20, t: 70, b: 45 };
-  Object.assign(layout.xaxis, { title: { text: "threshold / largest magnitude" }, rangemode: "tozero" });
+  Object.assign(layout.margin, { r: 20, t: 110, b: 20 });
+  Object.assign(layout.legend, { yref: "container", yanchor: "top" });
+  Object.assign(layout.xaxis, {
+    title: { text: "threshold / largest magnitude" }, rangemode: "tozero", side: "top",
+  });
   Object.assign(layout.yaxis, {
     tickmode: "array", tickvals: places, ticktext: summary.names.map((name) => label(shortened(name))),
     range: [summary.names.length - 0.5, -0.5], showgrid: false, zeroline: false,
@@ -208,21 +237,25 @@ function methodRows(tensor) {
   ]);
 }
 
-const CONFIG = { displaylogo: false, responsive: true };
+// Nothing leaves the page: plotly's own button would send the numbers to a server.
+const CONFIG = {
+  displaylogo: false, responsive: true, showSendToCloud: false, plotlyServerURL: "", topojsonURL: "",
+  modeBarButtonsToRemove: ["select2d", "lasso2d"],
+};
 const element = (id) => document.getElementById(id);
 const numbers = (id) => JSON.parse(element(id).textContent);
 
 function currentColors() {
   const style = getComputedStyle(document.documentElement);
   const color = (name) => style.getPropertyValue("--" + name).trim();
-  const names = ["paper", "ink", "faint", "line", "bars", "clipped", "chosen", "kl", "mse"];
+  const names = ["paper", "ink", "faint", "line", "bars", "edge", "clipped", "chosen", "kl", "mse"];
   const colors = Object.fromEntries(names.map((name) => [name, color(name)]));
   colors.methods = Array.from({ length: MARKS }, (_, index) => color("m" + index));
   return colors;
 }
 
-function draw(id, figure) {
-  return Plotly.react(element(id), figure.data, figure.layout, CONFIG);
+function draw(id, figure, config) {
+  return Plotly.react(element(id), figure.data, figure.layout, config);
 }
 
 function fillMethods(tensor, colors) {
@@ -253,13 +286,14 @@ function showTensor(index) {
   element("tensor-name").textContent = tensor.name;
   element("tensor-facts").textContent = factsOf(tensor);
   fillMethods(tensor, colors);
-  draw("histogram-chart", histogramFigure(tensor, colors));
-  draw("curve-chart", curveFigure(tensor, colors));
+  draw("histogram-chart", histogramFigure(tensor, colors), CONFIG);
+  draw("curve-chart", curveFigure(tensor, colors), CONFIG);
 }
 
 function showSummary() {
   const chart = element("summary-chart");
-  draw("summary-chart", summaryFigure(numbers("summary-data"), currentColors())).then(() => {
+  const figure = summaryFigure(numbers("summary-data"), currentColors());
+  draw("summary-chart", figure, { ...CONFIG, displayModeBar: false }).then(() => {
     chart.removeAllListeners("plotly_click");
     chart.on("plotly_click", (event) => { location.hash = "#" + event.points[0].pointNumber; });
   });
@@ -314,5 +348,5 @@ function start() {
 
 if (typeof document !== "undefined") start();
 if (typeof module !== "undefined") {
-  module.exports = { curveFigure, factsOf, histogramFigure, label, matches, methodRows, order, shortened, summaryFigure };
+  module.exports = { CONFIG, curveFigure, factsOf, histogramFigure, label, matches, methodRows, order, shortened, summaryFigure };
 }

@@ -1,8 +1,8 @@
 """What there is to see of one tensor's calibration: histogram, the range of every method, error curves.
 
-    lost range   1 − (length of the chosen range) / (length of the hull of 0 and all that was seen)
-    saturated    share of the finite values outside the range
-    drawn bin    2^k neighbouring bins, counted away from 0, added: at most 512 on both sides together
+lost range   1 − (length of the chosen range) / (length of the hull of 0 and all that was seen)
+saturated    share of the finite values outside the range
+drawn bin    2^k neighbouring bins, counted away from 0, added: at most 512 on both sides together
 """
 
 from __future__ import annotations
@@ -87,9 +87,7 @@ class TensorPicture:
         return max(1.0 - kept / seen, 0.0) if seen else 0.0
 
 
-def pictures(
-    statistics: Statistics, table: CalibrationTable, spec: QuantSpec
-) -> tuple[TensorPicture, ...]:
+def pictures(statistics: Statistics, table: CalibrationTable, spec: QuantSpec) -> tuple[TensorPicture, ...]:
     """A picture of every tensor of the table, in ascending order of the names.
 
     Args:

@@ -1,0 +1,92 @@
+"""``calib8 table plot``: pages from tables and statistics, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from json_output import load
+
+import calib8
+from calib8.pipeline import Calibration
+
+
+@pytest.fixture
+def found(model: Path, images: Path) -> Calibration:
+    """A calibration of the tiny network."""
+    preprocess = calib8.Preprocess(mean=(128.0,), scale=(1 / 64,))
+    return calib8.calibrate(model, images, preprocess=preprocess, method="entropy")
+
+
+@pytest.fixture
+def table(found: Calibration, tmp_path: Path) -> Path:
+    found.table.save(tmp_path / "table.json")
+    return tmp_path / "table.json"
+
+
+@pytest.fixture
+def stats(found: Calibration, tmp_path: Path) -> Path:
+    found.statistics.save(tmp_path / "statistics.npz")
+    return tmp_path / "statistics.npz"
+
+
+def test_a_page_of_a_table(cli, found: Calibration, table: Path, stats: Path, out: Path) -> None:
+    page = out / "page.html"
+    result = cli("table", "plot", table, "--stats", stats, "-o", page, "--json", out / "p.json")
+    assert result.exit_code == 0, result.output
+    assert result.output == f"page {page}\n"
+    text = page.read_text(encoding="utf-8")
+    for name in found.table.entries:
+        assert f'data-name="{name}"' in text
+    assert f"<title>Calibration of {table}</title>" in text
+    document = load(out / "p.json")
+    assert document["page"] == str(page)
+    clipped = {tensor["tensor"]: tensor["clipped"] for tensor in document["tensors"]}
+    assert clipped == {name: entry.clipped for name, entry in found.table.entries.items()}
+
+
+def test_a_folder_gets_a_page(cli, table: Path, stats: Path, out: Path) -> None:
+    folder = out / "new" / "folder"
+    assert cli("table", "plot", table, "--stats", stats, "-o", folder, "--quiet").output == ""
+    again = cli("table", "plot", table, "--stats", stats, "-o", out / "x.html", "--activations", "uint8")
+    assert again.exit_code == 0
+    assert (folder / "calibration.html").read_bytes() == (out / "x.html").read_bytes()
+    other = cli("table", "plot", table, "--stats", stats, "-o", out / "y.html", "--activations", "int8")
+    assert other.exit_code == 0
+    assert "ranges of the methods for int8" in (out / "y.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_what_cannot_be_drawn_is_refused(cli, refused, table: Path, stats: Path, out: Path) -> None:
+    page = out / "page.html"
+    base = ("table", "plot")
+    refused(cli(*base, table, "--stats", table, "-o", page), 1, f"{table}: cannot be read", "statistics")
+    refused(cli(*base, stats, "--stats", stats, "-o", page), 1, str(stats))
+    wrong = cli(*base, table, "--stats", stats, "-o", page, "--activations", "int3")
+    refused(wrong, 2, "--activations int3: unknown type")
+    other = table.with_name("other.json")
+    other.write_text(table.read_text().replace('"model_hash": "', '"model_hash": "0'))
+    refused(cli(*base, other, "--stats", stats, "-o", out / "p"), 1, "was made for another model")
+
+
+def test_places_that_cannot_be_written_to_are_refused(
+    cli, refused, table: Path, stats: Path, out: Path
+) -> None:
+    base = ("table", "plot", table, "--stats", stats)
+    refused(cli(*base, "-o", out / "missing" / "page.html"), 1, "page.html: cannot be written")
+    refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is no folder")
+    refused(cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "is the same file as an input")
+    html = table.rename(table.with_suffix(".html"))
+    refused(cli("table", "plot", html, "--stats", stats, "-o", html), 2, "is the same file as an input")
+    assert html.read_text().startswith("{") and list(out.iterdir()) == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_missing_plotly_is_told_first(
+    cli, refused, out: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    none = tmp_path / "none"
+    result = cli("table", "plot", none, "--stats", none, "-o", out / "page.html")
+    refused(result, 2, "plots: the package plotly is not installed", "pip install 'calib8[report]'")
