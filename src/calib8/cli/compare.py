@@ -81,13 +81,14 @@ def compare(
             progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
-    terminal.show(_table(found, top))
-    _say_summary(terminal, found, top)
+    terminal.show(comparison_table(found, top))
+    say_comparison(terminal, found, top)
     if report.json is not None:
         write_json(report.json, _document(found))
 
 
-def _table(found: Comparison, top: int) -> Table:
+def comparison_table(found: Comparison, top: int) -> Table:
+    """One row per tensor, the first ``top`` of them."""
     table = plain_table("layer", "op")
     for header in (
         "local dB", "cumulative dB", "local cosine", "cumulative cosine", "weight dB", "saturated %",
@@ -115,7 +116,8 @@ def _row(t: TensorComparison) -> tuple[str, ...]:
     )
 
 
-def _say_summary(terminal: Terminal, found: Comparison, top: int) -> None:
+def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
+    """How many tensors are shown, the loss at the outputs, and what was not compared."""
     shown, total = min(top, len(found.tensors)), len(found.tensors)
     terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
     agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"

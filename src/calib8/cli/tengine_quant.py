@@ -1,0 +1,256 @@
+"""``calib8 tengine-quant``: the options and the side files of Tengine's quant_tool, for ONNX models.
+
+    -a 0   min-max   minmax            table_minmax.scale
+    -a 1   KL        entropy-tengine   table_kl.scale
+    -a 2   ACIQ      aciq-tengine      table_aciq.scale
+
+The side files lie in the current folder, as the tool's do: tensor, scale (1/127 behind a Softmax, whatever
+was seen) and zero point; with ``scale_weight.txt`` and ``scale_bias.txt`` for the layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+
+import typer
+
+from calib8.cli.compare import comparison_table, say_comparison
+from calib8.cli.options import ReadingOptions, ReportOptions
+from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import say_sizes
+from calib8.cli.steps import look_at_data, say_calibration
+from calib8.cli.tengine_options import TengineImages, tengine_preprocess
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import ModelError, UsageError
+from calib8.processors import usable_cores
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from calib8.data.preprocess import Preprocess
+    from calib8.pipeline import Quantization
+    from calib8.table import CalibrationTable
+
+TARGET: Final = "tengine"
+WEIGHT_FILE: Final = Path("scale_weight.txt")
+BIAS_FILE: Final = Path("scale_bias.txt")
+EVALUATED: Final = 32
+"""Images for -z 1."""
+
+TENGINE_SUFFIX: Final = ".tmfile"
+
+
+class Algorithm(NamedTuple):
+    """A value of ``-a``: what the tool calls it, the method here, and the file of its scales."""
+
+    title: str
+    method: str
+    file: Path
+
+
+ALGORITHMS: Final[dict[int, Algorithm]] = {
+    0: Algorithm("min-max", "minmax", Path("table_minmax.scale")),
+    1: Algorithm("KL", "entropy-tengine", Path("table_kl.scale")),
+    2: Algorithm("ACIQ", "aciq-tengine", Path("table_aciq.scale")),
+}
+NOT_YET: Final[dict[int, str]] = {3: "DFQ", 4: "EQ"}
+
+_MODEL_HELP: Final = "The float model, an .onnx file."
+_OUTPUT_HELP: Final = "The INT8 model to write, an .onnx file."
+_IMAGES_HELP: Final = "Folder of images to calibrate with; needed without -f."
+_TABLE_HELP: Final = "Scales of an earlier run; nothing is calibrated."
+_ALGORITHM_HELP: Final = "How thresholds are chosen: 0 min-max, 1 KL, 2 ACIQ. Default: 0."
+_THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable cores."
+_EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
+
+
+def _option(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(name, metavar=metavar, help=text, show_default=False)
+
+
+ModelOption = Annotated[Path, _option("-m", "MODEL.onnx", _MODEL_HELP)]
+OutputOption = Annotated[Path, _option("-o", "OUT.onnx", _OUTPUT_HELP)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TengineRun:
+    """What is done with the model; None: not given."""
+
+    images: Annotated[Path | None, _option("-i", "DIR", _IMAGES_HELP)] = None
+    table: Annotated[Path | None, _option("-f", "FILE.scale", _TABLE_HELP)] = None
+    algorithm: Annotated[int, _option("-a", "0|1|2", _ALGORITHM_HELP)] = 0
+    threads: Annotated[int | None, _option("-t", "N", _THREADS_HELP)] = None
+    evaluate: Annotated[int, _option("-z", "0|1", _EVALUATE_HELP)] = 0
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """How the images are read."""
+        return ReadingOptions(threads=usable_cores() if self.threads is None else self.threads)
+
+
+def tengine_quant(
+    model: ModelOption,
+    output: OutputOption,
+    *,
+    run: TengineRun,
+    images: TengineImages,
+    report: ReportOptions,
+) -> None:
+    """Quantize with the options of Tengine's quant_tool.
+
+    Writes a QDQ model for Tengine, and in the current folder the scales of tensors, weights and biases.
+    """
+    terminal = open_terminal(report.quiet)
+    algorithm = _algorithm(run)
+    _check_request(model, output, run)
+    files = {"-o": output, "the table of scales": None if run.table else algorithm.file}
+    outputs = {**files, "the scales of weights": WEIGHT_FILE, "the scales of biases": BIAS_FILE}
+    check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
+    preprocess = _preprocess(terminal, model, images)
+    result = _quantized(terminal, model, run, algorithm, preprocess)
+    contents = _side_files(result, None if run.table else algorithm.file)
+    result.save(output)
+    _write(contents)
+    terminal.say(result.placement.summary())
+    say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
+    for path in contents:
+        terminal.say(f"scales {path}")
+    if run.evaluate and run.images is not None:
+        _evaluate(terminal, model, output, run, preprocess)
+    if report.json is not None:
+        write_json(report.json, _document(model, output, run, algorithm, preprocess, contents))
+
+
+def _algorithm(run: TengineRun) -> Algorithm:
+    if run.algorithm in NOT_YET:
+        problem = f"{NOT_YET[run.algorithm]} is not there yet"
+        raise UsageError(f"-a {run.algorithm}", problem, "Use 0 (min-max), 1 (KL) or 2 (ACIQ)")
+    if run.algorithm not in ALGORITHMS:
+        raise UsageError(f"-a {run.algorithm}", "unknown algorithm", "Use 0 (min-max), 1 (KL) or 2 (ACIQ)")
+    return ALGORITHMS[run.algorithm]
+
+
+def _check_request(model: Path, output: Path, run: TengineRun) -> None:
+    """Refuses what is said wrongly before any work is done."""
+    for name, path in (("-m", model), ("-o", output)):
+        if path.suffix.lower() == TENGINE_SUFFIX:
+            cure = "Give the ONNX model that it was converted from" if name == "-m" else "Write an .onnx file"
+            raise ModelError(f"{name} {path}", "is a Tengine model, and calib8 works on ONNX models", cure)
+    if run.images is None and (run.table is None or run.evaluate):
+        raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
+    if run.evaluate not in (0, 1):
+        raise UsageError(f"-z {run.evaluate}", "is neither 0 nor 1", "Give 1 to see what every layer loses")
+
+
+def _preprocess(terminal: Terminal, model: Path, images: TengineImages) -> Preprocess:
+    from calib8.model.graph import graph_inputs
+    from calib8.model.load import load_model
+
+    found = tengine_preprocess(images, graph_inputs(load_model(model)))
+    if images.mean is None and found.color == "rgb":
+        terminal.say(
+            "note: the default mean 104,117,123 is in the order of BGR, and -b 1 feeds RGB; "
+            "give -w in the order of the channels, or -b 0",
+            style="yellow",
+        )
+    return found
+
+
+def _quantized(
+    terminal: Terminal, model: Path, run: TengineRun, algorithm: Algorithm, preprocess: Preprocess
+) -> Quantization:
+    from calib8 import pipeline
+    from calib8.formats.tables import read_table
+
+    if run.table is not None or run.images is None:
+        with shown_progress(terminal, "quantizing"):
+            table = read_table(run.table or "", "tengine")
+            return pipeline.quantize(model, table=table, target=TARGET, preprocess=preprocess)
+    look_at_data(terminal, model, run.images, preprocess, None, run.reading)
+    with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
+        result = pipeline.quantize(
+            model,
+            run.images,
+            target=TARGET,
+            preprocess=preprocess,
+            method=algorithm.method,
+            threads=run.reading.thread_count,
+            progress=progress,
+        )
+    if result.calibration is not None:
+        say_calibration(terminal, result.calibration, progress.done)
+    return result
+
+
+def _side_files(result: Quantization, table_file: Path | None) -> dict[Path, str]:
+    """Path → content."""
+    from calib8.formats import tengine
+
+    model, table = result.prepared.model, _with_softmax(result.table, result.prepared.model)
+    files = {} if table_file is None else {table_file: tengine.write(table)}
+    return {
+        **files,
+        WEIGHT_FILE: tengine.write_weight_scales(model, table),
+        BIAS_FILE: tengine.write_bias_scales(model, table),
+    }
+
+
+def _with_softmax(table: CalibrationTable, model: ir.Model) -> CalibrationTable:
+    """The table with [0, 1] for every Softmax, which is the scale 1/127."""
+    from calib8.table import Range
+
+    entries = dict(table.entries)
+    for node in model.graph:
+        name = node.outputs[0].name or ""
+        if node.op_type == "Softmax" and name in entries:
+            entries[name] = replace(entries[name], range=Range(0.0, 1.0))
+    return replace(table, entries=entries)
+
+
+def _write(contents: Mapping[Path, str]) -> None:
+    from calib8.files import atomic_output
+
+    for path, text in contents.items():
+        with atomic_output(path) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+
+
+def _evaluate(terminal: Terminal, model: Path, output: Path, run: TengineRun, preprocess: Preprocess) -> None:
+    from calib8.analysis import compare as analysis
+
+    with shown_progress(terminal, "opening the models") as progress:
+        found = analysis.compare(
+            model,
+            output,
+            str(run.images),
+            preprocess=preprocess,
+            samples=EVALUATED,
+            threads=run.reading.thread_count,
+            progress=progress,
+        )
+    terminal.show(comparison_table(found, len(found.tensors)))
+    say_comparison(terminal, found, len(found.tensors))
+
+
+def _document(
+    model: Path,
+    output: Path,
+    run: TengineRun,
+    algorithm: Algorithm,
+    preprocess: Preprocess,
+    contents: Mapping[Path, str],
+) -> dict[str, Any]:
+    import json
+
+    return {
+        "model": str(model),
+        "output": str(output),
+        "algorithm": None if run.table else algorithm.title,
+        "table": None if run.table is None else str(run.table),
+        "preprocess": json.loads(preprocess.to_json()),
+        "files": [str(path) for path in contents],
+    }
