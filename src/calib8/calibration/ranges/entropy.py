@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from calib8._core import search
 from calib8.calibration.ranges.threshold import codes_one_side, threshold_range
-from calib8.calibration.statistics import Bins, TensorStatistics
+from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
 
