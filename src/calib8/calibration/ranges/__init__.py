@@ -15,7 +15,7 @@ from calib8.calibration.ranges.entropy import entropy
 from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.ranges.mse import mse
 from calib8.calibration.ranges.percentile import percentile
-from calib8.calibration.statistics import BINS, TensorStatistics
+from calib8.calibration.tensor_statistics import BINS, TensorStatistics
 from calib8.qparams import FLOAT32_TINY, QuantSpec
 from calib8.table import Range
 
