@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.calibration.statistics import Statistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 
 HASH = "0123456789abcdef" * 4
 

@@ -9,7 +9,7 @@ import pytest
 from example_statistics import distributions
 
 from calib8.calibration.ranges.entropy import entropy
-from calib8.calibration.statistics import TensorStatistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams, dequantize, quantize
 from calib8.report.curves import POINTS, SMALLEST_KL, kl_curve, mse_curve
 

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 
 from calib8.calibration.choose import choose_table
 from calib8.calibration.ranges import METHODS
-from calib8.calibration.statistics import TensorStatistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import TableError
 from calib8.qparams import INT8_SYMMETRIC, UINT8
 from calib8.report.pictures import DRAWN_BINS, drawn_histogram, pictures

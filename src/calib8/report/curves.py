@@ -16,9 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.calibration.ranges.entropy import kl_divergences
-from calib8.calibration.ranges.mse import squared_errors
-from calib8.calibration.statistics import Bins, TensorStatistics
-from calib8.qparams import QuantSpec, activation_qparams
+from calib8.calibration.ranges.mse import range_errors
+from calib8.calibration.ranges.threshold import codes_one_side
+from calib8.calibration.tensor_statistics import Bins, TensorStatistics
+from calib8.qparams import QuantSpec
 
 POINTS = 512
 """Points of a curve at most."""
@@ -57,8 +58,7 @@ def kl_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
         spec: how the tensor will be coded; it gives the number of levels as in ``entropy``.
     """
     histogram, width = statistics.magnitude_histogram()
-    one_sided = statistics.minimum >= 0 or statistics.maximum <= 0
-    levels = 1 << spec.bits if one_sided and not spec.symmetric else spec.magnitude_levels
+    levels = 1 << spec.bits if codes_one_side(statistics, spec) else spec.magnitude_levels
     if histogram.size < levels or not histogram.any():
         return EMPTY
     guarded: Bins = histogram.copy()
@@ -83,23 +83,12 @@ def mse_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
     step = -(-used // POINTS)
     steps = np.arange(step, used, step) * statistics.width
     thresholds = np.append(steps[steps < statistics.magnitude], statistics.magnitude)
-    errors = _errors(statistics, spec, thresholds) / statistics.finite
+    minima, maxima = -thresholds, thresholds
+    if not spec.symmetric:
+        minima = np.maximum(minima, min(statistics.minimum, 0.0))
+        maxima = np.minimum(maxima, max(statistics.maximum, 0.0))
+    errors = range_errors(minima, maxima, statistics, spec) / statistics.finite
     return Curve(tuple(thresholds.tolist()), tuple(np.maximum(errors, 0.0).tolist()))
-
-
-def _errors(statistics: TensorStatistics, spec: QuantSpec, thresholds: Floats) -> Floats:
-    """Squared errors summed over all values."""
-    if spec.symmetric:
-        histogram, width = statistics.magnitude_histogram()
-        scales = np.array([activation_qparams(-t, t, spec).scale for t in thresholds])
-        none = np.zeros(scales.size, np.int64)
-        return squared_errors(histogram, width, 0, scales, none, spec.magnitude_levels)
-    histogram, width, origin = statistics.signed_histogram()
-    bounds = [(max(statistics.minimum, -t), min(statistics.maximum, t)) for t in thresholds]
-    qparams = [activation_qparams(min(low, 0.0), max(high, 0.0), spec) for low, high in bounds]
-    scales = np.array([q.scale for q in qparams])
-    lowest = np.array([spec.qmin - q.zero_point for q in qparams], np.int64)
-    return squared_errors(histogram, width, origin, scales, lowest, spec.qmax - spec.qmin + 1)
 
 
 def _smallest_of_groups(thresholds: Floats, errors: Floats) -> Curve:

@@ -14,7 +14,8 @@ import numpy as np
 
 from calib8.calibration.choose import choose_table
 from calib8.calibration.ranges import METHODS
-from calib8.calibration.statistics import Bins, Statistics, TensorStatistics
+from calib8.calibration.statistics import Statistics
+from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.errors import TableError
 from calib8.qparams import QuantSpec
 from calib8.report.curves import Curve, kl_curve, mse_curve
