@@ -124,8 +124,8 @@ class PreprocessOptions:
 
 
 _METHOD_HELP: Final = (
-    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq or aciq-tengine. "
-    "Default: mse."
+    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq or "
+    "aciq-tengine. Default: mse."
 )
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
 _ACTIVATIONS_HELP: Final = (
