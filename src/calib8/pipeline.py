@@ -111,7 +111,7 @@ def calibrate(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: ``minmax``, ``percentile``, ``mse`` or ``entropy``.
+        method: a key of ``calib8.calibration.ranges.METHODS``, such as ``mse`` or ``entropy``.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         samples: at most so many.
@@ -137,7 +137,7 @@ def calibrate(
     seen = SampleCounter("calibrating", dataset.count, progress)
     feeds = (piece.inputs for piece in batches(dataset, batch, threads))
     statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
-    table = choose_table(statistics, spec, method, percent)
+    table = choose_table(statistics, spec, method, percent, threads=threads)
     return Calibration(prepared, statistics, table, dataset)
 
 

@@ -95,7 +95,7 @@ def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QPara
 def activation_qparams_of_many(
     minima: npt.NDArray[np.float64], maxima: npt.NDArray[np.float64], spec: QuantSpec
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
-    """Scales (float32 values in float64) and zero points of ranges, each [n], as ``activation_qparams`` has them.
+    """Scales (float32 values in float64) and zero points of many ranges [n], as of ``activation_qparams``.
 
     Raises:
         ValueError: a bound is no finite float32 or a minimum is above its maximum.

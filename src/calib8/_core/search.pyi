@@ -1,7 +1,7 @@
 """What range searches compare, computed natively and without the GIL; ``calib8.calibration.ranges`` uses it.
 
-The same arguments give the same bits on every machine: no library logarithm, no contracted products, one order of
-additions.
+The same arguments give the same bits on every machine: no library logarithm, no contracted products, one
+order of additions.
 """
 
 import numpy as np

@@ -123,7 +123,10 @@ class PreprocessOptions:
     dtype: Annotated[str | None, option(PREPROCESSING, "--dtype", "float32|uint8", _DTYPE_HELP)] = None
 
 
-_METHOD_HELP: Final = "How the range of a tensor is chosen: minmax, percentile, mse or entropy. Default: mse."
+_METHOD_HELP: Final = (
+    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq or "
+    "aciq-tengine. Default: mse."
+)
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
 _ACTIVATIONS_HELP: Final = (
     "Code of the activations: uint8, int8 or int8-symmetric. Default: what the target takes, else uint8."

@@ -6,8 +6,8 @@
     KL(i)       Σ_{P>0} P ln(P / Q), both scaled to sum 1; +inf where P > 0 meets Q = 0
     T           (i + ½) · w of the smallest KL(i), i = L … n; of equal ones the largest i
 
-Group g of i bins begins at bin ceil(g·i / L). All candidates are computed, natively (csrc/search_entropy.cc), with
-the same bits on every machine.
+Group g of i bins begins at bin ceil(g·i / L). All candidates are computed, natively and with the same bits
+on every machine (csrc/search_entropy.cc).
 Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017; docs/quantization.md settles its open points.
 """
 
@@ -25,7 +25,7 @@ from calib8.qparams import QuantSpec
 from calib8.table import Range
 
 EQUAL_NATS: Final = 1e-12
-"""Divergences that differ by no more count as equal: float64 sums of some hundred terms cannot tell them apart."""
+"""Divergences that differ by no more count as equal: float64 sums of some hundred terms cannot tell them."""
 
 Floats = npt.NDArray[np.float64]
 

@@ -33,7 +33,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def mse(statistics: TensorStatistics, spec: QuantSpec) -> Range:
-    """The range with the smallest mean squared error; of equal ones the last candidate, with one bound the widest.
+    """The range with the smallest mean squared error; of equal ones the last candidate (T: the widest).
 
     Args:
         statistics: of a tensor with a finite value other than 0.
@@ -51,7 +51,7 @@ def mse(statistics: TensorStatistics, spec: QuantSpec) -> Range:
 
 
 def thresholds(statistics: TensorStatistics) -> Floats:
-    """The candidates T = i·w for every bin in use, the last one limited to the largest magnitude; ascending."""
+    """The candidates T = i·w for every bin in use, ascending; the last is limited to the largest |x|."""
     count = int(statistics.magnitude / statistics.width) + 1
     return np.minimum(np.arange(1, count + 1) * statistics.width, statistics.magnitude)
 
