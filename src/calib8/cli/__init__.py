@@ -25,6 +25,7 @@ from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
+from calib8.cli.table import table_app
 
 app = typer.Typer(
     name="calib8",
@@ -56,6 +57,7 @@ def _program(
 
 for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
+app.add_typer(table_app, name="table")
 
 
 def main() -> None:
