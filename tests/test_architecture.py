@@ -18,7 +18,7 @@ ROOMS = (
     {"passes"},
     {"calibration"},
     {"quantization"},
-    {"program"},
+    {"program", "formats"},
     {"engine"},
     {"session"},
     {"analysis", "report"},

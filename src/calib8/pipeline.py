@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
+from types import MappingProxyType
 from typing import Final
 
 import onnx
@@ -19,8 +20,10 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
-from calib8.errors import TableError, UnsupportedModelError, UsageError
-from calib8.model.graph import graph_inputs, model_hash
+from calib8.errors import UnsupportedModelError, UsageError
+from calib8.formats.bind import Binding, bind, missing_ranges, narrowed, without_range
+from calib8.formats.table_file import TableFile
+from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import write_metadata
@@ -69,6 +72,7 @@ class Quantization:
         prepared: the float graph it was made from, with its largest difference to the original.
         calibration: how the table came about, None if it was given.
         caution: what to know of this activation type in this target, empty if there is nothing.
+        binding: which names of a given table were used, None if there were data.
     """
 
     model: ir.Model
@@ -78,6 +82,7 @@ class Quantization:
     prepared: PreparedModel
     calibration: Calibration | None
     caution: str
+    binding: Binding | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the QDQ model.
@@ -145,7 +150,8 @@ def quantize(
     model: Model,
     data: DataSource | None = None,
     *,
-    table: CalibrationTable | None = None,
+    table: CalibrationTable | TableFile | None = None,
+    partial: bool = False,
     target: str = "onnxruntime",
     activations: str | None = None,
     preprocess: Preprocess | None = None,
@@ -164,7 +170,10 @@ def quantize(
     Args:
         model: path or ModelProto of the float model.
         data: calibration data; needed unless ``table`` is given.
-        table: ranges of an earlier calibration of the same model.
+        table: ranges of an earlier calibration of the same model, or a table of another tool, as
+            ``calib8.formats.tables.read_table`` reads it.
+        partial: with such a table: pass over names that the model does not have, and leave nodes in float
+            whose tensors the table lacks.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
         keep_float: names of nodes to keep in float.
@@ -196,9 +205,31 @@ def quantize(
         )
         prepared, table = calibration.prepared, calibration.table
         preprocess = calibration.dataset.preprocess
-    else:
-        prepared = _prepare_for_table(model, data, table, preprocess)
-    return _quantize_prepared(prepared, table, scheme, frozenset(keep_float), preprocess, calibration)
+        return _quantize_prepared(prepared, table, scheme, frozenset(keep_float), preprocess, calibration)
+    original, prepared = prepare_for_table(model, data, preprocess)
+    file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
+    binding = bind(file, prepared.model, original, partial=partial)
+    return _quantize_bound(prepared, binding, scheme, frozenset(keep_float), preprocess, partial)
+
+
+def _quantize_bound(
+    prepared: PreparedModel,
+    binding: Binding,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    preprocess: Preprocess | None,
+    partial: bool,
+) -> Quantization:
+    """With the ranges of a given table; with ``partial`` what it lacks stays float."""
+    _check_node_names(prepared.model, keep_float)
+    floats: dict[str, str] = {}
+    if partial:
+        floats = without_range(prepared.model, scheme, keep_float, binding.table)
+    elif error := missing_ranges(place(prepared.model, scheme, keep_float), binding.table):
+        raise error
+    table = binding.table if scheme.activations.symmetric else narrowed(binding.table, prepared.model)
+    result = _quantize_prepared(prepared, table, scheme, keep_float, preprocess, None, floats)
+    return replace(result, binding=binding)
 
 
 def _quantize_prepared(
@@ -208,9 +239,11 @@ def _quantize_prepared(
     keep_float: frozenset[str],
     preprocess: Preprocess | None,
     calibration: Calibration | None,
+    unranged: Mapping[str, str] = MappingProxyType({}),
 ) -> Quantization:
+    """``unranged``: node that stays float for want of a range → reason."""
     _check_node_names(prepared.model, keep_float)
-    overflowing: dict[str, str] = {}
+    overflowing = dict(unranged)
     while True:
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared.model, scheme, floats)
@@ -264,16 +297,20 @@ def first_sample(dataset: Dataset) -> Arrays:
         return next(pieces).inputs
 
 
-def _prepare_for_table(
-    model: Model, data: DataSource | None, table: CalibrationTable, preprocess: Preprocess | None
-) -> PreparedModel:
+def prepare_for_table(
+    model: Model, data: DataSource | None = None, preprocess: Preprocess | None = None
+) -> tuple[ir.Model, PreparedModel]:
+    """The model as it was loaded, and prepared: what a table is put onto.
+
+    Without data the two are compared on made-up inputs.
+
+    Raises:
+        Calib8Error: what can be wrong with model or data.
+    """
     original = load_model(model)
     specs = graph_inputs(original)
     if data is None:
         sample = {spec.name: made_up_input(spec) for spec in specs}
     else:
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
-    prepared = prepare(original, sample)
-    if table.model_hash != model_hash(prepared.model):
-        raise TableError("calibration table", "was made for another model", "Calibrate this model again")
-    return prepared
+    return original, prepare(original, sample)

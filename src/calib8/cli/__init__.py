@@ -26,6 +26,7 @@ from calib8.cli.inspect import inspect
 from calib8.cli.plot import plot
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
+from calib8.cli.table import table_app
 
 app = typer.Typer(
     name="calib8",
@@ -57,6 +58,7 @@ def _program(
 
 for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
+app.add_typer(table_app, name="table")
 
 table = typer.Typer(help="Calibration tables.", no_args_is_help=True)
 table.command("plot")(as_command(plot))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
     from calib8.data.preflight import InputCheck
+    from calib8.formats.bind import Binding
     from calib8.judge import Preflight
     from calib8.passes.place import Placement
     from calib8.pipeline import Calibration
@@ -60,6 +61,18 @@ def calibration_document(calibration: Calibration, samples: int) -> dict[str, An
         "model_hash": calibration.table.model_hash,
         "methods": sorted({entry.method for entry in entries.values()}),
         "tensors": len(entries),
+    }
+
+
+def binding_document(binding: Binding | None) -> dict[str, Any] | None:
+    """Which names of a table belong to the model; None where there was no table."""
+    if binding is None:
+        return None
+    return {
+        "used": len(binding.table.entries),
+        "unused": list(binding.unused),
+        "unknown": list(binding.unknown),
+        "borrowed": [{"tensor": tensor, "range_of": other} for tensor, other in binding.borrowed],
     }
 
 

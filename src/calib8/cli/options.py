@@ -79,6 +79,12 @@ class ReadingOptions:
         return usable_cores() if self.threads is None else self.threads
 
 
+FORMATS_HELP: Final = (
+    "calib8, tensorrt, tensorrt-ranges, ncnn, tengine, tengine-uint8, mxnet, onnxruntime, aimet or "
+    "aimet-0.6.1."
+)
+TOLD: Final = "told by the content"
+
 _PRESET_HELP: Final = (
     "Start from a family: torchvision, caffe_bvlc, mobilenet_caffe, tf_inception, tf_vgg, keras_caffe, "
     "efficientnet_lite, yolo, ssd_mobilenet_caffe, cifar10, mnist. The flags below override it."

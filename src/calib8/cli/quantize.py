@@ -8,8 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from calib8.cli.documents import calibration_document, placement_document, preflight_document
+from calib8.cli.documents import (
+    binding_document,
+    calibration_document,
+    placement_document,
+    preflight_document,
+)
 from calib8.cli.options import (
+    FORMATS_HELP,
+    TOLD,
     KeepFloatOption,
     LabelsOption,
     ModelArgument,
@@ -22,7 +29,7 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import say_sizes
+from calib8.cli.render import say_binding, say_sizes
 from calib8.cli.steps import check_ranges, look_at_data, say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
@@ -41,8 +48,9 @@ TableOption = Annotated[
     Path | None,
     typer.Option(
         "--table",
-        metavar="TABLE.json",
-        help="Without --data: the ranges to use, as calib8 wrote them. With --data: where to write them.",
+        metavar="TABLE",
+        help="Without --data: the ranges to use, as calib8 or another tool wrote them. With --data: where to "
+        "write them.",
     ),
 ]
 
@@ -56,12 +64,35 @@ TargetOption = Annotated[
 ]
 
 
+TableFormatOption = Annotated[
+    str | None,
+    typer.Option("--table-format", metavar="NAME", help=f"What --table is: {FORMATS_HELP} Default: {TOLD}."),
+]
+
+PartialOption = Annotated[
+    bool,
+    typer.Option(
+        "--partial",
+        help="Pass over names of --table that the model does not have; where it lacks a tensor, stay float.",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class _OldTable:
+    """A table that is there already."""
+
+    path: Path
+    format: str | None
+    partial: bool
+
+
 @dataclass(frozen=True)
 class _Request:
     """What was asked for, flags and files checked."""
 
     model: Path
-    table: Path | None
+    table: _OldTable | None
     target: str
     labels: Path | None
     reading: ReadingOptions
@@ -85,6 +116,8 @@ def quantize(
     *,
     data: OptionalDataOption = None,
     table: TableOption = None,
+    table_format: TableFormatOption = None,
+    partial: PartialOption = False,
     target: TargetOption = "onnxruntime",
     labels: LabelsOption = None,
     reading: ReadingOptions,
@@ -104,7 +137,8 @@ def quantize(
     check_outputs(outputs, [model, data, labels, old_table])
     check_ranges(ranges, target)
     preprocess = chosen_preprocess(preprocessing)
-    request = _Request(model, old_table, target, labels, reading, ranges, keep_float or [], preprocess)
+    old = _old_table(old_table, table_format, partial)
+    request = _Request(model, old, target, labels, reading, ranges, keep_float or [], preprocess)
     outcome = _from_table(terminal, request) if data is None else _from_data(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
@@ -115,8 +149,20 @@ def quantize(
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
     if new_table is not None:
         terminal.say(f"table {new_table}")
+    if outcome.result.binding is not None:
+        say_binding(terminal, outcome.result.binding)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome)
+
+
+def _old_table(path: Path | None, form: str | None, partial: bool) -> _OldTable | None:
+    if path is not None:
+        return _OldTable(path, form, partial)
+    for option, value in {"--table-format": form, "--partial": partial or None}.items():
+        if value is not None:
+            problem = "says how to read a finished table, and none is given"
+            raise UsageError(option, problem, "Leave it away, or give --table without --data")
+    return None
 
 
 def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
@@ -145,12 +191,15 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
     _refuse_data_options(request)
 
     from calib8 import pipeline
-    from calib8.table import CalibrationTable
+    from calib8.formats.tables import read_table
 
+    old = request.table
+    table = read_table(old.path, old.format)
     with shown_progress(terminal, "quantizing"):
         result = pipeline.quantize(
             request.model,
-            table=CalibrationTable.load(request.table),
+            table=table,
+            partial=old.partial,
             target=request.target,
             activations=request.ranges.activations,
             preprocess=request.preprocess,
@@ -190,6 +239,7 @@ def _write_report(path: Path, model: Path, output: Path, table: Path | None, out
             "max_rel_diff": outcome.result.prepared.max_rel_diff,
         },
         "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
+        "binding": binding_document(outcome.result.binding),
         "calibration": None if calibration is None else calibration_document(calibration, outcome.samples),
         "nodes": placement_document(outcome.result.placement),
     }

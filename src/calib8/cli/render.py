@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calib8.analysis.lint import Violation
     from calib8.data.preflight import InputCheck
     from calib8.data.samples import Skipped
+    from calib8.formats.bind import Binding
     from calib8.judge import Preflight
 
 _SKIPPED_SHOWN: Final = 5
@@ -60,6 +61,18 @@ def say_missing(terminal: Terminal, missing: int) -> None:
     """How many bad images were passed over, where their names are not known."""
     if missing:
         terminal.say(f"warning: {count(missing, 'bad image')} skipped", style="yellow")
+
+
+def say_binding(terminal: Terminal, binding: Binding) -> None:
+    """What of a table was not used as it stands; nothing where all of it was."""
+    if binding.unused:
+        terminal.say(f"table: {count(len(binding.unused), 'range')} of tensors without codes not used")
+    for tensor, other in binding.borrowed:
+        terminal.say(f"table: '{tensor}' has the range of '{other}', which has the same values")
+    if binding.unknown:
+        names = ", ".join(f"'{name}'" for name in binding.unknown)
+        unknown = count(len(binding.unknown), "name")
+        terminal.say(f"warning: table: {unknown} unknown to the model passed over: {names}", style="yellow")
 
 
 def say_sizes(terminal: Terminal, before: tuple[Path, int], after: tuple[Path, int]) -> None:

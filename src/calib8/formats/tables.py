@@ -1,0 +1,172 @@
+"""All formats in one table: which there are, how each is recognized, read and written."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import onnx_ir as ir
+
+from calib8.errors import TableError, UsageError
+from calib8.files import atomic_output
+from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, tengine, tensorrt
+from calib8.formats.table_file import TableFile
+from calib8.table import TABLE_FORMAT, CalibrationTable
+
+
+@dataclass(frozen=True)
+class TableFormat:
+    """One format.
+
+    Attributes:
+        title: what people call it.
+        read: content and name of the file → what it says; raises TableError.
+        write: table, model (None if there is none), header (empty: the usual one) → content.
+        layers: its names are those of layers, so that writing it takes a model.
+    """
+
+    title: str
+    read: Callable[[str, str], TableFile]
+    write: Callable[[CalibrationTable, ir.Model | None, str], str]
+    layers: bool = False
+
+
+def _plain(
+    write: Callable[[CalibrationTable], str],
+) -> Callable[[CalibrationTable, ir.Model | None, str], str]:
+    return lambda table, model, header: write(table)
+
+
+def _read_own(text: str, source: str) -> TableFile:
+    return TableFile("calib8", CalibrationTable.from_json(text, source))
+
+
+def _write_ncnn(table: CalibrationTable, model: ir.Model | None, header: str) -> str:
+    if model is None:
+        raise UsageError("--to ncnn", "its table is called after layers", "Give the model with --model")
+    return ncnn.write(table, model)
+
+
+def _write_tensorrt(table: CalibrationTable, model: ir.Model | None, header: str) -> str:
+    return tensorrt.write(table, header or tensorrt.DEFAULT_HEADER)
+
+
+FORMATS: Final[dict[str, TableFormat]] = {
+    "calib8": TableFormat("calib8 table", _read_own, _plain(CalibrationTable.to_json)),
+    "tensorrt": TableFormat("TensorRT calibration cache", tensorrt.read, _write_tensorrt),
+    "tensorrt-ranges": TableFormat(
+        "TensorRT dynamic ranges", dynamic_ranges.read, _plain(dynamic_ranges.write)
+    ),
+    "ncnn": TableFormat("ncnn table", ncnn.read, _write_ncnn, layers=True),
+    "tengine": TableFormat(
+        "Tengine int8 scales",
+        partial(tengine.read, form="tengine"),
+        _plain(partial(tengine.write, form="tengine")),
+    ),
+    "tengine-uint8": TableFormat(
+        "Tengine uint8 scales",
+        partial(tengine.read, form="tengine-uint8"),
+        _plain(partial(tengine.write, form="tengine-uint8")),
+    ),
+    "mxnet": TableFormat("MXNet thresholds", mxnet.read, _plain(mxnet.write)),
+    "onnxruntime": TableFormat("ONNX Runtime calibration data", onnxruntime.read, _plain(onnxruntime.write)),
+    "aimet": TableFormat("AIMET encodings 1.0.0", aimet.read, _plain(aimet.write)),
+    "aimet-0.6.1": TableFormat(
+        "AIMET encodings 0.6.1", aimet.read, _plain(partial(aimet.write, version=aimet.MAPPINGS))
+    ),
+}
+
+_JSON: Final[dict[str, Callable[[dict[str, Any]], bool]]] = {
+    "calib8": lambda document: document.get("format") == TABLE_FORMAT,
+    "aimet": aimet.recognizes,
+    "onnxruntime": onnxruntime.recognizes,
+    "mxnet": mxnet.recognizes,
+}
+_TEXT: Final[dict[str, Callable[[str], bool]]] = {
+    "tensorrt": tensorrt.recognizes,
+    "ncnn": ncnn.recognizes,
+    "tengine": tengine.recognizes,
+    "tensorrt-ranges": dynamic_ranges.recognizes,
+}
+"""How a content is recognized, asked in this order."""
+
+
+def table_format(name: str, option: str = "--format") -> TableFormat:
+    """A format by its name.
+
+    Raises:
+        UsageError: there is no such format.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"{option} {name}", "unknown format", f"Use one of {', '.join(FORMATS)}")
+    return FORMATS[name]
+
+
+def read_table(path: str | os.PathLike[str], form: str | None = None) -> TableFile:
+    """Reads a table of any format.
+
+    Args:
+        path: the file.
+        form: a key of ``FORMATS``; None: told by the content.
+
+    Raises:
+        UsageError: there is no such format.
+        TableError: the file cannot be read, is of no known format, or is broken.
+    """
+    read = None if form is None else table_format(form).read
+    source = os.fspath(path)
+    try:
+        text = Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        raise TableError(source, f"cannot be read ({error})", "Give a calibration table") from error
+    return (recognize(text, source) if read is None else read)(text, source)
+
+
+def recognize(text: str, source: str) -> Callable[[str, str], TableFile]:
+    """The reader for a content.
+
+    Raises:
+        TableError: it is like no format.
+    """
+    if text.lstrip().startswith("{"):
+        document = _peek(text, source)
+        for name, is_like in _JSON.items():
+            if is_like(document):
+                return FORMATS[name].read
+    else:
+        for name, is_text_like in _TEXT.items():
+            if is_text_like(text):
+                return tengine.read if name == "tengine" else FORMATS[name].read
+    raise TableError(
+        source,
+        "is like no calibration table that is known",
+        "Name its format (--format, --table-format of quantize)",
+    )
+
+
+def _peek(text: str, source: str) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TableError(source, f"is not JSON ({error})", "Give a calibration table") from error
+    return document if isinstance(document, dict) else {}
+
+
+def write_table(path: str | os.PathLike[str], text: str) -> None:
+    """Writes the content of a table.
+
+    Raises:
+        OutputError: the file cannot be written; an old file stays intact.
+        TableError: a name is no valid text.
+    """
+    try:
+        content = text.encode()
+    except UnicodeEncodeError as error:
+        raise TableError(os.fspath(path), f"a name is no text ({error})", "Rename the tensor") from error
+    with atomic_output(path) as temporary:
+        temporary.write_bytes(content)
