@@ -71,8 +71,19 @@ def test_a_table_of_something_else_is_refused() -> None:
     table = choose_table(statistics, UINT8, "minmax")
     with pytest.raises(TableError, match="another model"):
         pictures(statistics, CalibrationTable("f" * 64, table.entries), UINT8)
-    more = CalibrationTable(table.model_hash, {**table.entries, "y": table.entries["x"]})
-    with pytest.raises(TableError, match=r"1 tensors? of the table .* 'y'"):
-        pictures(statistics, more, UINT8)
+    more = {**table.entries, "y": table.entries["x"]}
+    with pytest.raises(TableError, match=r"1 of 2 tensors are not in the statistics: 'y'"):
+        pictures(statistics, CalibrationTable(table.model_hash, more), UINT8)
+    with pytest.raises(TableError, match=r"1 of 1 tensors are not in the statistics: 'y'"):
+        pictures(statistics, CalibrationTable("", {"y": table.entries["x"]}), UINT8)
+    (foreign,) = pictures(statistics, CalibrationTable("", more), UINT8)
+    assert foreign.name == "x"
     wider = statistics_of(x=np.ones(3, np.float32), y=np.ones(3, np.float32))
     assert [picture.name for picture in pictures(wider, table, UINT8)] == ["x"]
+
+
+def test_the_share_is_that_of_the_statistics() -> None:
+    statistics = statistics_of(x=np.array([1, 2, 3, 40], np.float32))
+    entry = TableEntry(Range(-5, 5), "TensorRT cache", 0.0, 0, 0, Range(-5, 5))
+    (shown,) = pictures(statistics, CalibrationTable("", {"x": entry}), INT8_SYMMETRIC)
+    assert shown.chosen.saturated == 0.25

@@ -23,10 +23,10 @@ from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
-from calib8.cli.plot import plot
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
 from calib8.cli.table import table_app
+from calib8.cli.tengine_quant import tengine_quant
 
 app = typer.Typer(
     name="calib8",
@@ -58,11 +58,8 @@ def _program(
 
 for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
+app.command("tengine-quant")(as_command(tengine_quant))
 app.add_typer(table_app, name="table")
-
-table = typer.Typer(help="Calibration tables.", no_args_is_help=True)
-table.command("plot")(as_command(plot))
-app.add_typer(table, name="table")
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from calib8.cli.options import RANGES, RESULTS, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.render import count
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import OutputError
+from calib8.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from calib8.calibration.statistics import Statistics
@@ -23,7 +23,7 @@ PAGE_NAME: Final = "calibration.html"
 """Name of the page in a folder."""
 
 TableArgument = Annotated[
-    Path, typer.Argument(metavar="TABLE", show_default=False, help="A calibration table.")
+    Path, typer.Argument(metavar="TABLE", show_default=False, help="A calibration table of any format.")
 ]
 StatisticsOption = Annotated[
     Path,
@@ -58,12 +58,15 @@ def plot(
     check_outputs({"--json": report.json}, [table, stats, page])
 
     from calib8.calibration.statistics import Statistics
+    from calib8.formats.tables import read_table
     from calib8.scheme import activation_type
-    from calib8.table import CalibrationTable
 
     activation_type(activations)
-    found = CalibrationTable.load(table)
-    shown = write_plot(terminal, page, Statistics.load(stats), found, activations, str(table))
+    file = read_table(table)
+    if file.keys != "tensors":
+        cure = "Convert it with 'calib8 table convert --model' first"
+        raise UsageError(str(table), f"names {file.keys}, the statistics name tensors", cure)
+    shown = write_plot(terminal, page, Statistics.load(stats), file.table, activations, str(table))
     if report.json is not None:
         tensors = [{"tensor": p.name, "clipped": p.chosen.saturated, "lost": p.lost} for p in shown]
         write_json(report.json, {"table": str(table), "page": str(page), "tensors": tensors})
@@ -119,7 +122,7 @@ def write_plot(
     facts = (
         count(len(shown), "tensor"),
         f"ranges of the methods for {activations}",
-        f"prepared model {table.model_hash[:16]}",
+        f"prepared model {statistics.model_hash[:16]}",
     )
     try:
         page.parent.mkdir(parents=True, exist_ok=True)

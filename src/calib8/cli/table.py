@@ -12,6 +12,7 @@ from calib8.cli.commands import as_command
 from calib8.cli.documents import binding_document
 from calib8.cli.options import FORMATS_HELP, TOLD, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plot import plot
 from calib8.cli.render import count, say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
 from calib8.cli.terminal import open_terminal
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable
 
 table_app = typer.Typer(
-    help="Show, convert or compare calibration tables.",
+    help="Show, convert, compare or draw calibration tables.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -181,7 +182,7 @@ def diff(
         raise typer.Exit(DIFFERENT)
 
 
-for _function in (show, convert, diff):
+for _function in (show, convert, diff, plot):
     table_app.command(_function.__name__)(as_command(_function))
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib8.calibration.choose import choose_table
-from calib8.calibration.ranges import METHODS
+from calib8.calibration.ranges import METHODS, clipped_share
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.errors import TableError
@@ -93,23 +93,31 @@ def pictures(statistics: Statistics, table: CalibrationTable, spec: QuantSpec) -
 
     Args:
         statistics: from which the table was chosen; more tensors do no harm.
-        table: the chosen ranges.
+        table: the chosen ranges. One of another tool, which names no model, may have more tensors.
         spec: activation type that the methods assume.
 
     Raises:
-        TableError: the table was made for another model, or has a tensor without statistics.
-        CalibrationError: a tensor held NaN or infinite values.
+        TableError: the table was made for another model, or does not fit the statistics.
+        CalibrationError: a tensor held NaN or infinite values, or the statistics have no bins.
     """
-    if table.model_hash != statistics.model_hash:
-        raise TableError("table", "was made for another model than the statistics", "Give those of one run")
-    missing = sorted(table.entries.keys() - statistics.tensors.keys())
-    if missing:
-        problem = f"{len(missing)} tensors of the table are not in the statistics, such as '{missing[0]}'"
-        raise TableError("statistics", problem, "Give the statistics that the table was chosen from")
-    names = sorted(table.entries)
+    names = _names(statistics, table)
     shown = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
     tables = {method: choose_table(shown, spec, method) for method in METHODS}
     return tuple(_picture(name, shown.tensors[name], table.entries[name], tables, spec) for name in names)
+
+
+def _names(statistics: Statistics, table: CalibrationTable) -> list[str]:
+    """The tensors to draw."""
+    both = sorted(table.entries.keys() & statistics.tensors.keys())
+    missing = sorted(table.entries.keys() - statistics.tensors.keys())
+    if table.model_hash not in ("", statistics.model_hash):
+        raise TableError("table", "was made for another model than the statistics", "Give those of one run")
+    if missing and (table.model_hash or not both):
+        problem = (
+            f"{len(missing)} of {len(table.entries)} tensors are not in the statistics: '{missing[0]}'"
+        )
+        raise TableError("table", problem, "Give the statistics of the model that it is for")
+    return both
 
 
 def drawn_histogram(statistics: TensorStatistics) -> Histogram:
@@ -145,12 +153,14 @@ def _picture(
         zeros=counts.zeros,
         observed=observed.widened_to_zero(),
         histogram=drawn_histogram(counts),
-        chosen=_choice(entry),
-        methods=tuple(_choice(table.entries[name]) for table in tables.values()),
+        chosen=_choice(entry, counts),
+        methods=tuple(_choice(table.entries[name], counts) for table in tables.values()),
         kl=kl_curve(counts, spec),
         mse=mse_curve(counts, spec),
     )
 
 
-def _choice(entry: TableEntry) -> Choice:
-    return Choice(entry.method, entry.range.widened_to_zero(), entry.clipped)
+def _choice(entry: TableEntry, counts: TensorStatistics) -> Choice:
+    """The share is that of the statistics shown: a table of another tool knows none."""
+    chosen = entry.range.widened_to_zero()
+    return Choice(entry.method, chosen, clipped_share(counts, chosen))
