@@ -37,6 +37,7 @@ PUBLIC = {
     "preflight",
     "preset",
     "quantize",
+    "read_table",
 }
 
 

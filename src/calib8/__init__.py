@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from calib8.errors import TableError as TableError
     from calib8.errors import UnsupportedModelError as UnsupportedModelError
     from calib8.errors import UsageError as UsageError
+    from calib8.formats.tables import read_table as read_table
     from calib8.judge import evaluate as evaluate
     from calib8.judge import preflight as preflight
     from calib8.pipeline import Calibration as Calibration
@@ -65,6 +66,7 @@ _HOMES: Final[dict[str, str]] = {
     "preflight": "judge",
     "preset": "data.presets",
     "quantize": "pipeline",
+    "read_table": "formats.tables",
 }
 
 __all__ = ["__version__", *_HOMES]

@@ -21,7 +21,7 @@ from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.errors import UnsupportedModelError, UsageError
-from calib8.formats.bind import Binding, bind, missing_ranges, narrowed, without_range
+from calib8.formats.bind import Binding, bind, narrowed, refuse_missing, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -224,9 +224,9 @@ def _quantize_bound(
     _check_node_names(prepared.model, keep_float)
     floats: dict[str, str] = {}
     if partial:
-        floats = without_range(prepared.model, scheme, keep_float, binding.table)
-    elif error := missing_ranges(place(prepared.model, scheme, keep_float), binding.table):
-        raise error
+        floats = without_range(prepared.model, scheme, keep_float, binding)
+    else:
+        refuse_missing(place(prepared.model, scheme, keep_float), binding)
     table = binding.table if scheme.activations.symmetric else narrowed(binding.table, prepared.model)
     result = _quantize_prepared(prepared, table, scheme, keep_float, preprocess, None, floats)
     return replace(result, binding=binding)

@@ -133,7 +133,7 @@ def convert(
     text = FORMATS[to].write(bound.file.table, bound.prepared, header or read.header)
     lost = _lost(bound, to, text, output)
     if lost and not lossy:
-        problem = f"{table} would be {'; '.join(lost)}"
+        problem = f"cannot hold all of {table}, but loses {'; '.join(lost)}"
         raise UsageError(f"--to {to}", problem, "Add --lossy if that is acceptable")
     write_table(output, text)
     if bound.binding is not None:

@@ -49,12 +49,14 @@ class Binding:
         unused: names of the table that the model has, but that carry no codes in any target.
         unknown: names of the table that the model does not have.
         borrowed: tensor without a range of its own → name of the table with the same values.
+        source: the file, for messages.
     """
 
     table: CalibrationTable
     unused: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     borrowed: tuple[tuple[str, str], ...] = ()
+    source: str = "calibration table"
 
 
 def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bool = False) -> Binding:
@@ -72,8 +74,8 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
     bound_to, own = file.table.model_hash, model_hash(prepared)
     if bound_to:
         if bound_to != own:
-            raise TableError("calibration table", "was made for another model", "Calibrate this model again")
-        return Binding(file.table)
+            raise TableError(file.source, "was made for another model", "Calibrate this model again")
+        return Binding(file.table, source=file.source)
     known = _names(original) | _names(prepared)
     if file.keys == "layers":
         entries, unknown = _of_layers(file, prepared)
@@ -83,7 +85,7 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
         unknown = tuple(sorted(n for n in named if n not in known and not n.startswith(_TENSORRT_OWN)))
     if unknown and not partial:
         raise TableError(
-            "calibration table",
+            file.source,
             f"names {len(unknown)} of {len(file.table.entries) + len(file.without_scale)} {file.keys} "
             f"that the model does not have: {listed(unknown)}",
             "Give the model that it was made for; --partial passes over them",
@@ -93,11 +95,11 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
     _add_known_limits(entries, wanted, prepared)
     used = {name: entries[name] for name in sorted(wanted) if name in entries}
     unused = tuple(sorted(set(entries) - set(used) - set(unknown) - {name for _, name in borrowed}))
-    return Binding(CalibrationTable(own, used), unused, unknown, borrowed)
+    return Binding(CalibrationTable(own, used), unused, unknown, borrowed, file.source)
 
 
 def without_range(
-    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], table: CalibrationTable
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], binding: Binding
 ) -> dict[str, str]:
     """Nodes that cannot be quantized for want of a range → reason.
 
@@ -109,27 +111,33 @@ def without_range(
     reasons: dict[str, str] = {}
     while True:
         placement = place(model, scheme, keep_float | set(reasons))
-        missing = [name for name in placement.readers if name not in table.entries]
+        missing = _missing(placement, binding)
         if not missing:
             break
         for node, tensor in _around(model, placement, missing):
             reasons.setdefault(node, f"the table has no range for '{tensor}'")
     if not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
         problem = "has no range that a layer of the model could use"
-        raise TableError("calibration table", problem, "Give the model that it was made for")
+        raise TableError(binding.source, problem, "Give the model that it was made for")
     return reasons
 
 
-def missing_ranges(placement: Placement, table: CalibrationTable) -> TableError | None:
-    """The error that lists what the table lacks, None where it lacks nothing."""
-    missing = [name for name in placement.readers if name not in table.entries]
-    if not missing:
-        return None
-    return TableError(
-        "calibration table",
-        f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
-        "Give the model that it was made for; --partial leaves the nodes around them in float",
-    )
+def refuse_missing(placement: Placement, binding: Binding) -> None:
+    """Makes sure that every tensor that carries codes has a range.
+
+    Raises:
+        TableError: some have none; they are listed.
+    """
+    if missing := _missing(placement, binding):
+        raise TableError(
+            binding.source,
+            f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
+            "Give the model that it was made for; --partial leaves the nodes around them in float",
+        )
+
+
+def _missing(placement: Placement, binding: Binding) -> list[str]:
+    return [name for name in placement.readers if name not in binding.table.entries]
 
 
 def narrowed(table: CalibrationTable, model: ir.Model) -> CalibrationTable:
@@ -155,7 +163,7 @@ def layers_to_tensors(file: TableFile, model: ir.Model) -> TableFile:
     entries, unknown = _of_layers(file, model)
     if unknown:
         problem = f"names layers that the model does not have: {listed(unknown)}"
-        raise TableError("calibration table", problem, "Give the model that it was made for")
+        raise TableError(file.source, problem, "Give the model that it was made for")
     return replace(file, table=replace(file.table, entries=entries), keys="tensors")
 
 

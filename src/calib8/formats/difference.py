@@ -95,18 +95,12 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
                 precision.append(name)
         else:
             precision.append(name)
-    lost = {
-        "without a place in the format": tensors,
-        "without their zero point, symmetric around 0 from now on": zero_points,
-        "changed by the precision of the format": precision,
-    }
-    found_lost = [f"{_ranges(names)} {what} ({listed(names)})" for what, names in lost.items() if names]
+    lost = {"": tensors, "the zero points of ": zero_points, "digits of ": precision}
+    phrases = [f"{what}{_ranges(names)} ({listed(names)})" for what, names in lost.items() if names]
     if before.weight_scales and not keeps_weights:
         scales = sum(len(values) for values in before.weight_scales.values())
-        found_lost.append(
-            f"{scales} channel scales of {len(before.weight_scales)} weights without a place in the format"
-        )
-    return found_lost
+        phrases.append(f"{scales} channel scales of {len(before.weight_scales)} weights")
+    return phrases
 
 
 def _ranges(names: Sequence[str]) -> str:
@@ -114,8 +108,8 @@ def _ranges(names: Sequence[str]) -> str:
 
 
 def _alike(left: Range, right: Range) -> bool:
-    """Equal up to float32 rounding, or the same uint8 code."""
-    if _same(left, right):
+    """Equal up to float32 rounding, or the same uint8 code; nothing is lost of a range without values."""
+    if _same(left, right) or left.magnitude == 0:
         return True
     if is_symmetric(left) or is_symmetric(right):
         return False

@@ -36,6 +36,7 @@ class TableFile:
         without_scale: names that the file lists without a usable scale: they stay float.
         weight_scales: name → scales of weights as the file has them; nothing is made of them.
         header: first line of a TensorRT cache, empty elsewhere.
+        source: the file, for messages.
     """
 
     format: str
@@ -44,6 +45,7 @@ class TableFile:
     without_scale: tuple[str, ...] = ()
     weight_scales: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     header: str = ""
+    source: str = "calibration table"
 
 
 class EntryCollector:
@@ -117,7 +119,8 @@ class EntryCollector:
             raise self.error("holds no tensor")
         entries = {name: self._entries[name] for name in sorted(self._entries)}
         table = CalibrationTable("", entries)
-        return TableFile(table=table, without_scale=tuple(sorted(self._without)), **fields)
+        without = tuple(sorted(self._without))
+        return TableFile(table=table, without_scale=without, source=self.source, **fields)
 
     def _see(self, name: str, where: str) -> None:
         if not name:

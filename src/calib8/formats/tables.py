@@ -43,7 +43,7 @@ def _plain(
 
 
 def _read_own(text: str, source: str) -> TableFile:
-    return TableFile("calib8", CalibrationTable.from_json(text, source))
+    return TableFile("calib8", CalibrationTable.from_json(text, source), source=source)
 
 
 def _write_ncnn(table: CalibrationTable, model: ir.Model | None, header: str) -> str:
