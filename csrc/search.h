@@ -1,8 +1,8 @@
 // What range searches compare: the divergence and the squared error of every candidate of one tensor.
 //
 // Counts are 64-bit integers; everything else is double, in an order of operations that the source fixes,
-// with the logarithm of logarithm.h: a candidate gets the same bits on every machine and from every compiler
-// that does not contract a·b + c.
+// with the logarithm of natural_log.h: a candidate gets the same bits on every machine and from every
+// compiler that does not contract a·b + c.
 #pragma once
 
 #include <cstdint>

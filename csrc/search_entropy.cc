@@ -12,7 +12,7 @@
 #include <limits>
 #include <vector>
 
-#include "logarithm.h"
+#include "natural_log.h"
 #include "search.h"
 
 namespace calib8 {
