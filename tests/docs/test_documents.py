@@ -60,6 +60,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     images.mkdir()
     (images / "bad.png").write_bytes(b"no image")
     Image.fromarray(np.arange(256, dtype=np.uint8).reshape(16, 16)).save(images / "good.png")
+    good = images / "good.png"
     flags = ["--color", "gray", "--mean", "128", "--scale", "1/128", "--data", str(images), "--skip-bad"]
     int8, mixed = folder / "int8.onnx", folder / "mixed.onnx"
     runs: list[list[Any]] = [
@@ -73,20 +74,27 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["inspect", mixed, "--program", "--target", "tensorrt"],
         ["compile", mixed, "-o", folder / "mixed.c8"],
         ["inspect", folder / "mixed.c8"],
+        ["tengine-quant", "-m", MODEL_PATH, "-i", good, "-o", int8, "-w", "128", "-s", "0.01"],
         ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
     ]
     found: dict[str, list[Any]] = {}
     for arguments in runs:
         target = folder / "result.json"
-        result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
         assert result.exit_code == (1 if "--target" in arguments else 0), result.output
         found.setdefault(arguments[0], []).append(json.loads(target.read_text(encoding="utf-8")))
     return found
 
 
 @pytest.mark.parametrize(
-    "command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"]
-)
+    "command",
+    [
+        "calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark",
+        "tengine-quant",
+    ],
+)  # fmt: skip
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
     parts = sections(CLI)
     listed = rows(parts[f"`{command}`"])
