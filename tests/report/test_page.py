@@ -14,7 +14,9 @@ import pytest
 from example_statistics import distributions, statistics_of
 
 from calib8.calibration.choose import choose_table
-from calib8.errors import OutputError, UsageError
+from calib8.data.presets import preset
+from calib8.errors import OutputError
+from calib8.pipeline import calibrate
 from calib8.qparams import UINT8
 from calib8.report.page import chart_library, check_report_installed, page, write_page
 from calib8.report.pictures import TensorPicture, pictures
@@ -135,7 +137,7 @@ def test_an_old_page_stays_when_the_new_one_cannot_be_written(tmp_path: Path) ->
         write_page(tmp_path / "missing" / "page.html", (), title="t")
 
 
-def test_a_missing_plotly_is_told_with_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_plotly_is_told_with_the_cure() -> None:
     code = (
         "import sys; sys.modules['plotly'] = None\n"
         "from calib8.report.page import chart_library, check_report_installed\n"
@@ -147,4 +149,22 @@ def test_a_missing_plotly_is_told_with_the_cure(monkeypatch: pytest.MonkeyPatch)
     message = "UsageError plots: the package plotly is not installed. Run: pip install 'calib8[report]'.\n"
     assert done.stdout == 2 * message
     check_report_installed()
-    assert issubclass(UsageError, Exception)
+
+
+def test_a_real_network(shared_data: Path, tmp_path: Path) -> None:
+    found = calibrate(
+        shared_data / "models/efficientnet_lite0.onnx",
+        shared_data / "imagenet/calib",
+        preprocess=preset("efficientnet_lite"),
+        samples=2,
+        method="entropy",
+    )
+    shown = pictures(found.statistics, found.table, UINT8)
+    write_page(tmp_path / "page.html", shown, title="efficientnet_lite0")
+    assert (tmp_path / "page.html").stat().st_size < len(chart_library()) + 30_000 * len(shown)
+    read = Reader((tmp_path / "page.html").read_text(encoding="utf-8"))
+    rows = [a for tag, a in read.elements if tag == "tr" and "data-index" in a]
+    assert [a["data-name"] for a in rows] == sorted(found.table.entries)
+    clipped = {a["data-name"]: float(a["data-saturated"] or -1) for a in rows}
+    assert clipped == {name: entry.clipped for name, entry in found.table.entries.items()}
+    assert max(clipped.values()) > 0.0

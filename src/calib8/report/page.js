@@ -51,7 +51,7 @@ function frame(colors, height) {
     font: { color: colors.ink, family: "system-ui, sans-serif", size: 12 },
     hoverlabel: { font: { family: "system-ui, sans-serif" } },
     legend: { orientation: "h", y: 1, yanchor: "bottom", x: 0, xanchor: "left", itemclick: "toggle" },
-    margin: { l: 60, r: 60, t: 70, b: 45 },
+    margin: { l: 60, r: 60, t: 96, b: 45 },
     xaxis: { ...axis },
     yaxis: { ...axis },
   };
@@ -129,7 +129,7 @@ function histogramFigure(tensor, colors) {
     data.push(methodLine(choice, bounds(choice), index, colors, bottom, top)));
   data.push(chosenLine(tensor.chosen, bounds(tensor.chosen), colors, bottom, top));
   data.push(outline(counts, bars, bottom, colors));
-  const layout = frame(colors, 420);
+  const layout = frame(colors, 440);
   layout.bargap = 0;
   layout.shapes = clippedAreas(tensor, colors);
   const [left, right] = spread(tensor);
@@ -179,7 +179,7 @@ function curveFigure(tensor, colors) {
   tensor.methods.forEach((choice, index) =>
     data.push(methodLine(choice, [choice.threshold], index, colors, kl[0], kl[1])));
   data.push(chosenLine(tensor.chosen, [tensor.chosen.threshold], colors, kl[0], kl[1]));
-  const layout = frame(colors, 420);
+  const layout = frame(colors, 440);
   Object.assign(layout.xaxis, { title: { text: "threshold" }, rangemode: "tozero" });
   layout.yaxis2 = {
     ...layout.yaxis, ...logarithmic(span(tensor.mse.e)), title: { text: "MSE", font: { color: colors.mse } },
@@ -299,6 +299,14 @@ function showSummary() {
   });
 }
 
+// Scrolls the list, and never the page.
+function bringIntoView(row) {
+  const list = element("list"), head = element("index").tHead.offsetHeight;
+  if (row.offsetTop - head < list.scrollTop) list.scrollTop = row.offsetTop - head;
+  const hidden = row.offsetTop + row.offsetHeight - list.scrollTop - list.clientHeight;
+  if (hidden > 0) list.scrollTop += hidden;
+}
+
 function show() {
   const index = location.hash.slice(1);
   const known = /^\d+$/.test(index) && element("tensor-" + index) !== null;
@@ -309,7 +317,7 @@ function show() {
     row.toggleAttribute("aria-current", current);
     if (current) {
       row.setAttribute("aria-current", "true");
-      row.scrollIntoView({ block: "nearest" });
+      bringIntoView(row);
     }
   }
   if (known) showTensor(index); else showSummary();
