@@ -50,6 +50,12 @@ def test_names_and_scales_come_back_to_the_bit(scale_of: dict[str, float]) -> No
     assert tensorrt.write(read.table) == text
 
 
+def test_a_scale_below_float32_is_that_of_an_empty_range() -> None:
+    read = tensorrt.read(f"{HEADER}a: 00000001\n", "old.cache")
+    assert read.table.entries["a"].range.max == 127 * 2.0**-149
+    assert tensorrt.write(read.table, HEADER.strip()) == f"{HEADER}a: 3f800000\n"
+
+
 @pytest.mark.parametrize("version", ["7000", "8205", "8412", "100100"])
 @pytest.mark.parametrize("algorithm", tensorrt.ALGORITHMS)
 def test_all_headers(version: str, algorithm: str) -> None:
