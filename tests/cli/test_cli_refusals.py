@@ -217,10 +217,10 @@ def test_table_of_another_model(cli, refused, model: Path, images: Path, tmp_pat
     ("spoil", "problem"),
     [
         (lambda text: text[: len(text) // 2], "is not JSON"),
-        (lambda text: "[]", "is not a calib8-calibration-table"),
+        (lambda text: "[]", "is like no calibration table"),
         (lambda text: text.replace('"version": 1', '"version": 2'), "has version 2, not 1"),
         (lambda text: text.replace('"max"', '"most"', 1), "tensor 'features': broken entry"),
-        (lambda text: "", "is not JSON"),
+        (lambda text: "", "is like no calibration table"),
     ],
     ids=["cut", "other JSON", "newer", "entry", "empty"],
 )
@@ -235,7 +235,7 @@ def test_broken_table(
 
 def test_missing_table(cli, refused, model: Path, tmp_path: Path, out: Path) -> None:
     result = cli("quantize", model, "--table", tmp_path / "none.json", "-o", out / "q.onnx")
-    refused(result, 1, "none.json: cannot be read", "Give a table that calib8 wrote.")
+    refused(result, 1, "none.json: no such file", "Give a calibration table.")
 
 
 def test_what_is_no_file_is_told_alike_everywhere(

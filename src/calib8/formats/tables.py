@@ -120,6 +120,9 @@ def read_table(path: str | os.PathLike[str], form: str | None = None) -> TableFi
     """
     read = None if form is None else table_format(form).read
     source = os.fspath(path)
+    if not os.path.isfile(path):  # noqa: PTH113 - a pipe would be waited for, an impossible path is no error
+        problem = "is no regular file" if os.path.exists(path) else "no such file"  # noqa: PTH110
+        raise TableError(source, problem, "Give a calibration table")
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
