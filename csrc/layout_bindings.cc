@@ -96,7 +96,8 @@ void bind(nb::module_& m) {
   nb::class_<KeyCounter>(m, "KeyCounter")
       .def(nb::init<const Edges&, bool, double, double>(), "edges"_a.noconvert(), "magnitudes"_a, "scale"_a,
            "shift"_a)
-      .def_prop_ro("bins", [](const KeyCounter& c) { return to_array(c.counts.bins); })
+      .def_prop_ro(
+          "bins", [](const KeyCounter& c) { return to_array(c.counts.bins); }, nb::rv_policy::move)
       .def_prop_ro("below", [](const KeyCounter& c) { return c.counts.below; })
       .def_prop_ro("outside", [](const KeyCounter& c) { return c.counts.outside; });
   m.def("count", &count_items, "items"_a.noconvert(), "threads"_a = 1);

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
+from calib8.calibration.layouts import LayoutCounts
 from calib8.calibration.ranges import METHODS, RangeMethod, choose_range, clipped_share
 from calib8.calibration.ranges.percentile import percentile
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import CalibrationError, UsageError
 from calib8.qparams import QuantSpec
@@ -13,67 +16,112 @@ from calib8.table import CalibrationTable, Range, TableEntry
 
 
 def choose_table(
-    statistics: Statistics, spec: QuantSpec, method: str, percent: float | None = None
+    statistics: Statistics,
+    spec: QuantSpec,
+    method: str,
+    percent: float | None = None,
+    counts: Mapping[str, LayoutCounts] | None = None,
 ) -> CalibrationTable:
     """A range for every tensor.
 
     Args:
         statistics: the counts of one model.
         spec: activation type that the search assumes.
-        method: a key of ``calib8.calibration.ranges.METHODS``.
+        method: a key of ``calib8.calibration.ranges.METHODS``, or of ``TWO_PASS_METHODS`` with ``counts``.
         percent: share of the values to keep, for ``percentile`` only.
+        counts: of every tensor in the bins of a two-pass method, from ``collect_layouts``.
 
     Raises:
-        UsageError: unknown method, or a percent that does not fit it.
+        UsageError: unknown method, a percent that does not fit it, or a two-pass method without counts.
         CalibrationError: a tensor held NaN or infinite values (all are named).
     """
-    name, function = range_method(method, percent)
-    _refuse_non_finite(statistics)
+    name, functions = _tensor_methods(statistics, method, percent, counts)
+    refuse_non_finite(statistics)
     entries = {}
     for tensor in sorted(statistics.tensors):
-        counts = statistics.tensors[tensor]
-        chosen = _within_observed(choose_range(counts, spec, function), counts)
+        seen = statistics.tensors[tensor]
+        chosen = _within_observed(choose_range(seen, spec, functions[tensor]), seen)
         entries[tensor] = TableEntry(
             range=chosen,
             method=name,
-            clipped=clipped_share(counts, chosen),
-            count=counts.finite,
-            zeros=counts.zeros,
-            observed=Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0),
+            clipped=clipped_share(seen, chosen),
+            count=seen.finite,
+            zeros=seen.zeros,
+            observed=Range(seen.minimum, seen.maximum) if seen.finite else Range(0.0, 0.0),
         )
     return CalibrationTable(statistics.model_hash, entries)
+
+
+def _tensor_methods(
+    statistics: Statistics, method: str, percent: float | None, counts: Mapping[str, LayoutCounts] | None
+) -> tuple[str, dict[str, RangeMethod]]:
+    """The full name of a method, and for each tensor what it does; a two-pass method has its counts bound."""
+    if counts is None or not needs_data_again(method):
+        name, function = range_method(method, percent)
+        return name, dict.fromkeys(statistics.tensors, function)
+    check_method(method, percent)
+    choose = TWO_PASS_METHODS[method].choose
+    return method, {tensor: partial(choose, counts[tensor]) for tensor in statistics.tensors}
 
 
 def _within_observed(chosen: Range, counts: TensorStatistics) -> Range:
     """A symmetric [−T, T] without the part where nothing was seen, so that the table serves every type.
 
-    Its magnitude stays T, which is at most the largest magnitude seen.
+    Its magnitude stays T. Where that is more than the largest magnitude seen, as it may be in
+    ``entropy-tensorrt-exact``, the side that holds this largest magnitude ends at T.
     """
     if counts.finite == 0:
         return chosen
-    return Range(max(chosen.min, min(counts.minimum, 0.0)), min(chosen.max, max(counts.maximum, 0.0)))
+    low, high = max(chosen.min, min(counts.minimum, 0.0)), min(chosen.max, max(counts.maximum, 0.0))
+    if max(-low, high) == chosen.magnitude:
+        return Range(low, high)
+    return Range(low, chosen.max) if counts.maximum >= -counts.minimum else Range(chosen.min, high)
 
 
-def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
-    """The full name and the function of a method.
+def check_method(method: str, percent: float | None) -> None:
+    """Refuses what ``calib8.pipeline.calibrate`` cannot do, before any data is read.
 
     Raises:
         UsageError: unknown method, or a percent that does not fit it.
     """
+    if not needs_data_again(method):
+        range_method(method, percent)
+    elif percent is not None:
+        raise _no_percent(method, percent)
+
+
+def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
+    """The full name and the function of a method that statistics are enough for.
+
+    Raises:
+        UsageError: unknown method, one that reads the data twice, or a percent that does not fit it.
+    """
+    if needs_data_again(method):
+        problem = "counts in bins of its own and reads the data twice; statistics are not enough"
+        raise UsageError(f"--method {method}", problem, f"Give the data, or use one of {', '.join(METHODS)}")
     if method not in METHODS:
-        raise UsageError(f"--method {method}", "unknown method", f"Use one of {', '.join(METHODS)}")
+        known = ", ".join([*METHODS, *TWO_PASS_METHODS])
+        raise UsageError(f"--method {method}", "unknown method", f"Use one of {known}")
     if percent is None:
         return method, METHODS[method]
     if method != "percentile":
-        raise UsageError(
-            f"--percent {percent}", f"method '{method}' takes no percent", "Use --method percentile"
-        )
+        raise _no_percent(method, percent)
     if not 50.0 <= percent <= 100.0:
         raise UsageError(f"--percent {percent}", "must be in 50 … 100", "Try 99.99")
     return f"percentile {percent:g}", partial(percentile, percent=percent)
 
 
-def _refuse_non_finite(statistics: Statistics) -> None:
+def _no_percent(method: str, percent: float) -> UsageError:
+    problem = f"method '{method}' takes no percent"
+    return UsageError(f"--percent {percent}", problem, "Use --method percentile")
+
+
+def refuse_non_finite(statistics: Statistics) -> None:
+    """Refuses tensors for which there is no range.
+
+    Raises:
+        CalibrationError: a tensor held NaN or infinite values (all are named).
+    """
     bad = [name for name in statistics.tensors if _non_finite(statistics.tensors[name])]
     if not bad:
         return

@@ -41,6 +41,7 @@ class Layout:
         name: of the tool, for messages.
         bins: number of bins.
         magnitudes: the bin depends on |x| alone; else negative values lie below positive ones.
+        below: share of the bins that lie below 0, 0 or ½.
         index: bins of float32 values |x| ≤ limit for a limit > 0; −1 for a value that is left out because
             it lies below the first bin. It ascends with the values.
     """
@@ -48,6 +49,7 @@ class Layout:
     name: str
     bins: int
     magnitudes: bool
+    below: float
     index: Callable[[Values, float], Indices]
 
     def counter(self, limit: float) -> native.KeyCounter:
@@ -56,12 +58,9 @@ class Layout:
         Args:
             limit: largest magnitude, a float32 value > 0.
         """
-        edges = self.edges(limit)
-        halves = 1.0 if self.magnitudes or edges[0] >= -1 else 0.5
-        scale = halves * self.bins / limit
-        return native.KeyCounter(
-            edges.astype(np.int32), self.magnitudes, scale, 0.0 if halves == 1.0 else 0.5 * self.bins
-        )
+        per_unit = (1.0 - self.below) * self.bins / limit
+        edges = self.edges(limit).astype(np.int32)
+        return native.KeyCounter(edges, self.magnitudes, per_unit, self.below * self.bins)
 
     def edges(self, limit: float) -> Keys:
         """Smallest key of each bin, and behind them the first key beyond ``limit``: [bins + 1], ascending.
@@ -75,10 +74,8 @@ class Layout:
         while (high - low > 1).any():
             middle = (low + high) // 2
             reached = self.index(_values(middle), limit) >= wanted
-            # The end of the interval, one beyond the limit, has no bin but counts as reached.
-            reached |= middle > largest
-            high = np.where(reached & (high - low > 1), middle, high)
-            low = np.where(~reached & (high - low > 1), middle, low)
+            high = np.where(reached & (middle > low), middle, high)
+            low = np.where(reached, low, middle)
         return np.append(high, largest + 1)
 
 
@@ -168,10 +165,11 @@ def _ncnn(values: Values, limit: float) -> Indices:
 
 def _tengine(values: Values, limit: float) -> Indices:
     magnitudes = np.abs(values)
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # a limit of few denormal steps
-        quotient = magnitudes / (np.float32(limit) / np.float32(2047))
-    nearest = np.floor(np.minimum(quotient, np.float32(2047)).astype(np.float64) + 0.5)
-    return np.where(magnitudes > 0, np.where(magnitudes > 0, nearest, 0).astype(np.int64), -1)
+    nonzero = np.maximum(magnitudes, np.finfo(np.float32).smallest_subnormal)
+    with np.errstate(divide="ignore", over="ignore"):  # a limit of few denormal steps
+        quotient = np.minimum(nonzero / (np.float32(limit) / np.float32(2047)), np.float32(2047))
+    nearest = np.floor(quotient.astype(np.float64) + 0.5).astype(np.int64)
+    return np.where(magnitudes > 0, nearest, -1)
 
 
 def _equal_bins(values: Values, low: float, high: float, bins: int) -> Indices:
@@ -195,9 +193,9 @@ def _mxnet(values: Values, limit: float) -> Indices:
     return _equal_bins(values, -limit, limit, 8001)
 
 
-TENSORRT: Final = Layout("TensorRT", 2048, True, _tensorrt)
-NCNN: Final = Layout("ncnn", 2048, True, _ncnn)
-TENGINE: Final = Layout("Tengine", 2048, True, _tengine)
-PYTHON: Final = Layout("the Python form", 2048, False, _python)
-MXNET: Final = Layout("MXNet", 8001, False, _mxnet)
+TENSORRT: Final = Layout("TensorRT", 2048, True, 0.0, _tensorrt)
+NCNN: Final = Layout("ncnn", 2048, True, 0.0, _ncnn)
+TENGINE: Final = Layout("Tengine", 2048, True, 0.0, _tengine)
+PYTHON: Final = Layout("the Python form", 2048, False, 0.0, _python)
+MXNET: Final = Layout("MXNet", 8001, False, 0.5, _mxnet)
 LAYOUTS: Final = (TENSORRT, NCNN, TENGINE, PYTHON, MXNET)
