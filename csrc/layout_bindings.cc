@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <stdexcept>
@@ -44,11 +45,12 @@ struct KeyCounter {
   KeyCounts counts;
 
   KeyCounter(const Edges& edges, bool magnitudes, double scale, double shift)
-      : bins{{edges.data(), edges.data() + edges.size()}, magnitudes, scale, shift} {
-    if (edges.size() < 2 || !std::is_sorted(bins.edges.begin(), bins.edges.end())) {
+      : bins{{INT32_MIN}, magnitudes, scale, shift}, counts(edges.size() + 1) {
+    if (edges.size() < 2 || !std::is_sorted(edges.data(), edges.data() + edges.size())) {
       throw std::invalid_argument("edges must be two or more ascending keys");
     }
-    counts.bins.resize(bins.edges.size() - 1);
+    bins.edges.insert(bins.edges.end(), edges.data(), edges.data() + edges.size());
+    bins.edges.push_back(INT32_MAX);
   }
 };
 
@@ -97,9 +99,13 @@ void bind(nb::module_& m) {
       .def(nb::init<const Edges&, bool, double, double>(), "edges"_a.noconvert(), "magnitudes"_a, "scale"_a,
            "shift"_a)
       .def_prop_ro(
-          "bins", [](const KeyCounter& c) { return to_array(c.counts.bins); }, nb::rv_policy::move)
-      .def_prop_ro("below", [](const KeyCounter& c) { return c.counts.below; })
-      .def_prop_ro("outside", [](const KeyCounter& c) { return c.counts.outside; });
+          "bins",
+          [](const KeyCounter& c) {
+            return to_array(std::vector<int64_t>(c.counts.begin() + 1, c.counts.end() - 1));
+          },
+          nb::rv_policy::move)
+      .def_prop_ro("below", [](const KeyCounter& c) { return c.counts.front(); })
+      .def_prop_ro("outside", [](const KeyCounter& c) { return c.counts.back(); });
   m.def("count", &count_items, "items"_a.noconvert(), "threads"_a = 1);
   m.def("divergences_ncnn", &curve<divergences_ncnn>, "counts"_a.noconvert(), "levels"_a);
   m.def("divergences_tengine", &curve<divergences_tengine>, "counts"_a.noconvert(), "levels"_a);

@@ -19,54 +19,46 @@ int32_t bits_of(float value) {
   return bits;
 }
 
-// Keys and guesses of a block; the guesses lie within the bins.
+// Keys and guessed slots of a block.
 void place(const float* values, int n, const KeyBins& bins, int32_t* keys, int32_t* guesses) {
-  const double last = static_cast<double>(bins.edges.size() - 2);
+  const double last = static_cast<double>(bins.edges.size() - 3);
   const int32_t kept = bins.magnitudes ? 0x7FFFFFFF : -1;
   const int32_t flipped = bins.magnitudes ? 0 : 0x7FFFFFFF;
   for (int i = 0; i < n; ++i) {
     const int32_t bits = bits_of(values[i]) & kept;
-    keys[i] = bits ^ ((bits >> 31) & flipped);
+    keys[i] = std::min(bits ^ ((bits >> 31) & flipped), 0x7FFFFFFE);  // below the end of the last slot
     float value;
     std::memcpy(&value, &bits, sizeof value);
-    double guess = static_cast<double>(value) * bins.scale + bins.shift;
+    double guess = static_cast<double>(value) * bins.scale + (bins.shift + 1.0);
     guess = guess > 0.0 ? guess : 0.0;  // NaN too
     guess = guess < last ? guess : last;
     guesses[i] = static_cast<int32_t>(guess);
   }
 }
 
-void count_block(const float* values, int n, const KeyBins& bins, int64_t* counts, int64_t* below,
-                 int64_t* outside) {
+void count_block(const float* values, int n, const KeyBins& bins, int64_t* counts) {
   int32_t keys[kBlock], guesses[kBlock];
   place(values, n, bins, keys, guesses);
   const int32_t* const edges = bins.edges.data();
-  const int32_t first = edges[0], end = edges[bins.edges.size() - 1];
   for (int i = 0; i < n; ++i) {
     const int32_t key = keys[i];
-    if (key < first || key >= end) {
-      ++*(key < first ? below : outside);
-      continue;
-    }
-    int32_t bin = guesses[i];
-    while (key < edges[bin]) --bin;
-    while (key >= edges[bin + 1]) ++bin;
-    ++counts[bin];
+    int32_t slot = guesses[i];
+    slot += (key >= edges[slot + 1]) - (key < edges[slot]);  // nearly always enough, and no branch
+    while (key < edges[slot]) --slot;
+    while (key >= edges[slot + 1]) ++slot;
+    ++counts[slot];
   }
 }
 
 // Counts beside the shared ones, which are then added to under a lock.
 void count_part(const KeyWork& work, int64_t begin, int64_t end, std::mutex& mutex) {
-  KeyCounts own;
-  own.bins.resize(work.counts->bins.size());
+  KeyCounts own(work.counts->size());
   for (int64_t at = begin; at < end; at += kBlock) {
     const int size = static_cast<int>(std::min<int64_t>(kBlock, end - at));
-    count_block(work.values + at, size, *work.bins, own.bins.data(), &own.below, &own.outside);
+    count_block(work.values + at, size, *work.bins, own.data());
   }
   const std::lock_guard<std::mutex> lock(mutex);
-  for (size_t i = 0; i < own.bins.size(); ++i) work.counts->bins[i] += own.bins[i];
-  work.counts->below += own.below;
-  work.counts->outside += own.outside;
+  for (size_t i = 0; i < own.size(); ++i) (*work.counts)[i] += own[i];
 }
 
 }  // namespace

@@ -12,19 +12,16 @@
 
 namespace calib8 {
 
-// The bins of one tensor.
+// The bins of one tensor. Slot 0 stands for all keys below the bins, slot n + 1 for all beyond, infinities
+// and NaN among them.
 struct KeyBins {
-  std::vector<int32_t> edges;  // n + 1 keys, ascending; equal ones enclose an empty bin
+  std::vector<int32_t> edges;  // [n + 3]: the least key, the n + 1 edges ascending, the largest key
   bool magnitudes;             // keys of |x| instead of x
   double scale, shift;         // guess of the bin of x: scale · |x| (or x) + shift; only speed depends on it
 };
 
-// What was counted; sums of counts, so any order and split give the same.
-struct KeyCounts {
-  std::vector<int64_t> bins;
-  int64_t below = 0;    // keys under edges[0]: values that the tool leaves out
-  int64_t outside = 0;  // keys from edges[n] on, infinities and NaN: none if the limit was right
-};
+// Counts of each slot [n + 2]; sums of counts, so any order and split give the same.
+using KeyCounts = std::vector<int64_t>;
 
 // n values to be counted.
 struct KeyWork {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -11,9 +10,10 @@ import pytest
 from slow_variants import Candidate, distributions, mxnet, ncnn, smooth, tengine
 
 from calib8._core import layouts as native
-from calib8.calibration.layouts import MXNET, TENSORRT, LayoutCounts, equal_edges
+from calib8.calibration.layouts import TENSORRT, LayoutCounts, equal_edges
 from calib8.calibration.ranges import choose_range
 from calib8.calibration.ranges.entropy import kl_threshold
+from calib8.calibration.ranges.magnitude import first_smallest
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
@@ -88,7 +88,7 @@ def test_the_threshold_is_that_of_the_slow_search(method: str, name: str) -> Non
     first = first_kept(method, levels)
     used = counts.bins[1:] if method == "entropy-smooth" else counts.bins
     found = curve(counts.bins, levels) if used.any() else np.full(1, np.inf)
-    best = int(np.argmin(found))
+    best = first_smallest(found)
     near = range(max(best - 2, 0), min(best + 3, found.size))
     bins = counts.bins.tolist()
     tried = sorted({*range(0, found.size, 97), *near, found.size - 1})
@@ -118,7 +118,7 @@ def test_tensorrt_is_the_entropy_search_on_equal_bins(name: str) -> None:
 
 
 def test_the_half_bin_of_published_caches() -> None:
-    """``prob: 3c010a14`` and ``data: 3c008912`` of NVIDIA's caches: tensors up to 1, 2048 and 2040 bins kept."""
+    """``prob: 3c010a14`` and ``data: 3c008912``: tensors up to 1 that kept 2048 and 2040 bins."""
     top = np.zeros(2048, np.int64)
     top[[10, 2047]] = 1000
     spiked = LayoutCounts(TENSORRT, 1.0, top)
@@ -174,7 +174,7 @@ def test_mxnet_has_511_levels_for_unsigned_values() -> None:
     values = np.abs(DATA["normal"])
     counts = counted("entropy-mxnet", values)
     for spec, levels in ((UINT8, 511), (INT8_SYMMETRIC, 255)):
-        best = levels // 2 + int(np.argmin(native.divergences_mxnet(counts.bins, levels)))
+        best = levels // 2 + first_smallest(native.divergences_mxnet(counts.bins, levels))
         edge = float(equal_edges(-counts.limit, counts.limit, 8001)[4000 + best + 1])
         assert chosen("entropy-mxnet", values, spec).max == edge
     assert chosen("entropy-mxnet", -values, UINT8).min == chosen("entropy-mxnet", -values).min
@@ -223,12 +223,18 @@ def test_divergences_refuse_what_is_no_histogram(name: str) -> None:
     assert function(np.ones(7, np.int64), 128).size == 0
 
 
-def test_the_own_logarithm_is_exact_enough() -> None:
-    """Two bins of one group: KL of a histogram whose P ln P is all there is."""
-    for count in (1, 3, 10**3, 10**9, 10**15):
-        bins = np.array([0, count, 1, 1], np.int64)
-        total = count + 2
-        expected = tengine(bins.tolist(), 2, 2)
-        assert native.divergences_tengine(bins, 2)[0] == pytest.approx(expected, rel=1e-13, abs=1e-15)
-        assert math.isfinite(expected) and total > 2
-    assert MXNET.bins == 8001
+@pytest.mark.parametrize("count", [1, 3, 63, 64, 65, 4097, 10**9, 10**15])
+def test_counts_of_any_size(count: int) -> None:
+    """Through the own logarithm and the series for large counts."""
+    bins = np.array([3, count, 1, 0, count, 2, 0, 1], np.int64)
+    for method, (curve, slow) in VARIANTS.items():
+        if method != "entropy-mxnet":
+            expected = [slow(bins.tolist(), kept, 2) for kept in range(2, 7)]
+            np.testing.assert_allclose(curve(bins, 2)[:5], expected, rtol=1e-9, atol=1e-12)
+    odd = np.append(bins, count)
+    expected = [mxnet(odd.tolist(), kept, 3) for kept in range(1, 5)]
+    np.testing.assert_allclose(native.divergences_mxnet(odd, 3), expected, rtol=1e-9, atol=1e-12)
+
+
+def test_of_equal_divergences_the_first_counts() -> None:
+    assert first_smallest(np.array([2.0, 1.0 + 5e-13, 1.0, 1.0, 3.0, np.inf])) == 1

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 import onnx_ir as ir
 
-from calib8._core.layouts import KeyCounter, count
+from calib8._core import layouts as native
 from calib8.calibration.choose import refuse_non_finite
 from calib8.calibration.collect import Activations, _Runner
 from calib8.calibration.layouts import Layout, LayoutCounts
@@ -93,22 +93,21 @@ class _GraphOutputs:
         return [*parts, {name: np.asarray(feeds[name], np.float32) for name in self._fed}], size
 
 
-def _count(counters: dict[str, KeyCounter], parts: list[Activations], threads: int) -> None:
+def _count(counters: dict[str, native.KeyCounter], parts: list[Activations], threads: int) -> None:
     for part in parts:
         items = [(counters[name], np.ascontiguousarray(a)) for name, a in part.items() if name in counters]
-        count(items, threads)
+        native.count(items, threads)
 
 
-def _checked(name: str, layout: Layout, counter: KeyCounter, first: TensorStatistics) -> LayoutCounts:
+def _checked(name: str, layout: Layout, counter: native.KeyCounter, first: TensorStatistics) -> LayoutCounts:
     """The counts, if they are of as many values as the first pass saw, up to the largest of them."""
     counts = LayoutCounts(layout, first.magnitude, counter.bins)
-    total = int(counts.bins.sum()) + counter.below
-    zeros_fit = counter.below == first.zeros or not layout.magnitudes
-    if counter.outside or total != first.count or not zeros_fit:
+    total = int(counts.bins.sum()) + counter.below + counter.outside
+    if counter.outside or total != first.count or (layout.magnitudes and counter.below != first.zeros):
         raise CalibrationError(
             f"tensor '{name}'",
-            f"had other values when the data was read again: {counter.outside + total} instead of "
-            f"{first.count}, {counter.outside} of them beyond ±{first.magnitude:g}",
+            f"had other values when the data was read again: {total} instead of {first.count}, "
+            f"{counter.outside} of them beyond ±{first.magnitude:g}",
             "Give data that is the same every time",
         )
     return counts

@@ -65,18 +65,28 @@ class Layout:
     def edges(self, limit: float) -> Keys:
         """Smallest key of each bin, and behind them the first key beyond ``limit``: [bins + 1], ascending.
 
-        Found by halving the interval of all keys: ``index`` never descends.
+        Found by halving an interval of keys, a short one around equal bins if it will do.
         """
-        largest = int(_keys(np.float32([limit]))[0])
+        largest = int(_keys(np.array([limit], np.float32))[0])
+        lowest = 0 if self.magnitudes else -1 - largest
         wanted = np.arange(self.bins)
-        low = np.full(self.bins, -1 if self.magnitudes else -largest - 2)  # below every bin
-        high = np.full(self.bins, largest + 1)
+        nearby = (wanted - self.below * self.bins) / ((1.0 - self.below) * self.bins) * limit
+        near = _keys(nearby.astype(np.float32))
+        low, high = np.maximum(near - 9, lowest - 1), np.minimum(near + 9, largest + 1)
+        low = np.where(self._reached(low, limit, lowest, largest), lowest - 1, low)
+        high = np.where(self._reached(high, limit, lowest, largest), high, largest + 1)
         while (high - low > 1).any():
             middle = (low + high) // 2
-            reached = self.index(_values(middle), limit) >= wanted
+            reached = self._reached(middle, limit, lowest, largest)
             high = np.where(reached & (middle > low), middle, high)
             low = np.where(reached, low, middle)
         return np.append(high, largest + 1)
+
+    def _reached(self, keys: Keys, limit: float, lowest: int, largest: int) -> npt.NDArray[np.bool_]:
+        """Whether the value of key i lies in bin i or higher: those below ``lowest`` do not, those above
+        ``largest`` do."""
+        found = self.index(_values(np.clip(keys, lowest, largest)), limit) >= np.arange(self.bins)
+        return np.where(keys < lowest, False, found | (keys > largest))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ import numpy as np
 
 from calib8._core import layouts as native
 from calib8.calibration.layouts import LayoutCounts
-from calib8.calibration.ranges.magnitude import magnitude_range
+from calib8.calibration.ranges.magnitude import first_smallest, magnitude_range
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -42,6 +42,6 @@ def entropy_smooth(counts: LayoutCounts, statistics: TensorStatistics, spec: Qua
     if kept.any():
         divergences = native.divergences_smooth(kept, spec.magnitude_levels)
         if np.isfinite(divergences).any():
-            best = spec.magnitude_levels + int(np.argmin(divergences))
+            best = spec.magnitude_levels + first_smallest(divergences)
             threshold = (best + 0.5) * (counts.limit / 2048)
     return magnitude_range(threshold, statistics, spec)

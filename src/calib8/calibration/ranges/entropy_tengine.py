@@ -20,7 +20,7 @@ import numpy as np
 
 from calib8._core import layouts as native
 from calib8.calibration.layouts import LayoutCounts
-from calib8.calibration.ranges.magnitude import magnitude_range
+from calib8.calibration.ranges.magnitude import first_smallest, magnitude_range
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -39,6 +39,6 @@ def entropy_tengine(counts: LayoutCounts, statistics: TensorStatistics, spec: Qu
     divergences = native.divergences_tengine(shares, spec.magnitude_levels)
     if divergences.size == 0:
         return magnitude_range(counts.limit, statistics, spec)
-    kept = spec.magnitude_levels + int(np.argmin(divergences))
+    kept = spec.magnitude_levels + first_smallest(divergences)
     threshold = float(np.float32((kept + 0.5) * (counts.limit / 2048)))
     return magnitude_range(threshold, statistics, spec)

@@ -1,10 +1,23 @@
-"""The range that a threshold for magnitudes means: symmetric [−T, T], else what was seen of it."""
+"""From divergences to a threshold, and from a threshold for magnitudes to a range."""
 
 from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
 
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
+
+EQUAL_NATS: Final = 1e-12
+"""Divergences that differ by no more count as equal: sums of thousands of terms cannot tell them apart."""
+
+
+def first_smallest(divergences: npt.NDArray[np.float64]) -> int:
+    """Index of the smallest of them, of equal ones the first."""
+    return int(np.argmax(divergences <= divergences.min() + EQUAL_NATS))
 
 
 def magnitude_range(threshold: float, statistics: TensorStatistics, spec: QuantSpec) -> Range:
