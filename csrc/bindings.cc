@@ -27,6 +27,9 @@ namespace calib8 {
 namespace engine {
 void bind(nb::module_& m);  // engine/bindings.cc
 }
+namespace layouts {
+void bind(nb::module_& m);  // layout_bindings.cc
+}
 namespace search {
 void bind(nb::module_& m);  // search_bindings.cc
 }
@@ -163,6 +166,8 @@ NB_MODULE(_core, m) {
           nb::rv_policy::move);
   nb::module_ plans = m.def_submodule("engine", "plans run natively");
   engine::bind(plans);
+  nb::module_ layout_functions = m.def_submodule("layouts", "bins and divergences of other tools");
+  layouts::bind(layout_functions);
   nb::module_ searches = m.def_submodule("search", "what range searches compare");
   search::bind(searches);
 }

@@ -11,6 +11,10 @@ set(CALIB8_SOURCES
   ${CALIB8_CSRC}/dispatch.cc
   ${CALIB8_CSRC}/histogram.cc
   ${CALIB8_CSRC}/histogram_reference.cc
+  ${CALIB8_CSRC}/layout_count.cc
+  ${CALIB8_CSRC}/layout_divergence.cc
+  ${CALIB8_CSRC}/layout_smoothed.cc
+  ${CALIB8_CSRC}/natural_log.cc
   ${CALIB8_CSRC}/search_entropy.cc
   ${CALIB8_CSRC}/search_mse.cc
   ${CALIB8_CSRC}/thread_pool.cc)

@@ -14,8 +14,10 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from calib8.calibration.choose import choose_table, range_method
+from calib8.calibration.choose import check_method, choose_table
 from calib8.calibration.collect import collect
+from calib8.calibration.collect_layouts import collect_layouts
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
@@ -109,14 +111,15 @@ def calibrate(
     keep_float: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Calibration:
-    """Runs the float model over the data once and chooses a range for every activation.
+    """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
 
     Args:
         model: path or ModelProto of the float model.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, such as ``mse`` or ``entropy``.
+        method: a key of ``calib8.calibration.ranges.METHODS``, such as ``mse`` or ``entropy``, or of
+            ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read the data twice.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         samples: at most so many.
@@ -129,7 +132,7 @@ def calibrate(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    range_method(method, percent)
+    check_method(method, percent)
     spec = activation_type(activations)
     check_positive("--batch", batch)
     check_positive("--threads", threads)
@@ -142,7 +145,13 @@ def calibrate(
     seen = SampleCounter("calibrating", dataset.count, progress)
     feeds = (piece.inputs for piece in batches(dataset, batch, threads))
     statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
-    table = choose_table(statistics, spec, method, percent, threads=threads)
+    counts = None
+    if needs_data_again(method):
+        layout = TWO_PASS_METHODS[method].layout
+        seen = SampleCounter("counting again", dataset.count, progress)
+        feeds = (piece.inputs for piece in batches(dataset, batch, threads))
+        counts = collect_layouts(prepared.model, statistics, layout, feeds, threads=threads, on_batch=seen)
+    table = choose_table(statistics, spec, method, percent, counts, threads=threads)
     return Calibration(prepared, statistics, table, dataset)
 
 

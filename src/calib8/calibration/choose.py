@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from calib8.calibration.layouts import LayoutCounts
 from calib8.calibration.ranges import METHODS, RangeMethod, choose_range, clipped_share
 from calib8.calibration.ranges.percentile import percentile
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import CalibrationError, UsageError
@@ -19,6 +22,7 @@ def choose_table(
     spec: QuantSpec,
     method: str,
     percent: float | None = None,
+    counts: Mapping[str, LayoutCounts] | None = None,
     *,
     threads: int = 2,
 ) -> CalibrationTable:
@@ -27,20 +31,23 @@ def choose_table(
     Args:
         statistics: the counts of one model.
         spec: activation type that the search assumes.
-        method: a key of ``calib8.calibration.ranges.METHODS``.
+        method: a key of ``calib8.calibration.ranges.METHODS``, or of ``TWO_PASS_METHODS`` with ``counts``.
         percent: share of the values to keep, for ``percentile`` only.
+        counts: of every tensor in the bins of a two-pass method, from ``collect_layouts``.
         threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:
-        UsageError: unknown method, or a percent that does not fit it.
+        UsageError: unknown method, a percent that does not fit it, or a two-pass method without counts.
         CalibrationError: a tensor held NaN or infinite values (all are named), or its statistics have no bins
             and the method needs them.
     """
-    name, function = range_method(method, percent)
-    _refuse_non_finite(statistics)
+    name, functions = _tensor_methods(statistics, method, percent, counts)
+    refuse_non_finite(statistics)
     names = sorted(statistics.tensors)
     with ThreadPoolExecutor(threads, thread_name_prefix="calib8-choose") as pool:
-        entries = pool.map(lambda tensor: _entry(statistics.tensors[tensor], spec, name, function), names)
+        entries = pool.map(
+            lambda tensor: _entry(statistics.tensors[tensor], spec, name, functions[tensor]), names
+        )
         return CalibrationTable(statistics.model_hash, dict(zip(names, entries, strict=True)))
 
 
@@ -56,36 +63,76 @@ def _entry(counts: TensorStatistics, spec: QuantSpec, name: str, function: Range
     )
 
 
+def _tensor_methods(
+    statistics: Statistics, method: str, percent: float | None, counts: Mapping[str, LayoutCounts] | None
+) -> tuple[str, dict[str, RangeMethod]]:
+    """The full name of a method, and for each tensor what it does; a two-pass method has its counts bound."""
+    if counts is None or not needs_data_again(method):
+        name, function = range_method(method, percent)
+        return name, dict.fromkeys(statistics.tensors, function)
+    check_method(method, percent)
+    choose = TWO_PASS_METHODS[method].choose
+    return method, {tensor: partial(choose, counts[tensor]) for tensor in statistics.tensors}
+
+
 def _within_observed(chosen: Range, counts: TensorStatistics) -> Range:
     """A symmetric [−T, T] without the part where nothing was seen, so that the table serves every type.
 
-    Its magnitude stays T, which is at most the largest magnitude seen.
+    Its magnitude stays T. Where that is more than the largest magnitude seen, as it may be in
+    ``entropy-tensorrt-exact``, the side that holds this largest magnitude ends at T.
     """
     if counts.finite == 0:
         return chosen
-    return Range(max(chosen.min, min(counts.minimum, 0.0)), min(chosen.max, max(counts.maximum, 0.0)))
+    low, high = max(chosen.min, min(counts.minimum, 0.0)), min(chosen.max, max(counts.maximum, 0.0))
+    if max(-low, high) == chosen.magnitude:
+        return Range(low, high)
+    return Range(low, chosen.max) if counts.maximum >= -counts.minimum else Range(chosen.min, high)
 
 
-def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
-    """The full name and the function of a method.
+def check_method(method: str, percent: float | None) -> None:
+    """Refuses what ``calib8.pipeline.calibrate`` cannot do, before any data is read.
 
     Raises:
         UsageError: unknown method, or a percent that does not fit it.
     """
+    if not needs_data_again(method):
+        range_method(method, percent)
+    elif percent is not None:
+        raise _no_percent(method, percent)
+
+
+def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
+    """The full name and the function of a method that statistics are enough for.
+
+    Raises:
+        UsageError: unknown method, one that reads the data twice, or a percent that does not fit it.
+    """
+    if needs_data_again(method):
+        problem = "counts in bins of its own and reads the data twice; statistics are not enough"
+        raise UsageError(f"--method {method}", problem, f"Give the data, or use one of {', '.join(METHODS)}")
     if method not in METHODS:
-        raise UsageError(f"--method {method}", "unknown method", f"Use one of {', '.join(METHODS)}")
+        known = ", ".join([*METHODS, *TWO_PASS_METHODS])
+        raise UsageError(f"--method {method}", "unknown method", f"Use one of {known}")
     if percent is None:
         return method, METHODS[method]
     if method != "percentile":
-        raise UsageError(
-            f"--percent {percent}", f"method '{method}' takes no percent", "Use --method percentile"
-        )
+        raise _no_percent(method, percent)
     if not 50.0 <= percent <= 100.0:
         raise UsageError(f"--percent {percent}", "must be in 50 … 100", "Try 99.99")
     return f"percentile {percent:g}", partial(percentile, percent=percent)
 
 
-def _refuse_non_finite(statistics: Statistics) -> None:
+def _no_percent(method: str, percent: float) -> UsageError:
+    problem = f"method '{method}' takes no percent"
+    return UsageError(f"--percent {percent}", problem, "Use --method percentile")
+
+
+def refuse_non_finite(statistics: Statistics) -> None:
+    """Refuses tensors for which there is no range.
+
+    Raises:
+        CalibrationError: a tensor held NaN or infinite values (all are named).
+    """
     bad = [name for name in statistics.tensors if _non_finite(statistics.tensors[name])]
     if not bad:
         return

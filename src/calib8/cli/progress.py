@@ -42,10 +42,11 @@ class SamplesSeen:
         self.done, self.total = done, total
         if self._bar is None:
             return
-        if self._task is None:
+        if self._task is None or done == 0:
             self._leave_waiting()
+        if self._task is None:
             self._task = self._bar.add_task(stage, total=total)
-        self._bar.update(self._task, completed=done, total=total)
+        self._bar.update(self._task, description=stage, completed=done, total=total)
         if total is not None and done >= total and self._waiting is None and self._after:
             self._waiting = self._bar.add_task(self._after, total=None)
 

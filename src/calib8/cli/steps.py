@@ -22,11 +22,11 @@ def check_ranges(ranges: RangeOptions, target: str | None = None) -> None:
     Raises:
         UsageError: unknown target, method or activation type, or ones that do not fit together.
     """
-    from calib8.calibration.choose import range_method
+    from calib8.calibration.choose import check_method
     from calib8.pipeline import DEFAULT_METHOD
     from calib8.scheme import activation_type, target_scheme
 
-    range_method(ranges.method or DEFAULT_METHOD, ranges.percent)
+    check_method(ranges.method or DEFAULT_METHOD, ranges.percent)
     scheme = None if target is None else target_scheme(target)
     if ranges.activations is not None:
         activation_type(ranges.activations)
