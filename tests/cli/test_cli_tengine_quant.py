@@ -11,6 +11,7 @@ from json_output import load
 from onnx import helper
 from tiny_models import cnn, save
 
+import calib8
 from calib8.analysis.lint import lint
 from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
@@ -90,6 +91,19 @@ def test_aciq_scales_follow_the_tool_s_formula(cli, model: Path, images: Path, o
         amax, values = true[name]
         sigma = 2 * amax * 0.540208362 / np.sqrt(2 * np.log(values))
         assert scale == pytest.approx(min(3.92403714 * sigma, amax) / 127, rel=1e-5), name
+
+
+def test_kl_scales_are_those_of_the_tool_s_entropy(cli, model: Path, images: Path, out: Path) -> None:
+    result = cli("tengine-quant", "-m", model, "-i", images, "-o", "int8.onnx", "-a", "1", *IMAGES)
+    assert result.exit_code == 0, result.output
+    table = calib8.calibrate(
+        model, images, preprocess=PREPROCESS, method="entropy-tengine", activations="int8-symmetric"
+    ).table
+    found, true = scales(out / "table_kl.scale"), largest(model, images)
+    assert found.keys() == table.entries.keys()
+    for name, scale in found.items():
+        assert scale == pytest.approx(table.entries[name].range.magnitude / 127, rel=1e-6), name
+    assert any(scale < 0.95 * true[name][0] / 127 for name, scale in found.items())
 
 
 def test_scales_of_weights_and_biases(cli, model: Path, images: Path, out: Path) -> None:
