@@ -133,9 +133,7 @@ def divergence(histogram: Bins, kept: int, levels: int) -> float:
     reference = histogram[:kept].astype(np.float64)
     reference[-1] += histogram[kept:].sum()
     filled = reference > 0
-    group = (
-        np.arange(kept) * levels // kept
-    )  # bin k belongs to the last group g with ceil(g·kept / levels) ≤ k
+    group = np.arange(kept) * levels // kept  # of bin k: the last one with ceil(g·kept / levels) ≤ k
     sums = np.bincount(group, histogram[:kept], levels)
     sizes = np.bincount(group, filled, levels)
     candidate = sums[group[filled]] / sizes[group[filled]]

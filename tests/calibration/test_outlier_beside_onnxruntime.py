@@ -1,4 +1,4 @@
-"""One outlier of 60 among Laplace values: ``entropy`` clips it, onnxruntime's calibrator by default does not."""
+"""One outlier of 60 among Laplace values: ``entropy`` clips it, onnxruntime's default calibrator does not."""
 
 from __future__ import annotations
 

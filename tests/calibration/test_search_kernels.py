@@ -32,8 +32,8 @@ def curve_bytes() -> bytes:
 
 
 def test_the_bits_are_those_of_every_other_machine() -> None:
-    """Recorded on x86-64 with g++ 12 and the same on aarch64: one bit more or less anywhere shows here."""
-    assert hashlib.sha256(curve_bytes()).hexdigest()[:16] == "b61cdc3d32cd0304"
+    """Recorded on x86-64 with g++ 12; one bit more or less anywhere shows here. See search_check too."""
+    assert hashlib.sha256(curve_bytes()).hexdigest()[:16] == "d15ca033a750a800"
 
 
 def test_threads_give_the_same_bits() -> None:
