@@ -12,11 +12,50 @@ from calib8._core import layouts as native
 from calib8.calibration.choose import refuse_non_finite
 from calib8.calibration.layouts import Layout, LayoutCounts
 from calib8.calibration.output_taps import Activations, OutputTaps
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.data.arrays import rows_per_batch
+from calib8.data.batches import batches as batches_of
+from calib8.data.samples import Dataset
 from calib8.errors import CalibrationError
 from calib8.model.graph import graph_inputs
 from calib8.model.runtime import Arrays
+from calib8.progress import Progress, SampleCounter
+
+
+def count_again(
+    method: str,
+    model: ir.Model,
+    statistics: Statistics,
+    dataset: Dataset,
+    *,
+    batch: int,
+    threads: int,
+    progress: Progress,
+    without: Collection[str] = (),
+) -> dict[str, LayoutCounts] | None:
+    """What a method needs beside the statistics: counts in its own bins, None if it needs nothing.
+
+    Args:
+        method: name of a method.
+        model, statistics, without: see ``collect_layouts``.
+        dataset: the samples that the statistics are of.
+        batch: samples per run, a matter of speed.
+        threads: for decoding, the float model and counting.
+        progress: see ``Progress``.
+
+    Raises:
+        CalibrationError, DataError: as ``collect_layouts``.
+    """
+    if not needs_data_again(method):
+        return None
+    layout = TWO_PASS_METHODS[method].layout
+    seen = SampleCounter("counting again", dataset.count, progress)
+    with closing(batches_of(dataset, batch, threads)) as pieces:
+        feeds = (piece.inputs for piece in pieces)
+        return collect_layouts(
+            model, statistics, layout, feeds, threads=threads, without=without, on_batch=seen
+        )
 
 
 def collect_layouts(
