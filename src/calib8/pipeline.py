@@ -143,7 +143,7 @@ def calibrate(
     counts = count_again(
         method, prepared.model, statistics, dataset, batch=batch, threads=threads, progress=progress
     )
-    table = choose_table(statistics, spec, method, percent, counts)
+    table = choose_table(statistics, spec, method, percent, counts=counts)
     return Calibration(prepared, statistics, table, dataset)
 
 

@@ -20,6 +20,7 @@ def choose_table(
     spec: QuantSpec,
     method: str,
     percent: float | None = None,
+    *,
     counts: Mapping[str, LayoutCounts] | None = None,
 ) -> CalibrationTable:
     """A range for every tensor.
@@ -29,7 +30,7 @@ def choose_table(
         spec: activation type that the search assumes.
         method: a key of ``calib8.calibration.ranges.METHODS``, or of ``TWO_PASS_METHODS`` with ``counts``.
         percent: share of the values to keep, for ``percentile`` only.
-        counts: of every tensor in the bins of a two-pass method, from ``collect_layouts``.
+        counts: of every tensor in the bins of a two-pass method, from ``count_again``.
 
     Raises:
         UsageError: unknown method, a percent that does not fit it, or a two-pass method without counts.
