@@ -16,8 +16,7 @@ import onnx_ir as ir
 
 from calib8.calibration.choose import check_method, choose_table
 from calib8.calibration.collect import collect
-from calib8.calibration.collect_layouts import collect_layouts
-from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
+from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
@@ -145,13 +144,10 @@ def calibrate(
     seen = SampleCounter("calibrating", dataset.count, progress)
     feeds = (piece.inputs for piece in batches(dataset, batch, threads))
     statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
-    counts = None
-    if needs_data_again(method):
-        layout = TWO_PASS_METHODS[method].layout
-        seen = SampleCounter("counting again", dataset.count, progress)
-        feeds = (piece.inputs for piece in batches(dataset, batch, threads))
-        counts = collect_layouts(prepared.model, statistics, layout, feeds, threads=threads, on_batch=seen)
-    table = choose_table(statistics, spec, method, percent, counts, threads=threads)
+    counts = count_again(
+        method, prepared.model, statistics, dataset, batch=batch, threads=threads, progress=progress
+    )
+    table = choose_table(statistics, spec, method, percent, counts=counts, threads=threads)
     return Calibration(prepared, statistics, table, dataset)
 
 

@@ -99,6 +99,17 @@ def test_nan_of_the_first_pass_is_refused_before_the_second(model: ir.Model) -> 
         collect_layouts(model, statistics, NCNN, never())
 
 
+def test_tensors_with_a_known_range_are_left_out(model: ir.Model, statistics: Statistics) -> None:
+    bad = IMAGES.copy()
+    bad[0, 0, 0, 0] = np.inf
+    others = collect(model, ("x", "never"), cut(bad, 3))
+    counts = collect_layouts(model, others, NCNN, cut(bad, 3), without={"x", "never"})
+    assert counts == {}
+    part = collect_layouts(model, statistics, NCNN, cut(IMAGES, 3), without={"x", "d"})
+    whole = collect_layouts(model, statistics, NCNN, cut(IMAGES, 3))
+    assert part == {name: whole[name] for name in ("c", "r", "never")}
+
+
 def test_statistics_alone_are_refused_by_name(statistics: Statistics) -> None:
     assert [name for name in ("minmax", "entropy", "mse", "percentile") if needs_data_again(name)] == []
     for method in TWO_PASS_METHODS:

@@ -22,8 +22,8 @@ def choose_table(
     spec: QuantSpec,
     method: str,
     percent: float | None = None,
-    counts: Mapping[str, LayoutCounts] | None = None,
     *,
+    counts: Mapping[str, LayoutCounts] | None = None,
     threads: int = 2,
 ) -> CalibrationTable:
     """A range for every tensor.
@@ -33,7 +33,7 @@ def choose_table(
         spec: activation type that the search assumes.
         method: a key of ``calib8.calibration.ranges.METHODS``, or of ``TWO_PASS_METHODS`` with ``counts``.
         percent: share of the values to keep, for ``percentile`` only.
-        counts: of every tensor in the bins of a two-pass method, from ``collect_layouts``.
+        counts: of every tensor in the bins of a two-pass method, from ``count_again``.
         threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:

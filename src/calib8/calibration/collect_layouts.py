@@ -2,22 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import closing
 
 import numpy as np
 import onnx_ir as ir
 
 from calib8._core import layouts as native
 from calib8.calibration.choose import refuse_non_finite
-from calib8.calibration.collect import Activations, _Runner
 from calib8.calibration.layouts import Layout, LayoutCounts
+from calib8.calibration.output_taps import Activations, OutputTaps
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.data.arrays import rows_per_batch
+from calib8.data.batches import batches as batches_of
+from calib8.data.samples import Dataset
 from calib8.errors import CalibrationError
 from calib8.model.graph import graph_inputs
-from calib8.model.runtime import Arrays, open_session
-from calib8.model.taps import tapped_model
+from calib8.model.runtime import Arrays
+from calib8.progress import Progress, SampleCounter
+
+
+def count_again(
+    method: str,
+    model: ir.Model,
+    statistics: Statistics,
+    dataset: Dataset,
+    *,
+    batch: int,
+    threads: int,
+    progress: Progress,
+    without: Collection[str] = (),
+) -> dict[str, LayoutCounts] | None:
+    """What a method needs beside the statistics: counts in its own bins, None if it needs nothing.
+
+    Args:
+        method: name of a method.
+        model, statistics, without: see ``collect_layouts``.
+        dataset: the samples that the statistics are of.
+        batch: samples per run, a matter of speed.
+        threads: for decoding, the float model and counting.
+        progress: see ``Progress``.
+
+    Raises:
+        CalibrationError, DataError: as ``collect_layouts``.
+    """
+    if not needs_data_again(method):
+        return None
+    layout = TWO_PASS_METHODS[method].layout
+    seen = SampleCounter("counting again", dataset.count, progress)
+    with closing(batches_of(dataset, batch, threads)) as pieces:
+        feeds = (piece.inputs for piece in pieces)
+        return collect_layouts(
+            model, statistics, layout, feeds, threads=threads, without=without, on_batch=seen
+        )
 
 
 def collect_layouts(
@@ -27,9 +65,10 @@ def collect_layouts(
     batches: Iterable[Arrays],
     *,
     threads: int = 2,
+    without: Collection[str] = (),
     on_batch: Callable[[int], None] = lambda samples: None,
 ) -> dict[str, LayoutCounts]:
-    """Counts of all tensors of ``statistics`` in the bins that ``layout`` has for their largest magnitudes.
+    """Counts of the tensors of ``statistics`` in the bins that ``layout`` has for their largest magnitudes.
 
     As in the first pass, the result depends neither on the order of the samples nor on how they are split
     into batches nor on ``threads``.
@@ -40,63 +79,55 @@ def collect_layouts(
         layout: the bins.
         batches: arrays per graph input; axis 0 holds the samples.
         threads: for the float model and for counting.
+        without: tensors whose range is known anyway.
         on_batch: called with the number of samples after each batch.
 
     Raises:
         CalibrationError: a tensor held NaN or infinite values, or has not the values of the first pass.
         DataError: a batch does not fit the model.
     """
-    refuse_non_finite(statistics)
-    seen = statistics.tensors
-    counters = {name: layout.counter(s.magnitude) for name, s in seen.items() if not s.is_degenerate}
-    # All tensors of the first pass are outputs again: with others, ONNX Runtime might fuse other nodes.
-    outputs = _GraphOutputs(model, tuple(seen), threads)
-    pending: Future[None] | None = None
-    with ThreadPoolExecutor(1, thread_name_prefix="calib8-count") as worker:
+    seen = {name: found for name, found in statistics.tensors.items() if name not in without}
+    refuse_non_finite(Statistics(statistics.model_hash, seen))
+    counters = {name: layout.counter(found.magnitude) for name, found in seen.items() if found.magnitude}
+    rows = rows_per_batch(graph_inputs(model))
+    # All tensors of the first pass come out again: with others, ONNX Runtime might fuse other nodes.
+    with closing(_LayoutTaps(model, tuple(statistics.tensors), counters, threads)) as taps:
+        exact: bool | None = None if rows is None else True
         for feeds in batches:
-            parts, size = outputs.run(feeds)
-            if pending is not None:
-                pending.result()
-            pending = worker.submit(_count, counters, parts, threads)
+            first = next(iter(feeds.values()))
+            size = first.shape[0] if rows != 1 and first.ndim else 1
+            if size > 1 and exact is None:
+                exact = taps.both(feeds, size)
+            elif size == 1 or exact:
+                taps.together(feeds, size)
+            else:
+                taps.apart(feeds, size)
             on_batch(size)
-        if pending is not None:
-            pending.result()
-    empty = np.zeros(layout.bins, np.int64)
+        taps.wait()
+    empty = LayoutCounts(layout, 0.0, np.zeros(layout.bins, np.int64))
     return {
-        name: _checked(name, layout, counters[name], seen[name])
-        if name in counters
-        else LayoutCounts(layout, 0.0, empty)
+        name: _checked(name, layout, counters[name], seen[name]) if name in counters else empty
         for name in seen
     }
 
 
-class _GraphOutputs:
-    """Runs the float model with the named tensors as outputs, batched where that changes no bit."""
+class _LayoutTaps(OutputTaps):
+    """Graph outputs that go into the bins of a layout; those of no counter are passed over."""
 
-    def __init__(self, model: ir.Model, tensors: tuple[str, ...], threads: int) -> None:
-        inputs = graph_inputs(model)
-        rows = rows_per_batch(inputs)
-        fed = {spec.name for spec in inputs}
-        taps = [name for name in tensors if name not in fed]
-        self._fed = [name for name in tensors if name in fed]
-        self._stacked = rows != 1
-        self._runner = None
-        if taps:
-            session = open_session(tapped_model(model, taps), threads=threads)
-            self._runner = _Runner(session, taps, free=rows is None)
+    def __init__(
+        self,
+        model: ir.Model,
+        tensors: tuple[str, ...],
+        counters: Mapping[str, native.KeyCounter],
+        threads: int,
+    ) -> None:
+        super().__init__(model, tensors, {}, threads=threads)
+        self._counters = counters
 
-    def run(self, feeds: Arrays) -> tuple[list[Activations], int]:
-        """Values of all tensors, in parts that hold some of the samples each, and the number of samples."""
-        first = next(iter(feeds.values()))
-        size = first.shape[0] if self._stacked and first.ndim else 1
-        parts = self._runner.run(feeds, size) if self._runner is not None else []
-        return [*parts, {name: np.asarray(feeds[name], np.float32) for name in self._fed}], size
-
-
-def _count(counters: dict[str, native.KeyCounter], parts: list[Activations], threads: int) -> None:
-    for part in parts:
-        items = [(counters[name], np.ascontiguousarray(a)) for name, a in part.items() if name in counters]
-        native.count(items, threads)
+    def _count(self, parts: list[tuple[Activations, int]]) -> None:
+        for part, _ in parts:
+            found = [(self._counters[name], a) for name, a in part.items() if name in self._counters]
+            native.count([(counter, np.ascontiguousarray(a)) for counter, a in found], self._threads)
 
 
 def _checked(name: str, layout: Layout, counter: native.KeyCounter, first: TensorStatistics) -> LayoutCounts:
