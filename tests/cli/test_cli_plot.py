@@ -76,7 +76,7 @@ def test_places_that_cannot_be_written_to_are_refused(
     base = ("table", "plot", table, "--stats", stats)
     refused(cli(*base, "-o", out / "missing" / "page.html"), 1, "page.html: cannot be written")
     refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is no folder")
-    refused(cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "is the same file as an input")
+    refused(cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "is the same file as --json")
     html = table.rename(table.with_suffix(".html"))
     refused(cli("table", "plot", html, "--stats", stats, "-o", html), 2, "is the same file as an input")
     assert html.read_text().startswith("{") and list(out.iterdir()) == []
@@ -90,3 +90,29 @@ def test_a_missing_plotly_is_told_first(
     none = tmp_path / "none"
     result = cli("table", "plot", none, "--stats", none, "-o", out / "page.html")
     refused(result, 2, "plots: the package plotly is not installed", "pip install 'calib8[report]'")
+
+
+def test_calibrating_draws_too(cli, model: Path, images: Path, out: Path) -> None:
+    flags = ("--mean", "128", "--scale", "1/64", "--method", "entropy", "--activations", "int8-symmetric")
+    page, json = out / "pictures", out / "c.json"
+    result = cli(
+        "calibrate", model, "--data", images, *flags, "-o", out / "t.json", "--plot", page, "--json", json
+    )
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"table {out / 't.json'}\npage {page / 'calibration.html'}\n")
+    text = (page / "calibration.html").read_text(encoding="utf-8")
+    assert f"<title>Calibration of {model}</title>" in text
+    assert "ranges of the methods for int8-symmetric" in text
+    for name in load(out / "t.json")["tensors"]:
+        assert f'data-name="{name}"' in text
+    assert load(json)["page"] == str(page / "calibration.html")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_the_page_needs_a_place(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
+    base = ("calibrate", model, "--data", tmp_path / "none", "-o", out / "t.json", "--plot")
+    refused(cli(*base, model / "folder"), 1, f"{model / 'folder'}: cannot be made", "is no folder")
+    refused(cli(*base, out / "no" / "page.html"), 1, "page.html: cannot be written")
+    html = out / "same.html"
+    same = cli("calibrate", model, "--data", tmp_path / "none", "-o", html, "--plot", html)
+    refused(same, 2, f"--plot {html}", "is the same file as --output")

@@ -19,6 +19,7 @@ from calib8.cli.options import (
     ReportOptions,
 )
 from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.plot import PlotOption, check_page, write_plot
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
 from calib8.cli.steps import check_ranges, look_at_data, say_calibration
@@ -38,12 +39,15 @@ def calibrate(
     reading: ReadingOptions,
     ranges: RangeOptions,
     keep_float: KeepFloatOption = None,
+    plot: PlotOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
     """Find the ranges of all activations, write a table."""
     terminal = open_terminal(report.quiet)
-    check_outputs({"--output": output, "--json": report.json}, [model, data, labels])
+    outputs, inputs = {"--output": output, "--json": report.json}, [model, data, labels]
+    check_outputs(outputs, inputs)
+    page = None if plot is None else check_page("--plot", plot, outputs, inputs)
     check_ranges(ranges)
     preprocess = chosen_preprocess(preprocessing)
     seen = look_at_data(terminal, model, data, preprocess, labels, reading)
@@ -61,10 +65,13 @@ def calibrate(
     found.table.save(output)
     say_calibration(terminal, found, progress.done)
     terminal.say(f"table {output}")
+    if page is not None:
+        write_plot(terminal, page, found.statistics, found.table, ranges.activations or "uint8", str(model))
     if report.json is not None:
         document = {
             "model": str(model),
             "table": str(output),
+            "page": None if page is None else str(page),
             "preflight": preflight_document(seen),
             "calibration": calibration_document(found, progress.done),
         }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -54,8 +54,7 @@ def plot(
 ) -> None:
     """Draw histograms, the range of every method and error curves."""
     terminal = open_terminal(report.quiet)
-    page = check_page(output, [table, stats])
-    check_outputs({"--json": report.json}, [table, stats, page])
+    page = check_page("--output", output, {"--json": report.json}, [table, stats])
 
     from calib8.calibration.statistics import Statistics
     from calib8.formats.tables import read_table
@@ -72,25 +71,33 @@ def plot(
         write_json(report.json, {"table": str(table), "page": str(page), "tensors": tensors})
 
 
-def check_page(output: Path, inputs: Sequence[Path | None]) -> Path:
+def check_page(
+    option: str, output: Path, others: Mapping[str, Path | None], inputs: Sequence[Path | None]
+) -> Path:
     """The file that ``write_plot`` will write: ``output`` itself, or a page in it where it is a folder.
 
     Looks before any work is done; makes no folder yet.
 
+    Args:
+        option: that gives ``output``.
+        output: a folder, which need not exist, or an .html file.
+        others: option → other files to be written, which are looked at too.
+        inputs: files that are read.
+
     Raises:
-        UsageError: plotly is not installed, or the page is one of the inputs.
+        UsageError: plotly is not installed, or the page is an input or another output.
         OutputError: neither the folder nor what it would be made in can be written to.
     """
     from calib8.report.page import check_report_installed
 
     check_report_installed()
     if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
-        check_outputs({"--output": output}, inputs)
+        check_outputs({**others, option: output}, inputs)
         return output
     place = next((p for p in (output, *output.parents) if p.exists()), Path())
     if not place.is_dir():
         raise OutputError(str(output), f"cannot be made, {place} is no folder", "Choose another folder")
-    check_outputs({"--output": place / PAGE_NAME}, inputs)
+    check_outputs({**others, option: place / PAGE_NAME}, inputs)
     return output / PAGE_NAME
 
 

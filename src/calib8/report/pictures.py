@@ -113,9 +113,7 @@ def _names(statistics: Statistics, table: CalibrationTable) -> list[str]:
     if table.model_hash not in ("", statistics.model_hash):
         raise TableError("table", "was made for another model than the statistics", "Give those of one run")
     if missing and (table.model_hash or not both):
-        problem = (
-            f"{len(missing)} of {len(table.entries)} tensors are not in the statistics: '{missing[0]}'"
-        )
+        problem = f"{len(missing)} of {len(table.entries)} tensors are not in the statistics: '{missing[0]}'"
         raise TableError("table", problem, "Give the statistics of the model that it is for")
     return both
 
