@@ -33,7 +33,7 @@ def cache(tmp_path: Path) -> Path:
 def test_a_table_is_shown(cli, table: Path, out: Path) -> None:
     result = cli("table", "show", table, "--json", out / "r.json")
     assert result.exit_code == 0, result.output
-    assert "calib8 table, 6 ranges; scales of uint8" in result.stdout
+    assert "calibration table, 6 ranges; scales of uint8" in result.stdout
     document = load(out / "r.json")
     shown = {tensor["tensor"]: tensor for tensor in document["tensors"]}
     stored = json.loads(table.read_text())

@@ -117,9 +117,8 @@ def test_real_models(shared_data: Path, tmp_path: Path, name: str) -> None:
     assert result.binding is not None
     assert result.binding.unknown == () and result.binding.unused
     assert all(d.quantized for d in result.placement.decisions if d.op_type == "Conv")
-    tied = {name for name, q in result.qparams.items() if q.scale != scale_of.get(name)}
-    for tensor in tied:  # only where a class shares the scale of one of its members
-        assert result.qparams[tensor].scale in scale_of.values()
-    assert len(tied) <= len(result.qparams) // 4
+    owners = dict(result.binding.borrowed)
+    expected = {tensor: scale_of[owners.get(tensor, tensor)] for tensor in result.qparams}
+    assert {tensor: q.scale for tensor, q in result.qparams.items()} == expected
     assert lint(proto_of(result.model), "tensorrt") == ()
     assert relative_difference(run(proto, feed), run(result.model, feed)) < 0.5

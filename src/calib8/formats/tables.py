@@ -57,7 +57,7 @@ def _write_tensorrt(table: CalibrationTable, model: ir.Model | None, header: str
 
 
 FORMATS: Final[dict[str, TableFormat]] = {
-    "calib8": TableFormat("calib8 table", _read_own, _plain(CalibrationTable.to_json)),
+    "calib8": TableFormat("calibration table", _read_own, _plain(CalibrationTable.to_json)),
     "tensorrt": TableFormat("TensorRT calibration cache", tensorrt.read, _write_tensorrt),
     "tensorrt-ranges": TableFormat(
         "TensorRT dynamic ranges", dynamic_ranges.read, _plain(dynamic_ranges.write)
