@@ -90,6 +90,14 @@ def test_the_name_before_an_identity_serves_the_tensor_behind_it() -> None:
         )
 
 
+def test_what_calib8_pads_itself_has_the_range_of_what_it_pads() -> None:
+    pool = "AveragePool<kernel_shape=[2,2],pads=[1,1,0,0],count_include_pad=1>"
+    body = f"c = Conv(x, w) p = {pool}(c) y = Conv(p, v)"
+    model = graph("float[1,3,8,8] x", "float[1,4,6,6] y", body, {k: CONSTANTS[k] for k in "wv"})
+    made = prepare(model, {"x": normal(1, 3, 8, 8)})
+    assert bind(cache(("x", "c", "p", "y")), made.model, model).borrowed == (("p_padded", "c"),)
+
+
 def test_a_bound_table_fits_its_model_alone(original, prepared) -> None:
     bound = TableFile("calib8", bind(cache(EVERY), prepared.model, original).table)
     assert bind(bound, prepared.model, original).table == bound.table

@@ -14,7 +14,7 @@ from onnx import numpy_helper
 import calib8
 from calib8.analysis.lint import lint
 from calib8.formats import tensorrt
-from calib8.formats.tables import write_table
+from calib8.formats.tables import write_text
 from calib8.model.load import load_model
 from small_models import normal, onnx_model, ops, proto_of, relative_difference, run
 
@@ -62,7 +62,7 @@ def write_cache(path: Path, limits: dict[str, float]) -> dict[str, float]:
     """A cache of these thresholds; gives the float32 scales that it holds."""
     scale_of = {name: float(np.float32(limit / 127)) for name, limit in limits.items()}
     lines = ["TRT-8401-EntropyCalibration2", *(f"{n}: {tensorrt.encode(s)}" for n, s in scale_of.items())]
-    write_table(path, "\n".join(lines) + "\n")
+    write_text(path, "\n".join(lines) + "\n")
     return scale_of
 
 

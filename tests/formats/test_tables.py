@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
+import onnx_ir as ir
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from made_up_tables import ranges_of, table_of
 
 from calib8.errors import TableError, UsageError
-from calib8.formats.tables import FORMATS, read_table, write_table
+from calib8.formats.table_file import TableFile
+from calib8.formats.tables import FORMATS, read_table, recognize, table_text, write_table, write_text
 from calib8.table import CalibrationTable
 from small_models import graph, normal
 
@@ -16,7 +21,8 @@ RANGES = {"x": (-2.0, 1.5), "r: 1": (0.0, 6.0)}
 WORDS = {"x": (-2.0, 1.5), "r": (0.0, 6.0)}
 
 
-def model():
+@cache
+def model() -> ir.Model:
     constants = {"w": normal(4, 3, 3, 3), "u": normal(2, 4, 1, 1)}
     return graph(
         "float[1,3,6,6] x", "float[1,2,4,4] y", "c = Conv(x, w) r = Relu(c) y = Conv(r, u)", constants
@@ -25,13 +31,13 @@ def model():
 
 def content(name: str) -> str:
     table = table_of(WORDS if name.startswith(("tengine", "ncnn")) else RANGES)
-    return FORMATS[name].write(table, model(), "")
+    return table_text(table, name, model=model())
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_told_by_its_content(name: str, tmp_path: Path) -> None:
     path = tmp_path / "table"
-    write_table(path, content(name))
+    write_text(path, content(name))
     read = read_table(path)
     assert read.format == name
     assert len(read.table.entries) == 2
@@ -109,5 +115,49 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "t.cache"
     path.write_text("old")
     with pytest.raises(TableError, match="is no text"):
-        write_table(path, "a\ud800: 3c010204\n")
+        write_text(path, "a\ud800: 3c010204\n")
     assert path.read_text() == "old"
+
+
+def test_a_table_is_written_with_its_header(tmp_path: Path) -> None:
+    write_table(tmp_path / "t", table_of(RANGES), "tensorrt", header="TRT-7000-LegacyCalibration")
+    read = read_table(tmp_path / "t")
+    assert read.header == "TRT-7000-LegacyCalibration" and set(read.table.entries) == set(RANGES)
+    with pytest.raises(UsageError, match="--to ncnn"):
+        write_table(tmp_path / "n", table_of(WORDS), "ncnn")
+    assert not (tmp_path / "n").exists()
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@given(data=st.data())
+def test_no_content_whatever_raises_anything_else(name: str, data: st.DataObject) -> None:
+    """A piece of a good file is replaced by another piece of it, or by anything."""
+    text = content(name)
+    first, last = sorted((data.draw(st.integers(0, len(text))), data.draw(st.integers(0, len(text)))))
+    pieces = [
+        "",
+        "\n",
+        "0",
+        "-1",
+        "1e999",
+        "nan",
+        "null",
+        "[]",
+        "{}",
+        '"',
+        ": ",
+        "\x00",
+        text[first:last] * 2,
+    ]
+    spoiled = text[:first] + data.draw(st.one_of(st.sampled_from(pieces), st.text(max_size=5))) + text[last:]
+    for read in (FORMATS[name].read, recognized):
+        try:
+            file = read(spoiled, "t")
+        except TableError as error:
+            assert str(error).startswith("t")
+        else:
+            assert all(entry.range.min <= entry.range.max for entry in file.table.entries.values())
+
+
+def recognized(text: str, source: str) -> TableFile:
+    return recognize(text, source)(text, source)

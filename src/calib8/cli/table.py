@@ -126,16 +126,16 @@ def convert(
     check_outputs({"--output": output, "--json": report.json}, [table, model])
     _check_conversion(to, model, partial, header)
 
-    from calib8.formats.tables import FORMATS, read_table, write_table
+    from calib8.formats.tables import FORMATS, read_table, table_text, write_text
 
     read = read_table(table, format)
     bound = _on_model(read, model, partial)
-    text = FORMATS[to].write(bound.file.table, bound.prepared, header or read.header)
+    text = table_text(bound.file.table, to, model=bound.prepared, header=header or read.header)
     lost = _lost(bound, to, text, output)
     if lost and not lossy:
         problem = f"cannot hold all of {table}, but loses {'; '.join(lost)}"
         raise UsageError(f"--to {to}", problem, "Add --lossy if that is acceptable")
-    write_table(output, text)
+    write_text(output, text)
     if bound.binding is not None:
         say_binding(terminal, bound.binding)
     for what in lost:

@@ -20,15 +20,25 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.formats.ncnn import layer_inputs
 from calib8.formats.table_file import TableFile, entry_without_statistics, is_symmetric, listed
-from calib8.model.graph import activation_inputs, is_activation, model_hash
+from calib8.model.graph import (
+    activation_inputs,
+    float_attribute,
+    input_at,
+    is_activation,
+    model_hash,
+    scalar_constant,
+)
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
 from calib8.scheme import MOVE_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.table import CalibrationTable, Range, TableEntry
 
 SAME_VALUES: Final = frozenset(
-    {"Identity", "Dropout", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose"}
-)
+    {
+        "DepthToSpace", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "SpaceToDepth", "Squeeze",
+        "Tile", "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
 """Ops whose result holds exactly the values of their first input."""
 
 _WITHIN_INPUT: Final = (MOVE_OPS - {"Pad"}) | {
@@ -199,8 +209,9 @@ def _borrow(
     neighbours: dict[str, list[str]] = {}
     for model in (original, prepared):
         for node in model.graph:
-            if node.op_type in SAME_VALUES and node.inputs[0] is not None:
-                source, result = node.inputs[0].name or "", node.outputs[0].name or ""
+            first = input_at(node, 0)
+            if first is not None and _keeps_values(node):
+                source, result = first.name or "", node.outputs[0].name or ""
                 neighbours.setdefault(source, []).append(result)
                 neighbours.setdefault(result, []).append(source)
     found = {}
@@ -211,6 +222,15 @@ def _borrow(
                 found[name] = other
     entries.update({name: entries[other] for name, other in found.items()})
     return tuple(sorted(found.items()))
+
+
+def _keeps_values(node: ir.Node) -> bool:
+    """The zeros of a Pad are in every range; older operator sets have them as an attribute."""
+    if node.op_type != "Pad":
+        return node.op_type in SAME_VALUES
+    mode, fill = node.attributes.get("mode"), input_at(node, 2)
+    zeros = float_attribute(node, "value", 0.0) == 0.0 and (fill is None or scalar_constant(fill) == 0.0)
+    return zeros and (mode is None or mode.as_string() == "constant")
 
 
 def _reached(start: str, neighbours: dict[str, list[str]]) -> Iterator[str]:

@@ -160,7 +160,40 @@ def _peek(text: str, source: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def write_table(path: str | os.PathLike[str], text: str) -> None:
+def table_text(table: CalibrationTable, form: str, *, model: ir.Model | None = None, header: str = "") -> str:
+    """The content of a table in a format.
+
+    Args:
+        table: ranges of tensors.
+        form: a key of ``FORMATS``.
+        model: the prepared graph, for formats that name layers.
+        header: first line of a TensorRT cache; empty: the usual one.
+
+    Raises:
+        UsageError: there is no such format, or it lacks the model.
+        TableError: a name that the format cannot hold.
+    """
+    return table_format(form).write(table, model, header)
+
+
+def write_table(
+    path: str | os.PathLike[str],
+    table: CalibrationTable,
+    form: str,
+    *,
+    model: ir.Model | None = None,
+    header: str = "",
+) -> None:
+    """Writes a table in a format, see ``table_text``; what the format cannot hold is left away.
+
+    Raises:
+        UsageError, TableError: as ``table_text``.
+        OutputError: the file cannot be written; an old file stays intact.
+    """
+    write_text(path, table_text(table, form, model=model, header=header))
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Writes the content of a table.
 
     Raises:
