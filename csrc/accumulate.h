@@ -7,11 +7,12 @@
 
 namespace calib8 {
 
-// n values to be counted into `state`.
+// n values to be counted into `state`: those of `samples` samples (a divisor of n), one after the other.
 struct Work {
   Histogram* state;
   const float* values;
   int64_t n;
+  int64_t samples;
 };
 
 // Counts all of it; the states must be distinct. The values of all tensors, laid end to end, are cut into

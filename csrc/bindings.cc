@@ -2,9 +2,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "accumulate.h"
@@ -30,7 +30,7 @@ void bind(nb::module_& m);  // engine/bindings.cc
 namespace {
 
 using Values = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
-using Counts = nb::ndarray<nb::numpy, int64_t, nb::shape<kBins>>;
+using Counts = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 constexpr int kMostThreads = 256;
 
@@ -41,14 +41,25 @@ struct TensorAccumulator {
   Histogram histogram;
 };
 
-using Item = std::pair<std::shared_ptr<TensorAccumulator>, Values>;
+using Item = std::tuple<std::shared_ptr<TensorAccumulator>, Values, int64_t>;
+
+// Throws std::invalid_argument where the values cannot be those of so many samples.
+Work work_of(Histogram& histogram, const Values& values, int64_t samples) {
+  const auto n = static_cast<int64_t>(values.size());
+  if (samples < 1 || n % samples != 0) {
+    throw std::invalid_argument(std::to_string(n) + " values cannot be those of " + std::to_string(samples) +
+                                " samples");
+  }
+  return {&histogram, values.data(), n, samples};
+}
 
 std::string update(TensorAccumulator& accumulator, const Values& values,
-                   const std::optional<std::string>& name) {
+                   const std::optional<std::string>& name, int64_t samples) {
   const Isa& isa = name ? isa_by_name(*name) : active_isa();
+  const Work work = work_of(accumulator.histogram, values, samples);
   const nb::gil_scoped_release released;
   const std::lock_guard<std::mutex> lock(accumulator.mutex);
-  count_values(isa, values.data(), static_cast<int64_t>(values.size()), accumulator.histogram);
+  accumulate({work}, 1, isa);
   return isa.name;
 }
 
@@ -65,7 +76,7 @@ void merge_from(TensorAccumulator& accumulator, TensorAccumulator& other) {
 // All locks in one order of addresses, so that two calls cannot wait for each other.
 std::vector<std::unique_lock<std::mutex>> lock_all(const std::vector<Item>& items) {
   std::vector<TensorAccumulator*> accumulators;
-  for (const Item& item : items) accumulators.push_back(item.first.get());
+  for (const Item& item : items) accumulators.push_back(std::get<0>(item).get());
   std::sort(accumulators.begin(), accumulators.end());
   if (std::adjacent_find(accumulators.begin(), accumulators.end()) != accumulators.end()) {
     throw std::invalid_argument("an accumulator appears twice");
@@ -82,9 +93,9 @@ std::string accumulate_items(const std::vector<Item>& items, int threads,
   }
   const Isa& isa = name ? isa_by_name(*name) : active_isa();
   std::vector<Work> work;
-  for (const Item& item : items) {
-    if (item.first == nullptr) throw std::invalid_argument("an accumulator is None");
-    work.push_back({&item.first->histogram, item.second.data(), static_cast<int64_t>(item.second.size())});
+  for (const auto& [accumulator, values, samples] : items) {
+    if (accumulator == nullptr) throw std::invalid_argument("an accumulator is None");
+    work.push_back(work_of(accumulator->histogram, values, samples));
   }
   const nb::gil_scoped_release released;
   const std::vector<std::unique_lock<std::mutex>> locks = lock_all(items);
@@ -92,17 +103,17 @@ std::string accumulate_items(const std::vector<Item>& items, int threads,
   return isa.name;
 }
 
-Counts copied(TensorAccumulator& accumulator, const int64_t (Histogram::*bins)[kBins]) {
-  auto copy = std::make_unique<int64_t[]>(kBins);
+template <size_t N>
+Counts copied(TensorAccumulator& accumulator, const int64_t (&source)[N]) {
+  auto copy = std::make_unique<int64_t[]>(N);
   {
     const std::lock_guard<std::mutex> lock(accumulator.mutex);
-    const int64_t (&source)[kBins] = accumulator.histogram.*bins;
-    std::copy(source, source + kBins, copy.get());
+    std::copy(source, source + N, copy.get());
   }
   int64_t* const data = copy.get();
   const nb::capsule owner(data, [](void* pointer) noexcept { delete[] static_cast<int64_t*>(pointer); });
   (void)copy.release();
-  return Counts(data, {kBins}, owner);
+  return Counts(data, {N}, owner);
 }
 
 template <auto Field>
@@ -123,7 +134,7 @@ NB_MODULE(_core, m) {
   m.def("accumulate", &accumulate_items, "items"_a.noconvert(), "threads"_a = 1, "isa"_a = nb::none());
   nb::class_<TensorAccumulator>(m, "TensorAccumulator")
       .def(nb::init<>())
-      .def("update", &update, "values"_a.noconvert(), "isa"_a = nb::none())
+      .def("update", &update, "values"_a.noconvert(), "isa"_a = nb::none(), "samples"_a = 1)
       .def("merge", &merge_from, "other"_a)
       .def_prop_ro("count", &get<&Histogram::count>)
       .def_prop_ro("zeros", &get<&Histogram::zeros>)
@@ -133,11 +144,19 @@ NB_MODULE(_core, m) {
       .def_prop_ro("minimum", &get<&Histogram::minimum>)
       .def_prop_ro("maximum", &get<&Histogram::maximum>)
       .def_prop_ro("exponent", &get<&Histogram::exponent>)
+      .def_prop_ro("binned", [](TensorAccumulator&) { return true; })
+      .def_prop_ro("samples", &get<&Histogram::samples>)
       .def_prop_ro(
-          "positive", [](TensorAccumulator& a) { return copied(a, &Histogram::positive); },
+          "minima", [](TensorAccumulator& a) { return copied(a, a.histogram.minima.parts); },
           nb::rv_policy::move)
       .def_prop_ro(
-          "negative", [](TensorAccumulator& a) { return copied(a, &Histogram::negative); },
+          "maxima", [](TensorAccumulator& a) { return copied(a, a.histogram.maxima.parts); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "positive", [](TensorAccumulator& a) { return copied(a, a.histogram.positive); },
+          nb::rv_policy::move)
+      .def_prop_ro(
+          "negative", [](TensorAccumulator& a) { return copied(a, a.histogram.negative); },
           nb::rv_policy::move);
   nb::module_ plans = m.def_submodule("engine", "plans run natively");
   engine::bind(plans);

@@ -40,15 +40,15 @@ const Isa& active_isa() {
   return isa;
 }
 
-void count_values(const Isa& isa, const float* values, int64_t n, Histogram& state) {
+void count_values(const Isa& isa, const float* values, int64_t n, Histogram& state, Extrema& sample) {
 #if defined(__x86_64__)
   constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, round to nearest, denormals kept
   const unsigned caller = _mm_getcsr();
   _mm_setcsr(kDefault);
-  isa.count(values, n, state);
+  isa.count(values, n, state, sample);
   _mm_setcsr(caller);
 #else
-  isa.count(values, n, state);
+  isa.count(values, n, state, sample);
 #endif
 }
 

@@ -25,6 +25,25 @@ void grow_to(Histogram& state, int32_t exponent) {
   state.exponent = exponent;
 }
 
+// The bits of a finite float32 are its mantissa (with a leading one, but for denormals) and its exponent.
+void add(ExactSum& sum, float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  const int biased = bits >> 23 & 0xff;
+  const int64_t fraction = bits & 0x7fffff;
+  const int64_t mantissa = biased == 0 ? fraction : fraction | 0x800000;
+  sum.parts[biased == 0 ? 0 : biased - 1] += bits >> 31 ? -mantissa : mantissa;
+}
+
+void add(ExactSum& sum, const ExactSum& other) {
+  for (int i = 0; i < ExactSum::kParts; ++i) sum.parts[i] += other.parts[i];
+}
+
+void widen(Histogram& state, float minimum, float maximum) {
+  if (minimum < state.minimum) state.minimum = minimum + 0.0f;
+  if (maximum > state.maximum) state.maximum = maximum + 0.0f;
+}
+
 // Four counters at a time are tested for "nothing there": most tensors leave much of the table empty.
 bool four_empty(const uint16_t* counts) {
   uint64_t word;
@@ -53,6 +72,9 @@ void merge(Histogram& state, const Histogram& other) {
   state.positive_infs += other.positive_infs;
   state.negative_infs += other.negative_infs;
   widen(state, other.minimum, other.maximum);
+  state.samples += other.samples;
+  add(state.minima, other.minima);
+  add(state.maxima, other.maxima);
 }
 
 void drain(BinTable& table, Histogram& state) {
@@ -70,9 +92,17 @@ void drain(BinTable& table, Histogram& state) {
   std::memset(&table, 0, sizeof table);
 }
 
-void widen(Histogram& state, float minimum, float maximum) {
-  if (minimum < state.minimum) state.minimum = minimum + 0.0f;
-  if (maximum > state.maximum) state.maximum = maximum + 0.0f;
+void widen(Extrema& extrema, const Extrema& more) {
+  if (more.minimum < extrema.minimum) extrema.minimum = more.minimum;
+  if (more.maximum > extrema.maximum) extrema.maximum = more.maximum;
+}
+
+void end_sample(Histogram& state, const Extrema& sample) {
+  if (sample.minimum > sample.maximum) return;
+  widen(state, sample.minimum, sample.maximum);
+  ++state.samples;
+  add(state.minima, sample.minimum);
+  add(state.maxima, sample.maximum);
 }
 
 float bin_scale(int32_t exponent) { return std::ldexp(1.0f, kBinBits - exponent); }

@@ -17,6 +17,19 @@ constexpr int kBins = 4096;
 constexpr int kBinBits = 12;
 constexpr int kSmallestExponent = -100;  // keeps 2^(12 − exponent) a normal float32; smaller values: bin 0
 
+// Smallest and largest finite value of some values; none yet: +inf and −inf.
+struct Extrema {
+  float minimum = __builtin_huge_valf();
+  float maximum = -__builtin_huge_valf();
+};
+
+// A sum of finite float32 values without any rounding: parts[e] is counted in units of 2^(e − 149) and holds
+// the signed 24-bit mantissas of all values of that exponent, good for 2^39 values of any size.
+struct ExactSum {
+  static constexpr int kParts = 254;
+  int64_t parts[kParts] = {};
+};
+
 // A fresh state is the neutral element of `merge`.
 struct Histogram {
   int64_t count = 0;  // all values, NaN and infinities included
@@ -26,6 +39,9 @@ struct Histogram {
   int64_t negative_infs = 0;
   float minimum = __builtin_huge_valf();   // of the finite values; a zero is stored as +0.0
   float maximum = -__builtin_huge_valf();  // same
+  int64_t samples = 0;                     // with at least one finite value
+  ExactSum minima;                         // of the samples, each its smallest finite value
+  ExactSum maxima;                         // same, largest
   int32_t exponent = kSmallestExponent;    // −100 … 128
   int64_t positive[kBins] = {};            // counts of x > 0
   int64_t negative[kBins] = {};            // counts of x < 0, by magnitude
@@ -47,16 +63,20 @@ void merge(Histogram& state, const Histogram& other);
 // Moves the counts of `table` to `state` and leaves `table` empty.
 void drain(BinTable& table, Histogram& state);
 
-// Takes over extrema of finite values; an extremum of −0.0 becomes +0.0.
-void widen(Histogram& state, float minimum, float maximum);
+// Makes `extrema` hold those of `more` too.
+void widen(Extrema& extrema, const Extrema& more);
+
+// Takes over the extrema of one whole sample; an extremum of −0.0 becomes +0.0. No finite value: no sample.
+void end_sample(Histogram& state, const Extrema& sample);
 
 // 2^(12 − exponent): |x| times it, truncated, is the bin. The product is exact wherever it is ≥ 1.
 float bin_scale(int32_t exponent);
 
-// Counts n values of any kind. The floating-point environment must be the default one: denormals are
+// Counts n values of any kind, all of one sample, and widens its extrema; `end_sample` takes those over when
+// all of the sample is counted. The floating-point environment must be the default one: denormals are
 // values, not zeros.
-void count_reference(const float* values, int64_t n, Histogram& state);
-void count_avx2(const float* values, int64_t n, Histogram& state);
-void count_avx512(const float* values, int64_t n, Histogram& state);
+void count_reference(const float* values, int64_t n, Histogram& state, Extrema& sample);
+void count_avx2(const float* values, int64_t n, Histogram& state, Extrema& sample);
+void count_avx512(const float* values, int64_t n, Histogram& state, Extrema& sample);
 
 }  // namespace calib8

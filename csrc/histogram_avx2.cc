@@ -35,7 +35,7 @@ struct Compaction {
 
 constexpr Compaction kCompaction;
 
-struct Extrema {
+struct LaneExtrema {
   __m256 minimum;
   __m256 maximum;
 };
@@ -51,7 +51,7 @@ __m256i table_index(__m256 values, __m256 scale) {
 // Indexes n values (a multiple of 32) into `indices`, zeros left out, and counts the `pending` indices of
 // the block before. Returns how many indices it wrote, or −1 when a value was not countable.
 int index_block(const float* values, int n, float scale, uint16_t* indices, const uint16_t* pending,
-                int pending_count, uint16_t* counts, Extrema& extrema) {
+                int pending_count, uint16_t* counts, LaneExtrema& extrema) {
   const __m256 factor = _mm256_set1_ps(scale);
   const __m256 zero = _mm256_setzero_ps();
   __m256i seen = _mm256_setzero_si256();
@@ -83,20 +83,20 @@ int index_block(const float* values, int n, float scale, uint16_t* indices, cons
   return written;
 }
 
-void widen_by_lanes(Histogram& state, const Extrema& extrema) {
+void widen_by_lanes(Extrema& sample, const LaneExtrema& extrema) {
   float minimum[8], maximum[8];
   _mm256_storeu_ps(minimum, extrema.minimum);
   _mm256_storeu_ps(maximum, extrema.maximum);
-  for (int lane = 0; lane < 8; ++lane) widen(state, minimum[lane], maximum[lane]);
+  for (int lane = 0; lane < 8; ++lane) widen(sample, {minimum[lane], maximum[lane]});
 }
 
 }  // namespace
 
-void count_avx2(const float* values, int64_t n, Histogram& state) {
+void count_avx2(const float* values, int64_t n, Histogram& state, Extrema& sample) {
   alignas(64) uint16_t buffers[2][kBlock + kStep];
   alignas(64) BinTable table;
   memset(&table, 0, sizeof table);
-  Extrema extrema = {_mm256_set1_ps(state.minimum), _mm256_set1_ps(state.maximum)};
+  LaneExtrema extrema = {_mm256_set1_ps(sample.minimum), _mm256_set1_ps(sample.maximum)};
   float scale = bin_scale(state.exponent);
   int pending = 0, side = 0;
   const int64_t whole = n - n % kStep;
@@ -108,7 +108,7 @@ void count_avx2(const float* values, int64_t n, Histogram& state) {
                                     table.counts, extrema);
     if (written < 0) {
       drain(table, state);
-      count_reference(values + at, size, state);
+      count_reference(values + at, size, state, sample);
       scale = bin_scale(state.exponent);
       pending = 0;
     } else {
@@ -122,8 +122,8 @@ void count_avx2(const float* values, int64_t n, Histogram& state) {
   table.filled += pending;
   for (int i = 0; i < pending; ++i) ++table.counts[buffers[1 - side][i]];
   drain(table, state);
-  widen_by_lanes(state, extrema);
-  count_reference(values + whole, n - whole, state);
+  widen_by_lanes(sample, extrema);
+  count_reference(values + whole, n - whole, state, sample);
 }
 
 }  // namespace calib8

@@ -16,7 +16,7 @@ namespace {
 constexpr int kBlock = 1024;  // values per block
 constexpr int kStep = 32;     // values per step, sixteen to a vector
 
-struct Extrema {
+struct LaneExtrema {
   __m512 minimum;
   __m512 maximum;
 };
@@ -32,7 +32,7 @@ __m512i table_index(__m512 values, __m512 scale) {
 // Indexes n values (a multiple of 32) into `indices`, zeros left out, and counts the `pending` indices of
 // the block before. Returns how many indices it wrote, or −1 when a value was not countable.
 int index_block(const float* values, int n, float scale, uint16_t* indices, const uint16_t* pending,
-                int pending_count, uint16_t* counts, Extrema& extrema) {
+                int pending_count, uint16_t* counts, LaneExtrema& extrema) {
   const __m512 factor = _mm512_set1_ps(scale);
   const __m512 zero = _mm512_setzero_ps();
   const __m512i even = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30,
@@ -65,11 +65,11 @@ int index_block(const float* values, int n, float scale, uint16_t* indices, cons
 
 }  // namespace
 
-void count_avx512(const float* values, int64_t n, Histogram& state) {
+void count_avx512(const float* values, int64_t n, Histogram& state, Extrema& sample) {
   alignas(64) uint16_t buffers[2][kBlock + kStep];
   alignas(64) BinTable table;
   memset(&table, 0, sizeof table);
-  Extrema extrema = {_mm512_set1_ps(state.minimum), _mm512_set1_ps(state.maximum)};
+  LaneExtrema extrema = {_mm512_set1_ps(sample.minimum), _mm512_set1_ps(sample.maximum)};
   float scale = bin_scale(state.exponent);
   int pending = 0, side = 0;
   const int64_t whole = n - n % kStep;
@@ -81,7 +81,7 @@ void count_avx512(const float* values, int64_t n, Histogram& state) {
                                     table.counts, extrema);
     if (written < 0) {
       drain(table, state);
-      count_reference(values + at, size, state);
+      count_reference(values + at, size, state, sample);
       scale = bin_scale(state.exponent);
       pending = 0;
     } else {
@@ -95,8 +95,8 @@ void count_avx512(const float* values, int64_t n, Histogram& state) {
   table.filled += pending;
   for (int i = 0; i < pending; ++i) ++table.counts[buffers[1 - side][i]];
   drain(table, state);
-  widen(state, _mm512_reduce_min_ps(extrema.minimum), _mm512_reduce_max_ps(extrema.maximum));
-  count_reference(values + whole, n - whole, state);
+  widen(sample, {_mm512_reduce_min_ps(extrema.minimum), _mm512_reduce_max_ps(extrema.maximum)});
+  count_reference(values + whole, n - whole, state, sample);
 }
 
 }  // namespace calib8

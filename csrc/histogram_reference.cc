@@ -7,7 +7,7 @@ namespace calib8 {
 namespace {
 
 // NaN, an infinity, or a value beyond the covered range, which it widens.
-void count_uncovered(float value, Histogram& state) {
+void count_uncovered(float value, Histogram& state, Extrema& sample) {
   if (std::isnan(value)) {
     ++state.nans;
   } else if (std::isinf(value)) {
@@ -16,15 +16,15 @@ void count_uncovered(float value, Histogram& state) {
     const float magnitude = std::fabs(value);
     grow(state, magnitude);
     ++(value > 0 ? state.positive : state.negative)[static_cast<int>(magnitude * bin_scale(state.exponent))];
-    widen(state, value, value);
+    widen(sample, {value, value});
   }
 }
 
 }  // namespace
 
-void count_reference(const float* values, int64_t n, Histogram& state) {
+void count_reference(const float* values, int64_t n, Histogram& state, Extrema& sample) {
   float scale = bin_scale(state.exponent);
-  float minimum = state.minimum, maximum = state.maximum;
+  float minimum = sample.minimum, maximum = sample.maximum;
   int64_t zeros = 0;
   int64_t* const sides[2] = {state.negative, state.positive};  // indexed: signs are too random to branch on
   for (int64_t i = 0; i < n; ++i) {
@@ -37,13 +37,13 @@ void count_reference(const float* values, int64_t n, Histogram& state) {
       minimum = value < minimum ? value : minimum;
       maximum = value > maximum ? value : maximum;
     } else {
-      count_uncovered(value, state);
+      count_uncovered(value, state, sample);
       scale = bin_scale(state.exponent);
     }
   }
   state.count += n;
   state.zeros += zeros;
-  widen(state, minimum, maximum);
+  widen(sample, {minimum, maximum});
 }
 
 }  // namespace calib8

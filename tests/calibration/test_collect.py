@@ -62,7 +62,7 @@ def test_the_counts_are_those_of_the_plain_definition(model: ir.Model, expected:
     runs = [dict(zip(names, session.run(feeds), strict=True)) | feeds for feeds in cut(IMAGES, 1)]
     for name in TENSORS:
         values = np.concatenate([run[name].reshape(-1) for run in runs])
-        assert expected.tensors[name] == TensorStatistics.from_values(values)
+        assert expected.tensors[name] == TensorStatistics.from_values(values, len(runs))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -82,7 +82,7 @@ def test_progress_counts_samples(model: ir.Model) -> None:
 
 def test_only_inputs_can_be_tapped_without_running_anything(model: ir.Model) -> None:
     found = collect(model, ["input"], cut(IMAGES, 4))
-    assert found.tensors["input"] == TensorStatistics.from_values(IMAGES)
+    assert found.tensors["input"] == TensorStatistics.from_values(IMAGES, len(IMAGES))
 
 
 def test_no_sample_is_an_error(model: ir.Model) -> None:
@@ -113,4 +113,6 @@ def test_a_model_with_a_fixed_first_axis_is_never_run_on_a_part_of_it(shape: tup
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     arrays = [RNG.standard_normal(shape).astype(np.float32) for _ in range(3)]
     found = collect(ir.from_proto(proto), ["relu"], [{"input": array} for array in arrays])
-    assert found.tensors["relu"] == TensorStatistics.from_values(np.maximum(np.stack(arrays), 0))
+    assert found.tensors["relu"] == TensorStatistics.from_values(
+        np.maximum(np.stack(arrays), 0), 3 * shape[0]
+    )

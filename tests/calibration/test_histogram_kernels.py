@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -141,15 +142,44 @@ def test_unaligned_views_and_shapes(isa: str) -> None:
 def test_many_updates_and_merges_equal_one(isa: str, cuts: list[int], seed: int) -> None:
     values = np.concatenate([sample("growing", 3000), sample("any", 2000 + seed), sample("relu", 1000)])
     values = np.random.default_rng(seed).permutation(values)
-    total = _core.TensorAccumulator()
-    for index, piece in enumerate(np.split(values, sorted(cuts))):
+    total, pieces = _core.TensorAccumulator(), np.split(values, sorted(cuts))
+    for index, piece in enumerate(pieces):
         if index % 2:
             total.update(piece, isa)
         else:
             part = _core.TensorAccumulator()
             part.update(piece, isa)
             total.merge(part)
-    assert TensorStatistics.from_accumulator(total) == TensorStatistics.from_values(values)
+    found = TensorStatistics.from_accumulator(total)
+    expected = [TensorStatistics.from_values(piece) for piece in pieces]
+    whole = TensorStatistics.from_values(values)
+    sums = {name: sum(getattr(part, name) for part in expected) for name in ("samples", "minima", "maxima")}
+    assert found == dataclasses.replace(whole, **sums)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", ["normal", "relu", "negative", "growing", "any"])
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_extremes_are_those_of_every_sample(isa: str, kind: str, rows: int, threads: int) -> None:
+    tensors = [sample(kind, rows * size) for size in (1, 5, 33, 1025, 9000)]
+    tensors[1][:5] = np.nan  # a sample without a finite value is none
+    accumulators = [_core.TensorAccumulator() for _ in tensors]
+    items = [(state, values, rows) for state, values in zip(accumulators, tensors, strict=True)]
+    _core.accumulate(items, threads, isa)
+    for accumulator, values in zip(accumulators, tensors, strict=True):
+        found = TensorStatistics.from_accumulator(accumulator)
+        assert found == TensorStatistics.from_values(values, rows)
+    one = TensorStatistics.from_accumulator(accumulators[1])
+    assert one.samples == rows - 1
+
+
+def test_a_number_of_samples_that_does_not_fit_is_refused() -> None:
+    accumulator, values = _core.TensorAccumulator(), np.ones(6, np.float32)
+    for samples in (0, -1, 4, 7):
+        with pytest.raises(ValueError, match=f"of {samples} samples"):
+            accumulator.update(values, samples=samples)
+    assert accumulator.count == 0
 
 
 @pytest.mark.parametrize("isa", ISAS)
@@ -159,8 +189,9 @@ def test_threads_do_not_change_the_result(isa: str, threads: int) -> None:
     kinds = ["relu", "growing", "any", "normal", "sparse", "normal", "any", "any", "relu"]
     tensors = [sample(kind, size) for kind, size in zip(kinds, sizes, strict=True)]
     accumulators = [_core.TensorAccumulator() for _ in tensors]
+    items = [(a, values, 1) for a, values in zip(accumulators, tensors, strict=True)]
     for _ in range(2):
-        assert _core.accumulate(list(zip(accumulators, tensors, strict=True)), threads, isa) == isa
+        assert _core.accumulate(items, threads, isa) == isa
     for accumulator, values in zip(accumulators, tensors, strict=True):
         once = TensorStatistics.from_values(values)
         assert TensorStatistics.from_accumulator(accumulator) == once.merge(once)
@@ -169,16 +200,17 @@ def test_threads_do_not_change_the_result(isa: str, threads: int) -> None:
 def test_counts_beyond_32_bits() -> None:
     accumulator = _core.TensorAccumulator()
     accumulator.update(np.array([0.5, 0.0, -0.25, np.nan, np.inf], np.float32))
-    for _ in range(40):
+    for _ in range(38):
         accumulator.merge(accumulator)
     statistics = TensorStatistics.from_accumulator(accumulator)
-    assert statistics.count == 5 << 40
+    assert statistics.count == 5 << 38
     assert (
         statistics.positive[2048]
         == statistics.negative[1024]
         == statistics.zeros
         == statistics.nans
-        == 1 << 40
+        == statistics.samples
+        == 1 << 38
     )
 
 
@@ -188,7 +220,7 @@ def test_python_threads_may_share_an_accumulator() -> None:
 
     def work(first: _core.TensorAccumulator, second: _core.TensorAccumulator) -> None:
         for _ in range(20):
-            _core.accumulate([(first, values), (second, values)], 2)
+            _core.accumulate([(first, values, 1), (second, values, 1)], 2)
 
     workers = [
         threading.Thread(target=work, args=pair) for pair in ((accumulator, other), (other, accumulator))
@@ -210,14 +242,14 @@ def test_wrong_arguments_are_refused() -> None:
         with pytest.raises(TypeError):
             accumulator.update(bad)  # type: ignore[arg-type]
         with pytest.raises(TypeError):
-            _core.accumulate([(accumulator, bad)])  # type: ignore[list-item]
+            _core.accumulate([(accumulator, bad, 1)])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="'sse9' is unknown or not available"):
         accumulator.update(good, "sse9")
     with pytest.raises(ValueError, match="twice"):
-        _core.accumulate([(accumulator, good), (accumulator, good)])
+        _core.accumulate([(accumulator, good, 1), (accumulator, good, 1)])
     for threads in (0, -1, 257):
         with pytest.raises(ValueError, match=f"not {threads}"):
-            _core.accumulate([(accumulator, good)], threads)
+            _core.accumulate([(accumulator, good, 1)], threads)
     assert accumulator.count == 0
 
 
@@ -234,7 +266,7 @@ import numpy as np
 from calib8 import _core
 from calib8.calibration.statistics import counting_isa
 accumulator, values = _core.TensorAccumulator(), np.ones(9, np.float32)
-print(counting_isa(), accumulator.update(values), _core.accumulate([(accumulator, values)]))
+print(counting_isa(), accumulator.update(values), _core.accumulate([(accumulator, values, 1)]))
 """
 
 
@@ -267,7 +299,7 @@ from calib8 import _core
 values = np.ones(100_000, np.float32)
 def count():
     accumulator = _core.TensorAccumulator()
-    _core.accumulate([(accumulator, values)], 3)
+    _core.accumulate([(accumulator, values, 1)], 3)
     return accumulator.count
 before = count()
 child = os.fork()

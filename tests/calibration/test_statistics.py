@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import zipfile
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -65,14 +66,37 @@ def test_special_values_are_counted_apart() -> None:
 
 
 @given(
-    values=arrays(np.float32, 60, elements=st.floats(width=32)), cuts=st.lists(st.integers(0, 60), max_size=6)
+    values=arrays(np.float32, (12, 5), elements=st.floats(width=32)),
+    cuts=st.lists(st.integers(0, 12), max_size=6),
 )
 @settings(derandomize=True, deadline=None)
-def test_any_split_equals_one_shot(values: Values, cuts: list[int]) -> None:
+def test_any_split_into_samples_equals_one_shot(values: Values, cuts: list[int]) -> None:
     total = TensorStatistics.empty()
     for piece in np.split(values, sorted(cuts)):
-        total = total.merge(TensorStatistics.from_values(piece))
-    assert total == TensorStatistics.from_values(values)
+        total = total.merge(TensorStatistics.from_values(piece, max(len(piece), 1)))
+    assert total == TensorStatistics.from_values(values, 12)
+
+
+def test_means_of_the_extremes_of_samples_are_rounded_once() -> None:
+    rows = [[1e-45, 3e38], [-1e30, 2.0], [0.1, 0.3], [math.nan, math.inf]]
+    found = TensorStatistics.from_values(np.array(rows, np.float32), 4)
+    low, high = ([Fraction(float(np.float32(row[k]))) for row in rows[:3]] for k in (0, 1))
+    assert found.samples == 3
+    assert (found.mean_minimum, found.mean_maximum) == (float(sum(low) / 3), float(sum(high) / 3))
+    assert (TensorStatistics.empty().mean_minimum, TensorStatistics.empty().mean_maximum) == (0.0, 0.0)
+
+
+def test_statistics_without_bins_hold_extrema_only() -> None:
+    known, none = statistics_of(1.0, -2.0), np.zeros(BINS, np.int64)
+    bare = dataclasses.replace(known, exponent=-100, positive=none, negative=none.copy(), binned=False)
+    assert (bare.minimum, bare.mean_maximum, bare.count) == (-2.0, 1.0, 2)
+    for view in (bare.magnitude_histogram, bare.signed_histogram):
+        with pytest.raises(CalibrationError, match="no histogram"):
+            view()
+    with pytest.raises(CalibrationError, match="with and without bins"):
+        bare.merge(known)
+    assert bare.merge(bare).maxima == 2 * bare.maxima
+    assert bare.merge(TensorStatistics.empty()) == bare
 
 
 @given(any_values, any_values, any_values)
@@ -115,6 +139,10 @@ def test_contradictory_counters_are_refused() -> None:
         dataclasses.replace(good, maximum=2.5)
     with pytest.raises(ValueError, match="exponent 200"):
         dataclasses.replace(good, exponent=200)
+    with pytest.raises(ValueError, match="3 samples of 2"):
+        dataclasses.replace(good, samples=3)
+    with pytest.raises(ValueError, match="extrema of samples"):
+        dataclasses.replace(good, maxima=good.maxima + 1)
     with pytest.raises(ValueError, match="int64"):
         dataclasses.replace(good, positive=good.positive.astype(np.int32))
     with pytest.raises(ValueError, match="read-only"):
@@ -170,7 +198,7 @@ def rewrite(path: Path, **changes: npt.NDArray[np.generic]) -> Path:
 def header(**changes: object) -> npt.NDArray[np.generic]:
     fields = {
         "format": "calib8-statistics",
-        "version": 1,
+        "version": 2,
         "model_hash": "h",
         "names": ["a", "x", "y"],
         **changes,
@@ -198,8 +226,8 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     for other in ("array.npy", "missing"):
         with pytest.raises(TableError, match=other):
             Statistics.load(tmp_path / other)
-    with pytest.raises(TableError, match="version 2, not 1"):
-        Statistics.load(rewrite(path, header=header(version=2)))
+    with pytest.raises(TableError, match="version 3, not 2"):
+        Statistics.load(rewrite(path, header=header(version=3)))
     with pytest.raises(TableError, match="not a calib8-statistics"):
         Statistics.load(rewrite(path, header=header(format="other")))
     with pytest.raises(TableError, match="is broken"):

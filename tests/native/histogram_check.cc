@@ -53,7 +53,9 @@ bool same(const Histogram& left, const Histogram& right) {
          left.positive_infs == right.positive_infs && left.negative_infs == right.negative_infs &&
          std::memcmp(&left.minimum, &right.minimum, sizeof left.minimum) == 0 &&
          std::memcmp(&left.maximum, &right.maximum, sizeof left.maximum) == 0 &&
-         left.exponent == right.exponent &&
+         left.exponent == right.exponent && left.samples == right.samples &&
+         std::memcmp(&left.minima, &right.minima, sizeof left.minima) == 0 &&
+         std::memcmp(&left.maxima, &right.maxima, sizeof left.maxima) == 0 &&
          std::memcmp(left.positive, right.positive, sizeof left.positive) == 0 &&
          std::memcmp(left.negative, right.negative, sizeof left.negative) == 0;
 }
@@ -62,7 +64,9 @@ std::vector<std::unique_ptr<Histogram>> expected(const std::vector<Values>& tens
   std::vector<std::unique_ptr<Histogram>> states;
   for (const Values& values : tensors) {
     states.push_back(std::make_unique<Histogram>());
-    calib8::count_reference(values.data(), static_cast<int64_t>(values.size()), *states.back());
+    calib8::Extrema sample;
+    calib8::count_reference(values.data(), static_cast<int64_t>(values.size()), *states.back(), sample);
+    calib8::end_sample(*states.back(), sample);
   }
   return states;
 }
@@ -73,7 +77,7 @@ bool agrees(const std::vector<Values>& tensors, const std::vector<std::unique_pt
   std::vector<calib8::Work> work;
   for (const Values& values : tensors) {
     states.push_back(std::make_unique<Histogram>());
-    work.push_back({states.back().get(), values.data(), static_cast<int64_t>(values.size())});
+    work.push_back({states.back().get(), values.data(), static_cast<int64_t>(values.size()), 1});
   }
   calib8::accumulate(work, threads, isa);
   for (size_t index = 0; index < states.size(); ++index) {

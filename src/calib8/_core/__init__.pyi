@@ -14,16 +14,17 @@ class TensorAccumulator:
     """
 
     def __init__(self) -> None: ...
-    def update(self, values: npt.NDArray[np.float32], isa: str | None = None) -> str:
+    def update(self, values: npt.NDArray[np.float32], isa: str | None = None, samples: int = 1) -> str:
         """Counts all values of a C-contiguous array; returns the instruction set that did it.
 
         Args:
             values: float32, any shape.
             isa: one of ``available_isas()``; None: ``isa()``.
+            samples: the values are those of so many samples, one after the other, of the same size.
 
         Raises:
             TypeError: not a C-contiguous float32 array.
-            ValueError: the instruction set is unknown or not available here.
+            ValueError: the instruction set is unknown or not available here, or ``samples`` does not divide.
         """
 
     def merge(self, other: TensorAccumulator) -> None:
@@ -46,6 +47,18 @@ class TensorAccumulator:
     @property
     def exponent(self) -> int: ...
     @property
+    def samples(self) -> int: ...
+    @property
+    def binned(self) -> bool: ...
+    @property
+    def minima(self) -> npt.NDArray[np.int64]:
+        """The exact sum of the samples' smallest values: [254], entry e in units of 2^(e − 149)."""
+
+    @property
+    def maxima(self) -> npt.NDArray[np.int64]:
+        """Same of the largest values."""
+
+    @property
     def positive(self) -> npt.NDArray[np.int64]:
         """A copy, shape [4096]."""
 
@@ -54,19 +67,19 @@ class TensorAccumulator:
         """A copy, shape [4096]."""
 
 def accumulate(
-    items: Sequence[tuple[TensorAccumulator, npt.NDArray[np.float32]]],
+    items: Sequence[tuple[TensorAccumulator, npt.NDArray[np.float32], int]],
     threads: int = 1,
     isa: str | None = None,
 ) -> str:
-    """Counts each array into its accumulator, on up to ``threads`` threads (1 … 256), without the GIL.
+    """Counts each array, of so many samples, into its accumulator, without the GIL.
 
-    The result does not depend on the number of threads. Returns the instruction set that counted. When it
-    raises, nothing has been counted.
+    Uses up to ``threads`` threads (1 … 256); the result does not depend on their number. Returns the
+    instruction set that counted. When it raises, nothing has been counted.
 
     Raises:
-        TypeError: an item is not an accumulator and a C-contiguous float32 array.
-        ValueError: an accumulator appears twice, ``threads`` is out of range, or the instruction set is
-            unknown or not available here.
+        TypeError: an item is not an accumulator, a C-contiguous float32 array and a number.
+        ValueError: an accumulator appears twice, a number of samples does not divide its values,
+            ``threads`` is out of range, or the instruction set is unknown or not available here.
     """
 
 def isa() -> str:
