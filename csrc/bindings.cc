@@ -27,6 +27,9 @@ namespace calib8 {
 namespace engine {
 void bind(nb::module_& m);  // engine/bindings.cc
 }
+namespace search {
+void bind(nb::module_& m);  // search_bindings.cc
+}
 namespace {
 
 using Values = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
@@ -160,6 +163,8 @@ NB_MODULE(_core, m) {
           nb::rv_policy::move);
   nb::module_ plans = m.def_submodule("engine", "plans run natively");
   engine::bind(plans);
+  nb::module_ searches = m.def_submodule("search", "what range searches compare");
+  search::bind(searches);
 }
 
 }  // namespace calib8

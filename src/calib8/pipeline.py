@@ -11,10 +11,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.calibration.decide import Wish, check_wish, decide, with_given
+from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
 from calib8.calibration.gather import Checkpointing, Gathered, gather
 from calib8.calibration.given import GivenRanges, given_ranges
-from calib8.calibration.ranges.power_of_two import power_of_two as to_power_of_two
 from calib8.calibration.source import (
     Model,
     check_node_names,
@@ -196,7 +195,7 @@ def calibrate(
             of several patterns that match the last counts. They win over everything.
         samples: at most so many.
         batch: samples per run; the result does not depend on it.
-        threads: for decoding, the float model and counting; the result does not depend on it.
+        threads: for decoding, the float model, counting and searching; the result does not depend on it.
         skip_bad: pass over images that cannot be read.
         keep_float: names of nodes that will stay float: what only they need is not calibrated.
         checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on
@@ -230,7 +229,7 @@ def calibrate(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, progress=progress,
         )  # fmt: skip
-    table = decide(found.statistics, found.averages, spec, wish, chosen)
+    table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
     return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes)
 
 
@@ -336,7 +335,7 @@ def _quantize_prepared(
     calibration: Calibration | None,
     power_of_two: bool,
 ) -> Quantization:
-    rounding = to_power_of_two if power_of_two or table.power_of_two else None
+    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
     check_node_names(prepared.model, keep_float)
     overflowing: dict[str, str] = {}
     while True:

@@ -10,7 +10,6 @@ All scales are float32 values; every division is done in float64 and rounded onc
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Final
 
@@ -89,17 +88,36 @@ def activation_qparams(minimum: float, maximum: float, spec: QuantSpec) -> QPara
     Raises:
         ValueError: a bound is no finite float32 or minimum > maximum.
     """
-    if not -FLOAT32_MAX <= minimum <= maximum <= FLOAT32_MAX:
-        raise ValueError(f"[{minimum}, {maximum}] is not a range")
-    low, high = min(float(minimum), 0.0), max(float(maximum), 0.0)
+    scales, zero_points = activation_qparams_of_many(np.array([minimum]), np.array([maximum]), spec)
+    return QParams(float(scales[0]), int(zero_points[0]))
+
+
+def activation_qparams_of_many(
+    minima: npt.NDArray[np.float64], maxima: npt.NDArray[np.float64], spec: QuantSpec
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    """Scales (float32 values in float64) and zero points of many ranges [n], as of ``activation_qparams``.
+
+    Raises:
+        ValueError: a bound is no finite float32 or a minimum is above its maximum.
+    """
+    valid = (minima >= -FLOAT32_MAX) & (minima <= maxima) & (maxima <= FLOAT32_MAX)
+    if not valid.all():
+        wrong = int(np.argmin(valid))
+        raise ValueError(f"[{minima[wrong]}, {maxima[wrong]}] is not a range")
+    low, high = np.minimum(minima, 0.0, dtype=np.float64), np.maximum(maxima, 0.0, dtype=np.float64)
     if spec.symmetric:
-        scale = np.float32(max(-low, high) / (spec.magnitude_levels - 1))
-        return QParams(1.0, 0) if scale < FLOAT32_TINY else QParams(float(scale), 0)
-    scale = np.float32((high - low) / (spec.qmax - spec.qmin))
-    if scale < FLOAT32_TINY:
-        return QParams(1.0, spec.qmin)
-    zero_point = round_half_away(spec.qmin - low / float(scale))
-    return QParams(float(scale), min(max(zero_point, spec.qmin), spec.qmax))
+        exact = np.maximum(-low, high) / (spec.magnitude_levels - 1)
+    else:
+        exact = (high - low) / (spec.qmax - spec.qmin)
+    scales = exact.astype(np.float32).astype(np.float64)
+    is_zero = scales < FLOAT32_TINY
+    scales[is_zero] = 1.0
+    if spec.symmetric:
+        return scales, np.zeros(scales.shape, np.int64)
+    from_low = spec.qmin - low / scales
+    zero_points = np.clip(round_half_away(from_low), spec.qmin, spec.qmax).astype(np.int64)
+    zero_points[is_zero] = spec.qmin
+    return scales, zero_points
 
 
 def within_upper_limit(qparams: QParams, spec: QuantSpec, limit: float) -> QParams:
@@ -125,9 +143,9 @@ def representable_range(qparams: QParams, spec: QuantSpec) -> tuple[float, float
     )
 
 
-def round_half_away(value: float) -> int:
-    """Nearest integer, ties away from zero."""
-    return int(math.copysign(math.floor(abs(value) + 0.5), value))
+def round_half_away(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Nearest integers, ties away from zero."""
+    return np.copysign(np.floor(np.abs(values) + 0.5), values)
 
 
 def quantize(

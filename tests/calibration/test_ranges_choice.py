@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from calib8.calibration.ranges import METHODS, choose_range, clipped_share
+from calib8.calibration.ranges import METHODS, WITHOUT_BINS, choose_range, clipped_share
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
 from calib8.table import Range
@@ -26,7 +26,8 @@ def statistics_of(*values: float) -> TensorStatistics:
 
 
 def test_methods() -> None:
-    assert sorted(METHODS) == ["entropy", "minmax", "mse", "percentile"]
+    expected = {"minmax", "mean-minmax", "percentile", "mse", "entropy", "aciq", "aciq-tengine"}
+    assert expected <= set(METHODS) and set(METHODS) > WITHOUT_BINS
 
 
 @pytest.mark.parametrize("method", METHODS)

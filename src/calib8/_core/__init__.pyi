@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8._core import engine as engine
+from calib8._core import search as search
 
 class TensorAccumulator:
     """Counts of one tensor; a new one has seen nothing. ``calib8.calibration.statistics`` defines the fields.

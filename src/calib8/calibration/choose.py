@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from calib8.calibration.ranges import METHODS, RangeMethod, choose_range, clipped_share
 from calib8.calibration.ranges.percentile import percentile
-from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.calibration.statistics import Statistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import CalibrationError, UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import CalibrationTable, Range, TableEntry
 
 
 def choose_table(
-    statistics: Statistics, spec: QuantSpec, method: str, percent: float | None = None
+    statistics: Statistics,
+    spec: QuantSpec,
+    method: str,
+    percent: float | None = None,
+    *,
+    threads: int = 2,
 ) -> CalibrationTable:
     """A range for every tensor.
 
@@ -22,26 +29,31 @@ def choose_table(
         spec: activation type that the search assumes.
         method: a key of ``calib8.calibration.ranges.METHODS``.
         percent: share of the values to keep, for ``percentile`` only.
+        threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:
         UsageError: unknown method, or a percent that does not fit it.
-        CalibrationError: a tensor held NaN or infinite values (all are named).
+        CalibrationError: a tensor held NaN or infinite values (all are named), or its statistics have no bins
+            and the method needs them.
     """
     name, function = range_method(method, percent)
     _refuse_non_finite(statistics)
-    entries = {}
-    for tensor in sorted(statistics.tensors):
-        counts = statistics.tensors[tensor]
-        chosen = _within_observed(choose_range(counts, spec, function), counts)
-        entries[tensor] = TableEntry(
-            range=chosen,
-            method=name,
-            clipped=clipped_share(counts, chosen),
-            count=counts.finite,
-            zeros=counts.zeros,
-            observed=Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0),
-        )
-    return CalibrationTable(statistics.model_hash, entries)
+    names = sorted(statistics.tensors)
+    with ThreadPoolExecutor(threads, thread_name_prefix="calib8-choose") as pool:
+        entries = pool.map(lambda tensor: _entry(statistics.tensors[tensor], spec, name, function), names)
+        return CalibrationTable(statistics.model_hash, dict(zip(names, entries, strict=True)))
+
+
+def _entry(counts: TensorStatistics, spec: QuantSpec, name: str, function: RangeMethod) -> TableEntry:
+    chosen = _within_observed(choose_range(counts, spec, function), counts)
+    return TableEntry(
+        range=chosen,
+        method=name,
+        clipped=clipped_share(counts, chosen),
+        count=counts.finite,
+        zeros=counts.zeros,
+        observed=Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0),
+    )
 
 
 def _within_observed(chosen: Range, counts: TensorStatistics) -> Range:

@@ -74,6 +74,8 @@ def decide(
     spec: QuantSpec,
     wish: Wish,
     given: Mapping[str, Range],
+    *,
+    threads: int = 2,
 ) -> CalibrationTable:
     """A range for every tensor.
 
@@ -83,24 +85,25 @@ def decide(
         spec: activation type that the search assumes.
         wish: how to choose.
         given: ranges that the user gave, by tensor.
+        threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:
         UsageError: unknown method, or a percent that does not fit it.
         CalibrationError: a tensor without a given range held NaN or infinite values.
     """
     searched = {name: found for name, found in statistics.tensors.items() if name not in given}
-    table = _searched(Statistics(statistics.model_hash, searched), averages, spec, wish)
+    table = _searched(Statistics(statistics.model_hash, searched), averages, spec, wish, threads)
     if wish.power_of_two:
         table = with_power_of_two(table, searched, spec)
     return with_given(table, given, statistics.tensors)
 
 
 def _searched(
-    statistics: Statistics, averages: Averages | None, spec: QuantSpec, wish: Wish
+    statistics: Statistics, averages: Averages | None, spec: QuantSpec, wish: Wish, threads: int
 ) -> CalibrationTable:
     if wish.method != EMA:
-        return choose_table(statistics, spec, wish.method, wish.percent)
-    table = choose_table(statistics, spec, "minmax")
+        return choose_table(statistics, spec, wish.method, wish.percent, threads=threads)
+    table = choose_table(statistics, spec, "minmax", threads=threads)
 
     def smoothed(name: str, entry: TableEntry) -> TableEntry:
         if averages is None or name not in averages:
@@ -118,11 +121,19 @@ def with_power_of_two(
     """The table with every range widened so that its scale is a power of two."""
 
     def rounded(name: str, entry: TableEntry) -> TableEntry:
-        return _changed(
-            entry, power_of_two(entry.range, spec), entry.method + POWER_OF_TWO, statistics.get(name)
-        )
+        chosen = one_sided_power_of_two(entry.range, spec)
+        return _changed(entry, chosen, entry.method + POWER_OF_TWO, statistics.get(name))
 
     return _mapped(table, rounded)
+
+
+def one_sided_power_of_two(chosen: Range, spec: QuantSpec) -> Range:
+    """``power_of_two``, but a range that begins or ends at 0 still does; the scale is the same.
+
+    A symmetric range would else get the half in which nothing was seen.
+    """
+    found = power_of_two(chosen, spec)
+    return Range(found.min if chosen.min < 0.0 else 0.0, found.max if chosen.max > 0.0 else 0.0)
 
 
 def with_given(

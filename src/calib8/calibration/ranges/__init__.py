@@ -1,7 +1,7 @@
 """The methods that choose a range from statistics, and the choice itself.
 
 A method is a pure function of one tensor's statistics and its code; it sees no graph. To add one, write
-its file and its line in ``METHODS``.
+its file and its line in ``METHODS``. ``power_of_two`` is no method but what can follow one.
 """
 
 from __future__ import annotations
@@ -11,11 +11,14 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
+from calib8.calibration.ranges.aciq import aciq
+from calib8.calibration.ranges.aciq_tengine import aciq_tengine
 from calib8.calibration.ranges.entropy import entropy
+from calib8.calibration.ranges.mean_minmax import mean_minmax
 from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.ranges.mse import mse
 from calib8.calibration.ranges.percentile import percentile
-from calib8.calibration.statistics import BINS, TensorStatistics
+from calib8.calibration.tensor_statistics import BINS, TensorStatistics
 from calib8.qparams import FLOAT32_TINY, QuantSpec
 from calib8.table import Range
 
@@ -23,10 +26,16 @@ RangeMethod: TypeAlias = Callable[[TensorStatistics, QuantSpec], Range]
 
 METHODS: Final[dict[str, RangeMethod]] = {
     "minmax": minmax,
+    "mean-minmax": mean_minmax,
     "percentile": percentile,
     "mse": mse,
     "entropy": entropy,
+    "aciq": aciq,
+    "aciq-tengine": aciq_tengine,
 }
+
+WITHOUT_BINS: Final = frozenset({"minmax", "mean-minmax", "aciq-tengine"})
+"""The methods that need extrema and counts alone."""
 
 
 def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: RangeMethod) -> Range:

@@ -6,7 +6,7 @@ symmetric    [−T, T],  T = max |x|
 
 from __future__ import annotations
 
-from calib8.calibration.statistics import TensorStatistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from calib8.calibration.statistics import Bins, TensorStatistics
+from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.errors import UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -30,16 +30,17 @@ def percentile(statistics: TensorStatistics, spec: QuantSpec, percent: float = 9
 
     Raises:
         UsageError: ``percent`` is out of range.
+        CalibrationError: the statistics have no bins.
     """
     if not 0 < percent <= 100:
         raise UsageError(f"percent {percent}", "is not in (0, 100]", "Use for example 99.99")
     clipped = allowed_outside(statistics.finite, percent)
     if spec.symmetric:
-        bound = _bound(statistics.positive + statistics.negative, clipped, statistics.width)
+        bound = _bound(statistics.magnitude_histogram()[0], clipped, statistics.width)
         bound = min(bound, statistics.magnitude)
         return Range(-bound, bound)
-    low = _bound(statistics.negative, clipped, statistics.width)
-    high = _bound(statistics.positive, clipped, statistics.width)
+    signed, width, below = statistics.signed_histogram()
+    low, high = _bound(signed[:below][::-1], clipped, width), _bound(signed[below:], clipped, width)
     return Range(max(-low, min(statistics.minimum, 0.0)), min(high, max(statistics.maximum, 0.0)))
 
 
@@ -50,5 +51,7 @@ def allowed_outside(count: int, percent: float) -> int:
 
 def _bound(bins: Bins, outside: int, width: float) -> float:
     """Smallest upper edge of a bin (at least that of bin 0) with at most ``outside`` values above it."""
+    if not bins.size:
+        return width
     above = int(bins.sum()) - np.cumsum(bins)
     return (int(np.argmax(above <= outside)) + 1) * width
