@@ -22,6 +22,7 @@ from calib8.calibration.source import (
     open_statistics,
 )
 from calib8.calibration.statistics import Statistics
+from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard
@@ -320,6 +321,8 @@ def quantize(
     )
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
+    elif preprocess is not None:
+        preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     result = _quantize_prepared(
         calibration.prepared, calibration.table, scheme, floats, preprocess, calibration, power_of_two
     )
