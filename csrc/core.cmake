@@ -11,6 +11,7 @@ set(CALIB8_SOURCES
   ${CALIB8_CSRC}/dispatch.cc
   ${CALIB8_CSRC}/histogram.cc
   ${CALIB8_CSRC}/histogram_reference.cc
+  ${CALIB8_CSRC}/natural_log.cc
   ${CALIB8_CSRC}/search_entropy.cc
   ${CALIB8_CSRC}/search_mse.cc
   ${CALIB8_CSRC}/spans.cc
