@@ -53,12 +53,15 @@ class Collection:
         statistics: the counts; every one-pass method can choose from them without the data.
         dataset: the data as it was read (``skipped`` names the bad images).
         resumed: samples that the checkpoint had already, 0 without one.
+        fallback: why the values were not counted inside ONNX Runtime's run, which is fastest; empty where
+            they were.
     """
 
     prepared: PreparedModel
     statistics: Statistics
     dataset: Dataset
     resumed: int
+    fallback: str
 
 
 @dataclass(frozen=True)
@@ -71,6 +74,7 @@ class Calibration:
         table: the chosen ranges.
         dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
         resumed: samples that the checkpoint had already, 0 without one.
+        fallback: see ``Collection``.
         notes: what to know of the ranges that the user gave.
     """
 
@@ -79,6 +83,7 @@ class Calibration:
     table: CalibrationTable
     dataset: Dataset | None
     resumed: int
+    fallback: str
     notes: tuple[str, ...]
 
 
@@ -122,7 +127,7 @@ def collect_statistics(
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
@@ -153,7 +158,7 @@ def collect_statistics(
         source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, shard=part,
         checkpoint=saving, progress=progress,
     )  # fmt: skip
-    return Collection(source.prepared, found.statistics, dataset, found.resumed)
+    return Collection(source.prepared, found.statistics, dataset, found.resumed, found.fallback)
 
 
 def calibrate(
@@ -170,7 +175,7 @@ def calibrate(
     power_of_two: bool = False,
     ranges: GivenRanges | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
@@ -195,7 +200,7 @@ def calibrate(
         ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams`` of the type ``activations``;
             of several patterns that match the last counts. They win over everything.
         samples: at most so many.
-        batch: samples per run; the result does not depend on it.
+        batch: samples per run, None for what is fastest; the result does not depend on it.
         threads: for decoding, the float model, counting and searching; the result does not depend on it.
         skip_bad: pass over images that cannot be read.
         keep_float: names of nodes that will stay float: what only they need is not calibrated.
@@ -217,7 +222,7 @@ def calibrate(
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
-        found = Gathered(kept, None, 0)
+        found = Gathered(kept)
     elif data is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     else:
@@ -231,11 +236,13 @@ def calibrate(
             decay=wish.moving_decay, progress=progress,
         )  # fmt: skip
     table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
-    return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes)
+    return Calibration(
+        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes
+    )
 
 
-def _check_counts(batch: int, threads: int) -> None:
-    check_positive("--batch", batch)
+def _check_counts(batch: int | None, threads: int) -> None:
+    check_positive("--batch", 1 if batch is None else batch)
     check_positive("--threads", threads)
 
 
@@ -263,7 +270,7 @@ def quantize(
     power_of_two: bool = False,
     ranges: GivenRanges | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),

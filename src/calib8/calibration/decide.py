@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.moving import DEFAULT_DECAY, EMA, Averages, check_decay, ema_range
@@ -16,6 +17,11 @@ from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
+
+NEEDS_DATA: Final[dict[str, str]] = {
+    EMA: "depends on the order of the samples, of which statistics know nothing; mean-minmax does not",
+}
+"""Methods that saved statistics cannot serve, and why."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,8 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
     Raises:
         UsageError: unknown method, options that do not fit it, or one that saved statistics cannot serve.
     """
+    if from_statistics and wish.method in NEEDS_DATA:
+        raise UsageError(f"--method {wish.method}", NEEDS_DATA[wish.method], "Give --data, or another method")
     if wish.method != EMA:
         if wish.method not in METHODS:
             known = ", ".join([*METHODS, EMA])
@@ -63,9 +71,6 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         )
     if wish.decay is not None:
         check_decay(wish.decay)
-    if from_statistics:
-        problem = "depends on the order of the samples, of which statistics know nothing"
-        raise UsageError("--method ema", problem, "Give --data, or use mean-minmax")
 
 
 def decide(
