@@ -20,6 +20,12 @@ from calib8.qparams import FLOAT32_MAX
 TABLE_FORMAT: Final = "calib8-calibration-table"
 TABLE_VERSION: Final = 1
 
+GIVEN: Final = "given"
+"""Method of an entry whose range the user gave: nothing that the graph tells changes it."""
+
+POWER_OF_TWO: Final = " power-of-two"
+"""Behind the method of an entry whose scale was made a power of two."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -53,7 +59,7 @@ class TableEntry:
 
     Attributes:
         range: the chosen range.
-        method: name of the method that chose it.
+        method: name of the method that chose it, ``GIVEN`` for the user's own range.
         clipped: share of the finite values seen that lie outside the range, 0 … 1.
         count: number of finite values seen.
         zeros: how many of them were exactly zero.
@@ -79,6 +85,11 @@ class CalibrationTable:
 
     model_hash: str
     entries: Mapping[str, TableEntry]
+
+    @property
+    def power_of_two(self) -> bool:
+        """Whether it was made for scales that are powers of two."""
+        return any(entry.method.endswith(POWER_OF_TWO) for entry in self.entries.values())
 
     def range_of(self, tensor: str) -> Range:
         """The range of a tensor.

@@ -87,3 +87,13 @@ def test_the_share_is_that_of_the_statistics() -> None:
     entry = TableEntry(Range(-5, 5), "TensorRT cache", 0.0, 0, 0, Range(-5, 5))
     (shown,) = pictures(statistics, CalibrationTable("", {"x": entry}), INT8_SYMMETRIC)
     assert shown.chosen.saturated == 0.25
+
+
+def test_a_tensor_with_nan_has_no_methods() -> None:
+    values = np.array([1, 2, np.nan, -np.inf], np.float32)
+    statistics = statistics_of(x=values, y=values[:2])
+    entry = TableEntry(Range(-5, 5), "given", 0.0, 2, 0, Range(1, 2))
+    table = CalibrationTable(statistics.model_hash, {"x": entry, "y": entry})
+    x, y = pictures(statistics, table, UINT8)
+    assert (x.count, x.others, x.methods, sum(x.histogram.counts)) == (2, 2, (), 2)
+    assert (y.others, len(y.methods)) == (0, len(METHODS))

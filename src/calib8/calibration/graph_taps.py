@@ -55,14 +55,12 @@ class GraphTaps:
 
     def both(self, feeds: Arrays, size: int) -> bool:
         """Runs ``size`` samples at once and one by one, counts them once; whether all bits were the same."""
-        self._taps.begin(size, count=False, fingerprints=True)
-        self._run(feeds)
-        whole = self._latest()
-        same = True
+        whole = self._together_uncounted(feeds, size)
+        same = bool(whole)
         for index in range(size):
             self._taps.begin(1, fingerprints=True)
             self._run(one_sample(feeds, index))
-            for (shape, prints), (row_shape, row_prints) in zip(whole, self._latest(), strict=True):
+            for (shape, prints), (row_shape, row_prints) in zip(whole, self._latest(), strict=False):
                 rows = row_shape[0] if row_shape else 0
                 same = (
                     same and rows > 0 and shape[0] == size * rows and prints[index : index + 1] == row_prints
@@ -89,6 +87,15 @@ class GraphTaps:
                 f"only {self._taps.fired} of {self._count} taps were run",
                 "Calibrate with graph outputs",
             )
+
+    def _together_uncounted(self, feeds: Arrays, size: int) -> list[tuple[list[int], list[int]]]:
+        """What a batch looks like; nothing where the model cannot run one, whatever its inputs promise."""
+        self._taps.begin(size, count=False, fingerprints=True)
+        try:
+            self._run(feeds)
+        except DataError:
+            return []
+        return self._latest()
 
     def _latest(self) -> list[tuple[list[int], list[int]]]:
         return [(self._taps.shape(i), self._taps.fingerprints(i)) for i in range(self._count)]

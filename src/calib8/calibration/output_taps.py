@@ -56,9 +56,15 @@ class OutputTaps:
 
     def both(self, feeds: Arrays, size: int) -> bool:
         """Runs ``size`` samples at once and one by one, counts them once; whether all bits were the same."""
-        together, singles = self._fresh(feeds), self._singles(feeds, size)
+        try:
+            together = self._fresh(feeds)
+        except DataError:  # a model that cannot run a batch, whatever its inputs promise
+            together = None
+        singles = self._singles(feeds, size)
         self._submit([(single, 1) for single in singles], feeds, size)
-        return all(_is_share(together, single, index, size) for index, single in enumerate(singles))
+        return together is not None and all(
+            _is_share(together, single, index, size) for index, single in enumerate(singles)
+        )
 
     @property
     def half_counted(self) -> bool:

@@ -25,6 +25,7 @@ from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
+from calib8.cli.stats import merge, show
 from calib8.cli.table import table_app
 from calib8.cli.tengine_quant import tengine_quant
 
@@ -60,6 +61,11 @@ for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, co
     app.command(_function.__name__)(as_command(_function))
 app.command("tengine-quant")(as_command(tengine_quant))
 app.add_typer(table_app, name="table")
+
+stats = typer.Typer(help="Statistics of runs: merge, show.", no_args_is_help=True)
+stats.command("merge")(as_command(merge))
+stats.command("show")(as_command(show))
+app.add_typer(stats, name="stats")
 
 
 def main() -> None:

@@ -220,8 +220,8 @@ def _on_model(file: TableFile, model: Path | None, partial: bool) -> _Bound:
             problem = "names layers, not tensors"
             raise UsageError(f"the {file.format} table", problem, "Give the model with --model")
         return _Bound(file, None, None)
+    from calib8.calibration.source import prepare_for_table
     from calib8.formats.bind import bind
-    from calib8.pipeline import prepare_for_table
 
     original, prepared = prepare_for_table(model)
     binding = bind(file, prepared.model, original, partial=partial)

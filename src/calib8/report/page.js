@@ -221,6 +221,7 @@ function factsOf(tensor) {
   const zeros = tensor.count > 0 ? percent(tensor.zeros / tensor.count) : "0";
   return [
     tensor.count.toLocaleString("en") + " finite values, " + zeros + " % of them 0",
+    ...(tensor.others > 0 ? [tensor.others.toLocaleString("en") + " NaN or infinite, shown nowhere"] : []),
     "seen " + number(tensor.observed[0]) + " … " + number(tensor.observed[1]),
     "chosen " + number(tensor.chosen.low) + " … " + number(tensor.chosen.high) + " by " + tensor.chosen.method,
     percent(tensor.chosen.saturated) + " % clipped",

@@ -107,20 +107,24 @@ def _row(index: int, tensor: TensorPicture) -> str:
 
 def _summary(tensors: Sequence[TensorPicture]) -> dict[str, Any]:
     """Thresholds divided by the largest magnitude, per tensor and method; None where all is 0."""
-    methods = [choice.method for choice in tensors[0].methods] if tensors else []
+    methods = dict.fromkeys(choice.method for tensor in tensors for choice in tensor.methods)
     return {
         "names": [tensor.name for tensor in tensors],
         "chosen": [_ratio(tensor, tensor.chosen) for tensor in tensors],
         "methods": [
-            {"method": method, "ratios": [_ratio(tensor, tensor.methods[index]) for tensor in tensors]}
-            for index, method in enumerate(methods)
+            {"method": method, "ratios": [_ratio(tensor, _of_method(tensor, method)) for tensor in tensors]}
+            for method in methods
         ],
     }
 
 
-def _ratio(tensor: TensorPicture, choice: Choice) -> float | None:
+def _of_method(tensor: TensorPicture, method: str) -> Choice | None:
+    return next((choice for choice in tensor.methods if choice.method == method), None)
+
+
+def _ratio(tensor: TensorPicture, choice: Choice | None) -> float | None:
     largest = tensor.observed.magnitude
-    return _short(choice.range.magnitude / largest) if largest else None
+    return _short(choice.range.magnitude / largest) if choice is not None and largest else None
 
 
 def _document(tensor: TensorPicture) -> dict[str, Any]:
@@ -128,6 +132,7 @@ def _document(tensor: TensorPicture) -> dict[str, Any]:
     return {
         "name": tensor.name,
         "count": tensor.count,
+        "others": tensor.others,
         "zeros": tensor.zeros,
         "observed": [tensor.observed.min, tensor.observed.max],
         "lost": tensor.lost,

@@ -7,7 +7,7 @@ drawn bin    2^k neighbouring bins, counted away from 0, added: at most 512 on b
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,16 +62,19 @@ class TensorPicture:
     Attributes:
         name: of the tensor.
         count: finite values seen.
+        others: NaNs and infinities seen; nothing else here knows of them.
         zeros: how many of them were exactly 0; they are in no bin.
         observed: hull of 0 and all finite values seen.
         histogram: of the other values.
         chosen: the range in the table.
-        methods: the range of every method that needs one pass, in the order of ``METHODS``.
+        methods: the range of every method that needs one pass, in the order of ``METHODS``; none for a
+            tensor that held NaN or infinite values.
         kl, mse: errors over thresholds.
     """
 
     name: str
     count: int
+    others: int
     zeros: int
     observed: Range
     histogram: Histogram
@@ -88,22 +91,36 @@ class TensorPicture:
         return max(1.0 - kept / seen, 0.0) if seen else 0.0
 
 
-def pictures(statistics: Statistics, table: CalibrationTable, spec: QuantSpec) -> tuple[TensorPicture, ...]:
+def pictures(
+    statistics: Statistics, table: CalibrationTable, spec: QuantSpec, *, threads: int = 2
+) -> tuple[TensorPicture, ...]:
     """A picture of every tensor of the table, in ascending order of the names.
 
     Args:
         statistics: from which the table was chosen; more tensors do no harm.
         table: the chosen ranges. One of another tool, which names no model, may have more tensors.
         spec: activation type that the methods assume.
+        threads: tensors searched at the same time; no picture depends on it.
 
     Raises:
         TableError: the table was made for another model, or does not fit the statistics.
-        CalibrationError: a tensor held NaN or infinite values, or the statistics have no bins.
+        CalibrationError: the statistics have no bins.
     """
     names = _names(statistics, table)
-    shown = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
-    tables = {method: choose_table(shown, spec, method) for method in METHODS}
-    return tuple(_picture(name, shown.tensors[name], table.entries[name], tables, spec) for name in names)
+    shown = {name: statistics.tensors[name] for name in names}
+    clean = {name: counts for name, counts in shown.items() if counts.finite == counts.count}
+    searched = Statistics(statistics.model_hash, clean)
+    tables = [choose_table(searched, spec, method, threads=threads) for method in METHODS]
+    return tuple(
+        _picture(
+            name,
+            counts,
+            table.entries[name],
+            [found.entries[name] for found in tables if name in found.entries],
+            spec,
+        )
+        for name, counts in shown.items()
+    )
 
 
 def _names(statistics: Statistics, table: CalibrationTable) -> list[str]:
@@ -141,18 +158,19 @@ def _picture(
     name: str,
     counts: TensorStatistics,
     entry: TableEntry,
-    tables: Mapping[str, CalibrationTable],
+    found: Sequence[TableEntry],
     spec: QuantSpec,
 ) -> TensorPicture:
     observed = Range(counts.minimum, counts.maximum) if counts.finite else Range(0.0, 0.0)
     return TensorPicture(
         name=name,
         count=counts.finite,
+        others=counts.count - counts.finite,
         zeros=counts.zeros,
         observed=observed.widened_to_zero(),
         histogram=drawn_histogram(counts),
         chosen=_choice(entry, counts),
-        methods=tuple(_choice(table.entries[name], counts) for table in tables.values()),
+        methods=tuple(_choice(other, counts) for other in found),
         kl=kl_curve(counts, spec),
         mse=mse_curve(counts, spec),
     )
