@@ -79,12 +79,12 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     int8, mixed, cache, ncnn = (folder / name for name in ("int8.onnx", "mixed.onnx", "t.cache", "t.table"))
     cache.write_text(CACHE)
     ncnn.write_text("stem/conv_param_0 127 \nstem/conv 127 \n#block1/depthwise 1 \n")
-    stats = folder / "statistics.npz"
-    calib8.calibrate(MODEL_PATH, [{"input": np.ones((1, 1, 16, 16), np.float32)}]).statistics.save(stats)
     lossy = ["--to", "tensorrt", "--lossy", "-o", folder / "lossy.cache"]
     bound = ["--partial", "--model", MODEL_PATH, "-o", folder / "bound.json"]
     runs: list[list[Any]] = [
-        ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json"],
+        ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json", "--stats", folder / "stats"],
+        ["stats", "show", folder / "stats"],
+        ["stats", "merge", folder / "stats", "-o", folder / "merged"],
         ["quantize", MODEL_PATH, *flags, "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
@@ -100,7 +100,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["table", "convert", cache, *bound],
         ["table", "convert", folder / "table.json", *lossy],
         ["table", "diff", folder / "lossy.cache", cache],
-        ["table", "plot", folder / "table.json", "--stats", stats, "-o", folder / "page.html"],
+        ["table", "plot", folder / "table.json", "--stats", folder / "stats", "-o", folder / "page.html"],
         ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
     ]
     found: dict[str, list[Any]] = {}
@@ -110,7 +110,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
             patch.chdir(folder)
             result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
         assert result.exit_code == (1 if "--target" in arguments else 0), result.output
-        name = " ".join(arguments[:2]) if arguments[0] == "table" else arguments[0]
+        name = " ".join(arguments[:2]) if arguments[0] in ("stats", "table") else arguments[0]
         found.setdefault(name, []).append(json.loads(target.read_text(encoding="utf-8")))
     return found
 
@@ -120,6 +120,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     [
         *("calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"),
         *("table show", "table convert", "table diff", "table plot", "tengine-quant"),
+        *("stats merge", "stats show"),
     ],
 )
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:

@@ -127,6 +127,8 @@ def _searched(
         if averages is None or name not in averages:
             return replace(entry, method=EMA)
         found = ema_range(averages[name], spec)
+        if found.magnitude == 0.0:
+            return replace(entry, method=EMA)
         within = Range(max(found.min, entry.range.min), min(found.max, entry.range.max))
         return _changed(entry, within, EMA, statistics.tensors[name])
 
