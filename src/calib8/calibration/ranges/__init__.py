@@ -67,7 +67,7 @@ def clipped_share(statistics: TensorStatistics, chosen: Range) -> float:
     """Share of the finite values that lie outside a range that holds 0: 0 … 1, 0 where nothing was seen.
 
     Whether anything lies beyond a bound is known exactly from the extrema. How much is read from the bins:
-    a bin is outside when its centre is, and at least the extremum itself is.
+    a bin is outside when its centre is, and at least the extremum itself is. Without bins that is all.
     """
     if statistics.finite == 0:
         return 0.0
