@@ -6,6 +6,8 @@
 namespace calib8 {
 namespace {
 
+constexpr float kInfinity = __builtin_huge_valf();
+
 // NaN or an infinity is counted as such; true for a finite value.
 bool finite(float value, Histogram& state) {
   if (std::isnan(value)) {
@@ -57,12 +59,21 @@ void count_reference(const float* values, int64_t n, Counter& counter, Extrema& 
 
 void measure_reference(const float* values, int64_t n, Counter& counter, Extrema& sample) {
   Histogram& state = counter.histogram;
+  float minimum = sample.minimum, maximum = sample.maximum;
+  int64_t zeros = 0;
   for (int64_t i = 0; i < n; ++i) {
-    if (!finite(values[i], state)) continue;
-    state.zeros += values[i] == 0.0f;
-    widen(sample, {values[i], values[i]});
+    const float value = values[i];
+    if (std::fabs(value) < kInfinity) {  // false for NaN
+      zeros += value == 0.0f;
+      minimum = value < minimum ? value : minimum;
+      maximum = value > maximum ? value : maximum;
+    } else {
+      (void)finite(value, state);
+    }
   }
   state.count += n;
+  state.zeros += zeros;
+  widen(sample, {minimum, maximum});
 }
 
 }  // namespace calib8

@@ -41,9 +41,10 @@ void walk(const Spans& spans, int64_t row, int64_t first, int64_t last, Use use)
   }
 }
 
-uint64_t mixed(uint32_t bits) {
-  const uint64_t spread = (bits + 1ULL) * 0x9E3779B97F4A7C15ULL;
-  return spread ^ spread >> 29;
+// Spreads every bit over the word, so that small differences do not cancel in a sum.
+uint64_t mixed(uint64_t bits) {
+  const uint64_t spread = (bits ^ bits >> 32) * 0x9E3779B97F4A7C15ULL;
+  return spread ^ bits ^ spread >> 29;
 }
 
 }  // namespace
@@ -87,12 +88,17 @@ void end_samples(const std::vector<Piece>& pieces, Histogram& state) {
 uint64_t fingerprint(const Spans& spans, int64_t sample) {
   uint64_t sum = 0, sums = 0;
   const auto add = [&](const float* values, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) {
-      uint32_t bits;
-      std::memcpy(&bits, values + i, sizeof bits);
-      sum += mixed(bits);
+    uint64_t word = 0;
+    for (int64_t i = 0; i + 2 <= n; i += 2) {
+      std::memcpy(&word, values + i, sizeof word);
+      sum += mixed(word);
       sums += sum;
     }
+    if (n % 2 == 0) return;
+    word = 0;
+    std::memcpy(&word, values + n - 1, sizeof(float));
+    sum += mixed(word);
+    sums += sum;
   };
   const int64_t first = sample * spans.rows_per_sample;
   for (int64_t row = first; row < first + spans.rows_per_sample; ++row) {

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from calib8.calibration.ranges import choose_range
 from calib8.calibration.ranges.mean_minmax import mean_minmax
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8
@@ -45,10 +46,11 @@ def test_the_sum_is_exact_in_any_order() -> None:
         assert mean_minmax(total, UINT8).max == float(exact)
 
 
-def test_what_cancels_out_is_not_clipped() -> None:
-    statistics = of_samples([1.0], [-1.0])
+@pytest.mark.parametrize("rows", [([1.0], [-1.0]), ([1e-40], [0.0], [1.0], [-1.0])])
+def test_what_cancels_out_is_not_clipped(rows: tuple[list[float], ...]) -> None:
     for spec in (UINT8, INT8_SYMMETRIC):
-        assert mean_minmax(statistics, spec) == Range(-1.0, 1.0)
+        assert mean_minmax(of_samples(*rows), spec).magnitude < 1e-38
+        assert choose_range(of_samples(*rows), spec, mean_minmax) == Range(-1.0, 1.0)
 
 
 def test_no_bins_are_needed() -> None:

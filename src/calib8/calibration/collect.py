@@ -58,7 +58,7 @@ class Collector:
     The statistics do not depend on the order of the samples, on how they are split into batches, on
     ``threads``, or on where the values are counted: counts and extremes merge exactly, and a batch that
     ONNX Runtime computes with other bits than its samples one by one is run one by one. The first batch of
-    more than one sample is run both ways to know.
+    every size is run both ways to know.
 
     A sample is an entry of axis 0 where that is the same batch axis in all inputs of the model, as
     ``calib8.data.batches`` has it; else all that is fed at once is one sample. A tensor whose axis 0 is no
@@ -95,7 +95,7 @@ class Collector:
         self._threads, self._bins = threads, bins
         self._rows = rows_per_batch(graph_inputs(model))
         self._hash = model_hash(model)
-        self._batching: bool | None = None if self._rows is None else True
+        self._exact: dict[int, bool] = {}
         self._samples = 0
         self._broken = False
         self._fallback = "" if in_graph else "not wanted"
@@ -167,12 +167,13 @@ class Collector:
         self.close()
 
     def _run(self, feeds: Arrays, size: int) -> None:
-        if size > 1 and self._batching is None:
-            self._batching = self._taps.both(feeds, size)
-        elif size > 1 and not self._batching:
+        """A model with a fixed axis 0 (a batch, or an image without batch axis) cannot be run on less."""
+        if size == 1 or self._rows is not None or self._exact.get(size):
+            self._taps.together(feeds, size)
+        elif size in self._exact:
             self._taps.apart(feeds, size)
         else:
-            self._taps.together(feeds, size)
+            self._exact[size] = self._taps.both(feeds, size)
 
     def _opened(self) -> GraphTaps | OutputTaps:
         fed = {value.name for value in self._model.graph.inputs}
@@ -188,7 +189,7 @@ class Collector:
         """Begins again with graph outputs; what is wrong with the batch itself is told by them."""
         self._fallback = str(error)
         self._states = self._new_states()
-        self._batching = None if self._rows is None else True
+        self._exact = {}
         try:
             self._taps = self._opened()
         except Calib8Error:

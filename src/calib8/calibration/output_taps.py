@@ -19,9 +19,7 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 class OutputTaps:
-    """Runs the tapped model batch by batch, or sample by sample once batching changed a bit.
-
-    A model with a fixed axis 0 (a batch of that size, or an image without batch axis) cannot be run on less.
+    """Runs a model whose outputs are the tapped tensors and counts those on a thread beside the next run.
 
     Activations are written into two sets of buffers in turn: while one is counted the other is filled.
     """

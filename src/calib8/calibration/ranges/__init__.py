@@ -43,25 +43,31 @@ def choose_range(statistics: TensorStatistics, spec: QuantSpec, method: RangeMet
 
     The range holds 0. An asymmetric one lies within the hull of 0 and the finite values seen, a symmetric
     one is [−T, T] with T at most their largest magnitude. Nothing seen, zeros only, or values so small that
-    the scale would be no normal float32: [0, 0]. A constant tensor is not clipped.
+    the scale would be no normal float32: [0, 0]. A constant tensor is not clipped, nor is one of which the
+    method would leave no more than that.
     """
     if statistics.is_degenerate:
         return Range(0.0, 0.0)
     everything = minmax(statistics, spec)
-    steps = spec.magnitude_levels - 1 if spec.symmetric else spec.qmax - spec.qmin
-    length = everything.max if spec.symmetric else everything.max - everything.min
-    if np.float32(length / steps) < FLOAT32_TINY:
+    if not _has_scale(everything, spec):
         return Range(0.0, 0.0)
     if statistics.minimum == statistics.maximum:
         return everything
-    return method(statistics, spec)
+    chosen = method(statistics, spec)
+    return chosen if _has_scale(chosen, spec) else everything
+
+
+def _has_scale(chosen: Range, spec: QuantSpec) -> bool:
+    steps = spec.magnitude_levels - 1 if spec.symmetric else spec.qmax - spec.qmin
+    length = chosen.max if spec.symmetric else chosen.max - chosen.min
+    return bool(np.float32(length / steps) >= FLOAT32_TINY)
 
 
 def clipped_share(statistics: TensorStatistics, chosen: Range) -> float:
     """Share of the finite values that lie outside a range that holds 0: 0 … 1, 0 where nothing was seen.
 
     Whether anything lies beyond a bound is known exactly from the extrema. How much is read from the bins:
-    a bin is outside when its centre is, and at least the extremum itself is.
+    a bin is outside when its centre is, and at least the extremum itself is. Without bins that is all.
     """
     if statistics.finite == 0:
         return 0.0

@@ -5,12 +5,12 @@
     symmetric    [−T, T],  T = max(|low|, |high|)
 
 One odd sample moves the range by its share only. The sums are exact integers, rounded once at the end, so
-order and batches do not matter. Where nothing is left (one value a sample, as often +1 as −1), it is min-max.
+order and batches do not matter. A tensor of one value a sample may have means next to 0, whatever its size;
+where nothing is left of it, ``choose_range`` takes min-max.
 """
 
 from __future__ import annotations
 
-from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -24,8 +24,6 @@ def mean_minmax(statistics: TensorStatistics, spec: QuantSpec) -> Range:
         spec: how the tensor will be coded; only its symmetry matters.
     """
     low, high = statistics.mean_minimum, statistics.mean_maximum
-    if low == high == 0.0:
-        return minmax(statistics, spec)
     if spec.symmetric:
         threshold = max(-low, high)
         return Range(-threshold, threshold)
