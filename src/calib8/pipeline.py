@@ -21,7 +21,7 @@ from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.errors import UnsupportedModelError, UsageError
-from calib8.formats.bind import Binding, bind, narrowed, refuse_missing, without_range
+from calib8.formats.bind import Binding, bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -208,27 +208,11 @@ def quantize(
         return _quantize_prepared(prepared, table, scheme, frozenset(keep_float), preprocess, calibration)
     original, prepared = prepare_for_table(model, data, preprocess)
     file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
-    binding = bind(file, prepared.model, original, partial=partial)
-    return _quantize_bound(prepared, binding, scheme, frozenset(keep_float), preprocess, partial)
-
-
-def _quantize_bound(
-    prepared: PreparedModel,
-    binding: Binding,
-    scheme: QuantScheme,
-    keep_float: frozenset[str],
-    preprocess: Preprocess | None,
-    partial: bool,
-) -> Quantization:
-    """With the ranges of a given table; with ``partial`` what it lacks stays float."""
-    _check_node_names(prepared.model, keep_float)
-    floats: dict[str, str] = {}
-    if partial:
-        floats = without_range(prepared.model, scheme, keep_float, binding)
-    else:
-        refuse_missing(place(prepared.model, scheme, keep_float), binding)
-    table = binding.table if scheme.activations.symmetric else narrowed(binding.table, prepared.model)
-    result = _quantize_prepared(prepared, table, scheme, keep_float, preprocess, None, floats)
+    zero_points = not scheme.activations.symmetric
+    binding = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
+    floats = frozenset(keep_float)
+    unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
+    result = _quantize_prepared(prepared, binding.table, scheme, floats, preprocess, None, unranged)
     return replace(result, binding=binding)
 
 

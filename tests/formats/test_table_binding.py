@@ -10,7 +10,7 @@ import pytest
 from made_up_tables import table_of
 
 from calib8.errors import TableError
-from calib8.formats.bind import bind, narrowed, refuse_missing, without_range
+from calib8.formats.bind import bind, narrowed, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import model_hash
 from calib8.passes.place import place
@@ -129,8 +129,8 @@ def test_what_reads_or_yields_a_tensor_without_a_range_stays_float(
     binding = bind(cache(names), prepared.model, original)
     scheme = target_scheme(target)
     with pytest.raises(TableError, match=rf"old\.cache: lacks .*'{lost}'.*--partial"):
-        refuse_missing(place(prepared.model, scheme), binding)
-    floats = without_range(prepared.model, scheme, frozenset(), binding)
+        without_range(prepared.model, scheme, frozenset(), binding, partial=False)
+    floats = without_range(prepared.model, scheme, frozenset(), binding, partial=True)
     assert f"the table has no range for '{lost}'" in floats.values()
     left = place(prepared.model, scheme, frozenset(floats))
     assert set(left.readers) <= set(binding.table.entries)
@@ -143,19 +143,20 @@ def test_what_reads_or_yields_a_tensor_without_a_range_stays_float(
 def test_a_table_of_which_nothing_serves_a_layer_is_refused(original, prepared) -> None:
     binding = bind(cache(("q",)), prepared.model, original)
     with pytest.raises(TableError, match="has no range that a layer of the model could use"):
-        without_range(prepared.model, target_scheme("tensorrt"), frozenset(), binding)
+        without_range(prepared.model, target_scheme("tensorrt"), frozenset(), binding, partial=True)
 
 
 def test_a_complete_table_leaves_nothing_float(original, prepared) -> None:
     binding = bind(cache(EVERY), prepared.model, original)
     for target in ("tensorrt", "onnxruntime", "tflite"):
-        assert without_range(prepared.model, target_scheme(target), frozenset(), binding) == {}
-        refuse_missing(place(prepared.model, target_scheme(target)), binding)
+        for partial in (False, True):
+            scheme = target_scheme(target)
+            assert without_range(prepared.model, scheme, frozenset(), binding, partial=partial) == {}
 
 
 def test_ranges_lose_what_the_graph_rules_out(original, prepared) -> None:
     binding = bind(cache(EVERY), prepared.model, original)
-    found = narrowed(binding.table, prepared.model).entries
+    found = bind(cache(EVERY), prepared.model, original, zero_points=True).table.entries
     before = binding.table.entries
     assert found["r"].range == Range(0.0, before["r"].range.max)
     assert found["l"].range == Range(0.0, 6.0)
