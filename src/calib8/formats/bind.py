@@ -127,7 +127,8 @@ def without_range(
     A node that reads or yields a tensor without a range stays float, as TensorRT does with it.
 
     Raises:
-        TableError: tensors without a range (they are listed) and not ``partial``, or no weighted layer is left.
+        TableError: there are tensors without a range and not ``partial`` (they are listed), or no weighted
+            layer is left.
     """
     reasons: dict[str, str] = {}
     while True:
@@ -139,7 +140,7 @@ def without_range(
             raise TableError(
                 binding.source,
                 f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
-                "Give the model that it was made for; --partial leaves the nodes around them in float",
+                "Calibrate this model again; or --partial leaves the nodes around them in float",
             )
         for node, tensor in _around(model, placement, missing):
             reasons.setdefault(node, f"the table has no range for '{tensor}'")
