@@ -118,6 +118,18 @@ def test_layers_stand_for_their_input_and_the_largest_range_of_a_shared_one_coun
         bind(stranger, made.model, model)
 
 
+def test_a_layer_that_ncnn_leaves_in_float_stays_so_though_its_input_has_a_range() -> None:
+    body = "r = Relu(x) a = Conv(r, w) b = Conv(r, u) y = Concat<axis=1>(a, b)"
+    constants = {"w": normal(2, 3, 1, 1), "u": normal(2, 3, 1, 1, seed=1)}
+    model = graph("float[1,3,4,4] x", "float[1,4,4,4] y", body, constants)
+    made = prepare(model, {"x": normal(1, 3, 4, 4)})
+    file = TableFile("ncnn", table_of({"a": (-1.0, 1.0)}), keys="layers", without_scale=("b",))
+    binding = bind(file, made.model, model)
+    assert binding.float_layers == ("b",)
+    floats = without_range(made.model, target_scheme("ncnn"), frozenset(), binding, partial=False)
+    assert floats == {"b": "the table leaves it in float"}
+
+
 @pytest.mark.parametrize(
     ("target", "lost"),
     [(t, name) for t in ("tensorrt", "onnxruntime") for name in "xrl"] + [("onnxruntime", "p")],

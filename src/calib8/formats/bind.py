@@ -59,6 +59,7 @@ class Binding:
         unused: names of the table that the model has, but that carry no codes in any target.
         unknown: names of the table that the model does not have.
         borrowed: tensor without a range of its own → name of the table with the same values.
+        float_layers: nodes of the model that an ncnn table leaves in float.
         source: the file, for messages.
     """
 
@@ -66,6 +67,7 @@ class Binding:
     unused: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     borrowed: tuple[tuple[str, str], ...] = ()
+    float_layers: tuple[str, ...] = ()
     source: str = "calibration table"
 
 
@@ -114,23 +116,30 @@ def bind(
     used = {name: entries[name] for name in sorted(wanted) if name in entries}
     unused = tuple(sorted(set(entries) - set(used) - set(unknown) - {name for _, name in borrowed}))
     table = CalibrationTable(own, used)
+    floats = set(file.without_scale) - set(unknown) if file.keys == "layers" else ()
     return Binding(
-        narrowed(table, prepared) if zero_points else table, unused, unknown, borrowed, file.source
+        narrowed(table, prepared) if zero_points else table,
+        unused,
+        unknown,
+        borrowed,
+        tuple(sorted(floats)),
+        file.source,
     )
 
 
 def without_range(
     model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], binding: Binding, *, partial: bool
 ) -> dict[str, str]:
-    """Nodes that cannot be quantized for want of a range → reason; none unless ``partial``.
+    """Nodes that cannot be quantized for want of a range → reason.
 
-    A node that reads or yields a tensor without a range stays float, as TensorRT does with it.
+    Those are the layers that an ncnn table leaves in float, and with ``partial`` every node that reads or
+    yields a tensor without a range, as TensorRT does with it.
 
     Raises:
         TableError: there are tensors without a range and not ``partial`` (they are listed), or no weighted
             layer is left.
     """
-    reasons: dict[str, str] = {}
+    reasons = dict.fromkeys(binding.float_layers, "the table leaves it in float")
     while True:
         placement = place(model, scheme, keep_float | set(reasons))
         missing = [name for name in placement.readers if name not in binding.table.entries]
