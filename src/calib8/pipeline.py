@@ -29,7 +29,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
-from calib8.formats.bind import Binding, bind, narrowed, refuse_missing, without_range
+from calib8.formats.bind import Binding, bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import write_metadata
@@ -41,7 +41,7 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
-from calib8.table import CalibrationTable, Range
+from calib8.table import CalibrationTable
 
 DEFAULT_METHOD: Final = "mse"
 
@@ -306,10 +306,13 @@ def quantize(
     if table is not None:
         original, prepared = prepare_for_table(model, data, preprocess)
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
-        binding = bind(file, prepared.model, original, partial=partial)
+        zero_points = not scheme.activations.symmetric
+        binding = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
         given, notes = given_ranges(ranges or {}, binding.table.entries, scheme.activations)
-        result = _quantize_bound(prepared, binding, given, scheme, floats, preprocess, partial, power_of_two)
-        return replace(result, notes=notes)
+        unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
+        table = with_given(binding.table, given, {})
+        result = _quantize_prepared(prepared, table, scheme, floats, preprocess, None, power_of_two, unranged)
+        return replace(result, binding=binding, notes=notes)
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, "Give --data or --table")
@@ -340,30 +343,6 @@ def quantize(
         calibration.prepared, calibration.table, scheme, floats, preprocess, calibration, power_of_two
     )
     return replace(result, notes=calibration.notes)
-
-
-def _quantize_bound(
-    prepared: PreparedModel,
-    binding: Binding,
-    given: Mapping[str, Range],
-    scheme: QuantScheme,
-    keep_float: frozenset[str],
-    preprocess: Preprocess | None,
-    partial: bool,
-    power_of_two: bool,
-) -> Quantization:
-    """With the ranges of a given table; with ``partial`` what it lacks stays float."""
-    check_node_names(prepared.model, keep_float)
-    floats: dict[str, str] = {}
-    if partial:
-        floats = without_range(prepared.model, scheme, keep_float, binding)
-    else:
-        refuse_missing(place(prepared.model, scheme, keep_float), binding)
-    table = binding.table if scheme.activations.symmetric else narrowed(binding.table, prepared.model)
-    result = _quantize_prepared(
-        prepared, with_given(table, given, {}), scheme, keep_float, preprocess, None, power_of_two, floats
-    )
-    return replace(result, binding=binding)
 
 
 def _quantize_prepared(

@@ -10,7 +10,7 @@ import pytest
 from made_up_tables import table_of
 
 from calib8.errors import TableError
-from calib8.formats.bind import bind, narrowed, refuse_missing, without_range
+from calib8.formats.bind import bind, narrowed, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import model_hash
 from calib8.passes.place import place
@@ -118,6 +118,18 @@ def test_layers_stand_for_their_input_and_the_largest_range_of_a_shared_one_coun
         bind(stranger, made.model, model)
 
 
+def test_a_layer_that_ncnn_leaves_in_float_stays_so_though_its_input_has_a_range() -> None:
+    body = "r = Relu(x) a = Conv(r, w) b = Conv(r, u) y = Concat<axis=1>(a, b)"
+    constants = {"w": normal(2, 3, 1, 1), "u": normal(2, 3, 1, 1, seed=1)}
+    model = graph("float[1,3,4,4] x", "float[1,4,4,4] y", body, constants)
+    made = prepare(model, {"x": normal(1, 3, 4, 4)})
+    file = TableFile("ncnn", table_of({"a": (-1.0, 1.0)}), keys="layers", without_scale=("b",))
+    binding = bind(file, made.model, model)
+    assert binding.float_layers == ("b",)
+    floats = without_range(made.model, target_scheme("ncnn"), frozenset(), binding, partial=False)
+    assert floats == {"b": "the table leaves it in float"}
+
+
 @pytest.mark.parametrize(
     ("target", "lost"),
     [(t, name) for t in ("tensorrt", "onnxruntime") for name in "xrl"] + [("onnxruntime", "p")],
@@ -129,8 +141,8 @@ def test_what_reads_or_yields_a_tensor_without_a_range_stays_float(
     binding = bind(cache(names), prepared.model, original)
     scheme = target_scheme(target)
     with pytest.raises(TableError, match=rf"old\.cache: lacks .*'{lost}'.*--partial"):
-        refuse_missing(place(prepared.model, scheme), binding)
-    floats = without_range(prepared.model, scheme, frozenset(), binding)
+        without_range(prepared.model, scheme, frozenset(), binding, partial=False)
+    floats = without_range(prepared.model, scheme, frozenset(), binding, partial=True)
     assert f"the table has no range for '{lost}'" in floats.values()
     left = place(prepared.model, scheme, frozenset(floats))
     assert set(left.readers) <= set(binding.table.entries)
@@ -143,19 +155,20 @@ def test_what_reads_or_yields_a_tensor_without_a_range_stays_float(
 def test_a_table_of_which_nothing_serves_a_layer_is_refused(original, prepared) -> None:
     binding = bind(cache(("q",)), prepared.model, original)
     with pytest.raises(TableError, match="has no range that a layer of the model could use"):
-        without_range(prepared.model, target_scheme("tensorrt"), frozenset(), binding)
+        without_range(prepared.model, target_scheme("tensorrt"), frozenset(), binding, partial=True)
 
 
 def test_a_complete_table_leaves_nothing_float(original, prepared) -> None:
     binding = bind(cache(EVERY), prepared.model, original)
     for target in ("tensorrt", "onnxruntime", "tflite"):
-        assert without_range(prepared.model, target_scheme(target), frozenset(), binding) == {}
-        refuse_missing(place(prepared.model, target_scheme(target)), binding)
+        for partial in (False, True):
+            scheme = target_scheme(target)
+            assert without_range(prepared.model, scheme, frozenset(), binding, partial=partial) == {}
 
 
 def test_ranges_lose_what_the_graph_rules_out(original, prepared) -> None:
     binding = bind(cache(EVERY), prepared.model, original)
-    found = narrowed(binding.table, prepared.model).entries
+    found = bind(cache(EVERY), prepared.model, original, zero_points=True).table.entries
     before = binding.table.entries
     assert found["r"].range == Range(0.0, before["r"].range.max)
     assert found["l"].range == Range(0.0, 6.0)

@@ -13,9 +13,11 @@ from onnx import numpy_helper
 
 import calib8
 from calib8.analysis.lint import lint
+from calib8.demo import CALIBRATION_PATH, COLOR, MODEL_PATH, PIXEL_MEAN, PIXEL_SCALE
 from calib8.formats import tensorrt
-from calib8.formats.tables import write_text
+from calib8.formats.tables import write_table, write_text
 from calib8.model.load import load_model
+from calib8.qparams import QParams
 from small_models import normal, onnx_model, ops, proto_of, relative_difference, run
 
 REAL = {
@@ -122,3 +124,48 @@ def test_real_models(shared_data: Path, tmp_path: Path, name: str) -> None:
     assert {tensor: q.scale for tensor, q in result.qparams.items()} == expected
     assert lint(proto_of(result.model), "tensorrt") == ()
     assert relative_difference(run(proto, feed), run(result.model, feed)) < 0.5
+
+
+TARGETS = ("tensorrt", "tengine", "onnxruntime")
+
+
+@pytest.fixture(scope="module")
+def own() -> calib8.CalibrationTable:
+    """Found for symmetric codes, as all but the last target take them."""
+    pixels = {"images": np.load(CALIBRATION_PATH)["images"][:8]}
+    recipe = calib8.Preprocess(color=COLOR, mean=(PIXEL_MEAN,), scale=(PIXEL_SCALE,))
+    found = calib8.calibrate(
+        MODEL_PATH, pixels, preprocess=recipe, activations="int8-symmetric", method="minmax"
+    )
+    return found.table
+
+
+@pytest.fixture(scope="module")
+def expected(own: calib8.CalibrationTable) -> dict[str, dict[str, QParams]]:
+    """Target → scales and zero points of the model made from calib8's own table."""
+    return {target: calib8.quantize(MODEL_PATH, table=own, target=target).qparams for target in TARGETS}
+
+
+@pytest.mark.parametrize(
+    ("form", "targets"),
+    [
+        ("tensorrt", 2),
+        ("tensorrt-ranges", 2),
+        ("tengine", 2),
+        ("mxnet", 3),
+        ("onnxruntime", 3),
+        ("calib8", 3),
+    ],
+)
+def test_the_same_table_by_way_of_another_tool_gives_the_same_model(
+    own: calib8.CalibrationTable, expected, form: str, targets: int, tmp_path: Path
+) -> None:
+    """Formats that keep zero points serve codes with a zero point too."""
+    write_table(tmp_path / "there", own, form)
+    back = calib8.read_table(tmp_path / "there")
+    for target in TARGETS[:targets]:
+        found = calib8.quantize(MODEL_PATH, table=back, target=target).qparams
+        assert set(found) == set(expected[target])
+        for name, q in expected[target].items():
+            assert found[name].scale == pytest.approx(q.scale, rel=2e-7), (target, name)
+            assert found[name].zero_point == q.zero_point, (target, name)

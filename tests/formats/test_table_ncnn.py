@@ -120,6 +120,11 @@ def test_layers_that_ncnn_leaves_float(text: str) -> None:
     assert read.without_scale == ("c",) and set(read.table.entries) == {"d"}
 
 
+def test_a_hash_alone_is_a_remark() -> None:
+    read = ncnn.read("# made by hand\nd_param_0 1 \nd 1 \n", "n.table")
+    assert read.without_scale == () and set(read.table.entries) == {"d"}
+
+
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [

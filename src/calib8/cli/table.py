@@ -16,7 +16,7 @@ from calib8.cli.plot import plot
 from calib8.cli.render import count, say_binding
 from calib8.cli.table_text import difference_document, say_difference, say_table, table_document
 from calib8.cli.terminal import open_terminal
-from calib8.errors import UsageError
+from calib8.errors import TableError, UsageError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -126,12 +126,14 @@ def convert(
     check_outputs({"--output": output, "--json": report.json}, [table, model])
     _check_conversion(to, model, partial, header)
 
+    from calib8.formats.difference import losses
     from calib8.formats.tables import FORMATS, read_table, table_text, write_text
 
     read = read_table(table, format)
     bound = _on_model(read, model, partial)
     text = table_text(bound.file.table, to, model=bound.prepared, header=header or read.header)
-    lost = _lost(bound, to, text, output)
+    written = _read_back(bound, to, text, output)
+    lost = losses(bound.file, written, keeps_weights=FORMATS[to].layers)
     if lost and not lossy:
         problem = f"cannot hold all of {table}, but loses {'; '.join(lost)}"
         raise UsageError(f"--to {to}", problem, "Add --lossy if that is acceptable")
@@ -140,15 +142,15 @@ def convert(
         say_binding(terminal, bound.binding)
     for what in lost:
         terminal.say(f"lost: {what}", style="yellow")
-    written = count(len(bound.file.table.entries), "range")
-    terminal.say(f"{FORMATS[to].title} {output}: {written} of {FORMATS[read.format].title} {table}")
+    ranges = count(len(written.entries), "range")
+    terminal.say(f"{FORMATS[to].title} {output}: {ranges} of {FORMATS[read.format].title} {table}")
     if report.json is not None:
         document = {
             "table": str(table),
             "format": read.format,
             "output": str(output),
             "output_format": to,
-            "tensors": len(bound.file.table.entries),
+            "tensors": len(written.entries),
             "binding": binding_document(bound.binding),
             "lost": lost,
         }
@@ -217,27 +219,26 @@ class _Bound:
 def _on_model(file: TableFile, model: Path | None, partial: bool) -> _Bound:
     if model is None:
         if file.keys == "layers":
-            problem = "names layers, not tensors"
-            raise UsageError(f"the {file.format} table", problem, "Give the model with --model")
+            raise UsageError(file.source, "names layers, not tensors", "Give the model with --model")
         return _Bound(file, None, None)
     from calib8.calibration.source import prepare_for_table
     from calib8.formats.bind import bind
 
     original, prepared = prepare_for_table(model)
     binding = bind(file, prepared.model, original, partial=partial)
+    if not binding.table.entries:
+        problem = f"has no range of a tensor of {model}"
+        raise TableError(file.source, problem, "Give the model that it was made for")
     return _Bound(replace(file, table=binding.table, keys="tensors"), prepared.model, binding)
 
 
-def _lost(bound: _Bound, to: str, text: str, output: Path) -> list[str]:
-    """What of the table is not in the text."""
+def _read_back(bound: _Bound, to: str, text: str, output: Path) -> CalibrationTable:
+    """What the text says of tensors."""
     from calib8.formats.bind import layers_to_tensors
-    from calib8.formats.difference import losses
     from calib8.formats.tables import FORMATS
 
     back = FORMATS[to].read(text, str(output))
-    if bound.prepared is not None:
-        back = layers_to_tensors(back, bound.prepared)
-    return losses(bound.file, back.table, keeps_weights=FORMATS[to].layers)
+    return back.table if bound.prepared is None else layers_to_tensors(back, bound.prepared).table
 
 
 def _all_symmetric(table: CalibrationTable) -> bool:

@@ -59,6 +59,7 @@ class Binding:
         unused: names of the table that the model has, but that carry no codes in any target.
         unknown: names of the table that the model does not have.
         borrowed: tensor without a range of its own → name of the table with the same values.
+        float_layers: nodes of the model that an ncnn table leaves in float.
         source: the file, for messages.
     """
 
@@ -66,10 +67,18 @@ class Binding:
     unused: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     borrowed: tuple[tuple[str, str], ...] = ()
+    float_layers: tuple[str, ...] = ()
     source: str = "calibration table"
 
 
-def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bool = False) -> Binding:
+def bind(
+    file: TableFile,
+    prepared: ir.Model,
+    original: ir.Model,
+    *,
+    partial: bool = False,
+    zero_points: bool = False,
+) -> Binding:
     """The table of ``file`` for a model.
 
     Args:
@@ -77,6 +86,7 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
         prepared: the float graph that is going to be quantized.
         original: the same model as it was loaded.
         partial: pass over names that the model does not have.
+        zero_points: the ranges are for codes with a zero point, see ``narrowed``.
 
     Raises:
         TableError: the table is bound to another model; it has names that the model does not have.
@@ -85,7 +95,7 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
     if bound_to:
         if bound_to != own:
             raise TableError(file.source, "was made for another model", "Calibrate this model again")
-        return Binding(file.table, source=file.source)
+        return Binding(narrowed(file.table, prepared) if zero_points else file.table, source=file.source)
     known = _names(original) | _names(prepared)
     if file.keys == "layers":
         entries, unknown = _of_layers(file, prepared)
@@ -105,49 +115,48 @@ def bind(file: TableFile, prepared: ir.Model, original: ir.Model, *, partial: bo
     _add_known_limits(entries, wanted, prepared)
     used = {name: entries[name] for name in sorted(wanted) if name in entries}
     unused = tuple(sorted(set(entries) - set(used) - set(unknown) - {name for _, name in borrowed}))
-    return Binding(CalibrationTable(own, used), unused, unknown, borrowed, file.source)
+    table = CalibrationTable(own, used)
+    floats = set(file.without_scale) - set(unknown) if file.keys == "layers" else ()
+    return Binding(
+        narrowed(table, prepared) if zero_points else table,
+        unused,
+        unknown,
+        borrowed,
+        tuple(sorted(floats)),
+        file.source,
+    )
 
 
 def without_range(
-    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], binding: Binding
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], binding: Binding, *, partial: bool
 ) -> dict[str, str]:
     """Nodes that cannot be quantized for want of a range → reason.
 
-    A node that reads or yields a tensor without a range stays float, as TensorRT does with it.
+    Those are the layers that an ncnn table leaves in float, and with ``partial`` every node that reads or
+    yields a tensor without a range, as TensorRT does with it.
 
     Raises:
-        TableError: no weighted layer is left.
+        TableError: there are tensors without a range and not ``partial`` (they are listed), or no weighted
+            layer is left.
     """
-    reasons: dict[str, str] = {}
+    reasons = dict.fromkeys(binding.float_layers, "the table leaves it in float")
     while True:
         placement = place(model, scheme, keep_float | set(reasons))
-        missing = _missing(placement, binding)
+        missing = [name for name in placement.readers if name not in binding.table.entries]
         if not missing:
             break
+        if not partial:
+            raise TableError(
+                binding.source,
+                f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
+                "Calibrate this model again; or --partial leaves the nodes around them in float",
+            )
         for node, tensor in _around(model, placement, missing):
             reasons.setdefault(node, f"the table has no range for '{tensor}'")
-    if not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
+    if reasons and not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
         problem = "has no range that a layer of the model could use"
         raise TableError(binding.source, problem, "Give the model that it was made for")
     return reasons
-
-
-def refuse_missing(placement: Placement, binding: Binding) -> None:
-    """Makes sure that every tensor that carries codes has a range.
-
-    Raises:
-        TableError: some have none; they are listed.
-    """
-    if missing := _missing(placement, binding):
-        raise TableError(
-            binding.source,
-            f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
-            "Give the model that it was made for; --partial leaves the nodes around them in float",
-        )
-
-
-def _missing(placement: Placement, binding: Binding) -> list[str]:
-    return [name for name in placement.readers if name not in binding.table.entries]
 
 
 def narrowed(table: CalibrationTable, model: ir.Model) -> CalibrationTable:

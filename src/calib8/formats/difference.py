@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from calib8.formats.table_file import TableFile, is_symmetric, listed
-from calib8.qparams import UINT8, activation_qparams
 from calib8.table import CalibrationTable, Range
 
 SAME: Final = 1e-6
@@ -87,7 +86,7 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
         found = after.entries.get(name)
         if found is None:
             tensors.append(name)
-        elif _alike(entry.range, found.range):
+        elif _same(entry.range, found.range) or entry.range.magnitude == 0:
             continue
         elif is_symmetric(found.range) and not is_symmetric(entry.range):
             zero_points.append(name)
@@ -95,7 +94,7 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
                 precision.append(name)
         else:
             precision.append(name)
-    lost = {"": tensors, "the zero points of ": zero_points, "digits of ": precision}
+    lost = {"": tensors, "the zero points of ": zero_points, "the exact bounds of ": precision}
     phrases = [f"{what}{_ranges(names)} ({listed(names)})" for what, names in lost.items() if names]
     if before.weight_scales and not keeps_weights:
         scales = sum(len(values) for values in before.weight_scales.values())
@@ -105,16 +104,6 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
 
 def _ranges(names: Sequence[str]) -> str:
     return "1 range" if len(names) == 1 else f"{len(names)} ranges"
-
-
-def _alike(left: Range, right: Range) -> bool:
-    """Equal up to float32 rounding, or the same uint8 code; nothing is lost of a range without values."""
-    if _same(left, right) or left.magnitude == 0:
-        return True
-    if is_symmetric(left) or is_symmetric(right):
-        return False
-    codes = [activation_qparams(chosen.min, chosen.max, UINT8) for chosen in (left, right)]
-    return codes[0].zero_point == codes[1].zero_point and _close(codes[0].scale, codes[1].scale)
 
 
 def _same(left: Range, right: Range) -> bool:

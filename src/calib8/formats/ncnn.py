@@ -56,7 +56,7 @@ def read(text: str, source: str) -> TableFile:
         where = f"line {number}"
         key, *words = line.split()
         if key.startswith("#"):
-            floats.add(_layer_of(key[1:]))
+            floats |= {_layer_of(key[1:])} - {""}
             continue
         scales = tuple(_inverse(word, entries, where, key) for word in words)
         if not scales:
