@@ -317,24 +317,11 @@ def quantize(
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, "Give --data or --table")
     calibration = calibrate(
-        model,
-        data,
-        statistics=statistics,
-        preprocess=preprocess,
-        labels=labels,
-        method=method,
-        activations=scheme.activation_name,
-        percent=percent,
-        decay=decay,
-        power_of_two=power_of_two,
-        ranges=ranges,
-        samples=samples,
-        batch=batch,
-        threads=threads,
-        skip_bad=skip_bad,
-        keep_float=keep_float,
-        progress=progress,
-    )
+        model, data, statistics=statistics, preprocess=preprocess, labels=labels, method=method,
+        activations=scheme.activation_name, percent=percent, decay=decay, power_of_two=power_of_two,
+        ranges=ranges, samples=samples, batch=batch, threads=threads, skip_bad=skip_bad,
+        keep_float=keep_float, progress=progress,
+    )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
     elif preprocess is not None:
