@@ -20,6 +20,9 @@ from calib8.qparams import FLOAT32_MAX
 TABLE_FORMAT: Final = "calib8-calibration-table"
 TABLE_VERSION: Final = 1
 
+GIVEN: Final = "given"
+"""Method of an entry whose range the user gave: nothing that the graph tells changes it."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -53,7 +56,7 @@ class TableEntry:
 
     Attributes:
         range: the chosen range.
-        method: name of the method that chose it.
+        method: name of the method that chose it, ``GIVEN`` for the user's own range.
         clipped: share of the finite values seen that lie outside the range, 0 … 1.
         count: number of finite values seen.
         zeros: how many of them were exactly zero.

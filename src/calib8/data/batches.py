@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -95,7 +95,7 @@ def _stacked(samples: list[Sample]) -> Batch:
 
 def _loaded_ahead(pending: Iterator[Pending], ahead: int, threads: int) -> Generator[Pending, None, None]:
     """The same samples in the same order, the next ``ahead`` of them loading or loaded."""
-    queue: deque[tuple[str, Future[Sample]]] = deque()
+    queue: deque[Pending] = deque()
     pool = ThreadPoolExecutor(threads, thread_name_prefix="calib8-data")
     try:
         exhausted = False
@@ -103,23 +103,20 @@ def _loaded_ahead(pending: Iterator[Pending], ahead: int, threads: int) -> Gener
             while not exhausted and len(queue) < ahead:
                 exhausted = _submit_next(pending, pool, queue)
             if queue:
-                name, future = queue.popleft()
-                yield Pending(name, future.result)
+                yield queue.popleft()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _submit_next(
-    pending: Iterator[Pending], pool: ThreadPoolExecutor, queue: deque[tuple[str, Future[Sample]]]
-) -> bool:
+def _submit_next(pending: Iterator[Pending], pool: ThreadPoolExecutor, queue: deque[Pending]) -> bool:
     """Queues the next sample; True when there is none."""
     try:
         item = next(pending, None)
     except Exception as error:  # an error of the source itself waits for its turn like that of a sample
         failed: Future[Sample] = Future()
         failed.set_exception(error)
-        queue.append(("", failed))
+        queue.append(Pending("", failed.result, bytes))
         return True
     if item is not None:
-        queue.append((item.name, pool.submit(item.load)))
+        queue.append(replace(item, load=pool.submit(item.load).result))
     return item is None

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.arrays import as_array, conform, conform_all, read_arrays, rows_per_batch
+from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
 from calib8.data.labels import folder_labels, integer_label
@@ -45,10 +46,17 @@ class Sample:
 
 @dataclass(frozen=True)
 class Pending:
-    """A sample that is not decoded yet; ``load`` may run in any thread."""
+    """A sample that is not decoded yet; ``load`` and ``fingerprint`` may run in any thread.
+
+    Attributes:
+        name: that of the sample.
+        load: decodes it.
+        fingerprint: SHA-256 of what it is decoded from; empty where that cannot be read.
+    """
 
     name: str
     load: Callable[[], Sample]
+    fingerprint: Callable[[], bytes]
 
 
 Schedule: TypeAlias = "Callable[[Iterator[Pending]], Generator[Pending, None, None]]"
@@ -75,6 +83,7 @@ class Dataset:
         preprocess: what images go through, size and layout filled in; None where arrays go in as they are.
         skip_bad: bad images are passed over instead of raised.
         skipped: those of the latest iteration, in order.
+        taken: good samples that were used up before and do not come any more, see ``Trail``.
     """
 
     source: str
@@ -84,6 +93,7 @@ class Dataset:
     preprocess: Preprocess | None
     skip_bad: bool
     skipped: list[Skipped]
+    taken: int = 0
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.
@@ -100,7 +110,7 @@ class Dataset:
             DataError: as for iterating.
         """
         self.skipped.clear()
-        given = 0
+        given = self.taken
         with closing(schedule(self.pending())) as items:
             for item in items:
                 try:
@@ -184,7 +194,11 @@ def _from_images(
 
     def pending() -> Iterator[Pending]:
         for index in spaced(len(files), samples):
-            yield Pending(files[index], partial(load, files[index], numbers[index]))
+            yield Pending(
+                files[index],
+                partial(load, files[index], numbers[index]),
+                partial(file_fingerprint, folder / files[index]),
+            )
 
     count = len(spaced(len(files), samples))
     return Dataset(str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [])
@@ -238,9 +252,12 @@ def _from_arrays(
         rows = {spec.name: _row(chosen[spec.name], index, spec) for spec in inputs}
         return Sample(name, conform_all(rows, inputs, name), label)
 
+    def fingerprint(index: int) -> bytes:
+        return array_fingerprint({name: array[index] for name, array in chosen.items()})
+
     def pending() -> Iterator[Pending]:
         for index in spaced(total, samples):
-            yield Pending(f"{source}[{index}]", partial(load, index))
+            yield Pending(f"{source}[{index}]", partial(load, index), partial(fingerprint, index))
 
     return Dataset(source, pending, len(spaced(total, samples)), rows_per_batch(inputs), fitted, False, [])
 
@@ -301,7 +318,7 @@ def _from_iterable(data: object, inputs: Sequence[TensorSpec], samples: int | No
         for index, item in enumerate(islice(items, samples)):
             # Converted and copied before the next item is asked for: the iterable may reuse its arrays.
             sample = _item_sample(item, inputs, f"sample {index}")
-            yield Pending(sample.name, partial(_itself, sample))
+            yield Pending(sample.name, partial(_itself, sample), partial(array_fingerprint, sample.inputs))
 
     count = len(spaced(len(data), samples)) if isinstance(data, Sequence) else None
     return Dataset("data", pending, count, rows_per_batch(inputs), None, False, [])

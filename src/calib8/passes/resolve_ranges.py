@@ -4,14 +4,17 @@
 2. handed up   an op that moves codes or takes their maximum keeps them: the value before it, if nobody
                else reads it, takes the range behind it
 3. shared      ops that need one scale on all sides: every class takes the hull of its members
+4. rounded     where scales are to be powers of two
+
+A range that the user gave stays as it is through all of them, and its class takes it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 import onnx_ir as ir
 
@@ -20,7 +23,9 @@ from calib8.model.graph import activation_inputs, constant, input_at, scalar_con
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QuantSpec
 from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
-from calib8.table import CalibrationTable, Range
+from calib8.table import GIVEN, CalibrationTable, Range
+
+Rounding: TypeAlias = Callable[[Range, QuantSpec], Range]
 
 FIXED_LIMITS: Final[dict[str, tuple[float, float]]] = {
     "Softmax": (0.0, 1.0),
@@ -30,12 +35,23 @@ FIXED_LIMITS: Final[dict[str, tuple[float, float]]] = {
 
 
 def resolve_ranges(
-    model: ir.Model, placement: Placement, table: CalibrationTable, scheme: QuantScheme
+    model: ir.Model,
+    placement: Placement,
+    table: CalibrationTable,
+    scheme: QuantScheme,
+    rounding: Rounding | None = None,
 ) -> dict[str, Range]:
     """The final range of every tensor that carries Q/DQ.
 
+    Args:
+        model: a prepared float graph.
+        placement: which tensors.
+        table: what was chosen for each, or given by the user.
+        scheme: the target's rules.
+        rounding: what makes of a range one whose scale can be used, None: any scale can.
+
     Raises:
-        TableError: the table lacks a tensor.
+        TableError: the table lacks a tensor, or two given ranges differ where there is one scale only.
     """
     missing = [name for name in placement.readers if name not in table.entries]
     if missing:
@@ -45,10 +61,15 @@ def resolve_ranges(
             "Calibrate this model again; the table was made for other ops",
         )
     ranges = {name: table.entries[name].range.widened_to_zero() for name in placement.readers}
-    fixed = _fix(model, ranges, scheme.activations)
-    _hand_up(model, placement, ranges, fixed)
-    _share(model, placement, ranges, fixed, scheme)
-    return ranges
+    given = {name for name in ranges if table.entries[name].method == GIVEN}
+    fixed = _fix(model, ranges, scheme.activations, given)
+    _hand_up(model, placement, ranges, fixed | given)
+    kept = _share(model, placement, ranges, fixed, given, scheme)
+    if rounding is None:
+        return ranges
+    return {
+        name: found if name in kept else rounding(found, scheme.activations) for name, found in ranges.items()
+    }
 
 
 def fixed_range(op_type: str, spec: QuantSpec) -> Range:
@@ -63,24 +84,27 @@ def fixed_range(op_type: str, spec: QuantSpec) -> Range:
     return Range(low, high - (high - low) / (1 << spec.bits))
 
 
-def _fix(model: ir.Model, ranges: dict[str, Range], spec: QuantSpec) -> set[str]:
+def _fix(model: ir.Model, ranges: dict[str, Range], spec: QuantSpec, given: set[str]) -> set[str]:
     fixed: set[str] = set()
     for node in model.graph:
         name = node.outputs[0].name or ""
-        if node.op_type in FIXED_LIMITS and name in ranges:
+        if node.op_type in FIXED_LIMITS and name in ranges and name not in given:
             ranges[name] = fixed_range(node.op_type, spec)
             fixed.add(name)
     return fixed
 
 
-def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], fixed: set[str]) -> None:
-    """Walks backwards, so that a chain of such ops hands its last range all the way up."""
+def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], known: set[str]) -> None:
+    """Walks backwards, so that a chain of such ops hands its last range all the way up.
+
+    ``known`` are the names whose range is not touched.
+    """
     quantized = placement.quantized_nodes()
     for node in reversed(list(model.graph)):
         if node.name not in quantized or not _commutes_with_clipping(node):
             continue
         source, result = node.inputs[0], node.outputs[0].name or ""
-        if source is None or source.name not in ranges or result not in ranges or source.name in fixed:
+        if source is None or source.name not in ranges or result not in ranges or source.name in known:
             continue
         if sole_consumer(source) is node and _covers(node, ranges[result]):
             ranges[source.name or ""] = ranges[result]
@@ -130,6 +154,11 @@ class _Classes:
             name = self.parent[name]
         return name
 
+    def members_of_classes(self, names: set[str]) -> set[str]:
+        """All that share a scale with one of the names."""
+        roots = {self.root(name) for name in names}
+        return {name for name in self.parent if self.root(name) in roots} if roots else set()
+
     def join(self, left: str, right: str) -> None:
         """The classes of both names become one."""
         kept, gone = self.root(left), self.root(right)
@@ -140,8 +169,14 @@ class _Classes:
 
 
 def _share(
-    model: ir.Model, placement: Placement, ranges: dict[str, Range], fixed: set[str], scheme: QuantScheme
-) -> None:
+    model: ir.Model,
+    placement: Placement,
+    ranges: dict[str, Range],
+    fixed: set[str],
+    given: set[str],
+    scheme: QuantScheme,
+) -> set[str]:
+    """Gives every class its range; returns the names in classes that have a given one."""
     quantized = placement.quantized_nodes()
     clips = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if node.op_type == "Clip"}
     limits = {name: clips.get(name, math.inf) for name in ranges}
@@ -149,29 +184,52 @@ def _share(
     classes = _Classes({name: name for name in ranges}, dict(ranges), least, limits)
     for node in model.graph:
         if node.name in quantized:
-            members = _one_scale(node, classes, fixed, scheme)
+            members = _one_scale(node, classes, fixed, given, scheme)
             for name in members[1:]:
                 classes.join(members[0], name)
     groups: dict[str, list[str]] = {}
     for name in ranges:
         groups.setdefault(classes.root(name), []).append(name)
+    kept: set[str] = set()
     for root, members in groups.items():
-        chosen = _group_range(
-            members, classes.hull[root], ranges, fixed, _constants(model, set(members), scheme)
-        )
+        if pinned := _given_range(members, ranges, given):
+            kept.update(members)
+        constants = _constants(model, set(members), scheme)
+        chosen = pinned or _group_range(members, classes.hull[root], ranges, fixed, constants)
         for name in members:
             ranges[name] = chosen
+    return kept
 
 
-def _one_scale(node: ir.Node, classes: _Classes, fixed: set[str], scheme: QuantScheme) -> list[str]:
+def _given_range(members: list[str], ranges: Mapping[str, Range], given: set[str]) -> Range | None:
+    """The one range that the user gave to members of a class."""
+    names = [name for name in members if name in given]
+    for name in names[1:]:
+        if ranges[name] != ranges[names[0]]:
+            first, other = ranges[names[0]], ranges[name]
+            raise TableError(
+                name,
+                f"was given [{other.min:g}, {other.max:g}], but shares its scale with '{names[0]}', given "
+                f"[{first.min:g}, {first.max:g}]",
+                "Give one of them, or both the same",
+            )
+    return ranges[names[0]] if names else None
+
+
+def _one_scale(
+    node: ir.Node, classes: _Classes, fixed: set[str], given: set[str], scheme: QuantScheme
+) -> list[str]:
     """Names of the tensors of a node that must have one scale, none where they may differ."""
     inputs = [value.name or "" for value in activation_inputs(node)]
     outputs = [value.name or "" for value in node.outputs]
     if node.op_type in CODE_PRESERVING_OPS and not overshoots(node):
         inputs = inputs[:1]
     elif node.op_type == "Concat":
-        free = [name for name in inputs if name not in fixed]
-        inputs = free if _alike([*free, *outputs], classes, scheme.concat_share_ratio) else []
+        always = math.isinf(scheme.concat_share_ratio)
+        own = set() if always else classes.members_of_classes(given)
+        free = [name for name in inputs if name not in fixed | own]
+        fits = own.isdisjoint(outputs) and _alike([*free, *outputs], classes, scheme.concat_share_ratio)
+        inputs = free if fits else []
     elif node.op_type not in scheme.shared_scale_ops:
         return []
     return [name for name in [*outputs, *inputs] if name in classes.parent] if inputs else []

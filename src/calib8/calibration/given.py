@@ -1,0 +1,130 @@
+"""Ranges and scales that the user gives: from patterns of names to one range per tensor.
+
+    'conv*=-3,3'             the range [−3, 3]
+    'conv*=3'                the same
+    'conv*=scale:0.02'       scale and zero point 0
+    'conv*=scale:0.02,128'   scale and zero point
+
+A scale s and zero point z stand for the range that the quantizer turns back into them:
+
+    symmetric code     [−L s, L s],  L = 2^(bits−1) − 1,  z = 0
+    asymmetric code    [s (qmin − z), s (qmax − z)]
+
+Patterns are those of ``fnmatch``, upper and lower case differ; a tensor's own name always matches it. Where
+several match, the last one counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from calib8.errors import UsageError
+from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QParams, QuantSpec
+from calib8.table import Range
+
+Given: TypeAlias = "Range | tuple[float, float] | QParams"
+GivenRanges: TypeAlias = Mapping[str, Given]
+
+_CURE: Final = "Write NAME=LOW,HIGH, NAME=T for −T … T, NAME=scale:S or NAME=scale:S,ZEROPOINT"
+
+
+def parse_given(texts: Iterable[str]) -> dict[str, Given]:
+    """``['conv*=-3,3', 'x=scale:0.02,128']`` → pattern → range or scale, a repeated pattern moved to the end.
+
+    Raises:
+        UsageError: a text is not of one of the forms at the top of the file.
+    """
+    found: dict[str, Given] = {}
+    for text in texts:
+        pattern, equals, value = text.rpartition("=")
+        if not (equals and pattern):
+            raise UsageError(f"--range {text}", "names no tensor", _CURE)
+        found.pop(pattern, None)
+        found[pattern] = _value(value.strip(), text)
+    return found
+
+
+def _value(value: str, text: str) -> Given:
+    of_scale = value.startswith("scale:")
+    try:
+        numbers = [float(part) for part in value.removeprefix("scale:").split(",")]
+    except ValueError:
+        raise UsageError(f"--range {text}", f"'{value}' is no range", _CURE) from None
+    if len(numbers) > 2:
+        raise UsageError(f"--range {text}", f"'{value}' holds {len(numbers)} numbers", _CURE)
+    if not of_scale:
+        return (numbers[0], numbers[1]) if len(numbers) == 2 else (-numbers[0], numbers[0])
+    point = numbers[1] if len(numbers) == 2 else 0.0
+    if not point.is_integer():
+        raise UsageError(f"--range {text}", f"the zero point {point:g} is no integer", _CURE)
+    return QParams(numbers[0], int(point))
+
+
+def given_ranges(
+    given: GivenRanges, tensors: Iterable[str], spec: QuantSpec
+) -> tuple[dict[str, Range], tuple[str, ...]]:
+    """The range of every tensor that a pattern matches, and notes on ranges that had to be widened.
+
+    Args:
+        given: pattern → a range, (low, high), or scale and zero point.
+        tensors: names of the tensors that carry codes.
+        spec: the code that scales and zero points are meant for.
+
+    Raises:
+        UsageError: a pattern matches nothing (similar names are listed), or a value is no range or scale.
+    """
+    names = list(tensors)
+    chosen: dict[str, Range] = {}
+    notes = []
+    for pattern, value in given.items():
+        matching = [name for name in names if name == pattern or fnmatchcase(name, pattern)]
+        if not matching:
+            raise _matches_nothing(pattern, names)
+        found = _range(pattern, value, spec)
+        widened = found.widened_to_zero()
+        if widened != found:
+            bounds = f"[{found.min:g}, {found.max:g}] → [{widened.min:g}, {widened.max:g}]"
+            notes.append(f"the range given for '{pattern}' was widened to hold 0: {bounds}")
+        chosen.update(dict.fromkeys(matching, widened))
+    return chosen, tuple(notes)
+
+
+def _matches_nothing(pattern: str, names: list[str]) -> UsageError:
+    near = get_close_matches(pattern, names, n=3, cutoff=0.3) or names[:3]
+    problem = f"matches none of the {len(names)} tensors that carry codes"
+    return UsageError(f"--range {pattern}", problem, f"There are, for example, {', '.join(near)}")
+
+
+def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
+    if isinstance(value, QParams):
+        return _range_of_scale(pattern, value, spec)
+    low, high = (value.min, value.max) if isinstance(value, Range) else value
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise UsageError(
+            f"--range {pattern}", f"[{low:g}, {high:g}] is no range", "Give two finite numbers, low < high"
+        )
+    steps = 2 * (spec.magnitude_levels - 1) if spec.symmetric else spec.qmax - spec.qmin
+    if max(abs(low), abs(high)) > FLOAT32_MAX or (max(high, 0.0) - min(low, 0.0)) / steps < FLOAT32_TINY:
+        problem = f"[{low:g}, {high:g}] has no scale that float32 can hold"
+        raise UsageError(f"--range {pattern}", problem, "Give a range within float32")
+    return Range(float(low), float(high))
+
+
+def _range_of_scale(pattern: str, q: QParams, spec: QuantSpec) -> Range:
+    lowest = 1 - spec.magnitude_levels if spec.symmetric else spec.qmin
+    with np.errstate(over="ignore"):
+        scale = float(np.float32(q.scale))
+    if not (FLOAT32_TINY <= scale and scale * (spec.qmax - lowest) <= FLOAT32_MAX):
+        problem = f"{q.scale:g} is no scale: it must be above 0 and within float32"
+        raise UsageError(f"--range {pattern}", problem, "Give for example scale:0.02")
+    if not (q.zero_point == 0 if spec.symmetric else spec.qmin <= q.zero_point <= spec.qmax):
+        allowed = "0" if spec.symmetric else f"{spec.qmin} … {spec.qmax}"
+        problem = f"the zero point {q.zero_point} does not fit the activation type, which takes {allowed}"
+        raise UsageError(f"--range {pattern}", problem, "Choose another zero point, or --activations")
+    return Range(scale * (lowest - q.zero_point), scale * (spec.qmax - q.zero_point))
