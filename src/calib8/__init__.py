@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation as Evaluation
     from calib8.analysis.inspect import inspect_model as inspect_model
     from calib8.analysis.lint import lint as lint
+    from calib8.calibration.merge import merge_statistics as merge_statistics
+    from calib8.calibration.statistics import Statistics as Statistics
     from calib8.data.preprocess import Preprocess as Preprocess
     from calib8.data.presets import preset as preset
     from calib8.errors import Calib8Error as Calib8Error
@@ -27,9 +29,12 @@ if TYPE_CHECKING:
     from calib8.judge import evaluate as evaluate
     from calib8.judge import preflight as preflight
     from calib8.pipeline import Calibration as Calibration
+    from calib8.pipeline import Collection as Collection
     from calib8.pipeline import Quantization as Quantization
     from calib8.pipeline import calibrate as calibrate
+    from calib8.pipeline import collect_statistics as collect_statistics
     from calib8.pipeline import quantize as quantize
+    from calib8.qparams import QParams as QParams
     from calib8.qparams import QuantSpec as QuantSpec
     from calib8.scheme import QuantScheme as QuantScheme
     from calib8.session import InferenceSession as InferenceSession
@@ -43,6 +48,7 @@ _HOMES: Final[dict[str, str]] = {
     "Calibration": "pipeline",
     "CalibrationError": "errors",
     "CalibrationTable": "table",
+    "Collection": "pipeline",
     "Comparison": "analysis.compare",
     "DataError": "errors",
     "Evaluation": "analysis.evaluate",
@@ -50,18 +56,22 @@ _HOMES: Final[dict[str, str]] = {
     "ModelError": "errors",
     "OutputError": "errors",
     "Preprocess": "data.preprocess",
+    "QParams": "qparams",
     "QuantScheme": "scheme",
     "QuantSpec": "qparams",
     "Quantization": "pipeline",
     "Range": "table",
+    "Statistics": "calibration.statistics",
     "TableError": "errors",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
     "calibrate": "pipeline",
+    "collect_statistics": "pipeline",
     "compare": "analysis.compare",
     "evaluate": "judge",
     "inspect_model": "analysis.inspect",
     "lint": "analysis.lint",
+    "merge_statistics": "calibration.merge",
     "preflight": "judge",
     "preset": "data.presets",
     "quantize": "pipeline",

@@ -6,7 +6,7 @@
     │   └── UnsupportedModelError   it can be read, but not quantized
     ├── DataError             images, labels or arrays do not fit                             exit code 1
     ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
-    ├── TableError            a calibration table that is broken or made for another model    exit code 1
+    ├── TableError            a table, statistics or checkpoint, broken or of another model   exit code 1
     └── OutputError           a result cannot be written                                      exit code 1
 
 Every message is one line: ``subject: problem. cure.``
@@ -60,7 +60,7 @@ class CalibrationError(Calib8Error):
 
 
 class TableError(Calib8Error):
-    """A calibration table that cannot be read or was made for another model."""
+    """A calibration table, statistics or a checkpoint that cannot be read or is of another model or run."""
 
 
 class OutputError(Calib8Error):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from calib8.errors import ModelError, OutputError
@@ -57,6 +58,19 @@ def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise _cannot_write(target, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Removes the temporary files that killed processes left beside ``path`` while they wrote it.
+
+    Nothing else may be writing ``path`` at the time.
+    """
+    target = Path(path)
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
+    with suppress(OSError):
+        for file in target.parent.iterdir():
+            if pattern.fullmatch(file.name):
+                file.unlink(missing_ok=True)
 
 
 def _is_path(value: object) -> bool:

@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from typing import Final
 
-import onnx
 import onnx_ir as ir
 
-from calib8.calibration.choose import choose_table, range_method
-from calib8.calibration.collect import collect
+from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
+from calib8.calibration.gather import Checkpointing, Gathered, gather
+from calib8.calibration.given import GivenRanges, given_ranges
+from calib8.calibration.source import (
+    Model,
+    check_node_names,
+    first_sample,
+    open_data,
+    open_statistics,
+)
 from calib8.calibration.statistics import Statistics
-from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
-from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.data.shards import Shard
+from calib8.errors import TableError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import write_metadata
-from calib8.model.runtime import Arrays
 from calib8.model.save import save_model
-from calib8.passes.place import Placement, calibration_tensors, place
+from calib8.passes.place import Placement, place
 from calib8.passes.prepare import PreparedModel, prepare
 from calib8.passes.resolve_ranges import resolve_ranges
-from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
@@ -37,7 +42,22 @@ from calib8.table import CalibrationTable
 
 DEFAULT_METHOD: Final = "mse"
 
-Model = str | os.PathLike[str] | onnx.ModelProto
+
+@dataclass(frozen=True)
+class Collection:
+    """What ``collect_statistics`` found.
+
+    Attributes:
+        prepared: the float graph that the statistics belong to.
+        statistics: the counts; every one-pass method can choose from them without the data.
+        dataset: the data as it was read (``skipped`` names the bad images).
+        resumed: samples that the checkpoint had already, 0 without one.
+    """
+
+    prepared: PreparedModel
+    statistics: Statistics
+    dataset: Dataset
+    resumed: int
 
 
 @dataclass(frozen=True)
@@ -48,13 +68,17 @@ class Calibration:
         prepared: the float graph that the table belongs to.
         statistics: the counts; other methods can be tried on them without the data.
         table: the chosen ranges.
-        dataset: the data as it was read (``skipped`` names the bad images).
+        dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
+        resumed: samples that the checkpoint had already, 0 without one.
+        notes: what to know of the ranges that the user gave.
     """
 
     prepared: PreparedModel
     statistics: Statistics
     table: CalibrationTable
-    dataset: Dataset
+    dataset: Dataset | None
+    resumed: int
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -69,6 +93,7 @@ class Quantization:
         prepared: the float graph it was made from, with its largest difference to the original.
         calibration: how the table came about, None if it was given.
         caution: what to know of this activation type in this target, empty if there is nothing.
+        notes: what to know of the ranges that the user gave.
     """
 
     model: ir.Model
@@ -78,6 +103,7 @@ class Quantization:
     prepared: PreparedModel
     calibration: Calibration | None
     caution: str
+    notes: tuple[str, ...] = ()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the QDQ model.
@@ -88,20 +114,67 @@ class Quantization:
         save_model(self.model, path)
 
 
-def calibrate(
+def collect_statistics(
     model: Model,
     data: DataSource,
     *,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
-    activations: str = "uint8",
-    percent: float | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
+    shard: tuple[int, int] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    progress: Progress = silent,
+) -> Collection:
+    """Runs the float model over the data once and counts; ``calibrate(statistics=…)`` chooses ranges.
+
+    Args:
+        shard: (i, n): only the i-th of n parts of the data, i from 1. The merged statistics of all parts
+            are those of one run, whatever machines of one CPU type made them.
+        model, data, preprocess, labels, samples, batch, threads, skip_bad, keep_float, checkpoint,
+            checkpoint_every, progress: see ``calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data or options, in one line each.
+    """
+    _check_counts(batch, threads)
+    saving = _checkpointing(checkpoint, checkpoint_every)
+    part = None if shard is None else Shard(*shard)
+    source, dataset = open_data(
+        model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
+        keep_float=keep_float, shard=part,
+    )  # fmt: skip
+    found = gather(
+        source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, shard=part,
+        checkpoint=saving, progress=progress,
+    )  # fmt: skip
+    return Collection(source.prepared, found.statistics, dataset, found.resumed)
+
+
+def calibrate(
+    model: Model,
+    data: DataSource | None = None,
+    *,
+    statistics: Statistics | str | os.PathLike[str] | None = None,
+    preprocess: Preprocess | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    method: str = DEFAULT_METHOD,
+    activations: str = "uint8",
+    percent: float | None = None,
+    decay: float | None = None,
+    power_of_two: bool = False,
+    ranges: GivenRanges | None = None,
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    keep_float: Sequence[str] = (),
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data once and chooses a range for every activation.
@@ -109,36 +182,68 @@ def calibrate(
     Args:
         model: path or ModelProto of the float model.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        statistics: those of an earlier run over the same model, or their file, in place of data. The table
+            is the same, byte for byte.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, such as ``mse`` or ``entropy``.
+        method: a key of ``calib8.calibration.ranges.METHODS``, or ``ema``, which needs data.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
+        decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
+        power_of_two: widen every range so that its scale is a power of two.
+        ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams`` of the type ``activations``;
+            of several patterns that match the last counts. They win over everything.
         samples: at most so many.
         batch: samples per run; the result does not depend on it.
-        threads: for decoding, the float model and counting; the result does not depend on it.
+        threads: for decoding, the float model, counting and searching; the result does not depend on it.
         skip_bad: pass over images that cannot be read.
         keep_float: names of nodes that will stay float: what only they need is not calibrated.
+        checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on
+            with it; the result is that of one run. It stays when all is done.
+        checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
         progress: see ``Progress``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    range_method(method, percent)
+    wish = Wish(method, percent, decay, power_of_two)
+    check_wish(wish, from_statistics=statistics is not None)
     spec = activation_type(activations)
+    _check_counts(batch, threads)
+    saving = _checkpointing(checkpoint, checkpoint_every)
+    if statistics is not None:
+        if data is not None or saving is not None:
+            raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
+        source, kept = open_statistics(model, statistics, keep_float)
+        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        found = Gathered(kept, None, 0)
+    elif data is None:
+        raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
+    else:
+        source, dataset = open_data(
+            model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
+            keep_float=keep_float, shard=None,
+        )  # fmt: skip
+        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        found = gather(
+            source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
+            decay=wish.moving_decay, progress=progress,
+        )  # fmt: skip
+    table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
+    return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes)
+
+
+def _check_counts(batch: int, threads: int) -> None:
     check_positive("--batch", batch)
     check_positive("--threads", threads)
-    original = load_model(model)
-    dataset = open_dataset(
-        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    prepared = prepare(original, first_sample(dataset))
-    tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
-    seen = SampleCounter("calibrating", dataset.count, progress)
-    feeds = (piece.inputs for piece in batches(dataset, batch, threads))
-    statistics = collect(prepared.model, tensors, feeds, threads=threads, on_batch=seen)
-    table = choose_table(statistics, spec, method, percent, threads=threads)
-    return Calibration(prepared, statistics, table, dataset)
+
+
+def _checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
+    if path is None:
+        if every is not None:
+            raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
+        return None
+    return Checkpointing(path, every)
 
 
 def quantize(
@@ -146,12 +251,16 @@ def quantize(
     data: DataSource | None = None,
     *,
     table: CalibrationTable | None = None,
+    statistics: Statistics | str | os.PathLike[str] | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
     method: str = DEFAULT_METHOD,
     percent: float | None = None,
+    decay: float | None = None,
+    power_of_two: bool = False,
+    ranges: GivenRanges | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,
@@ -159,46 +268,62 @@ def quantize(
     keep_float: Sequence[str] = (),
     progress: Progress = silent,
 ) -> Quantization:
-    """Makes the INT8 model, from data or from a table.
+    """Makes the INT8 model, from data, from statistics or from a table.
 
     Args:
         model: path or ModelProto of the float model.
-        data: calibration data; needed unless ``table`` is given.
+        data: calibration data; needed unless ``table`` or ``statistics`` are given.
         table: ranges of an earlier calibration of the same model.
+        statistics: those of an earlier run, see ``calibrate``.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
+        power_of_two: the scales of all activations are powers of two, those that ops share too. A table
+            that was made so asks for it by itself.
+        ranges: as for ``calibrate``; they win over the table too.
         keep_float: names of nodes to keep in float.
-        preprocess, labels, method, percent, samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, progress: see
+            ``calibrate``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
     """
     scheme = target_scheme(target)
     scheme = scheme if activations is None else scheme.with_activations(activations)
-    calibration = None
-    if table is None:
-        if data is None:
-            raise UsageError("quantize", "neither data nor a table was given", "Give --data or --table")
-        calibration = calibrate(
-            model,
-            data,
-            preprocess=preprocess,
-            labels=labels,
-            method=method,
-            activations=scheme.activation_name,
-            percent=percent,
-            samples=samples,
-            batch=batch,
-            threads=threads,
-            skip_bad=skip_bad,
-            keep_float=keep_float,
-            progress=progress,
-        )
-        prepared, table = calibration.prepared, calibration.table
-        preprocess = calibration.dataset.preprocess
-    else:
+    floats = frozenset(keep_float)
+    if table is not None:
         prepared = _prepare_for_table(model, data, table, preprocess)
-    return _quantize_prepared(prepared, table, scheme, frozenset(keep_float), preprocess, calibration)
+        given, notes = given_ranges(ranges or {}, table.entries, scheme.activations)
+        table = with_given(table, given, {})
+        result = _quantize_prepared(prepared, table, scheme, floats, preprocess, None, power_of_two)
+        return replace(result, notes=notes)
+    if data is None and statistics is None:
+        problem = "neither data nor statistics nor a table was given"
+        raise UsageError("quantize", problem, "Give --data or --table")
+    calibration = calibrate(
+        model,
+        data,
+        statistics=statistics,
+        preprocess=preprocess,
+        labels=labels,
+        method=method,
+        activations=scheme.activation_name,
+        percent=percent,
+        decay=decay,
+        power_of_two=power_of_two,
+        ranges=ranges,
+        samples=samples,
+        batch=batch,
+        threads=threads,
+        skip_bad=skip_bad,
+        keep_float=keep_float,
+        progress=progress,
+    )
+    if calibration.dataset is not None:
+        preprocess = calibration.dataset.preprocess
+    result = _quantize_prepared(
+        calibration.prepared, calibration.table, scheme, floats, preprocess, calibration, power_of_two
+    )
+    return replace(result, notes=calibration.notes)
 
 
 def _quantize_prepared(
@@ -208,13 +333,15 @@ def _quantize_prepared(
     keep_float: frozenset[str],
     preprocess: Preprocess | None,
     calibration: Calibration | None,
+    power_of_two: bool,
 ) -> Quantization:
-    _check_node_names(prepared.model, keep_float)
+    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
+    check_node_names(prepared.model, keep_float)
     overflowing: dict[str, str] = {}
     while True:
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared.model, scheme, floats)
-        ranges = resolve_ranges(prepared.model, placement, table, scheme)
+        ranges = resolve_ranges(prepared.model, placement, table, scheme, rounding)
         result = insert_quantizers(prepared.model, placement, ranges, scheme)
         if not result.float_layers:
             break
@@ -228,40 +355,6 @@ def _quantize_prepared(
     placement = keep_layers_float(placement, overflowing)
     caution = scheme.cautions.get(scheme.activation_name, "")
     return Quantization(result.model, placement, result.qparams, table, prepared, calibration, caution)
-
-
-def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:
-    """The tensors that any target would quantize.
-
-    Raises:
-        UsageError: ``keep_float`` names no node of the graph.
-        UnsupportedModelError: the model has no layer with constant weights that could be quantized.
-    """
-    _check_node_names(model, keep_float)
-    layers = [d for d in place(model, QuantScheme("any"), keep_float).decisions if d.op_type in WEIGHTED_OPS]
-    if not any(layer.quantized for layer in layers):
-        problem = "has no convolution or matrix product with constant weights to quantize"
-        if layers:
-            problem += f" ({layers[0].op_type} '{layers[0].node}': {layers[0].reason})"
-        raise UnsupportedModelError(
-            model.graph.name or "model", problem, "Give a float32 convolutional network"
-        )
-    return calibration_tensors(model, keep_float)
-
-
-def _check_node_names(model: ir.Model, names: frozenset[str]) -> None:
-    unknown = names - {node.name for node in model.graph}
-    if unknown:
-        name = min(unknown)
-        raise UsageError(
-            "--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names"
-        )
-
-
-def first_sample(dataset: Dataset) -> Arrays:
-    """Inputs of the first sample that can be read, of the first several for a model with a fixed batch."""
-    with closing(batches(dataset, 1, 1)) as pieces:
-        return next(pieces).inputs
 
 
 def _prepare_for_table(

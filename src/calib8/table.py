@@ -23,6 +23,9 @@ TABLE_VERSION: Final = 1
 GIVEN: Final = "given"
 """Method of an entry whose range the user gave: nothing that the graph tells changes it."""
 
+POWER_OF_TWO: Final = " power-of-two"
+"""Behind the method of an entry whose scale was made a power of two."""
+
 
 @dataclass(frozen=True)
 class Range:
@@ -84,6 +87,11 @@ class CalibrationTable:
 
     model_hash: str
     entries: Mapping[str, TableEntry]
+
+    @property
+    def power_of_two(self) -> bool:
+        """Whether it was made for scales that are powers of two."""
+        return any(entry.method.endswith(POWER_OF_TWO) for entry in self.entries.values())
 
     def range_of(self, tensor: str) -> Range:
         """The range of a tensor.

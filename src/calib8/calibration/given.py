@@ -120,7 +120,7 @@ def _range_of_scale(pattern: str, q: QParams, spec: QuantSpec) -> Range:
     lowest = 1 - spec.magnitude_levels if spec.symmetric else spec.qmin
     with np.errstate(over="ignore"):
         scale = float(np.float32(q.scale))
-    if not (FLOAT32_TINY <= scale and scale * (spec.qmax - lowest) <= FLOAT32_MAX):
+    if not (scale >= FLOAT32_TINY and scale * (spec.qmax - lowest) <= FLOAT32_MAX):
         problem = f"{q.scale:g} is no scale: it must be above 0 and within float32"
         raise UsageError(f"--range {pattern}", problem, "Give for example scale:0.02")
     if not (q.zero_point == 0 if spec.symmetric else spec.qmin <= q.zero_point <= spec.qmax):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import zipfile
@@ -54,6 +55,11 @@ class Statistics:
     model_hash: str
     tensors: Mapping[str, TensorStatistics]
 
+    @property
+    def samples(self) -> int:
+        """How many samples had a finite value, in the tensor that had the most of them."""
+        return max((tensor.samples for tensor in self.tensors.values()), default=0)
+
     def merge(self, other: Statistics) -> Statistics:
         """Statistics of the images of both runs; exact, associative and commutative.
 
@@ -78,6 +84,11 @@ class Statistics:
         Raises:
             OutputError: the file cannot be written; an old file stays intact.
         """
+        with atomic_output(path) as temporary:
+            temporary.write_bytes(self.to_bytes())
+
+    def to_bytes(self) -> bytes:
+        """What ``save`` writes."""
         header = {
             "format": STATISTICS_FORMAT,
             "version": STATISTICS_VERSION,
@@ -89,12 +100,14 @@ class Statistics:
             name: np.array([_stored(t, name) for t in ordered], dtype) for name, dtype in _COLUMNS.items()
         }
         columns["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
-        with atomic_output(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+        file = io.BytesIO()
+        with zipfile.ZipFile(file, "w") as archive:
             for name, column in columns.items():
                 entry = zipfile.ZipInfo(f"{name}.npy")  # dated 1980, always
                 entry.compress_type = zipfile.ZIP_DEFLATED
-                with archive.open(entry, "w", force_zip64=True) as file:
-                    np.lib.format.write_array(file, column, allow_pickle=False)
+                with archive.open(entry, "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, column, allow_pickle=False)
+        return file.getvalue()
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Statistics:
@@ -104,19 +117,34 @@ class Statistics:
             TableError: the file cannot be read, is no such file, of another version, or broken.
         """
         try:
-            with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise _unreadable(str(path), error) from error
+        return cls.from_bytes(content, str(path))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, source: str = "statistics") -> Statistics:
+        """Reads what ``to_bytes`` gave; ``source`` names it in messages.
+
+        Raises:
+            TableError: as for ``load``.
+        """
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 columns = {name: archive[name] for name in archive.files}
             header = json.loads(columns["header"].tobytes())
         except Exception as error:  # a damaged archive: NumPy and zipfile raise a dozen unrelated types
-            raise TableError(
-                str(path), f"cannot be read ({error})", "Give statistics that calib8 wrote"
-            ) from error
-        _check_header(header, str(path))
+            raise _unreadable(source, error) from error
+        _check_header(header, source)
         try:
             tensors = {name: _row(columns, row) for row, name in enumerate(header["names"])}
             return cls(str(header["model_hash"]), tensors)
         except (KeyError, IndexError, TypeError, ValueError) as error:
-            raise TableError(str(path), f"is broken ({error})", "Calibrate again") from error
+            raise TableError(source, f"is broken ({error})", "Calibrate again") from error
+
+
+def _unreadable(source: str, error: Exception) -> TableError:
+    return TableError(source, f"cannot be read ({error})", "Give statistics that calib8 wrote")
 
 
 def counting_isa() -> str:

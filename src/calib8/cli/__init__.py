@@ -25,6 +25,7 @@ from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
+from calib8.cli.stats import merge, show
 
 app = typer.Typer(
     name="calib8",
@@ -56,6 +57,11 @@ def _program(
 
 for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
     app.command(_function.__name__)(as_command(_function))
+
+stats = typer.Typer(help="Statistics of runs: merge, show.", no_args_is_help=True)
+stats.command("merge")(as_command(merge))
+stats.command("show")(as_command(show))
+app.add_typer(stats, name="stats")
 
 
 def main() -> None:

@@ -1,71 +1,215 @@
-"""``calib8 calibrate``: from a float model and data to a calibration table."""
+"""``calib8 calibrate``: from a float model and data, or saved statistics, to a calibration table."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from calib8.cli.documents import calibration_document, preflight_document
 from calib8.cli.options import (
-    DataOption,
     KeepFloatOption,
     LabelsOption,
     ModelArgument,
+    OptionalDataOption,
     PreprocessOptions,
     RangeOptions,
     ReadingOptions,
     ReportOptions,
+    StatisticsOptions,
 )
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess
-from calib8.cli.progress import shown_progress
-from calib8.cli.steps import check_ranges, look_at_data, say_calibration
-from calib8.cli.terminal import open_terminal
+from calib8.cli.progress import SamplesSeen, shown_progress
+from calib8.cli.steps import (
+    check_ranges,
+    look_at_data,
+    reading_options,
+    refuse_together,
+    say_calibration,
+)
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.data.preprocess import Preprocess
+    from calib8.judge import Preflight
+    from calib8.pipeline import Calibration, Collection
+    from calib8.table import CalibrationTable
 
 TableOutput = Annotated[
-    Path, typer.Option("--output", "-o", metavar="TABLE.json", show_default=False, help="The table to write.")
+    Path | None,
+    typer.Option("--output", "-o", metavar="TABLE.json", show_default=False, help="The table to write."),
 ]
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What was asked for, flags and files checked."""
+
+    model: Path
+    output: Path | None
+    labels: Path | None
+    reading: ReadingOptions
+    saved: StatisticsOptions
+    ranges: RangeOptions
+    keep_float: list[str]
+    preprocess: Preprocess | None
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What was found, what was seen on the way to it where there were data, and how many samples it is."""
+
+    found: Calibration | Collection
+    seen: Preflight | None
+    samples: int
+    table: CalibrationTable | None = None
+    notes: tuple[str, ...] = ()
 
 
 def calibrate(
     model: ModelArgument,
-    data: DataOption,
-    output: TableOutput,
     *,
+    data: OptionalDataOption = None,
+    output: TableOutput = None,
     labels: LabelsOption = None,
     reading: ReadingOptions,
+    saved: StatisticsOptions,
     ranges: RangeOptions,
     keep_float: KeepFloatOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
-    """Find the ranges of all activations, write a table."""
+    """Find the ranges of all activations, write a table.
+
+    With --stats the statistics are written as well or instead; --from-stats chooses ranges from such a file,
+    without data.
+    """
     terminal = open_terminal(report.quiet)
-    check_outputs({"--output": output, "--json": report.json}, [model, data, labels])
-    check_ranges(ranges)
+    outputs = {
+        "--output": output,
+        "--stats": saved.stats,
+        "--checkpoint": saved.checkpoint,
+        "--json": report.json,
+    }
+    check_outputs(outputs, [model, data, labels, saved.from_stats])
     preprocess = chosen_preprocess(preprocessing)
-    seen = look_at_data(terminal, model, data, preprocess, labels, reading)
-
-    from calib8 import pipeline
-
-    with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
-        found = pipeline.calibrate(
-            model, data, preprocess=preprocess, labels=labels,
-            method=ranges.method or pipeline.DEFAULT_METHOD,
-            activations=ranges.activations or "uint8", percent=ranges.percent, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            keep_float=keep_float or (), progress=progress,
-        )  # fmt: skip
-    found.table.save(output)
-    say_calibration(terminal, found, progress.done)
-    terminal.say(f"table {output}")
+    request = _Request(model, output, labels, reading, saved, ranges, keep_float or [], preprocess)
+    _check(request, data)
+    outcome = _from_statistics(terminal, request) if data is None else _from_data(terminal, request, data)
+    if output is not None and outcome.table is not None:
+        outcome.table.save(output)
+    if saved.stats is not None:
+        outcome.found.statistics.save(saved.stats)
+    say_calibration(terminal, outcome.found, outcome.table, outcome.samples)
+    for note in outcome.notes:
+        terminal.say(f"note: {note}")
+    for what, path in (("statistics", saved.stats), ("table", output)):
+        if path is not None:
+            terminal.say(f"{what} {path}")
     if report.json is not None:
-        document = {
-            "model": str(model),
-            "table": str(output),
-            "preflight": preflight_document(seen),
-            "calibration": calibration_document(found, progress.done),
-        }
-        write_json(report.json, document)
+        write_json(report.json, _document(request, outcome))
+    if saved.checkpoint is not None:
+        saved.checkpoint.unlink(missing_ok=True)
+
+
+def _check(request: _Request, data: Path | None) -> None:
+    """Refuses what contradicts itself before any work is done."""
+    saved, ranges = request.saved, request.ranges
+    if data is None and saved.from_stats is None:
+        raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
+    if saved.from_stats is not None:
+        refuse_together(
+            "--from-stats",
+            {
+                "--data": data,
+                **reading_options(request.reading, request.labels),
+                "--stats": saved.stats,
+                "--shard": saved.shard,
+                "--checkpoint": saved.checkpoint,
+                "--checkpoint-every": saved.checkpoint_every,
+                "preprocessing": request.preprocess,
+            },
+            "Leave it away, or give --data alone",
+        )
+    if saved.shard is not None:
+        refuse_together("--shard", {"--output": request.output}, "Merge all shards first, see 'stats merge'")
+    if request.output is None:
+        if saved.stats is None:
+            cure = "Give --output TABLE.json, or --stats FILE, or both"
+            raise UsageError("calibrate", "nothing is to be written", cure)
+        choices = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay,
+                   "--activations": ranges.activations, "--power-of-two": ranges.power_of_two,
+                   "--range": ranges.range}  # fmt: skip
+        refuse_together("statistics alone", choices, "Give --output TABLE.json as well")
+    check_ranges(ranges, from_statistics=saved.from_stats is not None)
+
+
+def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
+    reading = request.reading
+    seen = look_at_data(terminal, request.model, data, request.preprocess, request.labels, reading)
+    with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
+        if request.output is None:
+            gathered = _collected(request, data, progress)
+            return _Outcome(gathered, seen, progress.done)
+        found = _calibrated(request, data, progress)
+    return _Outcome(found, seen, progress.done, found.table, found.notes)
+
+
+def _collected(request: _Request, data: Path, progress: SamplesSeen) -> Collection:
+    from calib8 import pipeline
+    from calib8.data.shards import Shard
+
+    reading, saved = request.reading, request.saved
+    shard = None if saved.shard is None else Shard.from_text(saved.shard)
+    return pipeline.collect_statistics(
+        request.model, data, preprocess=request.preprocess, labels=request.labels,
+        samples=reading.samples, batch=reading.batch_size, threads=reading.thread_count,
+        skip_bad=reading.skip_bad, keep_float=request.keep_float,
+        shard=None if shard is None else (shard.index, shard.total),
+        checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
+    )  # fmt: skip
+
+
+def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibration:
+    from calib8 import pipeline
+    from calib8.calibration.given import parse_given
+
+    reading, ranges, saved = request.reading, request.ranges, request.saved
+    return pipeline.calibrate(
+        request.model, data, preprocess=request.preprocess, labels=request.labels,
+        method=ranges.method or pipeline.DEFAULT_METHOD, activations=ranges.activations or "uint8",
+        percent=ranges.percent, decay=ranges.decay, power_of_two=ranges.power_of_two,
+        ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch_size,
+        threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
+        checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
+    )  # fmt: skip
+
+
+def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
+    from calib8 import pipeline
+    from calib8.calibration.given import parse_given
+
+    ranges = request.ranges
+    with shown_progress(terminal, "choosing ranges"):
+        found = pipeline.calibrate(
+            request.model, statistics=request.saved.from_stats,
+            method=ranges.method or pipeline.DEFAULT_METHOD, activations=ranges.activations or "uint8",
+            percent=ranges.percent, power_of_two=ranges.power_of_two,
+            ranges=parse_given(ranges.range or ()), keep_float=request.keep_float,
+        )  # fmt: skip
+    return _Outcome(found, None, found.statistics.samples, found.table, found.notes)
+
+
+def _document(request: _Request, outcome: _Outcome) -> dict[str, object]:
+    table, stats = request.output, request.saved.stats or request.saved.from_stats
+    return {
+        "model": str(request.model),
+        "table": None if table is None else str(table),
+        "statistics": None if stats is None else str(stats),
+        "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
+        "calibration": calibration_document(outcome.found, outcome.table, outcome.samples),
+    }

@@ -72,7 +72,7 @@ def _quantize(terminal: Terminal, model: Path) -> Quantization:
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(model, data, preprocess=preprocess, threads=threads, progress=progress)
     if result.calibration is not None:
-        say_calibration(terminal, result.calibration, progress.done)
+        say_calibration(terminal, result.calibration, result.table, progress.done)
     return result
 
 

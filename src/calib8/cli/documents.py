@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from calib8.data.preflight import InputCheck
     from calib8.judge import Preflight
     from calib8.passes.place import Placement
-    from calib8.pipeline import Calibration
+    from calib8.pipeline import Calibration, Collection
+    from calib8.table import CalibrationTable
 
 
 def evaluation_document(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -51,15 +52,19 @@ def _input(check: InputCheck) -> dict[str, Any]:
     }
 
 
-def calibration_document(calibration: Calibration, samples: int) -> dict[str, Any]:
-    """What was calibrated; ``samples`` is how many went through the model."""
-    entries = calibration.table.entries
+def calibration_document(
+    calibration: Calibration | Collection, table: CalibrationTable | None, samples: int
+) -> dict[str, Any]:
+    """What was calibrated; ``samples`` is how many went through the model, in this run or before."""
+    methods = set() if table is None else {entry.method for entry in table.entries.values()}
+    skipped = [] if calibration.dataset is None else calibration.dataset.skipped
     return {
         "samples": samples,
-        "skipped": [{"name": bad.name, "reason": bad.reason} for bad in calibration.dataset.skipped],
-        "model_hash": calibration.table.model_hash,
-        "methods": sorted({entry.method for entry in entries.values()}),
-        "tensors": len(entries),
+        "resumed": calibration.resumed,
+        "skipped": [{"name": bad.name, "reason": bad.reason} for bad in skipped],
+        "model_hash": calibration.statistics.model_hash,
+        "methods": sorted(methods),
+        "tensors": len(calibration.statistics.tensors),
     }
 
 

@@ -16,6 +16,7 @@ from calib8.processors import usable_cores
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
 RANGES: Final = "Ranges"
+STATISTICS: Final = "Statistics"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
 COMPILING: Final = "Compiling"
@@ -124,12 +125,19 @@ class PreprocessOptions:
 
 
 _METHOD_HELP: Final = (
-    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq or "
-    "aciq-tengine. Default: mse."
+    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq, "
+    "aciq-tengine or ema. Default: mse."
 )
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
+_DECAY_HELP: Final = "With --method ema: weight of the samples before, 0 … 1. Default: 0.99."
 _ACTIVATIONS_HELP: Final = (
     "Code of the activations: uint8, int8 or int8-symmetric. Default: what the target takes, else uint8."
+)
+_POWER_OF_TWO_HELP: Final = "Widen every range so that its scale is a power of two."
+_RANGE_HELP: Final = (
+    "Your own range of the tensors whose names match: 'NAME=LOW,HIGH', 'NAME=T' for −T … T, "
+    "'NAME=scale:S' or 'NAME=scale:S,ZEROPOINT'; * and ? stand for anything. May be given several times; "
+    "the last match counts."
 )
 
 
@@ -139,7 +147,31 @@ class RangeOptions:
 
     method: Annotated[str | None, option(RANGES, "--method", "NAME", _METHOD_HELP)] = None
     percent: Annotated[float | None, option(RANGES, "--percent", "P", _PERCENT_HELP)] = None
+    decay: Annotated[float | None, option(RANGES, "--decay", "D", _DECAY_HELP)] = None
     activations: Annotated[str | None, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
+    power_of_two: Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)] = False
+    range: Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)] = None
+
+
+_FROM_STATS_HELP: Final = "Statistics of an earlier run in place of --data."
+FromStatsOption = Annotated[Path | None, option(STATISTICS, "--from-stats", "FILE", _FROM_STATS_HELP)]
+_STATS_HELP: Final = "Write the statistics, for --from-stats and 'stats merge'."
+_SHARD_HELP: Final = "Read part I of N of the data, and write --stats only."
+_CHECKPOINT_HELP: Final = (
+    "Save the run on the way; where FILE exists, go on with it. It is removed when all is done."
+)
+_EVERY_HELP: Final = "Samples between two savings. Default: so that they cost little."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatisticsOptions:
+    """Where statistics come from and go to; None: not given."""
+
+    stats: Annotated[Path | None, option(STATISTICS, "--stats", "FILE", _STATS_HELP)] = None
+    from_stats: FromStatsOption = None
+    shard: Annotated[str | None, option(STATISTICS, "--shard", "I/N", _SHARD_HELP)] = None
+    checkpoint: Annotated[Path | None, option(STATISTICS, "--checkpoint", "FILE", _CHECKPOINT_HELP)] = None
+    checkpoint_every: Annotated[int | None, option(STATISTICS, "--checkpoint-every", "N", _EVERY_HELP)] = None
 
 
 _RUNTIME_HELP: Final = (

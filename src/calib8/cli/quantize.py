@@ -10,6 +10,7 @@ import typer
 
 from calib8.cli.documents import calibration_document, placement_document, preflight_document
 from calib8.cli.options import (
+    FromStatsOption,
     KeepFloatOption,
     LabelsOption,
     ModelArgument,
@@ -23,7 +24,13 @@ from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_sizes
-from calib8.cli.steps import check_ranges, look_at_data, say_calibration
+from calib8.cli.steps import (
+    check_ranges,
+    look_at_data,
+    reading_options,
+    refuse_together,
+    say_calibration,
+)
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 
@@ -42,7 +49,7 @@ TableOption = Annotated[
     typer.Option(
         "--table",
         metavar="TABLE.json",
-        help="Without --data: the ranges to use, as calib8 wrote them. With --data: where to write them.",
+        help="The ranges to use, as calib8 wrote them. With --data or --from-stats: where to write them.",
     ),
 ]
 
@@ -62,6 +69,7 @@ class _Request:
 
     model: Path
     table: Path | None
+    from_stats: Path | None
     target: str
     labels: Path | None
     reading: ReadingOptions
@@ -85,6 +93,7 @@ def quantize(
     *,
     data: OptionalDataOption = None,
     table: TableOption = None,
+    from_stats: FromStatsOption = None,
     target: TargetOption = "onnxruntime",
     labels: LabelsOption = None,
     reading: ReadingOptions,
@@ -95,23 +104,26 @@ def quantize(
 ) -> None:
     """Make an INT8 model from a float one.
 
-    With --data it is calibrated first; with --table alone the ranges are those of the table.
+    With --data it is calibrated first, with --from-stats ranges are chosen from saved statistics; with
+    --table alone the ranges are those of the table.
     """
     terminal = open_terminal(report.quiet)
-    new_table = None if data is None else table
-    old_table = table if data is None else None
+    new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
-    check_outputs(outputs, [model, data, labels, old_table])
-    check_ranges(ranges, target)
+    check_outputs(outputs, [model, data, labels, old_table, from_stats])
+    check_ranges(ranges, target, from_statistics=from_stats is not None)
     preprocess = chosen_preprocess(preprocessing)
-    request = _Request(model, old_table, target, labels, reading, ranges, keep_float or [], preprocess)
-    outcome = _from_table(terminal, request) if data is None else _from_data(terminal, request, data)
+    request = _Request(
+        model, old_table, from_stats, target, labels, reading, ranges, keep_float or [], preprocess
+    )
+    outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
     outcome.result.save(output)
     terminal.say(outcome.result.placement.summary())
-    if outcome.result.caution:
-        terminal.say(f"note: {outcome.result.caution}")
+    for note in (*outcome.result.notes, outcome.result.caution):
+        if note:
+            terminal.say(f"note: {note}")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
     if new_table is not None:
         terminal.say(f"table {new_table}")
@@ -119,32 +131,71 @@ def quantize(
         _write_report(report.json, model, output, new_table or old_table, outcome)
 
 
+def _outcome(terminal: Terminal, request: _Request, data: Path | None) -> _Outcome:
+    if request.from_stats is not None:
+        given = {"--data": data, **reading_options(request.reading, request.labels)}
+        refuse_together("--from-stats", given, "Leave it away, or give --data alone")
+        return _from_statistics(terminal, request)
+    return _from_table(terminal, request) if data is None else _from_data(terminal, request, data)
+
+
 def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
     reading, ranges = request.reading, request.ranges
     seen = look_at_data(terminal, request.model, data, request.preprocess, request.labels, reading)
 
     from calib8 import pipeline
+    from calib8.calibration.given import parse_given
 
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
             request.model, data, target=request.target, activations=ranges.activations,
             preprocess=request.preprocess, labels=request.labels,
-            method=ranges.method or pipeline.DEFAULT_METHOD,
-            percent=ranges.percent, samples=reading.samples, batch=reading.batch_size,
+            method=ranges.method or pipeline.DEFAULT_METHOD, percent=ranges.percent, decay=ranges.decay,
+            power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
+            samples=reading.samples, batch=reading.batch_size,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
             progress=progress,
         )  # fmt: skip
     if result.calibration is not None:
-        say_calibration(terminal, result.calibration, progress.done)
+        say_calibration(terminal, result.calibration, result.table, progress.done)
     return _Outcome(result, seen, progress.done)
 
 
+def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
+    from calib8 import pipeline
+    from calib8.calibration.given import parse_given
+
+    ranges = request.ranges
+    with shown_progress(terminal, "choosing ranges, quantizing"):
+        result = pipeline.quantize(
+            request.model, statistics=request.from_stats, target=request.target,
+            activations=ranges.activations, preprocess=request.preprocess,
+            method=ranges.method or pipeline.DEFAULT_METHOD, percent=ranges.percent,
+            power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
+            keep_float=request.keep_float,
+        )  # fmt: skip
+    samples = 0
+    if result.calibration is not None:
+        samples = result.calibration.statistics.samples
+        say_calibration(terminal, result.calibration, result.table, samples)
+    return _Outcome(result, None, samples)
+
+
 def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
+    ranges = request.ranges
     if request.table is None:
-        raise UsageError("quantize", "neither data nor a table was given", "Give --data or --table")
-    _refuse_data_options(request)
+        problem = "neither data nor statistics nor a table was given"
+        raise UsageError("quantize", problem, "Give --data or --table")
+    given = {
+        **reading_options(request.reading, request.labels),
+        "--method": ranges.method,
+        "--percent": ranges.percent,
+        "--decay": ranges.decay,
+    }
+    refuse_together("a finished table", given, "Leave it away, or give --data")
 
     from calib8 import pipeline
+    from calib8.calibration.given import parse_given
     from calib8.table import CalibrationTable
 
     with shown_progress(terminal, "quantizing"):
@@ -152,27 +203,13 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             request.model,
             table=CalibrationTable.load(request.table),
             target=request.target,
-            activations=request.ranges.activations,
+            activations=ranges.activations,
+            power_of_two=ranges.power_of_two,
+            ranges=parse_given(ranges.range or ()),
             preprocess=request.preprocess,
             keep_float=request.keep_float,
         )
     return _Outcome(result, None, 0)
-
-
-def _refuse_data_options(request: _Request) -> None:
-    reading, ranges = request.reading, request.ranges
-    given = {
-        "--labels": request.labels,
-        "--samples": reading.samples,
-        "--batch": reading.batch,
-        "--threads": reading.threads,
-        "--skip-bad": reading.skip_bad or None,
-        "--method": ranges.method,
-        "--percent": ranges.percent,
-    }
-    for option, value in given.items():
-        if value is not None:
-            raise UsageError(option, "does not go with a finished table", "Leave it away, or give --data")
 
 
 def _write_report(path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome) -> None:
@@ -190,7 +227,9 @@ def _write_report(path: Path, model: Path, output: Path, table: Path | None, out
             "max_rel_diff": outcome.result.prepared.max_rel_diff,
         },
         "preflight": None if outcome.seen is None else preflight_document(outcome.seen),
-        "calibration": None if calibration is None else calibration_document(calibration, outcome.samples),
+        "calibration": None
+        if calibration is None
+        else calibration_document(calibration, calibration.table, outcome.samples),
         "nodes": placement_document(outcome.result.placement),
     }
     write_json(path, document)

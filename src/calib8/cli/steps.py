@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,24 +10,30 @@ from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import count, say_preflight, say_skipped
 from calib8.cli.terminal import Terminal
+from calib8.errors import UsageError
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
     from calib8.judge import Preflight
-    from calib8.pipeline import Calibration
+    from calib8.pipeline import Calibration, Collection
+    from calib8.table import CalibrationTable
 
 
-def check_ranges(ranges: RangeOptions, target: str | None = None) -> None:
+def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statistics: bool = False) -> None:
     """Refuses unknown or contradicting choices before any work is done.
 
     Raises:
-        UsageError: unknown target, method or activation type, or ones that do not fit together.
+        UsageError: unknown target, method or activation type, ones that do not fit together, or that saved
+            statistics cannot serve; a range that is none.
     """
-    from calib8.calibration.choose import range_method
+    from calib8.calibration.decide import Wish, check_wish
+    from calib8.calibration.given import parse_given
     from calib8.pipeline import DEFAULT_METHOD
     from calib8.scheme import activation_type, target_scheme
 
-    range_method(ranges.method or DEFAULT_METHOD, ranges.percent)
+    wish = Wish(ranges.method or DEFAULT_METHOD, ranges.percent, ranges.decay, ranges.power_of_two)
+    check_wish(wish, from_statistics=from_statistics)
+    parse_given(ranges.range or ())
     scheme = None if target is None else target_scheme(target)
     if ranges.activations is not None:
         activation_type(ranges.activations)
@@ -75,8 +82,42 @@ def _has_images(seen: Preflight) -> bool:
     return any(check.implied is not None for check in seen.inputs)
 
 
-def say_calibration(terminal: Terminal, found: Calibration, samples: int) -> None:
-    """How many samples went through the model, and which images were skipped."""
-    say_skipped(terminal, found.dataset.skipped)
-    tensors = count(len(found.table.entries), "tensor")
-    terminal.say(f"{count(samples, 'sample')} calibrated, ranges of {tensors} chosen")
+def refuse_together(option: str, given: Mapping[str, object], cure: str) -> None:
+    """Refuses options that mean nothing beside another one.
+
+    Args:
+        option: the other one.
+        given: option → its value; None, False and nothing at all are not given.
+        cure: what to do.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for name, value in given.items():
+        if value not in (None, False, [], ()):
+            raise UsageError(name, f"does not go with {option}", cure)
+
+
+def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, object]:
+    """The options that say how data are read → their values, as ``refuse_together`` takes them."""
+    return {
+        "--labels": labels,
+        "--samples": reading.samples,
+        "--batch": reading.batch,
+        "--threads": reading.threads,
+        "--skip-bad": reading.skip_bad,
+    }
+
+
+def say_calibration(
+    terminal: Terminal, found: Calibration | Collection, table: CalibrationTable | None, samples: int
+) -> None:
+    """How many samples went through the model, which images were skipped, and where a run went on."""
+    if found.dataset is not None:
+        say_skipped(terminal, found.dataset.skipped)
+    if found.resumed:
+        terminal.say(f"{count(found.resumed, 'sample')} taken from the checkpoint")
+    tensors = count(len(found.statistics.tensors), "tensor")
+    where = "calibrated" if found.dataset is not None else "in the statistics"
+    what = f"statistics of {tensors} gathered" if table is None else f"ranges of {tensors} chosen"
+    terminal.say(f"{count(samples, 'sample')} {where}, {what}")

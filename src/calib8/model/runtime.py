@@ -79,6 +79,13 @@ class Session:
         )
 
 
+def runtime_version() -> str:
+    """Version of ONNX Runtime."""
+    import onnxruntime
+
+    return str(onnxruntime.__version__)
+
+
 def open_session(
     model: ir.Model | str | os.PathLike[str] | bytes,
     *,

@@ -1,0 +1,176 @@
+"""From what was gathered to the table: a method for all tensors, then what the user wants otherwise.
+
+method → power-of-two scales, where asked for → ranges that the user gave, which nothing changes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from calib8.calibration.choose import choose_table, range_method
+from calib8.calibration.moving import DEFAULT_DECAY, EMA, Averages, check_decay, ema_range
+from calib8.calibration.ranges import METHODS, clipped_share
+from calib8.calibration.ranges.power_of_two import power_of_two
+from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.errors import UsageError
+from calib8.qparams import QuantSpec
+from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How ranges are to be chosen.
+
+    Attributes:
+        method: name of a method.
+        percent: for ``percentile``, None for its default.
+        decay: for ``ema``, None for its default.
+        power_of_two: every scale is to be a power of two.
+    """
+
+    method: str
+    percent: float | None = None
+    decay: float | None = None
+    power_of_two: bool = False
+
+    @property
+    def moving_decay(self) -> float | None:
+        """The decay of the moving averages to follow, None where the method needs none."""
+        if self.method != EMA:
+            return None
+        return DEFAULT_DECAY if self.decay is None else self.decay
+
+
+def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
+    """Refuses, before any work is done, what cannot be.
+
+    Raises:
+        UsageError: unknown method, options that do not fit it, or one that saved statistics cannot serve.
+    """
+    if wish.method != EMA:
+        if wish.method not in METHODS:
+            known = ", ".join([*METHODS, EMA])
+            raise UsageError(f"--method {wish.method}", "unknown method", f"Use one of {known}")
+        range_method(wish.method, wish.percent)
+        if wish.decay is not None:
+            problem = f"method '{wish.method}' takes no decay"
+            raise UsageError(f"--decay {wish.decay:g}", problem, "Use --method ema")
+        return
+    if wish.percent is not None:
+        raise UsageError(
+            f"--percent {wish.percent}", "method 'ema' takes no percent", "Use --method percentile"
+        )
+    if wish.decay is not None:
+        check_decay(wish.decay)
+    if from_statistics:
+        problem = "depends on the order of the samples, of which statistics know nothing"
+        raise UsageError("--method ema", problem, "Give --data, or use mean-minmax")
+
+
+def decide(
+    statistics: Statistics,
+    averages: Averages | None,
+    spec: QuantSpec,
+    wish: Wish,
+    given: Mapping[str, Range],
+    *,
+    threads: int = 2,
+) -> CalibrationTable:
+    """A range for every tensor.
+
+    Args:
+        statistics: of all tensors.
+        averages: moving averages of the extremes, for ``ema``.
+        spec: activation type that the search assumes.
+        wish: how to choose.
+        given: ranges that the user gave, by tensor.
+        threads: tensors searched at the same time; the table does not depend on it.
+
+    Raises:
+        UsageError: unknown method, or a percent that does not fit it.
+        CalibrationError: a tensor without a given range held NaN or infinite values.
+    """
+    searched = {name: found for name, found in statistics.tensors.items() if name not in given}
+    table = _searched(Statistics(statistics.model_hash, searched), averages, spec, wish, threads)
+    if wish.power_of_two:
+        table = with_power_of_two(table, searched, spec)
+    return with_given(table, given, statistics.tensors)
+
+
+def _searched(
+    statistics: Statistics, averages: Averages | None, spec: QuantSpec, wish: Wish, threads: int
+) -> CalibrationTable:
+    if wish.method != EMA:
+        return choose_table(statistics, spec, wish.method, wish.percent, threads=threads)
+    table = choose_table(statistics, spec, "minmax", threads=threads)
+
+    def smoothed(name: str, entry: TableEntry) -> TableEntry:
+        if averages is None or name not in averages:
+            return replace(entry, method=EMA)
+        found = ema_range(averages[name], spec)
+        within = Range(max(found.min, entry.range.min), min(found.max, entry.range.max))
+        return _changed(entry, within, EMA, statistics.tensors[name])
+
+    return _mapped(table, smoothed)
+
+
+def with_power_of_two(
+    table: CalibrationTable, statistics: Mapping[str, TensorStatistics], spec: QuantSpec
+) -> CalibrationTable:
+    """The table with every range widened so that its scale is a power of two."""
+
+    def rounded(name: str, entry: TableEntry) -> TableEntry:
+        chosen = one_sided_power_of_two(entry.range, spec)
+        return _changed(entry, chosen, entry.method + POWER_OF_TWO, statistics.get(name))
+
+    return _mapped(table, rounded)
+
+
+def one_sided_power_of_two(chosen: Range, spec: QuantSpec) -> Range:
+    """``power_of_two``, but a range that begins or ends at 0 still does; the scale is the same.
+
+    A symmetric range would else get the half in which nothing was seen.
+    """
+    found = power_of_two(chosen, spec)
+    return Range(found.min if chosen.min < 0.0 else 0.0, found.max if chosen.max > 0.0 else 0.0)
+
+
+def with_given(
+    table: CalibrationTable, given: Mapping[str, Range], statistics: Mapping[str, TensorStatistics]
+) -> CalibrationTable:
+    """The table with the ranges that the user gave; those of tensors that it has not are added.
+
+    Args:
+        table: what was chosen or read.
+        given: tensor → range.
+        statistics: what is known of the tensors; without it, the clipped share of a range that does not
+            hold everything seen stays what it was in the table.
+    """
+    entries = dict(table.entries)
+    for name, chosen in given.items():
+        counts = statistics.get(name)
+        entry = entries.get(name)
+        if entry is None:
+            finite = counts.finite if counts else 0
+            observed = Range(counts.minimum, counts.maximum) if counts and finite else Range(0.0, 0.0)
+            entry = TableEntry(chosen, GIVEN, 0.0, finite, counts.zeros if counts else 0, observed)
+        entries[name] = _changed(entry, chosen, GIVEN, counts)
+    return CalibrationTable(table.model_hash, {name: entries[name] for name in sorted(entries)})
+
+
+def _mapped(table: CalibrationTable, change: Callable[[str, TableEntry], TableEntry]) -> CalibrationTable:
+    return CalibrationTable(
+        table.model_hash, {name: change(name, entry) for name, entry in table.entries.items()}
+    )
+
+
+def _changed(
+    entry: TableEntry, chosen: Range, method: str, statistics: TensorStatistics | None
+) -> TableEntry:
+    if statistics is not None:
+        clipped = clipped_share(statistics, chosen)
+    else:
+        all_inside = chosen.min <= entry.observed.min and entry.observed.max <= chosen.max
+        clipped = 0.0 if all_inside else entry.clipped
+    return replace(entry, range=chosen, method=method, clipped=clipped)

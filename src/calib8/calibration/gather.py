@@ -1,0 +1,226 @@
+"""From a dataset to statistics, in one go or over several runs: collect, follow, save now and then.
+
+    statistics of all = statistics of the checkpoint merged with those of the samples behind it
+
+The merge is exact, so where a run was stopped, and how often, leaves no trace in the result.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.calibration.checkpoint import Checkpoint, Run
+from calib8.calibration.collect import Collector
+from calib8.calibration.moving import Averages, MovingExtremes
+from calib8.calibration.statistics import Statistics
+from calib8.data.batches import Batch, batches
+from calib8.data.samples import Dataset
+from calib8.data.shards import Shard
+from calib8.data.trail import START, Trail
+from calib8.errors import DataError, TableError
+from calib8.files import remove_leftovers
+from calib8.model.graph import model_hash
+from calib8.model.runtime import runtime_version
+from calib8.progress import Progress, SampleCounter, check_positive
+
+SECONDS_BETWEEN: Final = 10.0
+"""Least time between two checkpoints where no number of samples is given."""
+
+SHARE_OF_SAVING: Final = 0.05
+"""Most of the time that may go into checkpoints then."""
+
+
+@dataclass(frozen=True)
+class Checkpointing:
+    """Where a run is saved, and how often.
+
+    Attributes:
+        path: the checkpoint, which is gone on with where it exists.
+        every: samples between two savings, None: as often as costs little.
+
+    Raises:
+        UsageError: ``every`` is below 1.
+    """
+
+    path: str | os.PathLike[str]
+    every: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what is no number of samples."""
+        if self.every is not None:
+            check_positive("--checkpoint-every", self.every)
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What a run through a dataset gave.
+
+    Attributes:
+        statistics: of all samples.
+        averages: for ``ema``, where a decay was given.
+        resumed: samples that a checkpoint had already.
+    """
+
+    statistics: Statistics
+    averages: Averages | None
+    resumed: int
+
+
+def gather(
+    model: ir.Model,
+    tensors: Sequence[str],
+    dataset: Dataset,
+    *,
+    batch: int,
+    threads: int,
+    progress: Progress,
+    decay: float | None = None,
+    shard: Shard | None = None,
+    checkpoint: Checkpointing | None = None,
+) -> Gathered:
+    """Statistics of the named tensors over a dataset.
+
+    Args:
+        model: a prepared float graph.
+        tensors: what is looked at.
+        dataset: the samples; afterwards its ``skipped`` has the bad ones of all runs.
+        batch, threads: matters of speed.
+        progress: see ``Progress``.
+        decay: follow moving averages with it, one sample at a time; None: do not.
+        shard: which part of the data ``dataset`` is.
+        checkpoint: go on with it, and keep it up to date. At the end it is complete, not removed.
+
+    Raises:
+        DataError: bad data.
+        TableError: the checkpoint is broken or belongs to another run.
+        OutputError: the checkpoint cannot be written; what it had stays.
+    """
+    keeper = None if checkpoint is None else _Keeper(checkpoint, model, tensors, dataset, decay, shard)
+    old = None if keeper is None else keeper.found
+    moving = None if decay is None else MovingExtremes(decay, old.averages if old else None)
+    rest = dataset if keeper is None else keeper.trail.dataset
+    resumed = rest.taken
+    seen = SampleCounter("calibrating", dataset.count, progress)
+    if resumed:
+        seen(resumed)
+    with Collector(model, tensors, threads=threads) as collector:
+        state = _State(collector, moving, old.statistics if old else None)
+        pieces = batches(rest, batch if decay is None else 1, threads)
+        with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
+            for piece in safe:
+                seen(collector.add(piece.inputs))
+                if moving is not None:
+                    moving.update(collector.statistics())
+                if keeper is not None:
+                    keeper.passed(piece, state)
+        if keeper is not None:
+            keeper.finish(state)
+            dataset.skipped[:] = keeper.trail.mark.skipped
+        return Gathered(state.statistics(), state.averages, resumed)
+
+
+@dataclass(frozen=True)
+class _State:
+    """What was gathered so far.
+
+    Attributes:
+        collector: of this run.
+        moving: of this run and those before it.
+        before: statistics of the runs before it.
+    """
+
+    collector: Collector
+    moving: MovingExtremes | None
+    before: Statistics | None
+
+    def statistics(self) -> Statistics:
+        """Those of all runs."""
+        found = self.collector.statistics()
+        return found if self.before is None else self.before.merge(found)
+
+    @property
+    def averages(self) -> Averages | None:
+        """Those of all runs."""
+        return None if self.moving is None else self.moving.averages
+
+
+class _Keeper:
+    """Finds the checkpoint of a run and keeps it up to date."""
+
+    def __init__(
+        self,
+        settings: Checkpointing,
+        model: ir.Model,
+        tensors: Sequence[str],
+        dataset: Dataset,
+        decay: float | None,
+        shard: Shard | None,
+    ) -> None:
+        self._settings = settings
+        preprocess = None if dataset.preprocess is None else dataset.preprocess.to_json()
+        shard_text = None if shard is None else str(shard)
+        self._run = Run(preprocess, dataset.count, shard_text, decay, runtime_version())
+        self._waiting = 0
+        self._next = time.monotonic() + SECONDS_BETWEEN
+        self.found = self._load(model_hash(model), tensors)
+        self.trail = self._trail(dataset)
+
+    def _load(self, model: str, tensors: Sequence[str]) -> Checkpoint | None:
+        path = Path(self._settings.path)
+        remove_leftovers(path)
+        if not path.exists():
+            return None
+        found = Checkpoint.load(path)
+        found.check(self._run, model, tensors, str(path))
+        return found
+
+    def _trail(self, dataset: Dataset) -> Trail:
+        mark = START if self.found is None else self.found.mark
+        if mark.skipped and not dataset.skip_bad:
+            bad = mark.skipped[0]
+            raise DataError(bad.name, bad.reason, "Remove the checkpoint, or pass over it with --skip-bad")
+        try:
+            return Trail(dataset, mark)
+        except DataError as error:
+            raise TableError(
+                str(self._settings.path), f"is of other data: {error.subject}: {error.problem}", error.cure
+            ) from error
+
+    def guarded(self, pieces: Generator[Batch, None, None], state: _State) -> Generator[Batch, None, None]:
+        """The batches; a bad sample ends the run, but not before what was gathered is saved."""
+        with closing(pieces):
+            try:
+                yield from pieces
+            except DataError:
+                if self._waiting:
+                    self._save(state)
+                raise
+
+    def passed(self, piece: Batch, state: _State) -> None:
+        """A batch was taken in: saves where it is time to."""
+        self.trail.advance(piece.names)
+        self._waiting += len(piece.names)
+        every = self._settings.every
+        if self._waiting >= every if every is not None else time.monotonic() >= self._next:
+            self._save(state)
+
+    def finish(self, state: _State) -> None:
+        """All samples were taken in."""
+        self.trail.finish()
+        self._save(state)
+
+    def _save(self, state: _State) -> None:
+        start = time.monotonic()
+        made = Checkpoint(self._run, self.trail.mark, state.statistics(), state.averages)
+        made.save(self._settings.path)
+        self._waiting = 0
+        end = time.monotonic()
+        self._next = end + max(SECONDS_BETWEEN, (end - start) / SHARE_OF_SAVING)

@@ -1,0 +1,135 @@
+"""What a calibration starts from: a prepared model, the tensors to look at, and data or saved statistics."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import onnx
+import onnx_ir as ir
+
+from calib8.calibration.statistics import Statistics
+from calib8.data.batches import batches
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.shards import Shard, one_shard
+from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.model.graph import graph_inputs, model_hash
+from calib8.model.load import load_model
+from calib8.model.made_up import made_up_input
+from calib8.model.runtime import Arrays
+from calib8.passes.place import calibration_tensors, place
+from calib8.passes.prepare import PreparedModel, prepare
+from calib8.scheme import WEIGHTED_OPS, QuantScheme
+
+Model = str | os.PathLike[str] | onnx.ModelProto
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is calibrated, and with what.
+
+    Attributes:
+        prepared: the float graph.
+        tensors: names of the tensors to look at.
+        dataset: the samples, None where there are statistics instead.
+    """
+
+    prepared: PreparedModel
+    tensors: tuple[str, ...]
+    dataset: Dataset | None
+
+
+def open_data(
+    model: Model,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None,
+    labels: str | os.PathLike[str] | None,
+    samples: int | None,
+    skip_bad: bool,
+    keep_float: Sequence[str],
+    shard: Shard | None,
+) -> tuple[Source, Dataset]:
+    """The model, prepared, and its data. The arguments are those of ``calib8.calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with model, data or options.
+    """
+    original = load_model(model)
+    dataset = open_dataset(
+        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+    )
+    part = one_shard(dataset, shard)
+    prepared = prepare(original, first_sample(part))
+    return Source(prepared, tensors_to_calibrate(prepared.model, frozenset(keep_float)), part), part
+
+
+def open_statistics(
+    model: Model, statistics: Statistics | str | os.PathLike[str], keep_float: Sequence[str]
+) -> tuple[Source, Statistics]:
+    """The model, prepared, and what of the statistics is needed for it.
+
+    Raises:
+        Calib8Error: what can be wrong with the model.
+        TableError: the statistics cannot be read, or were made for another model or for other tensors.
+    """
+    name = "statistics" if isinstance(statistics, Statistics) else str(statistics)
+    found = statistics if isinstance(statistics, Statistics) else Statistics.load(statistics)
+    original = load_model(model)
+    sample = {spec.name: made_up_input(spec) for spec in graph_inputs(original)}
+    prepared = prepare(original, sample)
+    if found.model_hash != model_hash(prepared.model):
+        raise TableError(name, "were made for another model", "Gather statistics of this model")
+    tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
+    missing = [tensor for tensor in tensors if tensor not in found.tensors]
+    if missing:
+        problem = f"lack {len(missing)} of {len(tensors)} tensors, such as '{missing[0]}'"
+        raise TableError(name, problem, "Gather them with the same --keep-float, or with less of it")
+    unknown = sorted(found.tensors.keys() - set(calibration_tensors(prepared.model)))
+    if unknown:
+        problem = f"hold '{unknown[0]}', which carries no codes in this model"
+        raise TableError(name, problem, "Gather statistics of this model with this version of calib8")
+    needed = Statistics(found.model_hash, {tensor: found.tensors[tensor] for tensor in tensors})
+    return Source(prepared, tensors, None), needed
+
+
+def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:
+    """The tensors that any target would quantize.
+
+    Raises:
+        UsageError: ``keep_float`` names no node of the graph.
+        UnsupportedModelError: the model has no layer with constant weights that could be quantized.
+    """
+    check_node_names(model, keep_float)
+    layers = [d for d in place(model, QuantScheme("any"), keep_float).decisions if d.op_type in WEIGHTED_OPS]
+    if not any(layer.quantized for layer in layers):
+        problem = "has no convolution or matrix product with constant weights to quantize"
+        if layers:
+            problem += f" ({layers[0].op_type} '{layers[0].node}': {layers[0].reason})"
+        raise UnsupportedModelError(
+            model.graph.name or "model", problem, "Give a float32 convolutional network"
+        )
+    return calibration_tensors(model, keep_float)
+
+
+def check_node_names(model: ir.Model, names: frozenset[str]) -> None:
+    """Refuses names that no node has.
+
+    Raises:
+        UsageError: there is one.
+    """
+    unknown = names - {node.name for node in model.graph}
+    if unknown:
+        name = min(unknown)
+        raise UsageError(
+            "--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names"
+        )
+
+
+def first_sample(dataset: Dataset) -> Arrays:
+    """Inputs of the first sample that can be read, of the first several for a model with a fixed batch."""
+    with closing(batches(dataset, 1, 1)) as pieces:
+        return next(pieces).inputs
