@@ -1,10 +1,10 @@
 """INT8 accuracy by range method and network, and by the number of calibration images.
 
-    python benchmarks/methods.py DATA [--models resnet20,…] [--images 5,10,25,50,100] [--json FILE] [--page FILE]
+    python benchmarks/methods.py DATA [--models resnet20,…] [--images 5,10,25,50,100] [--json FILE]
 
-DATA holds the models and images that ``models.json`` names. Every table is made from the same statistics of at
-most ``--most`` calibration samples and judged on the evaluation samples, which nothing else has seen, in ONNX
-Runtime.
+DATA holds the models and images that ``models.json`` names. All tables of a network are made from the same
+statistics of at most ``--most`` calibration samples and judged on the evaluation samples, which nothing else
+has seen, in ONNX Runtime.
 """
 
 from __future__ import annotations
@@ -18,26 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from accuracy import load_preprocess
-
-from calib8.autorange.choose import AUTO, choose_automatically
-from calib8.calibration.choose import choose_table
-from calib8.calibration.ranges import METHODS
+from calib8.autorange.choose import choose_automatically
+from calib8.autorange.plain import plain_tables
+from calib8.calibration.decide import AUTO
 from calib8.judge import evaluate
-from calib8.pipeline import Calibration, calibrate, quantize
+from calib8.pipeline import calibrate, quantize
 from calib8.qparams import UINT8
 from calib8.scheme import TARGETS
-from calib8.table import CalibrationTable
 
 MOST = 100
+BATCH = 25
 SWEEP = (AUTO, "mse", "entropy")
-PERCENT = 99.99
-
-
-def plain_tables(found: Calibration) -> dict[str, CalibrationTable]:
-    """A table per method that chooses from statistics alone."""
-    tables = {method: choose_table(found.statistics, UINT8, method) for method in METHODS}
-    tables[f"percentile {PERCENT}"] = choose_table(found.statistics, UINT8, "percentile", PERCENT)
-    return tables
 
 
 def measure(
@@ -48,8 +39,8 @@ def measure(
     preprocess = load_preprocess(entry["preprocess"])
     found = calibrate(model, data, preprocess=preprocess, samples=samples, method="minmax")
     assert found.dataset is not None
-    tables = plain_tables(found)
     start = time.perf_counter()
+    tables = plain_tables(found.statistics, UINT8)
     scheme = TARGETS["onnxruntime"]
     tables[AUTO], report = choose_automatically(found.prepared.model, tables, found.dataset, scheme)
     seconds = time.perf_counter() - start
@@ -62,7 +53,11 @@ def measure(
             quantize(model, data, table=table, preprocess=preprocess).save(files[method])
         evaluation = root / entry["evaluation"]
         results = evaluate(
-            list(files.values()), evaluation, preprocess=preprocess, samples=entry.get("samples")
+            list(files.values()),
+            evaluation,
+            preprocess=preprocess,
+            samples=entry.get("samples"),
+            batch=BATCH,
         )
     for method, result in zip(files, results, strict=True):
         yield {

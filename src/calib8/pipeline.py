@@ -11,7 +11,9 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
+from calib8.autorange.choose import AutoReport, choose_automatically
+from calib8.autorange.plain import plain_tables
+from calib8.calibration.decide import AUTO, Wish, check_wish, decide, with_given
 from calib8.calibration.gather import Checkpointing, Gathered, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
@@ -31,13 +33,12 @@ from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import write_metadata
 from calib8.model.save import save_model
-from calib8.passes.place import Placement, place
+from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel, prepare
-from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
-from calib8.quantization.insert import insert_quantizers, keep_layers_float
-from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
+from calib8.quantization.quantize import quantize_graph
+from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
 from calib8.table import CalibrationTable
 
 DEFAULT_METHOD: Final = "mse"
@@ -71,6 +72,7 @@ class Calibration:
         dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
         resumed: samples that the checkpoint had already, 0 without one.
         notes: what to know of the ranges that the user gave.
+        auto: how method ``auto`` came to the table, None with any other.
     """
 
     prepared: PreparedModel
@@ -79,6 +81,7 @@ class Calibration:
     dataset: Dataset | None
     resumed: int
     notes: tuple[str, ...]
+    auto: AutoReport | None = None
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,7 @@ def calibrate(
     labels: str | os.PathLike[str] | None = None,
     method: str = DEFAULT_METHOD,
     activations: str = "uint8",
+    target: str = "onnxruntime",
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
@@ -186,8 +190,9 @@ def calibrate(
             is the same, byte for byte.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, or ``ema``, which needs data.
+        method: a key of ``calib8.calibration.ranges.METHODS``; or ``auto`` or ``ema``, which need data.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
+        target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
         power_of_two: widen every range so that its scale is a power of two.
@@ -208,7 +213,8 @@ def calibrate(
     """
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
-    spec = activation_type(activations)
+    scheme = target_scheme(target).with_activations(activations)
+    spec = scheme.activations
     _check_counts(batch, threads)
     saving = _checkpointing(checkpoint, checkpoint_every)
     if statistics is not None:
@@ -229,8 +235,16 @@ def calibrate(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, progress=progress,
         )  # fmt: skip
-    table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
-    return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes)
+    report: AutoReport | None = None
+    if method == AUTO and source.dataset is not None:
+        plain = plain_tables(found.statistics, spec, power_of_two=power_of_two, given=chosen, threads=threads)
+        table, report = choose_automatically(
+            source.prepared.model, plain, source.dataset, scheme, keep_float=frozenset(keep_float),
+            threads=threads, progress=progress,
+        )  # fmt: skip
+    else:
+        table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
+    return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes, report)
 
 
 def _check_counts(batch: int, threads: int) -> None:
@@ -307,6 +321,7 @@ def quantize(
         labels=labels,
         method=method,
         activations=scheme.activation_name,
+        target=target,
         percent=percent,
         decay=decay,
         power_of_two=power_of_two,
@@ -335,26 +350,17 @@ def _quantize_prepared(
     calibration: Calibration | None,
     power_of_two: bool,
 ) -> Quantization:
-    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
     check_node_names(prepared.model, keep_float)
-    overflowing: dict[str, str] = {}
-    while True:
-        floats = keep_float | frozenset(overflowing)
-        placement = place(prepared.model, scheme, floats)
-        ranges = resolve_ranges(prepared.model, placement, table, scheme, rounding)
-        result = insert_quantizers(prepared.model, placement, ranges, scheme)
-        if not result.float_layers:
-            break
-        overflowing |= result.float_layers
+    result = quantize_graph(prepared.model, table, scheme, keep_float, power_of_two=power_of_two)
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
-    float_layers = {d.node for d in placement.decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
-    entries["keep_float"] = json.dumps(sorted(floats | float_layers))
+    decisions = result.placement.decisions
+    float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
+    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
-    placement = keep_layers_float(placement, overflowing)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    return Quantization(result.model, placement, result.qparams, table, prepared, calibration, caution)
+    return Quantization(result.model, result.placement, result.qparams, table, prepared, calibration, caution)
 
 
 def _prepare_for_table(

@@ -22,6 +22,7 @@ import onnx_ir as ir
 from calib8.autorange.check import Check, Outputs, check_table, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.autorange.score import Scores, score_candidates
+from calib8.calibration.decide import AUTO
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
@@ -29,7 +30,6 @@ from calib8.qparams import QParams, activation_qparams
 from calib8.scheme import QuantScheme
 from calib8.table import GIVEN, CalibrationTable, TableEntry
 
-AUTO: Final = "auto"
 BOTH: Final = "by tensor, typical and total"
 TYPICAL: Final = "by tensor, typical"
 TOTAL: Final = "by tensor, total"

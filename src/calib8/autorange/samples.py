@@ -15,7 +15,6 @@ from typing import Final
 
 from calib8.data.batches import batches
 from calib8.data.samples import Dataset, Pending
-from calib8.errors import DataError
 from calib8.model.runtime import Arrays
 
 SCORED: Final = 32
@@ -82,15 +81,3 @@ def _is_short(runs: list[Arrays], dataset: Dataset) -> bool:
     """Whether the last run has fewer rows than a model with a fixed batch takes."""
     rows = dataset.rows_per_batch
     return rows is not None and rows > 1 and any(len(array) < rows for array in runs[-1].values())
-
-
-def refuse_missing_data(dataset: Dataset | None) -> Dataset:
-    """The data, which ``auto`` reads a second time.
-
-    Raises:
-        DataError: there are saved statistics only.
-    """
-    if dataset is None:
-        problem = "scores ranges on samples, of which statistics know nothing"
-        raise DataError("method 'auto'", problem, "Give --data, or use --method mse")
-    return dataset

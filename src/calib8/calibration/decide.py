@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.moving import DEFAULT_DECAY, EMA, Averages, check_decay, ema_range
@@ -16,6 +17,9 @@ from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
+
+AUTO: Final = "auto"
+"""The method that tries all others on the samples, see ``calib8.autorange``."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +53,13 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         UsageError: unknown method, options that do not fit it, or one that saved statistics cannot serve.
     """
     if wish.method != EMA:
-        if wish.method not in METHODS:
-            known = ", ".join([*METHODS, EMA])
+        if wish.method not in METHODS and wish.method != AUTO:
+            known = ", ".join([AUTO, *METHODS, EMA])
             raise UsageError(f"--method {wish.method}", "unknown method", f"Use one of {known}")
-        range_method(wish.method, wish.percent)
+        if wish.method == AUTO:
+            _check_auto(wish, from_statistics)
+        else:
+            range_method(wish.method, wish.percent)
         if wish.decay is not None:
             problem = f"method '{wish.method}' takes no decay"
             raise UsageError(f"--decay {wish.decay:g}", problem, "Use --method ema")
@@ -66,6 +73,15 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
     if from_statistics:
         problem = "depends on the order of the samples, of which statistics know nothing"
         raise UsageError("--method ema", problem, "Give --data, or use mean-minmax")
+
+
+def _check_auto(wish: Wish, from_statistics: bool) -> None:
+    if wish.percent is not None:
+        problem = "method 'auto' takes no percent"
+        raise UsageError(f"--percent {wish.percent}", problem, "Use --method percentile")
+    if from_statistics:
+        problem = "looks at the samples a second time, which statistics do not hold"
+        raise UsageError("--method auto", problem, "Give --data, or use mse")
 
 
 def decide(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,6 +92,7 @@ def open_session(
     threads: int = 0,
     save_optimized: str | None = None,
     name: str | None = None,
+    configure: Callable[[Any], None] = lambda options: None,
 ) -> Session:
     """Opens a model on the CPU with all graph optimisations.
 
@@ -100,6 +101,7 @@ def open_session(
         threads: intra-op threads, 0 for all cores.
         save_optimized: where to write the graph as ONNX Runtime optimized it.
         name: what to call the model in messages; None: its path or the graph's name.
+        configure: changes the ``onnxruntime.SessionOptions`` further.
 
     Raises:
         ModelError: ONNX Runtime cannot load the model.
@@ -113,6 +115,7 @@ def open_session(
         options.optimized_model_filepath = save_optimized
     name = name or _name(model)
     try:
+        configure(options)
         handle = _open(model, options)
     except Exception as error:
         if not _is_runtime_error(error):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from calib8.calibration.decide import one_sided_power_of_two
 from calib8.passes.place import Placement, place
 from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.qparams import QParams
@@ -32,7 +33,12 @@ class QuantizedGraph:
 
 
 def quantize_graph(
-    prepared: ir.Model, table: CalibrationTable, scheme: QuantScheme, keep_float: frozenset[str]
+    prepared: ir.Model,
+    table: CalibrationTable,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    *,
+    power_of_two: bool = False,
 ) -> QuantizedGraph:
     """The int8 graph of a prepared model, which is not changed.
 
@@ -43,15 +49,17 @@ def quantize_graph(
         table: ranges of its activations.
         scheme: the target's rules.
         keep_float: names of nodes to keep in float.
+        power_of_two: all scales are powers of two; a table that was made so asks for it by itself.
 
     Raises:
         TableError: the table lacks a tensor.
     """
+    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
     overflowing: dict[str, str] = {}
     while True:
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared, scheme, floats)
-        ranges = resolve_ranges(prepared, placement, table, scheme)
+        ranges = resolve_ranges(prepared, placement, table, scheme, rounding)
         result = insert_quantizers(prepared, placement, ranges, scheme)
         if not result.float_layers:
             break
