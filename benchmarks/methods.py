@@ -32,17 +32,19 @@ SWEEP = (AUTO, "mse", "entropy")
 
 
 def measure(
-    name: str, entry: dict[str, Any], root: Path, samples: int, methods: Sequence[str]
+    name: str, entry: dict[str, Any], root: Path, samples: int, methods: Sequence[str], threads: int
 ) -> Iterator[dict]:
     """A record per method of one network; no methods: all of them."""
     model, data = root / entry["file"], root / entry["calibration"]
     preprocess = load_preprocess(entry["preprocess"])
-    found = calibrate(model, data, preprocess=preprocess, samples=samples, method="minmax")
+    found = calibrate(model, data, preprocess=preprocess, samples=samples, method="minmax", threads=threads)
     assert found.dataset is not None
     start = time.perf_counter()
-    tables = plain_tables(found.statistics, UINT8)
+    tables = plain_tables(found.statistics, UINT8, threads=threads)
     scheme = TARGETS["onnxruntime"]
-    tables[AUTO], report = choose_automatically(found.prepared.model, tables, found.dataset, scheme)
+    tables[AUTO], report = choose_automatically(
+        found.prepared.model, tables, found.dataset, scheme, threads=threads
+    )
     seconds = time.perf_counter() - start
     if methods:
         tables = {method: tables[method] for method in methods}
@@ -58,6 +60,7 @@ def measure(
             preprocess=preprocess,
             samples=entry.get("samples"),
             batch=BATCH,
+            threads=threads,
         )
     for method, result in zip(files, results, strict=True):
         yield {
@@ -124,23 +127,21 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--models", default="")
     parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--images", default="")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--page", type=Path)
     options = parser.parse_args()
     entries = json.loads((Path(__file__).parent / "models.json").read_text())
     records: list[dict] = []
     sweep: list[dict] = []
     for name in options.models.split(",") if options.models else entries:
-        records += measure(name, entries[name], options.data, options.most, ())
+        records += measure(name, entries[name], options.data, options.most, (), options.threads)
         print("\n".join([*method_rows(records[-1:]), *choice_rows(records[-1:])]), flush=True)
         for count in map(int, filter(None, options.images.split(","))):
-            sweep += measure(name, entries[name], options.data, count, SWEEP)
+            sweep += measure(name, entries[name], options.data, count, SWEEP, options.threads)
         if options.json:
             options.json.write_text(json.dumps({"methods": records, "images": sweep}, indent=1))
     print(document(records, sweep))
-    if options.page:
-        options.page.write_text(document(records, sweep))
 
 
 if __name__ == "__main__":

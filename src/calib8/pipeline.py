@@ -53,12 +53,14 @@ class Collection:
         statistics: the counts; every one-pass method can choose from them without the data.
         dataset: the data as it was read (``skipped`` names the bad images).
         resumed: samples that the checkpoint had already, 0 without one.
+        auto: None: no range was chosen.
     """
 
     prepared: PreparedModel
     statistics: Statistics
     dataset: Dataset
     resumed: int
+    auto: None = None
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ class PreprocessOptions:
 
 
 _METHOD_HELP: Final = (
-    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq, "
+    "How the range of a tensor is chosen: auto, minmax, mean-minmax, percentile, mse, entropy, aciq, "
     "aciq-tengine or ema. Default: mse."
 )
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
