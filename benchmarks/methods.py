@@ -35,7 +35,22 @@ def measure(
     name: str, entry: dict[str, Any], root: Path, samples: int, methods: Sequence[str], threads: int
 ) -> Iterator[dict]:
     """A record per method of one network; no methods: all of them."""
-    model, data = root / entry["file"], root / entry["calibration"]
+    with tempfile.TemporaryDirectory() as folder:
+        yield from measured(name, entry, root, samples, methods, threads, Path(folder))
+
+
+def measured(
+    name: str,
+    entry: dict[str, Any],
+    root: Path,
+    samples: int,
+    methods: Sequence[str],
+    threads: int,
+    folder: Path,
+) -> Iterator[dict]:
+    model, data, evaluation = root / entry["file"], root / entry["calibration"], root / entry["evaluation"]
+    if not entry.get("labelled", True):
+        data, evaluation = without_labels(data, folder / "a"), without_labels(evaluation, folder / "b")
     preprocess = load_preprocess(entry["preprocess"])
     found = calibrate(model, data, preprocess=preprocess, samples=samples, method="minmax", threads=threads)
     assert found.dataset is not None
@@ -48,20 +63,18 @@ def measure(
     seconds = time.perf_counter() - start
     if methods:
         tables = {method: tables[method] for method in methods}
-    with tempfile.TemporaryDirectory() as folder:
-        files = {"float32": model}
-        for method, table in tables.items():
-            files[method] = Path(folder) / f"{method}.onnx"
-            quantize(model, data, table=table, preprocess=preprocess).save(files[method])
-        evaluation = root / entry["evaluation"]
-        results = evaluate(
-            list(files.values()),
-            evaluation,
-            preprocess=preprocess,
-            samples=entry.get("samples"),
-            batch=BATCH,
-            threads=threads,
-        )
+    files = {"float32": model}
+    for method, table in tables.items():
+        files[method] = folder / f"{method}.onnx"
+        quantize(model, data, table=table, preprocess=preprocess).save(files[method])
+    results = evaluate(
+        list(files.values()),
+        evaluation,
+        preprocess=preprocess,
+        samples=entry.get("samples"),
+        batch=BATCH,
+        threads=threads,
+    )
     for method, result in zip(files, results, strict=True):
         yield {
             "network": name, "samples": samples, "method": method, "top1": result.top1,
@@ -71,6 +84,14 @@ def measure(
             "checks": {check.name: check.sqnr_db for check in report.checks} if method == AUTO else None,
             "seconds": seconds if method == AUTO else None,
         }  # fmt: skip
+
+
+def without_labels(images: Path, folder: Path) -> Path:
+    """The same images in a folder without a list of labels, which are those of another task."""
+    folder.mkdir()
+    for image in images.glob("*.jpg"):
+        (folder / image.name).symlink_to(image.resolve())
+    return folder
 
 
 def cell(record: dict) -> str:
