@@ -19,6 +19,8 @@
 #include "accumulate.h"
 #include "dispatch.h"
 #include "histogram.h"
+#include "taps.h"
+#include "tensor_accumulator.h"
 
 namespace nb = nanobind;
 using nb::literals::operator""_a;
@@ -37,29 +39,24 @@ using Counts = nb::ndarray<nb::numpy, int64_t, nb::ndim<1>>;
 
 constexpr int kMostThreads = 256;
 
-// A histogram that two Python threads may use at once. The lock is only held without the GIL or for a short
-// copy, and never while waiting for the GIL.
-struct TensorAccumulator {
-  std::mutex mutex;
-  Histogram histogram;
-};
-
+// The lock of an accumulator is only held without the GIL or for a short copy, and never while waiting for
+// the GIL.
 using Item = std::tuple<std::shared_ptr<TensorAccumulator>, Values, int64_t>;
 
 // Throws std::invalid_argument where the values cannot be those of so many samples.
-Work work_of(Histogram& histogram, const Values& values, int64_t samples) {
+Work work_of(TensorAccumulator& accumulator, const Values& values, int64_t samples) {
   const auto n = static_cast<int64_t>(values.size());
   if (samples < 1 || n % samples != 0) {
     throw std::invalid_argument(std::to_string(n) + " values cannot be those of " + std::to_string(samples) +
                                 " samples");
   }
-  return {&histogram, values.data(), n, samples};
+  return {accumulator.counters.front().get(), dense_spans(values.data(), n, samples), accumulator.bins};
 }
 
 std::string update(TensorAccumulator& accumulator, const Values& values,
                    const std::optional<std::string>& name, int64_t samples) {
   const Isa& isa = name ? isa_by_name(*name) : active_isa();
-  const Work work = work_of(accumulator.histogram, values, samples);
+  const Work work = work_of(accumulator, values, samples);
   const nb::gil_scoped_release released;
   const std::lock_guard<std::mutex> lock(accumulator.mutex);
   accumulate({work}, 1, isa);
@@ -67,13 +64,14 @@ std::string update(TensorAccumulator& accumulator, const Values& values,
 }
 
 void merge_from(TensorAccumulator& accumulator, TensorAccumulator& other) {
+  if (accumulator.bins != other.bins) throw std::invalid_argument("one of the two has no bins");
   auto copy = std::make_unique<Histogram>();
   {
     const std::lock_guard<std::mutex> lock(other.mutex);
-    *copy = other.histogram;
+    *copy = other.settled();
   }
   const std::lock_guard<std::mutex> lock(accumulator.mutex);
-  merge(accumulator.histogram, *copy);
+  merge(accumulator.settled(), *copy);
 }
 
 // All locks in one order of addresses, so that two calls cannot wait for each other.
@@ -98,7 +96,7 @@ std::string accumulate_items(const std::vector<Item>& items, int threads,
   std::vector<Work> work;
   for (const auto& [accumulator, values, samples] : items) {
     if (accumulator == nullptr) throw std::invalid_argument("an accumulator is None");
-    work.push_back(work_of(accumulator->histogram, values, samples));
+    work.push_back(work_of(*accumulator, values, samples));
   }
   const nb::gil_scoped_release released;
   const std::vector<std::unique_lock<std::mutex>> locks = lock_all(items);
@@ -106,23 +104,74 @@ std::string accumulate_items(const std::vector<Item>& items, int threads,
   return isa.name;
 }
 
-template <size_t N>
-Counts copied(TensorAccumulator& accumulator, const int64_t (&source)[N]) {
-  auto copy = std::make_unique<int64_t[]>(N);
+Counts owned(std::unique_ptr<int64_t[]> counts, size_t n) {
+  int64_t* const data = counts.get();
+  const nb::capsule owner(data, [](void* pointer) noexcept { delete[] static_cast<int64_t*>(pointer); });
+  (void)counts.release();
+  return Counts(data, {n}, owner);
+}
+
+template <auto Field>
+Counts bins(TensorAccumulator& accumulator) {
+  auto copy = std::make_unique<int64_t[]>(kBins);
   {
     const std::lock_guard<std::mutex> lock(accumulator.mutex);
-    std::copy(source, source + N, copy.get());
+    const auto& source = accumulator.settled().*Field;
+    std::copy(source, source + kBins, copy.get());
   }
-  int64_t* const data = copy.get();
-  const nb::capsule owner(data, [](void* pointer) noexcept { delete[] static_cast<int64_t*>(pointer); });
-  (void)copy.release();
-  return Counts(data, {N}, owner);
+  return owned(std::move(copy), kBins);
+}
+
+template <auto Field>
+Counts sum_parts(TensorAccumulator& accumulator) {
+  auto copy = std::make_unique<int64_t[]>(ExactSum::kParts);
+  {
+    const std::lock_guard<std::mutex> lock(accumulator.mutex);
+    const auto& source = (accumulator.settled().*Field).parts;
+    std::copy(source, source + ExactSum::kParts, copy.get());
+  }
+  return owned(std::move(copy), ExactSum::kParts);
 }
 
 template <auto Field>
 auto get(TensorAccumulator& accumulator) {
   const std::lock_guard<std::mutex> lock(accumulator.mutex);
-  return accumulator.histogram.*Field;
+  return accumulator.settled().*Field;
+}
+
+// Taps that nodes of graphs can name as long as this object lives.
+struct PublishedTaps {
+  PublishedTaps(std::vector<std::shared_ptr<TensorAccumulator>> accumulators, int threads) {
+    if (threads < 1 || threads > kMostThreads) {
+      throw std::invalid_argument("threads must be in 1 ... 256, not " + std::to_string(threads));
+    }
+    for (const auto& accumulator : accumulators) {
+      if (accumulator == nullptr) throw std::invalid_argument("an accumulator is None");
+    }
+    taps = std::make_shared<Taps>(std::move(accumulators), threads);
+    key = publish(taps);
+  }
+  ~PublishedTaps() { forget(key); }
+
+  std::shared_ptr<Taps> taps;
+  int64_t key = 0;
+};
+
+void bind_taps(nb::module_& m) {
+  nb::class_<PublishedTaps>(m, "Taps")
+      .def(nb::init<std::vector<std::shared_ptr<TensorAccumulator>>, int>(), "accumulators"_a, "threads"_a)
+      .def_ro("key", &PublishedTaps::key)
+      .def(
+          "begin",
+          [](PublishedTaps& self, int64_t samples, bool count, bool fingerprints) {
+            if (samples < 1) throw std::invalid_argument("a run holds at least one sample");
+            self.taps->begin(samples, count, fingerprints);
+          },
+          "samples"_a, "count"_a = true, "fingerprints"_a = false)
+      .def_prop_ro("fired", [](const PublishedTaps& self) { return self.taps->fired(); })
+      .def("shape", [](const PublishedTaps& self, size_t index) { return self.taps->latest(index).shape; })
+      .def("fingerprints",
+           [](const PublishedTaps& self, size_t index) { return self.taps->latest(index).fingerprints; });
 }
 
 }  // namespace
@@ -136,7 +185,7 @@ NB_MODULE(_core, m) {
   });
   m.def("accumulate", &accumulate_items, "items"_a.noconvert(), "threads"_a = 1, "isa"_a = nb::none());
   nb::class_<TensorAccumulator>(m, "TensorAccumulator")
-      .def(nb::init<>())
+      .def(nb::init<bool>(), "bins"_a = true)
       .def("update", &update, "values"_a.noconvert(), "isa"_a = nb::none(), "samples"_a = 1)
       .def("merge", &merge_from, "other"_a)
       .def_prop_ro("count", &get<&Histogram::count>)
@@ -147,20 +196,13 @@ NB_MODULE(_core, m) {
       .def_prop_ro("minimum", &get<&Histogram::minimum>)
       .def_prop_ro("maximum", &get<&Histogram::maximum>)
       .def_prop_ro("exponent", &get<&Histogram::exponent>)
-      .def_prop_ro("binned", [](TensorAccumulator&) { return true; })
       .def_prop_ro("samples", &get<&Histogram::samples>)
-      .def_prop_ro(
-          "minima", [](TensorAccumulator& a) { return copied(a, a.histogram.minima.parts); },
-          nb::rv_policy::move)
-      .def_prop_ro(
-          "maxima", [](TensorAccumulator& a) { return copied(a, a.histogram.maxima.parts); },
-          nb::rv_policy::move)
-      .def_prop_ro(
-          "positive", [](TensorAccumulator& a) { return copied(a, a.histogram.positive); },
-          nb::rv_policy::move)
-      .def_prop_ro(
-          "negative", [](TensorAccumulator& a) { return copied(a, a.histogram.negative); },
-          nb::rv_policy::move);
+      .def_ro("binned", &TensorAccumulator::bins)
+      .def_prop_ro("minima", &sum_parts<&Histogram::minima>, nb::rv_policy::move)
+      .def_prop_ro("maxima", &sum_parts<&Histogram::maxima>, nb::rv_policy::move)
+      .def_prop_ro("positive", &bins<&Histogram::positive>, nb::rv_policy::move)
+      .def_prop_ro("negative", &bins<&Histogram::negative>, nb::rv_policy::move);
+  bind_taps(m);
   nb::module_ plans = m.def_submodule("engine", "plans run natively");
   engine::bind(plans);
   nb::module_ searches = m.def_submodule("search", "what range searches compare");

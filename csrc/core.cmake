@@ -11,8 +11,11 @@ set(CALIB8_SOURCES
   ${CALIB8_CSRC}/dispatch.cc
   ${CALIB8_CSRC}/histogram.cc
   ${CALIB8_CSRC}/histogram_reference.cc
+  ${CALIB8_CSRC}/natural_log.cc
   ${CALIB8_CSRC}/search_entropy.cc
   ${CALIB8_CSRC}/search_mse.cc
+  ${CALIB8_CSRC}/spans.cc
+  ${CALIB8_CSRC}/taps.cc
   ${CALIB8_CSRC}/thread_pool.cc)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
   list(APPEND CALIB8_SOURCES ${CALIB8_CSRC}/histogram_avx2.cc ${CALIB8_CSRC}/histogram_avx512.cc)

@@ -23,10 +23,10 @@ bool has_avx512() {
 
 const Isa kPriority[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, count_avx512},
-    {"avx2", has_avx2, count_avx2},
+    {"avx512", has_avx512, count_avx512, measure_avx512},
+    {"avx2", has_avx2, count_avx2, measure_avx2},
 #endif
-    {"reference", always, count_reference},
+    {"reference", always, count_reference, measure_reference},
 };
 
 }  // namespace
@@ -40,16 +40,17 @@ const Isa& active_isa() {
   return isa;
 }
 
-void count_values(const Isa& isa, const float* values, int64_t n, Histogram& state, Extrema& sample) {
 #if defined(__x86_64__)
+DefaultRounding::DefaultRounding() : caller_(_mm_getcsr()) {
   constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, round to nearest, denormals kept
-  const unsigned caller = _mm_getcsr();
   _mm_setcsr(kDefault);
-  isa.count(values, n, state, sample);
-  _mm_setcsr(caller);
-#else
-  isa.count(values, n, state, sample);
-#endif
 }
+
+DefaultRounding::~DefaultRounding() { _mm_setcsr(caller_); }
+#else
+DefaultRounding::DefaultRounding() : caller_(0) {}
+
+DefaultRounding::~DefaultRounding() { (void)caller_; }
+#endif
 
 }  // namespace calib8

@@ -11,7 +11,8 @@ namespace calib8 {
 struct Isa {
   const char* name;     // "avx512", "avx2" or "reference"
   bool (*available)();  // does this CPU (and its operating system) have it?
-  void (*count)(const float* values, int64_t n, Histogram& state, Extrema& sample);
+  void (*count)(const float* values, int64_t n, Counter& counter, Extrema& sample);
+  void (*measure)(const float* values, int64_t n, Counter& counter, Extrema& sample);
 };
 
 // Those that this CPU can run, fastest first; "reference" is always the last.
@@ -25,7 +26,16 @@ const Isa& isa_by_name(const std::string& name);
 // counts as not set). Throws std::invalid_argument as `isa_by_name` does.
 const Isa& active_isa();
 
-// Counts n values of one sample with `isa`, whatever denormal mode the calling thread is in.
-void count_values(const Isa& isa, const float* values, int64_t n, Histogram& state, Extrema& sample);
+// While it lives, the calling thread rounds to nearest and keeps denormals, whatever it did before.
+class DefaultRounding {
+ public:
+  DefaultRounding();
+  ~DefaultRounding();
+  DefaultRounding(const DefaultRounding&) = delete;
+  DefaultRounding& operator=(const DefaultRounding&) = delete;
+
+ private:
+  unsigned caller_;
+};
 
 }  // namespace calib8

@@ -53,10 +53,11 @@ bool four_empty(const uint16_t* counts) {
 
 }  // namespace
 
-void grow(Histogram& state, float magnitude) {
+void grow(Counter& counter, float magnitude) {
   int exponent = 0;
   (void)std::frexp(magnitude, &exponent);
-  grow_to(state, exponent);
+  drain(counter);
+  grow_to(counter.histogram, exponent);
 }
 
 void merge(Histogram& state, const Histogram& other) {
@@ -77,7 +78,9 @@ void merge(Histogram& state, const Histogram& other) {
   add(state.maxima, other.maxima);
 }
 
-void drain(BinTable& table, Histogram& state) {
+void drain(Counter& counter) {
+  BinTable& table = counter.table;
+  Histogram& state = counter.histogram;
   if (table.filled == 0) return;
   for (int i = 0; i < kBins; i += 4) {
     const uint16_t* counts = table.counts + kBins + i;

@@ -54,14 +54,20 @@ struct BinTable {
   int32_t filled;  // sum of counts, kept ≤ 65 535 so that no counter can overflow
 };
 
-// Doubles the covered range until it holds `magnitude` (finite, > 0).
-void grow(Histogram& state, float magnitude);
+// A histogram on its way: what it stands for is `histogram` with `table` drained into it.
+struct Counter {
+  Histogram histogram;
+  BinTable table = {};
+};
+
+// Doubles the covered range until it holds `magnitude` (finite, > 0); drains first.
+void grow(Counter& counter, float magnitude);
 
 // Adds `other`; exact, associative and commutative.
 void merge(Histogram& state, const Histogram& other);
 
-// Moves the counts of `table` to `state` and leaves `table` empty.
-void drain(BinTable& table, Histogram& state);
+// Moves the counts of the table to the histogram.
+void drain(Counter& counter);
 
 // Makes `extrema` hold those of `more` too.
 void widen(Extrema& extrema, const Extrema& more);
@@ -75,8 +81,13 @@ float bin_scale(int32_t exponent);
 // Counts n values of any kind, all of one sample, and widens its extrema; `end_sample` takes those over when
 // all of the sample is counted. The floating-point environment must be the default one: denormals are
 // values, not zeros.
-void count_reference(const float* values, int64_t n, Histogram& state, Extrema& sample);
-void count_avx2(const float* values, int64_t n, Histogram& state, Extrema& sample);
-void count_avx512(const float* values, int64_t n, Histogram& state, Extrema& sample);
+void count_reference(const float* values, int64_t n, Counter& counter, Extrema& sample);
+void count_avx2(const float* values, int64_t n, Counter& counter, Extrema& sample);
+void count_avx512(const float* values, int64_t n, Counter& counter, Extrema& sample);
+
+// The same without the bins.
+void measure_reference(const float* values, int64_t n, Counter& counter, Extrema& sample);
+void measure_avx2(const float* values, int64_t n, Counter& counter, Extrema& sample);
+void measure_avx512(const float* values, int64_t n, Counter& counter, Extrema& sample);
 
 }  // namespace calib8

@@ -6,7 +6,6 @@
 // Internal linkage only, and no library templates: an inline function compiled here must never stand in
 // for its namesake in code that runs on every CPU.
 #include <immintrin.h>
-#include <string.h>
 
 #include "histogram.h"
 
@@ -83,6 +82,28 @@ int index_block(const float* values, int n, float scale, uint16_t* indices, cons
   return written;
 }
 
+// Zeros among n values (a multiple of 32), or −1 where one of them is not finite.
+int measure_block(const float* values, int n, LaneExtrema& extrema) {
+  const __m256 zero = _mm256_setzero_ps();
+  const __m256i magnitude_bits = _mm256_set1_epi32(0x7fffffff);
+  __m256i largest = _mm256_setzero_si256(), zeros = _mm256_setzero_si256();
+  __m256 minimum = extrema.minimum, maximum = extrema.maximum;
+  for (int i = 0; i < n; i += 8) {
+    const __m256 value = _mm256_loadu_ps(values + i);
+    largest = _mm256_max_epi32(largest, _mm256_and_si256(_mm256_castps_si256(value), magnitude_bits));
+    zeros = _mm256_sub_epi32(zeros, _mm256_castps_si256(_mm256_cmp_ps(value, zero, _CMP_EQ_OQ)));
+    minimum = _mm256_min_ps(value, minimum);
+    maximum = _mm256_max_ps(value, maximum);
+  }
+  if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(largest, _mm256_set1_epi32(0x7f7fffff))) != 0) return -1;
+  extrema.minimum = minimum;
+  extrema.maximum = maximum;
+  int32_t lanes[8], sum = 0;
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(lanes), zeros);
+  for (const int32_t lane : lanes) sum += lane;
+  return sum;
+}
+
 void widen_by_lanes(Extrema& sample, const LaneExtrema& extrema) {
   float minimum[8], maximum[8];
   _mm256_storeu_ps(minimum, extrema.minimum);
@@ -92,23 +113,23 @@ void widen_by_lanes(Extrema& sample, const LaneExtrema& extrema) {
 
 }  // namespace
 
-void count_avx2(const float* values, int64_t n, Histogram& state, Extrema& sample) {
+void count_avx2(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  BinTable& table = counter.table;
   alignas(64) uint16_t buffers[2][kBlock + kStep];
-  alignas(64) BinTable table;
-  memset(&table, 0, sizeof table);
   LaneExtrema extrema = {_mm256_set1_ps(sample.minimum), _mm256_set1_ps(sample.maximum)};
   float scale = bin_scale(state.exponent);
   int pending = 0, side = 0;
   const int64_t whole = n - n % kStep;
   for (int64_t at = 0; at < whole; at += kBlock) {
     const int size = whole - at < kBlock ? static_cast<int>(whole - at) : kBlock;
-    if (table.filled > UINT16_MAX - pending) drain(table, state);
+    if (table.filled > UINT16_MAX - pending) drain(counter);
     table.filled += pending;
     const int written = index_block(values + at, size, scale, buffers[side], buffers[1 - side], pending,
                                     table.counts, extrema);
     if (written < 0) {
-      drain(table, state);
-      count_reference(values + at, size, state, sample);
+      drain(counter);
+      count_reference(values + at, size, counter, sample);
       scale = bin_scale(state.exponent);
       pending = 0;
     } else {
@@ -118,12 +139,29 @@ void count_avx2(const float* values, int64_t n, Histogram& state, Extrema& sampl
       side = 1 - side;
     }
   }
-  if (table.filled > UINT16_MAX - pending) drain(table, state);
+  if (table.filled > UINT16_MAX - pending) drain(counter);
   table.filled += pending;
   for (int i = 0; i < pending; ++i) ++table.counts[buffers[1 - side][i]];
-  drain(table, state);
   widen_by_lanes(sample, extrema);
-  count_reference(values + whole, n - whole, state, sample);
+  count_reference(values + whole, n - whole, counter, sample);
+}
+
+void measure_avx2(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  LaneExtrema extrema = {_mm256_set1_ps(sample.minimum), _mm256_set1_ps(sample.maximum)};
+  const int64_t whole = n - n % kStep;
+  for (int64_t at = 0; at < whole; at += kBlock) {
+    const int size = whole - at < kBlock ? static_cast<int>(whole - at) : kBlock;
+    const int zeros = measure_block(values + at, size, extrema);
+    if (zeros < 0) {
+      measure_reference(values + at, size, counter, sample);
+    } else {
+      state.count += size;
+      state.zeros += zeros;
+    }
+  }
+  widen_by_lanes(sample, extrema);
+  measure_reference(values + whole, n - whole, counter, sample);
 }
 
 }  // namespace calib8

@@ -6,7 +6,6 @@
 // Internal linkage only, and no library templates: an inline function compiled here must never stand in
 // for its namesake in code that runs on every CPU.
 #include <immintrin.h>
-#include <string.h>
 
 #include "histogram.h"
 
@@ -63,25 +62,48 @@ int index_block(const float* values, int n, float scale, uint16_t* indices, cons
   return written;
 }
 
+// Zeros among n values (a multiple of 32), or −1 where one of them is not finite.
+int measure_block(const float* values, int n, LaneExtrema& extrema) {
+  const __m512 zero = _mm512_setzero_ps();
+  const __m512i magnitude_bits = _mm512_set1_epi32(0x7fffffff);
+  __m512i largest = _mm512_setzero_si512();
+  __m512 minimum = extrema.minimum, maximum = extrema.maximum;
+  int zeros = 0;
+  for (int i = 0; i < n; i += kStep) {
+    const __m512 low = _mm512_loadu_ps(values + i), high = _mm512_loadu_ps(values + i + 16);
+    const __m512i either = _mm512_max_epi32(_mm512_and_si512(_mm512_castps_si512(low), magnitude_bits),
+                                            _mm512_and_si512(_mm512_castps_si512(high), magnitude_bits));
+    largest = _mm512_max_epi32(largest, either);
+    zeros += __builtin_popcount(_mm512_kunpackw(_mm512_cmp_ps_mask(high, zero, _CMP_EQ_OQ),
+                                                _mm512_cmp_ps_mask(low, zero, _CMP_EQ_OQ)));
+    minimum = _mm512_min_ps(_mm512_min_ps(low, high), minimum);
+    maximum = _mm512_max_ps(_mm512_max_ps(low, high), maximum);
+  }
+  if (_mm512_cmpgt_epi32_mask(largest, _mm512_set1_epi32(0x7f7fffff)) != 0) return -1;
+  extrema.minimum = minimum;
+  extrema.maximum = maximum;
+  return zeros;
+}
+
 }  // namespace
 
-void count_avx512(const float* values, int64_t n, Histogram& state, Extrema& sample) {
+void count_avx512(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  BinTable& table = counter.table;
   alignas(64) uint16_t buffers[2][kBlock + kStep];
-  alignas(64) BinTable table;
-  memset(&table, 0, sizeof table);
   LaneExtrema extrema = {_mm512_set1_ps(sample.minimum), _mm512_set1_ps(sample.maximum)};
   float scale = bin_scale(state.exponent);
   int pending = 0, side = 0;
   const int64_t whole = n - n % kStep;
   for (int64_t at = 0; at < whole; at += kBlock) {
     const int size = whole - at < kBlock ? static_cast<int>(whole - at) : kBlock;
-    if (table.filled > UINT16_MAX - pending) drain(table, state);
+    if (table.filled > UINT16_MAX - pending) drain(counter);
     table.filled += pending;
     const int written = index_block(values + at, size, scale, buffers[side], buffers[1 - side], pending,
                                     table.counts, extrema);
     if (written < 0) {
-      drain(table, state);
-      count_reference(values + at, size, state, sample);
+      drain(counter);
+      count_reference(values + at, size, counter, sample);
       scale = bin_scale(state.exponent);
       pending = 0;
     } else {
@@ -91,12 +113,29 @@ void count_avx512(const float* values, int64_t n, Histogram& state, Extrema& sam
       side = 1 - side;
     }
   }
-  if (table.filled > UINT16_MAX - pending) drain(table, state);
+  if (table.filled > UINT16_MAX - pending) drain(counter);
   table.filled += pending;
   for (int i = 0; i < pending; ++i) ++table.counts[buffers[1 - side][i]];
-  drain(table, state);
   widen(sample, {_mm512_reduce_min_ps(extrema.minimum), _mm512_reduce_max_ps(extrema.maximum)});
-  count_reference(values + whole, n - whole, state, sample);
+  count_reference(values + whole, n - whole, counter, sample);
+}
+
+void measure_avx512(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  LaneExtrema extrema = {_mm512_set1_ps(sample.minimum), _mm512_set1_ps(sample.maximum)};
+  const int64_t whole = n - n % kStep;
+  for (int64_t at = 0; at < whole; at += kBlock) {
+    const int size = whole - at < kBlock ? static_cast<int>(whole - at) : kBlock;
+    const int zeros = measure_block(values + at, size, extrema);
+    if (zeros < 0) {
+      measure_reference(values + at, size, counter, sample);
+    } else {
+      state.count += size;
+      state.zeros += zeros;
+    }
+  }
+  widen(sample, {_mm512_reduce_min_ps(extrema.minimum), _mm512_reduce_max_ps(extrema.maximum)});
+  measure_reference(values + whole, n - whole, counter, sample);
 }
 
 }  // namespace calib8

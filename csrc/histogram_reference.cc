@@ -6,23 +6,32 @@
 namespace calib8 {
 namespace {
 
-// NaN, an infinity, or a value beyond the covered range, which it widens.
-void count_uncovered(float value, Histogram& state, Extrema& sample) {
+// NaN or an infinity is counted as such; true for a finite value.
+bool finite(float value, Histogram& state) {
   if (std::isnan(value)) {
     ++state.nans;
   } else if (std::isinf(value)) {
     ++(value > 0 ? state.positive_infs : state.negative_infs);
   } else {
-    const float magnitude = std::fabs(value);
-    grow(state, magnitude);
-    ++(value > 0 ? state.positive : state.negative)[static_cast<int>(magnitude * bin_scale(state.exponent))];
-    widen(sample, {value, value});
+    return true;
   }
+  return false;
+}
+
+// A value beyond the covered range widens it.
+void count_uncovered(float value, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  if (!finite(value, state)) return;
+  const float magnitude = std::fabs(value);
+  grow(counter, magnitude);
+  ++(value > 0 ? state.positive : state.negative)[static_cast<int>(magnitude * bin_scale(state.exponent))];
+  widen(sample, {value, value});
 }
 
 }  // namespace
 
-void count_reference(const float* values, int64_t n, Histogram& state, Extrema& sample) {
+void count_reference(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
   float scale = bin_scale(state.exponent);
   float minimum = sample.minimum, maximum = sample.maximum;
   int64_t zeros = 0;
@@ -37,13 +46,23 @@ void count_reference(const float* values, int64_t n, Histogram& state, Extrema& 
       minimum = value < minimum ? value : minimum;
       maximum = value > maximum ? value : maximum;
     } else {
-      count_uncovered(value, state, sample);
+      count_uncovered(value, counter, sample);
       scale = bin_scale(state.exponent);
     }
   }
   state.count += n;
   state.zeros += zeros;
   widen(sample, {minimum, maximum});
+}
+
+void measure_reference(const float* values, int64_t n, Counter& counter, Extrema& sample) {
+  Histogram& state = counter.histogram;
+  for (int64_t i = 0; i < n; ++i) {
+    if (!finite(values[i], state)) continue;
+    state.zeros += values[i] == 0.0f;
+    widen(sample, {values[i], values[i]});
+  }
+  state.count += n;
 }
 
 }  // namespace calib8

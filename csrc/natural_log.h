@@ -6,33 +6,40 @@
 
 namespace calib8 {
 
-// ln x for normal x > 0, within 2 units in the last place.
+// ln x for normal x > 0, its absolute error below 2^-52 · max(1, |ln x|).
 //
-//   x = m · 2^e,  √½ ≤ m < √2,  s = (m − 1) / (m + 1)
-//   ln x = e ln 2 + 2 (s + s³/3 + s⁵/5 + …)               |s| < 0.172: 11 terms suffice
-static inline double natural_log(double x) {
-  constexpr double kLn2High = 0x1.62e42fefa38p-1, kLn2Low = 0x1.ef35793c7673p-45;
-  constexpr int64_t kRootHalf = 0x3FE6A09E667F3BCD;
-  int64_t bits;
-  std::memcpy(&bits, &x, sizeof bits);
-  const int64_t exponent = (bits - kRootHalf) >> 52;
-  bits -= static_cast<int64_t>(static_cast<uint64_t>(exponent) << 52);
-  double m;
-  std::memcpy(&m, &bits, sizeof m);
-  const double s = (m - 1.0) / (m + 1.0), z = s * s;
-  double sum = 1.0 / 23;
-  sum = sum * z + 1.0 / 21;
-  sum = sum * z + 1.0 / 19;
-  sum = sum * z + 1.0 / 17;
-  sum = sum * z + 1.0 / 15;
-  sum = sum * z + 1.0 / 13;
-  sum = sum * z + 1.0 / 11;
-  sum = sum * z + 1.0 / 9;
-  sum = sum * z + 1.0 / 7;
-  sum = sum * z + 1.0 / 5;
-  sum = sum * z + 1.0 / 3;
-  const double e = static_cast<double>(exponent);
-  return e * kLn2High + (2.0 * s + (2.0 * s * z * sum + e * kLn2Low));
-}
+//   x = m · 2^e,  1 ≤ m < 2,  c = the centre of the 256th of [1, 2) that holds m,  d ≈ 1/c with few bits
+//   r = m · d − 1,  |r| < 2^-8
+//   ln x = e ln 2 − ln d + r − r²/2 + r³/3 − r⁴/4 + r⁵/5 − r⁶/6 + r⁷/7
+class NaturalLog {
+ public:
+  NaturalLog();
+
+  double operator()(double x) const {
+    constexpr double kLn2 = 0x1.62e42fefa39efp-1;
+    constexpr uint64_t kMantissa = (uint64_t{1} << 52) - 1, kOne = uint64_t{1023} << 52;
+    uint64_t bits;
+    std::memcpy(&bits, &x, sizeof bits);
+    const double e = static_cast<double>(static_cast<int>(bits >> 52) - 1023);
+    const Entry entry = table_[bits >> 44 & 255];
+    bits = (bits & kMantissa) | kOne;
+    double m;
+    std::memcpy(&m, &bits, sizeof m);
+    const double r = m * entry.inverse - 1.0, square = r * r;
+    const double high = 1.0 / 5 - r * (1.0 / 6) + square * (1.0 / 7);
+    const double low = 1.0 / 3 - r * (1.0 / 4);
+    const double series = r + square * (r * (low + square * high) - 0.5);
+    return e * kLn2 + (entry.log + series);
+  }
+
+ private:
+  struct Entry {
+    double inverse;  // d
+    double log;      // −ln d
+  };
+  Entry table_[256];
+};
+
+extern const NaturalLog natural_log;
 
 }  // namespace calib8

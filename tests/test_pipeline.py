@@ -1,14 +1,20 @@
-"""The whole flow from Python: models whose batch axis is fixed or missing."""
+"""The whole flow from Python: models whose batch axis is fixed or missing; parts of the data, given ranges."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 
+from calib8.calibration.merge import merge_statistics
 from calib8.data.preprocess import Preprocess
+from calib8.errors import UsageError
 from calib8.model.graph import graph_inputs
-from calib8.pipeline import calibrate, quantize
+from calib8.pipeline import calibrate, collect_statistics, quantize
+from calib8.qparams import QParams
+from calib8.table import Range
 from small_models import Array, normal, onnx_model, ops, relative_difference, run
 
 CONV = "Conv<pads=[1,1,1,1]>"
@@ -52,3 +58,40 @@ def test_a_table_of_such_a_model_is_used_with_and_without_data(name: str) -> Non
     first = quantize(proto, table=table)
     second = quantize(proto, {"images": PIXELS}, table=table, preprocess=CENTRED)
     assert first.qparams == second.qparams
+
+
+def flow() -> onnx.ModelProto:
+    body = f"c = {CONV}(x, w) r = Relu(c) y = {CONV}(r, u)"
+    return onnx_model("float[N,3,12,12] x", "float[N,4,12,12] y", body, FILTERS)
+
+
+def test_shards_checkpoint_and_statistics_in_python(tmp_path: Path) -> None:
+    proto, data = flow(), {"images": PIXELS}
+    whole = calibrate(proto, data, preprocess=CENTRED)
+    parts = [
+        collect_statistics(proto, data, preprocess=CENTRED, shard=(i, 3), checkpoint=tmp_path / str(i))
+        for i in (1, 2, 3)
+    ]
+    merged = merge_statistics([part.statistics for part in parts[::-1]])
+    assert merged.to_bytes() == whole.statistics.to_bytes()
+    found = calibrate(proto, statistics=merged)
+    assert found.table == whole.table and found.dataset is None
+    again = collect_statistics(proto, data, preprocess=CENTRED, shard=(1, 3), checkpoint=tmp_path / "1")
+    assert again.resumed == 3 and again.statistics.to_bytes() == parts[0].statistics.to_bytes()
+
+
+def test_ranges_given_in_python() -> None:
+    ranges = {"*": (-3.0, 3.0), "r": Range(0.0, 4.0), "x": QParams(0.05, 7)}
+    result = quantize(flow(), {"images": PIXELS}, preprocess=CENTRED, ranges=ranges)
+    assert result.qparams["x"] == QParams(float(np.float32(0.05)), 7)
+    assert result.qparams["r"] == QParams(float(np.float32(4 / 255)), 0)
+    assert result.qparams["y"] == QParams(float(np.float32(6 / 255)), 127)
+    assert {entry.method for entry in result.table.entries.values()} == {"given"}
+
+
+def test_neither_or_both_sources_are_refused() -> None:
+    with pytest.raises(UsageError, match="neither data nor statistics"):
+        calibrate(flow())
+    found = collect_statistics(flow(), {"images": PIXELS}, preprocess=CENTRED)
+    with pytest.raises(UsageError, match="saved statistics take no data"):
+        calibrate(flow(), {"images": PIXELS}, statistics=found.statistics)

@@ -24,6 +24,7 @@ from calib8.calibration.source import (
     open_statistics,
 )
 from calib8.calibration.statistics import Statistics
+from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard
@@ -53,6 +54,8 @@ class Collection:
         statistics: the counts; every one-pass method can choose from them without the data.
         dataset: the data as it was read (``skipped`` names the bad images).
         resumed: samples that the checkpoint had already, 0 without one.
+        fallback: why the values were not counted inside ONNX Runtime's run, which is fastest; empty where
+            they were.
         auto: None: no range was chosen.
     """
 
@@ -60,6 +63,7 @@ class Collection:
     statistics: Statistics
     dataset: Dataset
     resumed: int
+    fallback: str
     auto: None = None
 
 
@@ -73,6 +77,7 @@ class Calibration:
         table: the chosen ranges.
         dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
         resumed: samples that the checkpoint had already, 0 without one.
+        fallback: see ``Collection``.
         notes: what to know of the ranges that the user gave.
         auto: how method ``auto`` came to the table, None with any other.
     """
@@ -82,6 +87,7 @@ class Calibration:
     table: CalibrationTable
     dataset: Dataset | None
     resumed: int
+    fallback: str
     notes: tuple[str, ...]
     auto: AutoReport | None = None
 
@@ -126,7 +132,7 @@ def collect_statistics(
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
@@ -157,7 +163,7 @@ def collect_statistics(
         source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, shard=part,
         checkpoint=saving, progress=progress,
     )  # fmt: skip
-    return Collection(source.prepared, found.statistics, dataset, found.resumed)
+    return Collection(source.prepared, found.statistics, dataset, found.resumed, found.fallback)
 
 
 def calibrate(
@@ -175,7 +181,7 @@ def calibrate(
     power_of_two: bool = False,
     ranges: GivenRanges | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
@@ -201,7 +207,7 @@ def calibrate(
         ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams`` of the type ``activations``;
             of several patterns that match the last counts. They win over everything.
         samples: at most so many.
-        batch: samples per run; the result does not depend on it.
+        batch: samples per run, None for what is fastest; the result does not depend on it.
         threads: for decoding, the float model, counting and searching; the result does not depend on it.
         skip_bad: pass over images that cannot be read.
         keep_float: names of nodes that will stay float: what only they need is not calibrated.
@@ -224,7 +230,7 @@ def calibrate(
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
-        found = Gathered(kept, None, 0)
+        found = Gathered(kept)
     elif data is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     else:
@@ -246,11 +252,13 @@ def calibrate(
         )  # fmt: skip
     else:
         table = decide(found.statistics, found.averages, spec, wish, chosen, threads=threads)
-    return Calibration(source.prepared, found.statistics, table, source.dataset, found.resumed, notes, report)
+    return Calibration(
+        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes, report
+    )
 
 
-def _check_counts(batch: int, threads: int) -> None:
-    check_positive("--batch", batch)
+def _check_counts(batch: int | None, threads: int) -> None:
+    check_positive("--batch", 1 if batch is None else batch)
     check_positive("--threads", threads)
 
 
@@ -278,7 +286,7 @@ def quantize(
     power_of_two: bool = False,
     ranges: GivenRanges | None = None,
     samples: int | None = None,
-    batch: int = 1,
+    batch: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
@@ -337,6 +345,8 @@ def quantize(
     )
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
+    elif preprocess is not None:
+        preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     result = _quantize_prepared(
         calibration.prepared, calibration.table, scheme, floats, preprocess, calibration, power_of_two
     )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from calib8.calibration.choose import choose_table, range_method
-from calib8.calibration.ranges import METHODS
-from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.calibration.ranges import METHODS, WITHOUT_BINS
+from calib8.calibration.statistics import Statistics
+from calib8.calibration.tensor_statistics import BINS, TensorStatistics
 from calib8.errors import CalibrationError, UsageError
 from calib8.qparams import INT8_SYMMETRIC, UINT8
 from calib8.table import Range
@@ -47,13 +50,36 @@ def test_nan_and_inf_are_refused_by_name(bad: float) -> None:
 
 
 def test_methods_and_percent_are_checked() -> None:
-    with pytest.raises(UsageError, match=r"kl.*minmax, percentile, mse, entropy"):
+    with pytest.raises(UsageError, match=r"kl.*minmax, mean-minmax, percentile, mse, entropy"):
         range_method("kl", None)
     with pytest.raises(UsageError, match=r"'mse' takes no percent"):
         range_method("mse", 99.0)
     with pytest.raises(UsageError, match=r"--percent 40"):
         range_method("percentile", 40.0)
     assert range_method("percentile", 99.99)[0] == "percentile 99.99"
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_threads_do_not_matter(method: str) -> None:
+    rng = np.random.default_rng(6)
+    tensors = {f"t{index}": rng.laplace(size=900).tolist() for index in range(12)}
+    tables = {
+        choose_table(statistics(**tensors), UINT8, method, threads=threads).to_json() for threads in (1, 2, 7)
+    }
+    assert len(tables) == 1
+
+
+@pytest.mark.parametrize("method", sorted(set(METHODS) - WITHOUT_BINS))
+def test_an_error_in_one_tensor_is_told(method: str) -> None:
+    without = replace(
+        TensorStatistics.from_values(np.array([1.0, 2.0], np.float32)),
+        positive=np.zeros(BINS, np.int64),
+        binned=False,
+    )
+    tensors = {**statistics(a=[1.0, 2.0]).tensors, "b": without}
+    with pytest.raises(CalibrationError, match="no histogram"):
+        choose_table(Statistics("hash", tensors), UINT8, method)
+    assert choose_table(Statistics("hash", tensors), UINT8, "minmax").entries["b"].range == Range(0.0, 2.0)
 
 
 @pytest.mark.parametrize("method", METHODS)

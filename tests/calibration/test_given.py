@@ -34,7 +34,7 @@ def test_the_forms(text: str, pattern: str, value: Given) -> None:
     "text", ["conv", "=3", "x=", "x=1,2,3", "x=one", "x=1;2", "x=scale:", "x=scale:1,2.5", "x=scale:1,2,3"]
 )
 def test_what_is_none_of_the_forms(text: str) -> None:
-    with pytest.raises(UsageError, match="--range .*NAME=LOW,HIGH"):
+    with pytest.raises(UsageError, match=r"--range .*NAME=LOW,HIGH"):
         parse_given([text])
 
 

@@ -155,7 +155,6 @@ def test_models_of_different_networks(cli, refused, model: Path, images: Path, t
     [
         ("quantize",),
         ("quantize", "m.onnx"),
-        ("calibrate", "m.onnx", "-o", "t"),
         ("evaluate", "--data", "d"),
         ("frobnicate",),
         ("inspect", "m.onnx", "--no-such-option"),

@@ -85,7 +85,7 @@ def test_order_holds_when_later_samples_are_ready_first() -> None:
 def fake_dataset(count: int, load: Any) -> Dataset:
     def pending() -> Iterator[Pending]:
         for index in range(count):
-            yield Pending(str(index), partial(load, index))
+            yield Pending(str(index), partial(load, index), bytes)
 
     return Dataset("fake", pending, count, None, None, False, [])
 
@@ -102,7 +102,7 @@ def test_look_ahead_is_bounded(size: int, threads: int) -> None:
     def pending() -> Iterator[Pending]:
         for index in range(60):
             asked_for.append(index)
-            yield Pending(str(index), partial(load, index))
+            yield Pending(str(index), partial(load, index), bytes)
 
     for number, _ in enumerate(
         batches(Dataset("fake", pending, 60, None, None, False, []), size, threads), 1

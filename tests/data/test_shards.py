@@ -25,7 +25,7 @@ def test_every_sample_lies_in_exactly_one_shard_and_they_are_even(rows: int, tot
     shards = [Shard(index, total) for index in range(1, min(total, rows) + 1)]
     parts = [one_shard(dataset, shard) for shard in shards]
     names = [[sample.name for sample in part] for part in parts]
-    assert sorted(sum(names, [])) == sorted(sample.name for sample in dataset)
+    assert sorted(name for part in names for name in part) == sorted(sample.name for sample in dataset)
     assert [part.count for part in parts] == [len(part) for part in names]
     assert max(map(len, names)) - min(map(len, names)) <= 1
     assert all(part == sorted(part, key=lambda name: int(name[7:-1])) for part in names)
@@ -48,9 +48,7 @@ def test_an_iterable_of_unknown_length_is_split_while_it_is_read() -> None:
 def test_too_many_shards_are_refused_with_the_number_that_fits() -> None:
     dataset = open_dataset(arrays(5), BY_THREE, None)
     assert one_shard(dataset, Shard(2, 2)).count == 2
-    with pytest.raises(
-        UsageError, match="has 5 samples and none of them in shard 3/3. Make at most 2 shards"
-    ):
+    with pytest.raises(UsageError, match=r"none of them in shard 3/3\. Make at most 2 shards"):
         one_shard(dataset, Shard(3, 3))
 
 

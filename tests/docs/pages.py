@@ -14,7 +14,16 @@ PAGES = {
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 }
 CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
-COMMANDS = tuple(str(command.name) for command in app.registered_commands)
+COMMANDS = (
+    *(str(command.name) for command in app.registered_commands),
+    *(
+        f"{group.name} {command.name}"
+        for group in app.registered_groups
+        if group.typer_instance is not None
+        for command in group.typer_instance.registered_commands
+    ),
+)
+"""Also those of groups, such as ``table show``."""
 
 
 class Block(NamedTuple):

@@ -63,7 +63,9 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     flags = ["--color", "gray", "--mean", "128", "--scale", "1/128", "--data", str(images), "--skip-bad"]
     int8, mixed = folder / "int8.onnx", folder / "mixed.onnx"
     runs: list[list[Any]] = [
-        ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json"],
+        ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json", "--stats", folder / "stats"],
+        ["stats", "show", folder / "stats"],
+        ["stats", "merge", folder / "stats", "-o", folder / "merged"],
         ["quantize", MODEL_PATH, *flags, "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
@@ -80,12 +82,17 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         target = folder / "result.json"
         result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
         assert result.exit_code == (1 if "--target" in arguments else 0), result.output
-        found.setdefault(arguments[0], []).append(json.loads(target.read_text(encoding="utf-8")))
+        name = " ".join(arguments[:2]) if arguments[0] == "stats" else arguments[0]
+        found.setdefault(name, []).append(json.loads(target.read_text(encoding="utf-8")))
     return found
 
 
 @pytest.mark.parametrize(
-    "command", ["calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"]
+    "command",
+    [
+        *("calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"),
+        *("stats merge", "stats show"),
+    ],
 )
 def test_every_field_of_a_json_document_is_documented(command: str, documents: dict[str, list[Any]]) -> None:
     parts = sections(CLI)

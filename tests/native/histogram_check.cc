@@ -63,25 +63,29 @@ bool same(const Histogram& left, const Histogram& right) {
 std::vector<std::unique_ptr<Histogram>> expected(const std::vector<Values>& tensors) {
   std::vector<std::unique_ptr<Histogram>> states;
   for (const Values& values : tensors) {
-    states.push_back(std::make_unique<Histogram>());
+    calib8::Counter counter;
     calib8::Extrema sample;
-    calib8::count_reference(values.data(), static_cast<int64_t>(values.size()), *states.back(), sample);
-    calib8::end_sample(*states.back(), sample);
+    calib8::count_reference(values.data(), static_cast<int64_t>(values.size()), counter, sample);
+    calib8::end_sample(counter.histogram, sample);
+    calib8::drain(counter);
+    states.push_back(std::make_unique<Histogram>(counter.histogram));
   }
   return states;
 }
 
 bool agrees(const std::vector<Values>& tensors, const std::vector<std::unique_ptr<Histogram>>& wanted,
             const calib8::Isa& isa, int threads) {
-  std::vector<std::unique_ptr<Histogram>> states;
+  std::vector<std::unique_ptr<calib8::Counter>> counters;
   std::vector<calib8::Work> work;
   for (const Values& values : tensors) {
-    states.push_back(std::make_unique<Histogram>());
-    work.push_back({states.back().get(), values.data(), static_cast<int64_t>(values.size()), 1});
+    counters.push_back(std::make_unique<calib8::Counter>());
+    const auto n = static_cast<int64_t>(values.size());
+    work.push_back({counters.back().get(), calib8::dense_spans(values.data(), n, 1), true});
   }
   calib8::accumulate(work, threads, isa);
-  for (size_t index = 0; index < states.size(); ++index) {
-    if (same(*states[index], *wanted[index])) continue;
+  for (size_t index = 0; index < counters.size(); ++index) {
+    calib8::drain(*counters[index]);
+    if (same(counters[index]->histogram, *wanted[index])) continue;
     std::printf("%s with %d threads differs on tensor %zu\n", isa.name, threads, index);
     return false;
   }

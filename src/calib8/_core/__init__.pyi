@@ -14,7 +14,9 @@ class TensorAccumulator:
     May be used from several Python threads; the counting itself runs without the GIL.
     """
 
-    def __init__(self) -> None: ...
+    def __init__(self, bins: bool = True) -> None:
+        """``bins=False`` keeps counts and extrema only."""
+
     def update(self, values: npt.NDArray[np.float32], isa: str | None = None, samples: int = 1) -> str:
         """Counts all values of a C-contiguous array; returns the instruction set that did it.
 
@@ -29,7 +31,11 @@ class TensorAccumulator:
         """
 
     def merge(self, other: TensorAccumulator) -> None:
-        """Adds the counts of another one (or its own once more), exactly."""
+        """Adds the counts of another one (or its own once more), exactly.
+
+        Raises:
+            ValueError: only one of them has bins.
+        """
 
     @property
     def count(self) -> int: ...
@@ -82,6 +88,40 @@ def accumulate(
         ValueError: an accumulator appears twice, a number of samples does not divide its values,
             ``threads`` is out of range, or the instruction set is unknown or not available here.
     """
+
+class Taps:
+    """Accumulators that nodes ``Tap`` of domain ``calib8`` count into, found by ``key`` while this lives.
+
+    ONNX Runtime gets the op by ``SessionOptions.register_custom_ops_library`` with the file of this module.
+    """
+
+    def __init__(self, accumulators: Sequence[TensorAccumulator], threads: int) -> None:
+        """Large tensors are counted in ``threads`` parts (1 … 256).
+
+        Raises:
+            ValueError: ``threads`` is out of range, or CALIB8_ISA names something unknown.
+        """
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def fired(self) -> int:
+        """How many taps have recorded since ``begin``."""
+
+    def begin(self, samples: int, count: bool = True, fingerprints: bool = False) -> None:
+        """Tells what the next run is; not while one is running.
+
+        Args:
+            samples: how many it holds.
+            count: whether its values are counted.
+            fingerprints: whether a number is made of the values of every sample.
+        """
+
+    def shape(self, index: int) -> list[int]:
+        """Shape of a tensor in the latest run; channels in blocks are those of whole blocks."""
+
+    def fingerprints(self, index: int) -> list[int]:
+        """One number for each sample of a tensor, from the latest run that made them."""
 
 def isa() -> str:
     """The instruction set that counts: the fastest one, or what the environment variable CALIB8_ISA names.

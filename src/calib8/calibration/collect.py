@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8._core import TensorAccumulator, accumulate
+from calib8._core import TensorAccumulator
+from calib8.calibration.graph_taps import GraphTaps, channel_block
+from calib8.calibration.output_taps import OutputTaps
 from calib8.calibration.statistics import Statistics, TensorStatistics, counting_isa
 from calib8.data.arrays import rows_per_batch
-from calib8.errors import DataError
+from calib8.errors import Calib8Error, CalibrationError, DataError
 from calib8.model.graph import graph_inputs, model_hash
-from calib8.model.runtime import Arrays, Session, open_session
-from calib8.model.taps import tapped_model
+from calib8.model.runtime import Arrays
 
-Activations = dict[str, npt.NDArray[np.float32]]
-Shapes = dict[str, tuple[int, ...]]
+FREE_BATCH: Final = 4
+"""Samples per run that serve speed best where a model takes any number."""
 
 
 def collect(
@@ -28,6 +27,7 @@ def collect(
     batches: Iterable[Arrays],
     *,
     threads: int = 2,
+    bins: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
 ) -> Statistics:
     """Statistics of the named tensors over all batches: a ``Collector`` that is given them one by one.
@@ -37,13 +37,14 @@ def collect(
         tensors: graph inputs or computed float32 tensors.
         batches: arrays per graph input; axis 0 holds the samples.
         threads: for the float model and for counting.
+        bins: False for counts and extrema alone, which is faster.
         on_batch: called with the number of samples after each batch.
 
     Raises:
         DataError: there is no batch, or one does not fit the model.
         UsageError: CALIB8_ISA names an instruction set that is unknown or not available.
     """
-    with Collector(model, tensors, threads=threads) as collector:
+    with Collector(model, tensors, threads=threads, bins=bins) as collector:
         for feeds in batches:
             on_batch(collector.add(feeds))
         if collector.samples == 0:
@@ -54,75 +55,106 @@ def collect(
 class Collector:
     """Runs the float model on batches and counts the values of the named tensors.
 
-    The statistics do not depend on the order of the samples, on how they are split into batches or on
-    ``threads``: counts and extremes merge exactly, and a batch that ONNX Runtime computes with other bits
-    than its samples one by one is run one by one.
+    The statistics do not depend on the order of the samples, on how they are split into batches, on
+    ``threads``, or on where the values are counted: counts and extremes merge exactly, and a batch that
+    ONNX Runtime computes with other bits than its samples one by one is run one by one. The first batch of
+    more than one sample is run both ways to know.
 
     A sample is an entry of axis 0 where that is the same batch axis in all inputs of the model, as
     ``calib8.data.batches`` has it; else all that is fed at once is one sample. A tensor whose axis 0 is no
     multiple of the batch belongs to the run as a whole and counts as one sample.
+
+    Values are counted inside ONNX Runtime while they are in the cache. Where that cannot be, the tensors
+    come out as graph outputs and are counted beside the next run; ``fallback`` says why.
     """
 
-    def __init__(self, model: ir.Model, tensors: Sequence[str], *, threads: int = 2) -> None:
+    def __init__(
+        self,
+        model: ir.Model,
+        tensors: Sequence[str],
+        *,
+        threads: int = 2,
+        bins: bool = True,
+        in_graph: bool = True,
+    ) -> None:
         """Opens the model.
 
         Args:
             model: a prepared float graph.
             tensors: graph inputs or computed float32 tensors.
             threads: for the float model and for counting.
+            bins: False for counts and extrema alone, which is faster.
+            in_graph: False to count graph outputs.
 
         Raises:
             ModelError: a tensor is not computed, or ONNX Runtime cannot load the model.
             UsageError: CALIB8_ISA names an instruction set that is unknown or not available.
         """
         counting_isa()
-        inputs = graph_inputs(model)
-        fed = {spec.name for spec in inputs}
+        self._model, self._tensors = model, list(tensors)
+        self._threads, self._bins = threads, bins
+        self._rows = rows_per_batch(graph_inputs(model))
         self._hash = model_hash(model)
-        self._fed = [name for name in tensors if name in fed]
-        taps = [name for name in tensors if name not in fed]
-        session = open_session(tapped_model(model, taps), threads=threads) if taps else None
-        rows = rows_per_batch(inputs)
-        self._stacked = rows != 1
-        self._runner = _Runner(session, taps, free=rows is None) if session is not None else None
-        self._states = {name: TensorAccumulator() for name in tensors}
-        self._threads = threads
-        self._counter = ThreadPoolExecutor(1, thread_name_prefix="calib8-count")
-        self._pending: Future[None] | None = None
+        self._batching: bool | None = None if self._rows is None else True
         self._samples = 0
+        self._broken = False
+        self._fallback = "" if in_graph else "not wanted"
+        self._states = self._new_states()
+        self._taps = self._opened()
 
     @property
     def samples(self) -> int:
         """Samples added so far."""
         return self._samples
 
+    @property
+    def fallback(self) -> str:
+        """Why values are counted as graph outputs; empty where ONNX Runtime counts them inside its run."""
+        return self._fallback
+
+    @property
+    def batch_size(self) -> int:
+        """Samples to add at once: what the model takes, or what is fastest where it takes any number."""
+        return self._rows or FREE_BATCH
+
     def add(self, feeds: Arrays) -> int:
-        """Runs one batch and counts it, the latter beside the run of the next batch; returns its samples.
+        """Runs one batch and counts it; returns its number of samples.
 
         Args:
             feeds: one array per graph input.
 
         Raises:
-            DataError: the arrays do not fit the model.
+            DataError: the arrays do not fit the model, or the run failed. If some tensors have been counted
+                then, the collector is of no use any more.
         """
+        self._require_whole()
         first = next(iter(feeds.values()))
-        size = first.shape[0] if self._stacked and first.ndim else 1
-        parts = self._runner.run(feeds, size) if self._runner is not None else [{}]
-        parts.append({name: np.asarray(feeds[name], np.float32) for name in self._fed})
-        self._wait()
-        self._pending = self._counter.submit(self._count, parts, size)
+        size = first.shape[0] if self._rows != 1 and first.ndim else 1
+        try:
+            self._run(feeds, size)
+        except Calib8Error as error:
+            if self._samples or isinstance(self._taps, OutputTaps):
+                self._broken = self._taps.half_counted
+                raise
+            self._fall_back(error)
+            self._run(feeds, size)
         self._samples += size
         return size
 
     def statistics(self) -> Statistics:
-        """What was counted so far; more may be added afterwards."""
-        self._wait()
+        """What was counted so far; more may be added afterwards.
+
+        Raises:
+            CalibrationError: a batch failed half-way.
+        """
+        self._require_whole()
+        self._taps.wait()
         found = {name: TensorStatistics.from_accumulator(state) for name, state in self._states.items()}
         return Statistics(self._hash, found)
 
     def close(self) -> None:
-        """Ends the thread that counts."""
-        self._counter.shutdown()
+        """Ends the threads."""
+        self._taps.close()
 
     def __enter__(self) -> Collector:
         """Itself, closed at the end."""
@@ -134,85 +166,40 @@ class Collector:
         """Closes."""
         self.close()
 
-    def _wait(self) -> None:
-        if self._pending is not None:
-            self._pending.result()
-            self._pending = None
+    def _run(self, feeds: Arrays, size: int) -> None:
+        if size > 1 and self._batching is None:
+            self._batching = self._taps.both(feeds, size)
+        elif size > 1 and not self._batching:
+            self._taps.apart(feeds, size)
+        else:
+            self._taps.together(feeds, size)
 
-    def _count(self, parts: list[Activations], size: int) -> None:
-        computed = len(parts) - 1
-        for index, part in enumerate(parts):
-            samples = 1 if computed > 1 and index < computed else size
-            items = [
-                (self._states[name], np.ascontiguousarray(array), _samples_of(array, samples))
-                for name, array in part.items()
-            ]
-            accumulate(items, self._threads)
+    def _opened(self) -> GraphTaps | OutputTaps:
+        fed = {value.name for value in self._model.graph.inputs}
+        if not self._fallback and not fed.issuperset(self._tensors):
+            try:
+                block = channel_block()
+                return GraphTaps(self._model, self._tensors, self._states, threads=self._threads, block=block)
+            except Calib8Error as error:
+                self._fallback = str(error)
+        return OutputTaps(self._model, self._tensors, self._states, threads=self._threads)
 
-
-def _samples_of(array: npt.NDArray[np.float32], size: int) -> int:
-    return size if array.ndim and array.shape[0] and array.shape[0] % size == 0 else 1
-
-
-class _Runner:
-    """Runs the tapped model batch by batch, or sample by sample once batching changed a bit.
-
-    A model with a fixed axis 0 (a batch of that size, or an image without batch axis) cannot be run on less.
-
-    Activations are written into two sets of buffers in turn: while one is counted the other is filled.
-    """
-
-    def __init__(self, session: Session, taps: list[str], *, free: bool) -> None:
-        self._session = session
-        self._taps = taps
-        self._batching: bool | None = None if free else True
-        self._shapes: Shapes | None = None
-        self._buffers: tuple[Activations, Activations] = ({}, {})
-
-    def run(self, feeds: Arrays, size: int) -> list[Activations]:
-        """Activations of all samples, in one or ``size`` parts; valid until the call after the next."""
-        if size == 1:
-            return [self._activations(feeds)]
-        if self._batching is None:
-            self._batching = self._batching_is_exact(feeds, size)
-        return [self._activations(feeds)] if self._batching else self._one_by_one(feeds, size)
-
-    def _activations(self, feeds: Arrays) -> Activations:
-        """Into the buffers where the shapes are those of the run before, into new arrays elsewhere."""
-        shapes = {name: array.shape for name, array in feeds.items()}
-        if shapes != self._shapes:
-            found = self._fresh(feeds)
-            self._shapes = shapes
-            self._buffers = (found, {name: np.empty_like(array) for name, array in found.items()})
-            return found
-        self._buffers = self._buffers[::-1]
+    def _fall_back(self, error: Calib8Error) -> None:
+        """Begins again with graph outputs; what is wrong with the batch itself is told by them."""
+        self._fallback = str(error)
+        self._states = self._new_states()
+        self._batching = None if self._rows is None else True
         try:
-            self._session.run_into(feeds, self._buffers[0])
-        except DataError:  # shapes that depend on values, or a real fault, which running afresh tells
-            return self._fresh(feeds)
-        return self._buffers[0]
+            self._taps = self._opened()
+        except Calib8Error:
+            self._broken = True
+            raise
 
-    def _fresh(self, feeds: Arrays) -> Activations:
-        return dict(zip(self._taps, self._session.run(feeds), strict=True))
+    def _new_states(self) -> dict[str, TensorAccumulator]:
+        return {name: TensorAccumulator(self._bins) for name in self._tensors}
 
-    def _one_by_one(self, feeds: Arrays, size: int) -> list[Activations]:
-        singles = [{name: _row(array, index) for name, array in feeds.items()} for index in range(size)]
-        return [self._fresh(single) for single in singles]
-
-    def _batching_is_exact(self, feeds: Arrays, size: int) -> bool:
-        """Matrix products may sum in another order when they get more rows."""
-        together = self._fresh(feeds)
-        for index, single in enumerate(self._one_by_one(feeds, size)):
-            for name, array in single.items():
-                rows = array.shape[0] if array.ndim else 0
-                share = together[name]
-                if rows == 0 or share.shape[0] != size * rows:
-                    return False
-                if not np.array_equal(share[index * rows : (index + 1) * rows], array, equal_nan=True):
-                    return False
-        return True
-
-
-def _row(array: npt.NDArray[np.generic], index: int) -> npt.NDArray[np.generic]:
-    """One sample of a stacked array; a scalar belongs to every sample."""
-    return array[index : index + 1] if array.ndim else array
+    def _require_whole(self) -> None:
+        if self._broken:
+            raise CalibrationError(
+                "collector", "was stopped half-way through a batch", "Collect anew without that batch"
+            )

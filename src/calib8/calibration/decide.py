@@ -21,6 +21,12 @@ from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntr
 AUTO: Final = "auto"
 """The method that tries all others on the samples, see ``calib8.autorange``."""
 
+NEEDS_DATA: Final[dict[str, str]] = {
+    EMA: "depends on the order of the samples, of which statistics know nothing; mean-minmax does not",
+    AUTO: "looks at the samples a second time, which statistics do not hold",
+}
+"""Methods that saved statistics cannot serve, and why."""
+
 
 @dataclass(frozen=True)
 class Wish:
@@ -52,12 +58,14 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
     Raises:
         UsageError: unknown method, options that do not fit it, or one that saved statistics cannot serve.
     """
+    if from_statistics and wish.method in NEEDS_DATA:
+        raise UsageError(f"--method {wish.method}", NEEDS_DATA[wish.method], "Give --data, or another method")
     if wish.method != EMA:
         if wish.method not in METHODS and wish.method != AUTO:
             known = ", ".join([AUTO, *METHODS, EMA])
             raise UsageError(f"--method {wish.method}", "unknown method", f"Use one of {known}")
         if wish.method == AUTO:
-            _check_auto(wish, from_statistics)
+            _check_auto(wish)
         else:
             range_method(wish.method, wish.percent)
         if wish.decay is not None:
@@ -70,18 +78,12 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         )
     if wish.decay is not None:
         check_decay(wish.decay)
-    if from_statistics:
-        problem = "depends on the order of the samples, of which statistics know nothing"
-        raise UsageError("--method ema", problem, "Give --data, or use mean-minmax")
 
 
-def _check_auto(wish: Wish, from_statistics: bool) -> None:
+def _check_auto(wish: Wish) -> None:
     if wish.percent is not None:
         problem = "method 'auto' takes no percent"
         raise UsageError(f"--percent {wish.percent}", problem, "Use --method percentile")
-    if from_statistics:
-        problem = "looks at the samples a second time, which statistics do not hold"
-        raise UsageError("--method auto", problem, "Give --data, or use mse")
 
 
 def decide(
@@ -125,6 +127,8 @@ def _searched(
         if averages is None or name not in averages:
             return replace(entry, method=EMA)
         found = ema_range(averages[name], spec)
+        if found.magnitude == 0.0:
+            return replace(entry, method=EMA)
         within = Range(max(found.min, entry.range.min), min(found.max, entry.range.max))
         return _changed(entry, within, EMA, statistics.tensors[name])
 

@@ -67,11 +67,13 @@ class Gathered:
         statistics: of all samples.
         averages: for ``ema``, where a decay was given.
         resumed: samples that a checkpoint had already.
+        fallback: why the values were not counted inside ONNX Runtime's run, empty where they were.
     """
 
     statistics: Statistics
-    averages: Averages | None
-    resumed: int
+    averages: Averages | None = None
+    resumed: int = 0
+    fallback: str = ""
 
 
 def gather(
@@ -79,7 +81,7 @@ def gather(
     tensors: Sequence[str],
     dataset: Dataset,
     *,
-    batch: int,
+    batch: int | None,
     threads: int,
     progress: Progress,
     decay: float | None = None,
@@ -92,7 +94,7 @@ def gather(
         model: a prepared float graph.
         tensors: what is looked at.
         dataset: the samples; afterwards its ``skipped`` has the bad ones of all runs.
-        batch, threads: matters of speed.
+        batch, threads: matters of speed; no ``batch`` is what serves the model best.
         progress: see ``Progress``.
         decay: follow moving averages with it, one sample at a time; None: do not.
         shard: which part of the data ``dataset`` is.
@@ -113,7 +115,8 @@ def gather(
         seen(resumed)
     with Collector(model, tensors, threads=threads) as collector:
         state = _State(collector, moving, old.statistics if old else None)
-        pieces = batches(rest, batch if decay is None else 1, threads)
+        size = 1 if decay is not None else batch or collector.batch_size
+        pieces = batches(rest, size, threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
             for piece in safe:
                 seen(collector.add(piece.inputs))
@@ -124,7 +127,7 @@ def gather(
         if keeper is not None:
             keeper.finish(state)
             dataset.skipped[:] = keeper.trail.mark.skipped
-        return Gathered(state.statistics(), state.averages, resumed)
+        return Gathered(state.statistics(), state.averages, resumed, collector.fallback)
 
 
 @dataclass(frozen=True)

@@ -167,7 +167,7 @@ def _collected(request: _Request, data: Path, progress: SamplesSeen) -> Collecti
     shard = None if saved.shard is None else Shard.from_text(saved.shard)
     return pipeline.collect_statistics(
         request.model, data, preprocess=request.preprocess, labels=request.labels,
-        samples=reading.samples, batch=reading.batch_size, threads=reading.thread_count,
+        samples=reading.samples, batch=reading.batch, threads=reading.thread_count,
         skip_bad=reading.skip_bad, keep_float=request.keep_float,
         shard=None if shard is None else (shard.index, shard.total),
         checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
@@ -183,7 +183,7 @@ def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibra
         request.model, data, preprocess=request.preprocess, labels=request.labels,
         method=ranges.method or pipeline.DEFAULT_METHOD, activations=ranges.activations or "uint8",
         percent=ranges.percent, decay=ranges.decay, power_of_two=ranges.power_of_two,
-        ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch_size,
+        ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch,
         threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
         checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
     )  # fmt: skip

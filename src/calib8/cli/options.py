@@ -52,6 +52,11 @@ _KEEP_FLOAT_HELP: Final = "Name of a node to leave in float; may be given severa
 KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
 
 
+_BATCH_HELP: Final = (
+    "Samples per run; no result depends on it. Default: 1, for calibration what serves the model best."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How much of the data is read, and how; None: not given."""
@@ -60,7 +65,8 @@ class ReadingOptions:
         int | None, option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all.")
     ] = None
     batch: Annotated[
-        int | None, option(DATA, "--batch", "N", "Samples per run; no result depends on it. Default: 1.")
+        int | None,
+        option(DATA, "--batch", "N", _BATCH_HELP),
     ] = None
     threads: Annotated[
         int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
@@ -71,7 +77,7 @@ class ReadingOptions:
 
     @property
     def batch_size(self) -> int:
-        """Samples per run."""
+        """Samples per run, where 1 is what serves best."""
         return 1 if self.batch is None else self.batch
 
     @property

@@ -152,7 +152,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
             preprocess=request.preprocess, labels=request.labels,
             method=ranges.method or pipeline.DEFAULT_METHOD, percent=ranges.percent, decay=ranges.decay,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            samples=reading.samples, batch=reading.batch_size,
+            samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
             progress=progress,
         )  # fmt: skip

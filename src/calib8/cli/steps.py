@@ -116,6 +116,8 @@ def say_calibration(
     """How many samples went through the model, which images were skipped, and where a run went on."""
     if found.dataset is not None:
         say_skipped(terminal, found.dataset.skipped)
+    if found.fallback:
+        terminal.say(f"note: values were counted behind ONNX Runtime's run, not in it: {found.fallback}")
     if found.resumed:
         terminal.say(f"{count(found.resumed, 'sample')} taken from the checkpoint")
     tensors = count(len(found.statistics.tensors), "tensor")

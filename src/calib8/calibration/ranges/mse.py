@@ -53,7 +53,8 @@ def mse(statistics: TensorStatistics, spec: QuantSpec) -> Range:
 def thresholds(statistics: TensorStatistics) -> Floats:
     """The candidates T = i·w for every bin in use, ascending; the last is limited to the largest |x|."""
     count = int(statistics.magnitude / statistics.width) + 1
-    return np.minimum(np.arange(1, count + 1) * statistics.width, statistics.magnitude)
+    limits: Floats = np.minimum(np.arange(1, count + 1) * statistics.width, statistics.magnitude)
+    return limits
 
 
 def range_errors(minima: Floats, maxima: Floats, statistics: TensorStatistics, spec: QuantSpec) -> Floats:

@@ -1,0 +1,46 @@
+// The counts of one tensor, safe to use from several threads.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "histogram.h"
+
+namespace calib8 {
+
+// Slot 0 is always there; threads that count parts of the same tensor again and again have a slot each, so
+// that their small counters stay. All members are used with the mutex locked, the slots by one thread each.
+struct TensorAccumulator {
+  explicit TensorAccumulator(bool with_bins) : bins(with_bins) {
+    counters.push_back(std::make_unique<Counter>());
+  }
+
+  // All counts, in slot 0.
+  Histogram& settled() {
+    Counter& first = *counters.front();
+    drain(first);
+    for (size_t slot = 1; slot < counters.size(); ++slot) {
+      if (counters[slot]->histogram.count == 0) continue;
+      drain(*counters[slot]);
+      merge(first.histogram, counters[slot]->histogram);
+      counters[slot]->histogram = Histogram{};
+      counters[slot]->histogram.exponent = first.histogram.exponent;
+    }
+    return first.histogram;
+  }
+
+  // As many slots as `parts`; new ones begin where slot 0 is, which spares them growing.
+  void reserve(size_t parts) {
+    while (counters.size() < parts) {
+      counters.push_back(std::make_unique<Counter>());
+      counters.back()->histogram.exponent = counters.front()->histogram.exponent;
+    }
+  }
+
+  const bool bins;
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Counter>> counters;
+};
+
+}  // namespace calib8
