@@ -179,6 +179,8 @@ def test_close_figures_are_no_reason() -> None:
     assert module._preferred(checks(minmax=30.2, mse=30.0)) == "mse"
     assert module._preferred(checks(minmax=30.3, mse=30.0)) == "minmax"
     assert module._preferred([*checks(minmax=30.2, mse=30.1), Check(BOTH, 30.0, 30.0, 30.0)]) == BOTH
+    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0)]
+    assert module._preferred(close) == module.TYPICAL
     assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
     assert module._preferred([]) is None
 
