@@ -42,7 +42,9 @@ from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
 from calib8.table import CalibrationTable
 
-DEFAULT_METHOD: Final = "mse"
+DEFAULT_METHOD: Final = AUTO
+STATISTICS_METHOD: Final = "mse"
+"""The default where saved statistics take the place of data."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,7 @@ def calibrate(
     statistics: Statistics | str | os.PathLike[str] | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     activations: str = "uint8",
     target: str = "onnxruntime",
     percent: float | None = None,
@@ -198,7 +200,8 @@ def calibrate(
             is the same, byte for byte.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``; or ``auto`` or ``ema``, which need data.
+        method: a key of ``calib8.calibration.ranges.METHODS``; or ``auto`` or ``ema``, which need data. None:
+            ``auto`` with data, ``mse`` with statistics.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
@@ -219,6 +222,7 @@ def calibrate(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
+    method = method or default_method(statistics is not None)
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
     scheme = target_scheme(target).with_activations(activations)
@@ -257,6 +261,11 @@ def calibrate(
     )
 
 
+def default_method(from_statistics: bool) -> str:
+    """The method where none is named."""
+    return STATISTICS_METHOD if from_statistics else DEFAULT_METHOD
+
+
 def _check_counts(batch: int | None, threads: int) -> None:
     check_positive("--batch", 1 if batch is None else batch)
     check_positive("--threads", threads)
@@ -280,7 +289,7 @@ def quantize(
     activations: str | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
