@@ -83,7 +83,7 @@ def quantize_with_onnxruntime(
 def measure(name: str, entry: dict, root: Path, folder: Path, peers: list[str]) -> list[dict]:
     model, calibration_data = root / entry["file"], root / entry["calibration"]
     preprocess = load_preprocess(entry["preprocess"])
-    found = calibrate(model, calibration_data, preprocess=preprocess, threads=2)
+    found = calibrate(model, calibration_data, preprocess=preprocess, method="minmax", threads=2)
     files, seconds = {"float32": model}, {"float32": 0.0}
     for method in METHODS:
         start = time.perf_counter()

@@ -18,6 +18,7 @@ ROOMS = (
     {"passes"},
     {"calibration"},
     {"quantization"},
+    {"autorange"},
     {"program", "formats"},
     {"engine"},
     {"session"},

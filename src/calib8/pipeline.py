@@ -12,8 +12,10 @@ from typing import Final
 
 import onnx_ir as ir
 
+from calib8.autorange.choose import AutoReport, choose_automatically
+from calib8.autorange.plain import plain_tables
 from calib8.calibration.collect_layouts import count_again
-from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
+from calib8.calibration.decide import AUTO, Wish, check_wish, decide, with_given
 from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
@@ -34,16 +36,17 @@ from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import write_metadata
 from calib8.model.save import save_model
-from calib8.passes.place import Placement, place
+from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
-from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
-from calib8.quantization.insert import insert_quantizers, keep_layers_float
-from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_scheme
+from calib8.quantization.quantize import quantize_graph
+from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
 from calib8.table import CalibrationTable
 
-DEFAULT_METHOD: Final = "mse"
+DEFAULT_METHOD: Final = AUTO
+STATISTICS_METHOD: Final = "mse"
+"""The default where saved statistics take the place of data."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ class Collection:
         resumed: samples that the checkpoint had already, 0 without one.
         fallback: why the values were not counted inside ONNX Runtime's run, which is fastest; empty where
             they were.
+        auto: None: no range was chosen.
     """
 
     prepared: PreparedModel
@@ -64,6 +68,7 @@ class Collection:
     dataset: Dataset
     resumed: int
     fallback: str
+    auto: None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,7 @@ class Calibration:
         resumed: samples that the checkpoint had already, 0 without one.
         fallback: see ``Collection``.
         notes: what to know of the ranges that the user gave.
+        auto: how method ``auto`` came to the table, None with any other.
     """
 
     prepared: PreparedModel
@@ -87,6 +93,7 @@ class Calibration:
     resumed: int
     fallback: str
     notes: tuple[str, ...]
+    auto: AutoReport | None = None
 
 
 @dataclass(frozen=True)
@@ -172,8 +179,9 @@ def calibrate(
     statistics: Statistics | str | os.PathLike[str] | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     activations: str = "uint8",
+    target: str = "onnxruntime",
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
@@ -196,9 +204,11 @@ def calibrate(
             is the same, byte for byte.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, or a key of
-            ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice.
+        method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
+            a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
+            ``auto`` with data, ``mse`` with statistics.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
+        target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
         power_of_two: widen every range so that its scale is a power of two.
@@ -217,9 +227,11 @@ def calibrate(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
+    method = method or default_method(statistics is not None)
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
-    spec = activation_type(activations)
+    scheme = target_scheme(target).with_activations(activations)
+    spec = scheme.activations
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     if statistics is not None:
@@ -227,7 +239,7 @@ def calibrate(
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
-        found, counts = Gathered(kept), None
+        found = Gathered(kept)
     elif data is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     else:
@@ -240,14 +252,27 @@ def calibrate(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, progress=progress,
         )  # fmt: skip
-        counts = count_again(
-            method, source.prepared.model, found.statistics, dataset, batch=batch or 1, threads=threads,
-            progress=progress, without=chosen,
+    report: AutoReport | None = None
+    if method == AUTO and source.dataset is not None:
+        plain = plain_tables(found.statistics, spec, power_of_two=power_of_two, given=chosen, threads=threads)
+        table, report = choose_automatically(
+            source.prepared.model, plain, source.dataset, scheme, keep_float=frozenset(keep_float),
+            threads=threads, progress=progress,
         )  # fmt: skip
-    table = decide(found.statistics, found.averages, spec, wish, chosen, counts=counts, threads=threads)
+    else:
+        counts = None if source.dataset is None else count_again(
+            method, source.prepared.model, found.statistics, source.dataset, batch=batch or 1,
+            threads=threads, progress=progress, without=chosen,
+        )  # fmt: skip
+        table = decide(found.statistics, found.averages, spec, wish, chosen, counts=counts, threads=threads)
     return Calibration(
-        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes
+        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes, report
     )
+
+
+def default_method(from_statistics: bool) -> str:
+    """The method where none is named."""
+    return STATISTICS_METHOD if from_statistics else DEFAULT_METHOD
 
 
 def _check_counts(batch: int | None, threads: int) -> None:
@@ -266,7 +291,7 @@ def quantize(
     activations: str | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
@@ -318,9 +343,9 @@ def quantize(
         raise UsageError("quantize", problem, "Give --data or --table")
     calibration = calibrate(
         model, data, statistics=statistics, preprocess=preprocess, labels=labels, method=method,
-        activations=scheme.activation_name, percent=percent, decay=decay, power_of_two=power_of_two,
-        ranges=ranges, samples=samples, batch=batch, threads=threads, skip_bad=skip_bad,
-        keep_float=keep_float, progress=progress,
+        activations=scheme.activation_name, target=target, percent=percent, decay=decay,
+        power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch, threads=threads,
+        skip_bad=skip_bad, keep_float=keep_float, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -343,23 +368,16 @@ def _quantize_prepared(
     unranged: Mapping[str, str] = MappingProxyType({}),
 ) -> Quantization:
     """``unranged``: node that stays float for want of a range → reason."""
-    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
     check_node_names(prepared.model, keep_float)
-    overflowing = dict(unranged)
-    while True:
-        floats = keep_float | frozenset(overflowing)
-        placement = place(prepared.model, scheme, floats)
-        ranges = resolve_ranges(prepared.model, placement, table, scheme, rounding)
-        result = insert_quantizers(prepared.model, placement, ranges, scheme)
-        if not result.float_layers:
-            break
-        overflowing |= result.float_layers
+    result = quantize_graph(
+        prepared.model, table, scheme, keep_float, unranged=unranged, power_of_two=power_of_two
+    )
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
-    float_layers = {d.node for d in placement.decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
-    entries["keep_float"] = json.dumps(sorted(floats | float_layers))
+    decisions = result.placement.decisions
+    float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
+    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
-    placement = keep_layers_float(placement, overflowing)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    return Quantization(result.model, placement, result.qparams, table, prepared, calibration, caution)
+    return Quantization(result.model, result.placement, result.qparams, table, prepared, calibration, caution)

@@ -64,6 +64,7 @@ class TableEntry:
         count: number of finite values seen.
         zeros: how many of them were exactly zero.
         observed: smallest and largest finite value seen.
+        reason: why this range, where more than the method tells; may be empty.
     """
 
     range: Range
@@ -72,6 +73,7 @@ class TableEntry:
     count: int
     zeros: int
     observed: Range
+    reason: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class CalibrationTable:
             "format": TABLE_FORMAT,
             "version": TABLE_VERSION,
             "model_hash": self.model_hash,
-            "tensors": {name: asdict(self.entries[name]) for name in sorted(self.entries)},
+            "tensors": {name: _fields(self.entries[name]) for name in sorted(self.entries)},
         }
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -166,6 +168,12 @@ def _parse(text: str, source: str) -> dict[str, Any]:
     return document
 
 
+def _fields(entry: TableEntry) -> dict[str, Any]:
+    """The entry as JSON has it, without an empty reason."""
+    fields = asdict(entry)
+    return fields if entry.reason else {key: fields[key] for key in fields if key != "reason"}
+
+
 def _entry(name: str, fields: Any, source: str) -> TableEntry:
     try:
         entry = TableEntry(
@@ -175,6 +183,7 @@ def _entry(name: str, fields: Any, source: str) -> TableEntry:
             count=int(fields["count"]),
             zeros=int(fields["zeros"]),
             observed=Range(**fields["observed"]),
+            reason=str(fields.get("reason", "")),
         )
         if not (0.0 <= entry.clipped <= 1.0 and 0 <= entry.zeros <= entry.count):
             raise ValueError(f"clipped {entry.clipped}, zeros {entry.zeros} of {entry.count}")

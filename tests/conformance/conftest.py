@@ -25,6 +25,7 @@ def calibrated(shared_data: Path) -> Calibrated:
                 preprocess=network.preprocess,
                 samples=CALIBRATION_SAMPLES,
                 batch=4,
+                method="mse",
             )
         return found[name]
 

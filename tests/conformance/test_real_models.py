@@ -16,7 +16,7 @@ from calib8.judge import evaluate
 from calib8.model.graph import constant
 from calib8.model.runtime import open_session
 from calib8.passes.fold_affine import output_channels
-from calib8.pipeline import DEFAULT_METHOD, quantize
+from calib8.pipeline import quantize
 from calib8.scheme import TARGETS, WEIGHTED_OPS
 from networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized
 
@@ -103,7 +103,7 @@ def test_every_target_passes_its_own_rules(
     name: str, target: str, calibrated: Calibrated, shared_data: Path, tmp_path: Path
 ) -> None:
     found = calibrated(name)
-    table = choose_table(found.statistics, TARGETS[target].activations, DEFAULT_METHOD)
+    table = choose_table(found.statistics, TARGETS[target].activations, "mse")
     network = NETWORKS[name]
     result = quantize(
         shared_data / network.file,

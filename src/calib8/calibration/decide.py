@@ -20,8 +20,12 @@ from calib8.errors import UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
 
+AUTO: Final = "auto"
+"""The method that tries all others on the samples, see ``calib8.autorange``."""
+
 NEEDS_DATA: Final[dict[str, str]] = {
     EMA: "depends on the order of the samples, of which statistics know nothing; mean-minmax does not",
+    AUTO: "looks at the samples a second time, which statistics do not hold",
 }
 """Methods that saved statistics cannot serve, and why."""
 
@@ -63,10 +67,13 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         cure = f"Give --data, or use one of {', '.join(METHODS)}"
         raise UsageError(f"--method {wish.method}", problem, cure)
     if wish.method != EMA:
-        if wish.method not in METHODS and not needs_data_again(wish.method):
-            known = ", ".join([*METHODS, *TWO_PASS_METHODS, EMA])
+        if wish.method not in METHODS and wish.method != AUTO and not needs_data_again(wish.method):
+            known = ", ".join([AUTO, *METHODS, *TWO_PASS_METHODS, EMA])
             raise UsageError(f"--method {wish.method}", "unknown method", f"Use one of {known}")
-        check_method(wish.method, wish.percent)
+        if wish.method == AUTO:
+            _check_auto(wish)
+        else:
+            check_method(wish.method, wish.percent)
         if wish.decay is not None:
             problem = f"method '{wish.method}' takes no decay"
             raise UsageError(f"--decay {wish.decay:g}", problem, "Use --method ema")
@@ -77,6 +84,12 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         )
     if wish.decay is not None:
         check_decay(wish.decay)
+
+
+def _check_auto(wish: Wish) -> None:
+    if wish.percent is not None:
+        problem = "method 'auto' takes no percent"
+        raise UsageError(f"--percent {wish.percent}", problem, "Use --method percentile")
 
 
 def decide(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
+    from calib8.autorange.choose import AutoReport
     from calib8.data.preflight import InputCheck
     from calib8.formats.bind import Binding
     from calib8.judge import Preflight
@@ -66,6 +67,7 @@ def calibration_document(
         "model_hash": calibration.statistics.model_hash,
         "methods": sorted(methods),
         "tensors": len(calibration.statistics.tensors),
+        "auto": None if calibration.auto is None else auto_document(calibration.auto),
     }
 
 
@@ -79,6 +81,23 @@ def binding_document(binding: Binding | None) -> dict[str, Any] | None:
         "unknown": list(binding.unknown),
         "borrowed": [{"tensor": tensor, "range_of": other} for tensor, other in binding.borrowed],
     }
+
+
+def auto_document(report: AutoReport) -> dict[str, Any]:
+    """How ``auto`` came to its table."""
+    return {
+        "chosen": report.chosen,
+        "wins": dict(report.wins),
+        "checks": [
+            {"name": c.name, "sqnr_db": finite(c.sqnr_db), "typical_db": finite(c.typical_db),
+             "total_db": finite(c.total_db)}
+            for c in report.checks
+        ],
+        "scored": report.scored,
+        "held_back": report.held_back,
+        "shared": report.shared,
+        "notes": list(report.notes),
+    }  # fmt: skip
 
 
 def placement_document(placement: Placement) -> list[dict[str, Any]]:

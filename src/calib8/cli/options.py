@@ -137,8 +137,8 @@ class PreprocessOptions:
 
 
 _METHOD_HELP: Final = (
-    "How the range of a tensor is chosen: minmax, mean-minmax, percentile, mse, entropy, aciq, "
-    "aciq-tengine or ema. Default: mse."
+    "How the range of a tensor is chosen: auto, minmax, mean-minmax, percentile, mse, entropy, aciq, "
+    "aciq-tengine or ema. Default: auto; mse with --from-stats."
 )
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
 _DECAY_HELP: Final = "With --method ema: weight of the samples before, 0 … 1. Default: 0.99."

@@ -24,7 +24,7 @@ class SamplesSeen:
     """The ``progress`` that the pipeline calls; remembers how many samples were done.
 
     Attributes:
-        done: samples done in the latest stage.
+        done: samples done in the first stage, the one that passes all of them.
         total: samples in all, None where unknown.
     """
 
@@ -35,18 +35,23 @@ class SamplesSeen:
         self._bar = bar
         self._after = after
         self._task: TaskID | None = None
+        self._first: str | None = None
+        self._stage = ""
         self._waiting = None if bar is None else bar.add_task(before, total=None)
 
     def __call__(self, stage: str, done: int, total: int | None) -> None:
         """Shows the bar of a stage; what follows its last sample is shown as one step of unknown length."""
-        self.done, self.total = done, total
+        self._first = self._first or stage
+        if stage == self._first:
+            self.done, self.total = done, total
         if self._bar is None:
             return
-        if self._task is None or done == 0:
+        if self._task is None or stage != self._stage:
             self._leave_waiting()
-        if self._task is None:
-            self._task = self._bar.add_task(stage, total=total)
-        self._bar.update(self._task, description=stage, completed=done, total=total)
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._stage, self._task = stage, self._bar.add_task(stage, total=total)
+        self._bar.update(self._task, completed=done, total=total)
         if total is not None and done >= total and self._waiting is None and self._after:
             self._waiting = self._bar.add_task(self._after, total=None)
 

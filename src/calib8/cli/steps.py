@@ -13,6 +13,7 @@ from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:
+    from calib8.autorange.choose import AutoReport
     from calib8.data.preprocess import Preprocess
     from calib8.judge import Preflight
     from calib8.pipeline import Calibration, Collection
@@ -28,10 +29,12 @@ def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statis
     """
     from calib8.calibration.decide import Wish, check_wish
     from calib8.calibration.given import parse_given
-    from calib8.pipeline import DEFAULT_METHOD
+    from calib8.pipeline import default_method
     from calib8.scheme import activation_type, target_scheme
 
-    wish = Wish(ranges.method or DEFAULT_METHOD, ranges.percent, ranges.decay, ranges.power_of_two)
+    wish = Wish(
+        ranges.method or default_method(from_statistics), ranges.percent, ranges.decay, ranges.power_of_two
+    )
     check_wish(wish, from_statistics=from_statistics)
     parse_given(ranges.range or ())
     scheme = None if target is None else target_scheme(target)
@@ -123,3 +126,18 @@ def say_calibration(
     where = "calibrated" if found.dataset is not None else "in the statistics"
     what = f"statistics of {tensors} gathered" if table is None else f"ranges of {tensors} chosen"
     terminal.say(f"{count(samples, 'sample')} {where}, {what}")
+    if found.auto is not None:
+        say_auto(terminal, found.auto)
+
+
+def say_auto(terminal: Terminal, report: AutoReport) -> None:
+    """Which table won, how often each method did, and what could not be done."""
+    figures = {check.name: check.sqnr_db for check in report.checks}
+    others = [value for name, value in figures.items() if name != report.chosen]
+    won = f", {figures[report.chosen]:.1f} dB" if report.chosen in figures else ""
+    rest = f" (others {min(others):.1f} … {max(others):.1f} dB)" if others else ""
+    samples = count(report.held_back, "sample")
+    terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")
+    terminal.say("tensors by method: " + ", ".join(f"{name} {wins}" for name, wins in report.wins.items()))
+    for note in report.notes:
+        terminal.say(f"note: {note}")

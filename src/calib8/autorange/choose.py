@@ -1,0 +1,242 @@
+"""The method ``auto``: the range that serves each tensor's readers best, if the whole model agrees.
+
+1. check     every plain method's table is judged on held-back samples; one far below the best is out
+2. score     the candidates left are scored at the outputs of the layers that read the tensor
+3. combine   typical   the best candidate by the geometric mean over images
+             total     the best by the sums over images
+             both      of those that are no worse in total than the best plain method's, the best typical one
+4. decide    these three are judged like the plain ones. The best wins; of those within 0.25 dB of it
+             the first of: both, typical, mse, then in order of their figures. (The best of many methods
+             on these samples owes some of its lead to chance; scores come from other samples)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.autorange.check import Check, Outputs, check_table, float_outputs
+from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.autorange.score import Scores, score_candidates
+from calib8.calibration.decide import AUTO
+from calib8.data.samples import Dataset
+from calib8.errors import Calib8Error
+from calib8.progress import Progress, SampleCounter, silent
+from calib8.qparams import QParams, activation_qparams
+from calib8.scheme import QuantScheme
+from calib8.table import GIVEN, CalibrationTable, TableEntry
+
+BOTH: Final = "by tensor, typical and total"
+TYPICAL: Final = "by tensor, typical"
+TOTAL: Final = "by tensor, total"
+FALLBACK: Final = "mse"
+NOISE_DB: Final = 0.25
+"""Differences below are no reason to prefer a table."""
+
+COLLAPSE_DB: Final = 10.0
+"""A method so far below the best one offers no candidates."""
+
+
+@dataclass(frozen=True)
+class AutoReport:
+    """How ``auto`` came to its table.
+
+    Attributes:
+        chosen: name of the table that won.
+        checks: every table judged, in the order in which that was done.
+        wins: method → number of tensors that got its range, most first.
+        scored, held_back: runs of the model to score and to check with.
+        shared: both were the same.
+        notes: what could not be done, and why.
+    """
+
+    chosen: str
+    checks: tuple[Check, ...]
+    wins: Mapping[str, int]
+    scored: int
+    held_back: int
+    shared: bool
+    notes: tuple[str, ...]
+
+
+def choose_automatically(
+    prepared: ir.Model,
+    tables: Mapping[str, CalibrationTable],
+    dataset: Dataset,
+    scheme: QuantScheme,
+    *,
+    keep_float: frozenset[str] = frozenset(),
+    threads: int = 2,
+    progress: Progress = silent,
+) -> tuple[CalibrationTable, AutoReport]:
+    """The best table that can be made of those of the plain methods.
+
+    The same samples in any order give the same table, byte for byte.
+
+    Args:
+        prepared: the float graph.
+        tables: name of a method → the table it chose, all for the same tensors; ``mse`` among them.
+        dataset: the calibration data, read once more.
+        scheme: target to check with; its type of activations is what candidates are scored with.
+        keep_float: names of nodes that stay float.
+        threads: for decoding and running; no result depends on it.
+        progress: see ``Progress``.
+
+    Raises:
+        DataError: the data cannot be read a second time.
+    """
+    samples = choose_samples(dataset, threads)
+    work = _Work(prepared, scheme, keep_float, samples, threads, progress)
+    checks = work.check(tables)
+    best = _preferred(checks)
+    floor = max((check.sqnr_db for check in checks), default=0.0) - COLLAPSE_DB
+    sound = {check.name for check in checks if check.sqnr_db >= floor}
+    offered = {name: table for name, table in tables.items() if name in sound or not checks}
+    combined = work.combine(offered, best or FALLBACK)
+    checks += work.check(combined)
+    chosen = _preferred(checks) or next(iter(combined), FALLBACK)
+    table = _told({**tables, **combined}[chosen], chosen, checks, len(samples.held_back))
+    return table, work.report(chosen, table, checks)
+
+
+@dataclass
+class _Work:
+    """What the steps share, and the notes they take."""
+
+    prepared: ir.Model
+    scheme: QuantScheme
+    keep_float: frozenset[str]
+    samples: ChosenSamples
+    threads: int
+    progress: Progress
+
+    def __post_init__(self) -> None:
+        self.notes: list[str] = []
+        self.expected: list[Outputs] | None = None
+
+    def check(self, tables: Mapping[str, CalibrationTable]) -> list[Check]:
+        """Judges tables; what cannot be quantized or run is noted and left out."""
+        runs, found = self.samples.held_back, list[Check]()
+        counter = SampleCounter("checking the model", len(runs) * len(tables), self.progress)
+        for name, table in tables.items():
+            try:
+                if self.expected is None:
+                    self.expected = float_outputs(self.prepared, runs, self.threads)
+                found.append(
+                    check_table(
+                        name, table, self.prepared, self.scheme, self.keep_float, runs, self.expected,
+                        self.threads, counter,
+                    )
+                )  # fmt: skip
+            except Calib8Error as error:
+                self.notes.append(f"'{name}' could not be checked: {error.problem}")
+        return found
+
+    def combine(self, tables: Mapping[str, CalibrationTable], plain: str) -> dict[str, CalibrationTable]:
+        """The tables whose tensors choose one by one; none where no scoring graph can be run."""
+        spec = self.scheme.activations
+        base = tables.get(plain) or next(iter(tables.values()))
+        choices = {name: _distinct(name, tables, self.scheme) for name in base.entries}
+        codes = {name: list(found) for name, found in choices.items()}
+        runs = self.samples.scored
+        counter = SampleCounter("scoring ranges", len(runs), self.progress)
+        try:
+            scores = score_candidates(self.prepared, codes, spec, runs, self.threads, counter)
+        except Calib8Error as error:
+            self.notes.append(f"tensors could not choose one by one: {error.problem}")
+            return {}
+        rules = {BOTH: _best_of_both, TYPICAL: _best_typical, TOTAL: _best_total}
+        found = {}
+        for rule, pick in rules.items():
+            entries = {}
+            for name, entry in base.entries.items():
+                own = _code(entry, self.scheme)
+                entries[name] = entry
+                if name in scores:
+                    index = pick(scores[name], codes[name].index(own))
+                    entries[name] = _scored(choices[name], codes[name], index, scores[name])
+            found[rule] = CalibrationTable(base.model_hash, entries)
+        return found
+
+    def report(self, chosen: str, table: CalibrationTable, checks: Sequence[Check]) -> AutoReport:
+        """What was done."""
+        wins = Counter(entry.method.removeprefix(f"{AUTO}: ") for entry in table.entries.values())
+        ordered = dict(sorted(wins.items(), key=lambda item: (-item[1], item[0])))
+        if self.samples.shared:
+            self.notes.append("too few samples to hold some back: all of them score and check")
+        scored, held_back = len(self.samples.scored), len(self.samples.held_back)
+        return AutoReport(
+            chosen, tuple(checks), ordered, scored, held_back, self.samples.shared, tuple(self.notes)
+        )
+
+
+def _code(entry: TableEntry, scheme: QuantScheme) -> QParams:
+    return activation_qparams(entry.range.min, entry.range.max, scheme.activations)
+
+
+def _distinct(
+    name: str, tables: Mapping[str, CalibrationTable], scheme: QuantScheme
+) -> dict[QParams, TableEntry]:
+    """The different codes that the methods give a tensor, each with the entry of the first that does."""
+    found: dict[QParams, TableEntry] = {}
+    for table in tables.values():
+        entry = table.entries[name]
+        found.setdefault(_code(entry, scheme), entry)
+    return found
+
+
+def _best_typical(scores: Scores, own: int) -> int:
+    del own
+    return int(np.argmin(scores.typical))
+
+
+def _best_total(scores: Scores, own: int) -> int:
+    del own
+    return int(np.argmin(scores.total))
+
+
+def _best_of_both(scores: Scores, own: int) -> int:
+    """Index of the best typical score among those whose total is no worse than that of ``own``."""
+    allowed = scores.total <= scores.total[own]
+    return int(np.argmin(np.where(allowed, scores.typical, np.inf)))
+
+
+def _scored(
+    choices: Mapping[QParams, TableEntry], codes: Sequence[QParams], index: int, scores: Scores
+) -> TableEntry:
+    """The entry of a candidate, with its reason."""
+    decibels = 10.0 / np.log(10.0) * scores.typical / scores.readers
+    rest = [value for other, value in enumerate(decibels) if other != index and np.isfinite(value)]
+    reason = f"error behind {scores.readers} reader{'s' * (scores.readers > 1)} {decibels[index]:.1f} dB"
+    if rest:
+        reason += f", other candidates {min(rest):.1f} … {max(rest):.1f} dB"
+    return replace(choices[codes[index]], reason=reason)
+
+
+def _preferred(checks: Sequence[Check]) -> str | None:
+    """Name of the winner: see the top of the file. None without checks, or if all collapsed."""
+    best = max((check.sqnr_db for check in checks), default=-np.inf)
+    if not np.isfinite(best):
+        return None
+    close = [check for check in checks if check.sqnr_db >= best - NOISE_DB]
+    order = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
+    return min(close, key=lambda check: (order.get(check.name, 3), -check.sqnr_db)).name
+
+
+def _told(table: CalibrationTable, chosen: str, checks: Sequence[Check], runs: int) -> CalibrationTable:
+    """The table with ``auto`` as the method of every tensor that the user gave no range for."""
+    found = next((check for check in checks if check.name == chosen), None)
+    whole = "" if found is None else f"best whole model, {found.sqnr_db:.1f} dB on {runs} samples"
+    entries = {}
+    for name, entry in table.entries.items():
+        if entry.method == GIVEN:
+            entries[name] = entry
+        else:
+            reason = entry.reason or whole
+            entries[name] = replace(entry, method=f"{AUTO}: {entry.method}", reason=reason)
+    return CalibrationTable(table.model_hash, entries)

@@ -1,0 +1,43 @@
+"""The tables of all methods that choose from statistics alone: what ``auto`` chooses from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from calib8.calibration.decide import Wish, decide
+from calib8.calibration.ranges import METHODS
+from calib8.calibration.statistics import Statistics
+from calib8.qparams import QuantSpec
+from calib8.table import CalibrationTable, Range
+
+LOWER_PERCENT: Final = 99.99
+"""A second percentile beside the default one, for tensors with rare outliers."""
+
+
+def plain_tables(
+    statistics: Statistics,
+    spec: QuantSpec,
+    *,
+    power_of_two: bool = False,
+    given: Mapping[str, Range] | None = None,
+    threads: int = 2,
+) -> dict[str, CalibrationTable]:
+    """Name of each method → its table, in the order of ``METHODS``.
+
+    Args:
+        statistics: of all tensors.
+        spec: activation type that the searches assume.
+        power_of_two: all scales are to be powers of two.
+        given: ranges that the user gave, by tensor; every table has them.
+        threads: tensors searched at a time.
+
+    Raises:
+        CalibrationError: a tensor without a given range held NaN or infinite values.
+    """
+    wishes = {method: Wish(method, power_of_two=power_of_two) for method in METHODS}
+    wishes[f"percentile {LOWER_PERCENT}"] = Wish("percentile", LOWER_PERCENT, power_of_two=power_of_two)
+    return {
+        name: decide(statistics, None, spec, wish, given or {}, threads=threads)
+        for name, wish in wishes.items()
+    }

@@ -1,0 +1,210 @@
+"""The scoring graph: the float model beside copies of all layers that read coded tensors.
+
+    t ─────────────────────────────────► reader ────────► y        the model as it is
+    ├─ Q(s₁,z₁) ─ DQ ─┐                                             errors   Σ (y₁ − y)²,  Σ (y₂ − y)² …
+    └─ Q(s₂,z₂) ─ DQ ─┴─ Concat ─► reader (copy) ─► y₁, y₂ …        signal   Σ y²
+
+One run of it scores all candidates of all tensors. The candidates go through one copy as its batch; a reader
+that may mix the entries of axis 0 gets a copy per candidate. A Relu or Clip that is fused behind the reader
+belongs to it: what it cuts off is no error. A tensor that no op turns into floats (an output of the graph) is
+compared itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
+from calib8.passes.place import activation_behind
+from calib8.qparams import QParams, QuantSpec
+from calib8.scheme import BINARY_OPS
+
+_BATCHED: Final = frozenset(
+    {
+        "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "PRelu",
+        "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Conv", "ConvTranspose", "Gemm",
+        "MatMul", *BINARY_OPS,
+    }
+)  # fmt: skip
+"""Ops that compute every entry of axis 0 by itself."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One layer's output, with and without codes.
+
+    Attributes:
+        tensor: the coded tensor that the layer reads.
+        first, last: its errors are ``errors[first:last]``, one per candidate.
+    """
+
+    tensor: str
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A scoring graph.
+
+    Attributes:
+        model: two outputs, float32: errors [all candidates of all readings] and signals [readings], each a
+            sum over all elements of one run.
+        readings: in the order of the signals.
+    """
+
+    model: ir.Model
+    readings: tuple[Reading, ...]
+
+
+def probe_model(prepared: ir.Model, candidates: dict[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
+    """The scoring graph of a prepared model, which is not changed.
+
+    Args:
+        prepared: the float graph.
+        candidates: float32 tensor, an input of the graph or computed → how it may be coded.
+        spec: type of the codes, 8 bits.
+    """
+    model = prepared.clone()
+    values = {value.name: value for value in model.graph.inputs}
+    values |= {value.name: value for node in model.graph for value in node.outputs}
+    readers = {name: list(dict.fromkeys(use.node for use in values[name].uses())) for name in candidates}
+    builder = _Builder(model, spec)
+    for name, qparams in candidates.items():
+        coded = [builder.coded(values[name], q) for q in qparams]
+        found = [pair for node in readers[name] for pair in builder.outcomes(node, values[name], coded)]
+        for original, outcomes in found or [(values[name], coded)]:
+            builder.measure(name, original, outcomes, len(coded))
+    return builder.finish()
+
+
+class _Builder:
+    """Adds nodes to the end of one graph."""
+
+    def __init__(self, model: ir.Model, spec: QuantSpec) -> None:
+        self.model, self.graph, self.spec = model, model.graph, spec
+        self.names = Names(model.graph)
+        self.flat = self.names.constant("calib8/flat", np.array([1, -1], np.int64))
+        self.errors: list[ir.Value] = []
+        self.signals: list[ir.Value] = []
+        self.found: list[Reading] = []
+
+    def add(self, op: str, inputs: Sequence[ir.Value | None], **attributes: int | list[int]) -> ir.Value:
+        """The output of a new node."""
+        node = ir.node(op, list(inputs), attributes, name=self.names.node(f"calib8/{op}"))
+        node.outputs[0].name = self.names.value(f"{node.name}/output")
+        self.graph.append(node)
+        return node.outputs[0]
+
+    def coded(self, value: ir.Value, qparams: QParams) -> ir.Value:
+        """What is left of a tensor behind its codes."""
+        scale = self.names.constant("calib8/scale", np.asarray(qparams.scale, np.float32))
+        point = self.names.constant("calib8/zero_point", np.asarray(qparams.zero_point, self.spec.dtype))
+        codes = self.add("QuantizeLinear", [value, scale, point])
+        return self.add("DequantizeLinear", [codes, scale, point])
+
+    def outcomes(
+        self, reader: ir.Node, value: ir.Value, coded: Sequence[ir.Value]
+    ) -> list[tuple[ir.Value, list[ir.Value]]]:
+        """Float outputs of a reader, each with those of its copies: one of all candidates, or one each."""
+        fused = activation_behind(reader)
+        nodes = [reader] if fused is None else [reader, fused]
+        if _takes_batches(reader, value):
+            copies = [self._copied(nodes, value, self.add("Concat", coded, axis=0), len(coded))]
+        else:
+            copies = [self._copied(nodes, value, one, 1) for one in coded]
+        last = nodes[-1]
+        return [
+            (output, [copy[index] for copy in copies])
+            for index, output in enumerate(last.outputs)
+            if output.name and output.dtype == ir.DataType.FLOAT
+        ]
+
+    def _copied(
+        self, nodes: Sequence[ir.Node], value: ir.Value, replacement: ir.Value, times: int
+    ) -> Sequence[ir.Value]:
+        """Outputs of copies of a chain of nodes that read ``replacement`` in place of ``value``."""
+        for node in nodes:
+            inputs: list[ir.Value | None] = []
+            for old in node.inputs:
+                if old is value:
+                    inputs.append(replacement)
+                elif old is not None and times > 1 and is_activation(old):
+                    inputs.append(self.add("Concat", [old] * times, axis=0))
+                else:
+                    inputs.append(old)
+            copy = self._copy(node, inputs)
+            value, replacement = node.outputs[0], copy.outputs[0]
+        return copy.outputs
+
+    def _copy(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> ir.Node:
+        copy = ir.Node(
+            node.domain,
+            node.op_type,
+            inputs,
+            list(node.attributes.values()),
+            num_outputs=len(node.outputs),
+            name=self.names.node(f"calib8/{node.name}"),
+        )
+        for old, new in zip(node.outputs, copy.outputs, strict=True):
+            new.name = self.names.value(f"calib8/{old.name}") if old.name else ""
+        self.graph.append(copy)
+        return copy
+
+    def measure(self, name: str, original: ir.Value, outcomes: Sequence[ir.Value], count: int) -> None:
+        """Adds the sums of one reading."""
+        flat = self.add("Reshape", [original, self.flat])
+        self.signals.append(self.add("ReduceSumSquare", [flat], keepdims=0, axes=[1]))
+        rows = self.flat
+        if len(outcomes) < count:
+            rows = self.names.constant("calib8/rows", np.array([count, -1], np.int64))
+        for outcome in outcomes:
+            difference = self.add("Sub", [self.add("Reshape", [outcome, rows]), flat])
+            self.errors.append(self.add("ReduceSumSquare", [difference], keepdims=0, axes=[1]))
+        first = self.found[-1].last if self.found else 0
+        self.found.append(Reading(name, first, first + count))
+
+    def finish(self) -> Probe:
+        """Gathers the sums into two outputs."""
+        self.graph.outputs.clear()
+        for sums in (self.errors, self.signals):
+            result = self.add("Concat", sums, axis=0)
+            result.type, result.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([None])
+            self.graph.outputs.append(result)
+        return Probe(self.model, tuple(self.found))
+
+
+def _takes_batches(reader: ir.Node, value: ir.Value) -> bool:
+    """Whether several versions of ``value`` may go through one copy of the reader, as entries of axis 0."""
+    axes = rank(value)
+    if reader.op_type not in _BATCHED or reader.domain not in ("", "ai.onnx") or not axes:
+        return False
+    if reader.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+        return _weights_are_constant(reader, value)
+    return all(old is None or _grows_along(old, value, axes) for old in reader.inputs)
+
+
+def _weights_are_constant(reader: ir.Node, value: ir.Value) -> bool:
+    others = [constant(old) for old in reader.inputs[1:] if old is not None]
+    if reader.inputs[0] is not value or any(array is None for array in others):
+        return False
+    if reader.op_type == "Gemm":
+        return not int_attribute(reader, "transA", 0) and all(
+            array is None or array.ndim < 2 or array.shape[0] == 1 for array in others[1:]
+        )
+    return reader.op_type != "MatMul" or (others[0] is not None and others[0].ndim == 2 and rank(value) != 1)
+
+
+def _grows_along(operand: ir.Value, value: ir.Value, axes: int) -> bool:
+    """Whether an operand of an elementwise op still fits when axis 0 of all activations gets longer."""
+    array = constant(operand)
+    if array is not None:
+        return array.ndim < axes or (array.ndim == axes and array.shape[0] == 1)
+    if operand.shape is None or value.shape is None or operand.shape.rank() != axes:
+        return False
+    return operand is value or bool(operand.shape[0] == value.shape[0])

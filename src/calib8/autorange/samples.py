@@ -1,0 +1,83 @@
+"""Which samples score the ranges and which are held back to check the choice.
+
+Samples are ordered by the SHA-256 of what they are decoded from, so neither the order of the files nor their
+names decide. The first ones score, the next ones are held back; where there are few, all do both.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from typing import Final
+
+from calib8.data.batches import batches
+from calib8.data.samples import Dataset, Pending
+from calib8.model.runtime import Arrays
+
+SCORED: Final = 32
+HELD_BACK: Final = 64
+FEWEST_TO_SPLIT: Final = 16
+"""Below so many runs every sample scores and checks."""
+
+LARGEST_BYTES: Final = 1 << 27
+"""Bytes of samples kept in memory, unless two runs need more."""
+
+
+@dataclass(frozen=True)
+class ChosenSamples:
+    """Inputs of single runs of the model: one sample, or as many as a fixed batch takes.
+
+    Attributes:
+        scored: what ranges are scored with.
+        held_back: what the whole model is checked with.
+        shared: both are the same, as there are too few for two sets.
+    """
+
+    scored: tuple[Arrays, ...]
+    held_back: tuple[Arrays, ...]
+    shared: bool
+
+
+def choose_samples(dataset: Dataset, threads: int) -> ChosenSamples:
+    """Reads the samples to score and check with; what is read a second time must be there a second time.
+
+    Args:
+        dataset: the calibration data; its list of skipped images is left alone.
+        threads: how many decode.
+
+    Raises:
+        DataError: nothing can be read any more.
+    """
+    runs = _runs(dataset, threads)
+    if len(runs) < FEWEST_TO_SPLIT:
+        return ChosenSamples(runs, runs, shared=True)
+    scored = min(SCORED, len(runs) // 2)
+    return ChosenSamples(runs[:scored], runs[scored : scored + HELD_BACK], shared=False)
+
+
+def _runs(dataset: Dataset, threads: int) -> tuple[Arrays, ...]:
+    prints = ((pending.fingerprint(), pending) for pending in dataset.pending())
+    chosen = [pending for _, pending in heapq.nsmallest(SCORED + HELD_BACK, prints, key=itemgetter(0))]
+
+    def pending() -> Iterator[Pending]:
+        return iter(chosen)
+
+    again = replace(dataset, pending=pending, count=len(chosen), skipped=[], taken=0)
+    runs: list[Arrays] = []
+    total = 0
+    with closing(batches(again, 1, threads)) as pieces:
+        for piece in pieces:
+            total += sum(array.nbytes for array in piece.inputs.values())
+            if len(runs) >= 2 and total > LARGEST_BYTES:
+                break
+            runs.append(piece.inputs)
+    return tuple(runs[:-1] if len(runs) > 1 and _is_short(runs, dataset) else runs)
+
+
+def _is_short(runs: list[Arrays], dataset: Dataset) -> bool:
+    """Whether the last run has fewer rows than a model with a fixed batch takes."""
+    rows = dataset.rows_per_batch
+    return rows is not None and rows > 1 and any(len(array) < rows for array in runs[-1].values())

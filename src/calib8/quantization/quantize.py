@@ -1,0 +1,72 @@
+"""From a prepared model and a table to the int8 graph: place → resolve ranges → insert."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from calib8.calibration.decide import one_sided_power_of_two
+from calib8.passes.place import Placement, place
+from calib8.passes.resolve_ranges import resolve_ranges
+from calib8.qparams import QParams
+from calib8.quantization.insert import insert_quantizers, keep_layers_float
+from calib8.scheme import QuantScheme
+from calib8.table import CalibrationTable
+
+
+@dataclass(frozen=True)
+class QuantizedGraph:
+    """An int8 graph.
+
+    Attributes:
+        model: the QDQ graph.
+        placement: which nodes are quantized, and why the others are not.
+        qparams: tensor name → scale and zero point.
+        keep_float: nodes that were asked to stay float, and those that had to.
+    """
+
+    model: ir.Model
+    placement: Placement
+    qparams: dict[str, QParams]
+    keep_float: frozenset[str]
+
+
+def quantize_graph(
+    prepared: ir.Model,
+    table: CalibrationTable,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    *,
+    unranged: Mapping[str, str] = MappingProxyType({}),
+    power_of_two: bool = False,
+) -> QuantizedGraph:
+    """The int8 graph of a prepared model, which is not changed.
+
+    Layers that no scale can save from overflowing become float, and everything is placed anew without them.
+
+    Args:
+        prepared: the float graph.
+        table: ranges of its activations.
+        scheme: the target's rules.
+        keep_float: names of nodes to keep in float.
+        unranged: nodes that stay float for want of a range → reason.
+        power_of_two: all scales are powers of two; a table that was made so asks for it by itself.
+
+    Raises:
+        TableError: the table lacks a tensor.
+    """
+    rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
+    overflowing = dict(unranged)
+    while True:
+        floats = keep_float | frozenset(overflowing)
+        placement = place(prepared, scheme, floats)
+        ranges = resolve_ranges(prepared, placement, table, scheme, rounding)
+        result = insert_quantizers(prepared, placement, ranges, scheme)
+        if not result.float_layers:
+            break
+        overflowing |= result.float_layers
+    placement = keep_layers_float(placement, overflowing)
+    return QuantizedGraph(result.model, placement, result.qparams, floats)

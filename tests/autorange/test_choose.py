@@ -1,0 +1,196 @@
+"""The method auto: the right range where it is known, the guard, the check of the whole model, fallbacks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from outlier_nets import opened, outlier_net, outlier_samples
+
+from calib8.autorange import choose as module
+from calib8.autorange.check import Check, judged
+from calib8.autorange.choose import BOTH, AutoReport, choose_automatically
+from calib8.autorange.plain import plain_tables
+from calib8.calibration.decide import AUTO
+from calib8.calibration.ranges import METHODS
+from calib8.errors import ModelError, UsageError
+from calib8.pipeline import calibrate, collect_statistics, quantize
+from calib8.qparams import UINT8
+from calib8.scheme import TARGETS
+from calib8.table import CalibrationTable, Range
+from small_models import normal, onnx_model, relative_difference, run
+
+SAMPLES = outlier_samples(40)
+
+
+def plain(weight: float) -> dict[str, CalibrationTable]:
+    return plain_tables(collect_statistics(outlier_net(weight), SAMPLES).statistics, UINT8)
+
+
+def chosen(tables: dict[str, CalibrationTable], weight: float = 0.0) -> tuple[CalibrationTable, AutoReport]:
+    prepared, dataset = opened(outlier_net(weight), SAMPLES)
+    return choose_automatically(prepared.model, tables, dataset, TARGETS["onnxruntime"])
+
+
+def test_outliers_are_given_up_only_where_no_layer_reads_them() -> None:
+    ignored = calibrate(outlier_net(0.0), SAMPLES, method=AUTO).table.entries["x"]
+    needed = calibrate(outlier_net(1.0), SAMPLES, method=AUTO).table.entries["x"]
+    mse = calibrate(outlier_net(0.0), SAMPLES, method="mse").table.entries["x"]
+    assert ignored.range.magnitude < mse.range.magnitude / 2
+    assert needed.range.magnitude > 0.8 * needed.observed.magnitude
+
+
+def test_auto_is_no_worse_than_any_method_on_other_samples() -> None:
+    proto = outlier_net(0.0)
+    others = outlier_samples(60)[40:]
+    errors = {}
+    for method in (AUTO, *METHODS):
+        model = quantize(proto, SAMPLES, method=method).model
+        pairs = [(run(proto, s)[0], run(model, s)[0]) for s in others]
+        errors[method] = float(np.sum([np.sum((left - right) ** 2.0) for left, right in pairs]))
+    assert errors[AUTO] <= 1.06 * min(errors.values())
+    assert errors[AUTO] < 0.5 * errors["minmax"]
+
+
+def test_order_batches_and_threads_change_no_byte() -> None:
+    order = np.random.default_rng(3).permutation(len(SAMPLES))
+    first = calibrate(outlier_net(0.0), SAMPLES, method=AUTO, threads=1)
+    second = calibrate(outlier_net(0.0), [SAMPLES[index] for index in order], method=AUTO, threads=3, batch=4)
+    assert first.table.to_json() == second.table.to_json()
+    assert first.auto == second.auto
+
+
+def test_every_tensor_says_what_chose_it_and_why() -> None:
+    table = calibrate(outlier_net(1.0), SAMPLES, method=AUTO).table
+    assert all(entry.method.startswith("auto: ") and entry.reason for entry in table.entries.values())
+    assert CalibrationTable.from_json(table.to_json()) == table
+
+
+def test_a_method_that_collapses_offers_no_range() -> None:
+    tables = plain(1.0)
+    tiny = {
+        name: replace(entry, range=Range(entry.range.min / 100, entry.range.max / 100), method="tiny")
+        for name, entry in tables["mse"].entries.items()
+    }
+    table, report = chosen({"tiny": CalibrationTable(tables["mse"].model_hash, tiny), **tables}, 1.0)
+    figures = {check.name: check.sqnr_db for check in report.checks}
+    assert figures["tiny"] < figures["mse"] - module.COLLAPSE_DB
+    assert "tiny" not in report.wins and report.chosen != "tiny"
+    assert table.model_hash == tables["mse"].model_hash
+
+
+def test_the_whole_model_overrules_single_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores turned upside down make bad tables, which the check must refuse."""
+    right = module.score_candidates
+
+    def upside_down(*args, **kwargs):
+        found = right(*args, **kwargs)
+        return {
+            name: replace(score, typical=-score.typical, total=-score.total) for name, score in found.items()
+        }
+
+    monkeypatch.setattr(module, "score_candidates", upside_down)
+    _, report = chosen(plain(1.0), 1.0)
+    figures = {check.name: check.sqnr_db for check in report.checks}
+    assert report.chosen in METHODS or report.chosen.startswith("percentile")
+    assert figures[report.chosen] >= max(figures.values()) - module.NOISE_DB
+    assert figures[module.TOTAL] < figures[report.chosen] - module.NOISE_DB
+
+
+def test_without_a_scoring_graph_the_best_plain_method_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args, **_kwargs):
+        raise ModelError("scoring graph", "ONNX Runtime cannot load it", "No cure")
+
+    monkeypatch.setattr(module, "score_candidates", refuse)
+    table, report = chosen(plain(1.0), 1.0)
+    assert report.chosen in plain(1.0)
+    assert any("cannot load it" in note for note in report.notes)
+    assert all("best whole model" in entry.reason for entry in table.entries.values())
+
+
+def test_without_a_check_tensors_choose_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_args, **_kwargs):
+        raise ModelError("model", "no int8 form", "No cure")
+
+    monkeypatch.setattr(module, "check_table", refuse)
+    _, report = chosen(plain(1.0), 1.0)
+    assert report.chosen == BOTH and report.checks == ()
+    assert any("no int8 form" in note for note in report.notes)
+
+
+def test_few_samples_are_told() -> None:
+    found = calibrate(outlier_net(1.0), SAMPLES[:3], method=AUTO)
+    assert found.auto is not None and found.auto.shared
+    assert any("too few samples" in note for note in found.auto.notes)
+
+
+def test_given_ranges_stay_given() -> None:
+    found = calibrate(outlier_net(1.0), SAMPLES, method=AUTO, ranges={"x": Range(-1.0, 3.0)})
+    entry = found.table.entries["x"]
+    assert (entry.range, entry.method) == (Range(-1.0, 3.0), "given")
+
+
+def test_power_of_two_scales_are_chosen_among() -> None:
+    found = quantize(outlier_net(1.0), SAMPLES, method=AUTO, power_of_two=True)
+    assert all(np.log2(q.scale) == np.round(np.log2(q.scale)) for q in found.qparams.values())
+
+
+@pytest.mark.parametrize("target", ["tflite", "tensorrt"])
+def test_other_targets(target: str) -> None:
+    found = quantize(outlier_net(1.0), SAMPLES, method=AUTO, target=target)
+    assert found.calibration is not None and found.calibration.auto is not None
+    assert found.calibration.auto.checks and found.calibration.auto.notes == ()
+
+
+def test_several_inputs_outputs_and_sizes() -> None:
+    constants = {"w": normal(6, 3, 3, 3), "u": normal(6, 2, 1, 1, seed=1)}
+    body = """
+        c = Conv<pads=[1,1,1,1]>(a, w) r = Relu(c) d = Conv(b, u) s = Sigmoid(d)
+        y = Add(r, s) p = GlobalAveragePool(y) z = Flatten(p)
+    """
+    proto = onnx_model(
+        "float[N,3,H,W] a, float[N,2,H,W] b", "float[N,6,H,W] y, float[N,6] z", body, constants
+    )
+    sizes = [(8 + index % 3, 8 + index % 2) for index in range(20)]
+    data = [
+        {"a": normal(1, 3, *size, seed=index), "b": normal(1, 2, *size, seed=100 + index)}
+        for index, size in enumerate(sizes)
+    ]
+    result = quantize(proto, data, method=AUTO)
+    assert result.calibration is not None and result.calibration.auto is not None
+    assert result.calibration.auto.notes == ()
+    assert relative_difference(run(proto, data[0]), run(result.model, data[0])) < 0.05
+
+
+def test_statistics_alone_are_refused_by_name() -> None:
+    statistics = collect_statistics(outlier_net(1.0), SAMPLES).statistics
+    with pytest.raises(UsageError, match="auto"):
+        calibrate(outlier_net(1.0), statistics=statistics, method=AUTO)
+    with pytest.raises(UsageError, match="auto"):
+        calibrate(outlier_net(1.0), SAMPLES, method=AUTO, percent=99.9)
+
+
+def checks(**figures: float) -> list[Check]:
+    return [Check(name, value, value, value) for name, value in figures.items()]
+
+
+def test_close_figures_are_no_reason() -> None:
+    assert module._preferred(checks(minmax=30.2, mse=30.0)) == "mse"
+    assert module._preferred(checks(minmax=30.3, mse=30.0)) == "minmax"
+    assert module._preferred([*checks(minmax=30.2, mse=30.1), Check(BOTH, 30.0, 30.0, 30.0)]) == BOTH
+    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0)]
+    assert module._preferred(close) == module.TYPICAL
+    assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
+    assert module._preferred([]) is None
+
+
+def test_figures_of_a_check() -> None:
+    energies = np.array([[[100.0, 1.0]], [[1.0, 1.0]]])  # 20 dB and 0 dB, 101 / 2 in all
+    found = judged("x", energies)
+    assert found.typical_db == pytest.approx(10.0)
+    assert found.total_db == pytest.approx(10 * np.log10(50.5))
+    assert found.sqnr_db == pytest.approx((found.typical_db + found.total_db) / 2)
+    assert judged("x", np.array([[[1.0, np.nan]]])).sqnr_db == -np.inf
+    assert judged("x", np.array([[[1.0, 0.0]]])).sqnr_db == 120.0
+    assert judged("x", np.array([[[0.0, 1.0], [1.0, 0.1]]])).sqnr_db == pytest.approx(10.0)
