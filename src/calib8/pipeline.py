@@ -20,6 +20,7 @@ from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
     Model,
+    Source,
     check_node_names,
     open_data,
     open_statistics,
@@ -42,7 +43,7 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
 from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range
 
 DEFAULT_METHOD: Final = AUTO
 STATISTICS_METHOD: Final = "mse"
@@ -252,22 +253,38 @@ def calibrate(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, progress=progress,
         )  # fmt: skip
-    report: AutoReport | None = None
-    if method == AUTO and source.dataset is not None:
-        plain = plain_tables(found.statistics, spec, power_of_two=power_of_two, given=chosen, threads=threads)
-        table, report = choose_automatically(
-            source.prepared.model, plain, source.dataset, scheme, keep_float=frozenset(keep_float),
-            threads=threads, progress=progress,
-        )  # fmt: skip
-    else:
-        counts = None if source.dataset is None else count_again(
-            method, source.prepared.model, found.statistics, source.dataset, batch=batch or 1,
-            threads=threads, progress=progress, without=chosen,
-        )  # fmt: skip
-        table = decide(found.statistics, found.averages, spec, wish, chosen, counts=counts, threads=threads)
+    table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
     return Calibration(
         source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes, report
     )
+
+
+def _table(
+    source: Source,
+    found: Gathered,
+    wish: Wish,
+    scheme: QuantScheme,
+    given: Mapping[str, Range],
+    batch: int | None,
+    threads: int,
+    keep_float: Sequence[str],
+    progress: Progress,
+) -> tuple[CalibrationTable, AutoReport | None]:
+    """The ranges, from the statistics or from a second look at the data, and what ``auto`` saw."""
+    model, statistics, spec = source.prepared.model, found.statistics, scheme.activations
+    if source.dataset is None or wish.method != AUTO:
+        counts = None
+        if source.dataset is not None:
+            counts = count_again(
+                wish.method, model, statistics, source.dataset, batch=batch or 1, threads=threads,
+                progress=progress, without=given,
+            )  # fmt: skip
+        return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None
+    plain = plain_tables(statistics, spec, power_of_two=wish.power_of_two, given=given, threads=threads)
+    return choose_automatically(
+        model, plain, source.dataset, scheme, keep_float=frozenset(keep_float), threads=threads,
+        progress=progress,
+    )  # fmt: skip
 
 
 def default_method(from_statistics: bool) -> str:
