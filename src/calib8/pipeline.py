@@ -14,13 +14,7 @@ import onnx_ir as ir
 from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
 from calib8.calibration.gather import Checkpointing, Gathered, gather
 from calib8.calibration.given import GivenRanges, given_ranges
-from calib8.calibration.source import (
-    Model,
-    check_node_names,
-    first_sample,
-    open_data,
-    open_statistics,
-)
+from calib8.calibration.source import Model, check_node_names, first_sample, open_data, open_statistics
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
@@ -42,6 +36,10 @@ from calib8.scheme import WEIGHTED_OPS, QuantScheme, activation_type, target_sch
 from calib8.table import CalibrationTable
 
 DEFAULT_METHOD: Final = "mse"
+"""How ranges are chosen where there are data and nothing else is asked for."""
+
+STATISTICS_METHOD: Final = "mse"
+"""The same where there are saved statistics alone."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ def calibrate(
     statistics: Statistics | str | os.PathLike[str] | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     activations: str = "uint8",
     percent: float | None = None,
     decay: float | None = None,
@@ -192,7 +190,8 @@ def calibrate(
             is the same, byte for byte.
         preprocess: how images become inputs; not needed for arrays.
         labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, or ``ema``, which needs data.
+        method: a key of ``calib8.calibration.ranges.METHODS``, or ``ema``, which needs data; None for
+            ``default_method``.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
@@ -212,6 +211,7 @@ def calibrate(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
+    method = method or default_method(from_statistics=statistics is not None)
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
     spec = activation_type(activations)
@@ -241,6 +241,11 @@ def calibrate(
     )
 
 
+def default_method(*, from_statistics: bool = False) -> str:
+    """Name of the method that is used where none is asked for."""
+    return STATISTICS_METHOD if from_statistics else DEFAULT_METHOD
+
+
 def _check_counts(batch: int | None, threads: int) -> None:
     check_positive("--batch", 1 if batch is None else batch)
     check_positive("--threads", threads)
@@ -264,7 +269,7 @@ def quantize(
     activations: str | None = None,
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
-    method: str = DEFAULT_METHOD,
+    method: str | None = None,
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
@@ -308,24 +313,11 @@ def quantize(
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, "Give --data or --table")
     calibration = calibrate(
-        model,
-        data,
-        statistics=statistics,
-        preprocess=preprocess,
-        labels=labels,
-        method=method,
-        activations=scheme.activation_name,
-        percent=percent,
-        decay=decay,
-        power_of_two=power_of_two,
-        ranges=ranges,
-        samples=samples,
-        batch=batch,
-        threads=threads,
-        skip_bad=skip_bad,
-        keep_float=keep_float,
-        progress=progress,
-    )
+        model, data, statistics=statistics, preprocess=preprocess, labels=labels, method=method,
+        activations=scheme.activation_name, percent=percent, decay=decay, power_of_two=power_of_two,
+        ranges=ranges, samples=samples, batch=batch, threads=threads, skip_bad=skip_bad,
+        keep_float=keep_float, progress=progress,
+    )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
     elif preprocess is not None:

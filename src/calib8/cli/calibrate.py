@@ -181,7 +181,7 @@ def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibra
     reading, ranges, saved = request.reading, request.ranges, request.saved
     return pipeline.calibrate(
         request.model, data, preprocess=request.preprocess, labels=request.labels,
-        method=ranges.method or pipeline.DEFAULT_METHOD, activations=ranges.activations or "uint8",
+        method=ranges.method, activations=ranges.activations or "uint8",
         percent=ranges.percent, decay=ranges.decay, power_of_two=ranges.power_of_two,
         ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch,
         threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
@@ -197,7 +197,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
     with shown_progress(terminal, "choosing ranges"):
         found = pipeline.calibrate(
             request.model, statistics=request.saved.from_stats,
-            method=ranges.method or pipeline.DEFAULT_METHOD, activations=ranges.activations or "uint8",
+            method=ranges.method, activations=ranges.activations or "uint8",
             percent=ranges.percent, power_of_two=ranges.power_of_two,
             ranges=parse_given(ranges.range or ()), keep_float=request.keep_float,
         )  # fmt: skip

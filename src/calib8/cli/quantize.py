@@ -150,7 +150,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
         result = pipeline.quantize(
             request.model, data, target=request.target, activations=ranges.activations,
             preprocess=request.preprocess, labels=request.labels,
-            method=ranges.method or pipeline.DEFAULT_METHOD, percent=ranges.percent, decay=ranges.decay,
+            method=ranges.method, percent=ranges.percent, decay=ranges.decay,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
@@ -170,7 +170,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
         result = pipeline.quantize(
             request.model, statistics=request.from_stats, target=request.target,
             activations=ranges.activations, preprocess=request.preprocess,
-            method=ranges.method or pipeline.DEFAULT_METHOD, percent=ranges.percent,
+            method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             keep_float=request.keep_float,
         )  # fmt: skip

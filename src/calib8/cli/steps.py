@@ -28,10 +28,11 @@ def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statis
     """
     from calib8.calibration.decide import Wish, check_wish
     from calib8.calibration.given import parse_given
-    from calib8.pipeline import DEFAULT_METHOD
+    from calib8.pipeline import default_method
     from calib8.scheme import activation_type, target_scheme
 
-    wish = Wish(ranges.method or DEFAULT_METHOD, ranges.percent, ranges.decay, ranges.power_of_two)
+    method = ranges.method or default_method(from_statistics=from_statistics)
+    wish = Wish(method, ranges.percent, ranges.decay, ranges.power_of_two)
     check_wish(wish, from_statistics=from_statistics)
     parse_given(ranges.range or ())
     scheme = None if target is None else target_scheme(target)
