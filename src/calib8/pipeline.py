@@ -12,7 +12,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.calibration.decide import Wish, check_wish, decide, one_sided_power_of_two, with_given
-from calib8.calibration.gather import Checkpointing, Gathered, gather
+from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, check_node_names, first_sample, open_data, open_statistics
 from calib8.calibration.statistics import Statistics
@@ -146,7 +146,7 @@ def collect_statistics(
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
     _check_counts(batch, threads)
-    saving = _checkpointing(checkpoint, checkpoint_every)
+    saving = checkpointing(checkpoint, checkpoint_every)
     part = None if shard is None else Shard(*shard)
     source, dataset = open_data(
         model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
@@ -216,7 +216,7 @@ def calibrate(
     check_wish(wish, from_statistics=statistics is not None)
     spec = activation_type(activations)
     _check_counts(batch, threads)
-    saving = _checkpointing(checkpoint, checkpoint_every)
+    saving = checkpointing(checkpoint, checkpoint_every)
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
@@ -249,14 +249,6 @@ def default_method(*, from_statistics: bool = False) -> str:
 def _check_counts(batch: int | None, threads: int) -> None:
     check_positive("--batch", 1 if batch is None else batch)
     check_positive("--threads", threads)
-
-
-def _checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
-    if path is None:
-        if every is not None:
-            raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
-        return None
-    return Checkpointing(path, every)
 
 
 def quantize(

@@ -25,7 +25,7 @@ from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
 from calib8.data.shards import Shard
 from calib8.data.trail import START, Trail
-from calib8.errors import DataError, TableError
+from calib8.errors import DataError, TableError, UsageError
 from calib8.files import remove_leftovers
 from calib8.model.graph import model_hash
 from calib8.model.runtime import runtime_version
@@ -57,6 +57,19 @@ class Checkpointing:
         """Refuses what is no number of samples."""
         if self.every is not None:
             check_positive("--checkpoint-every", self.every)
+
+
+def checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
+    """The settings of a run, None where it is not to be saved.
+
+    Raises:
+        UsageError: ``every`` without a path, or below 1.
+    """
+    if path is not None:
+        return Checkpointing(path, every)
+    if every is not None:
+        raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
+    return None
 
 
 @dataclass(frozen=True)
