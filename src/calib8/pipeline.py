@@ -228,7 +228,7 @@ def calibrate(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    method = method or default_method(statistics is not None)
+    method = method or default_method(from_statistics=statistics is not None)
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
     scheme = target_scheme(target).with_activations(activations)
@@ -287,8 +287,8 @@ def _table(
     )  # fmt: skip
 
 
-def default_method(from_statistics: bool) -> str:
-    """The method where none is named."""
+def default_method(*, from_statistics: bool = False) -> str:
+    """Name of the method that is used where none is asked for."""
     return STATISTICS_METHOD if from_statistics else DEFAULT_METHOD
 
 

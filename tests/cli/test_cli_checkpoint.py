@@ -81,6 +81,7 @@ def test_killed_again_and_again(cli, model: Path, folder: Path, out: Path, metho
     assert "59 samples calibrated" in process.stdout and "taken from the checkpoint" in process.stdout
     assert not (out / "c").exists()
     names = {path.name for path in out.iterdir()}
+    assert not [name for name in names if name.startswith(".c.")], "what killed runs left is removed"
     assert {name for name in names if not name.startswith(".")} == {
         "table.json", "stats.npz", "whole.json", "whole.npz",
     }  # fmt: skip

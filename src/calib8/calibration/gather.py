@@ -60,16 +60,16 @@ class Checkpointing:
 
 
 def checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
-    """What the options of a run say; None where nothing is to be saved.
+    """The settings of a run, None where it is not to be saved.
 
     Raises:
-        UsageError: a number of samples without a path, or one below 1.
+        UsageError: ``every`` without a path, or below 1.
     """
-    if path is None:
-        if every is not None:
-            raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
-        return None
-    return Checkpointing(path, every)
+    if path is not None:
+        return Checkpointing(path, every)
+    if every is not None:
+        raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
+    return None
 
 
 @dataclass(frozen=True)

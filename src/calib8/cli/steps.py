@@ -32,9 +32,8 @@ def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statis
     from calib8.pipeline import default_method
     from calib8.scheme import activation_type, target_scheme
 
-    wish = Wish(
-        ranges.method or default_method(from_statistics), ranges.percent, ranges.decay, ranges.power_of_two
-    )
+    method = ranges.method or default_method(from_statistics=from_statistics)
+    wish = Wish(method, ranges.percent, ranges.decay, ranges.power_of_two)
     check_wish(wish, from_statistics=from_statistics)
     parse_given(ranges.range or ())
     scheme = None if target is None else target_scheme(target)
