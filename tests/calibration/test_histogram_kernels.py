@@ -174,6 +174,21 @@ def test_extremes_are_those_of_every_sample(isa: str, kind: str, rows: int, thre
     assert one.samples == rows - 1
 
 
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("kind", ["normal", "relu", "negative", "growing", "sparse", "any"])
+def test_measuring_is_counting_without_bins(isa: str, kind: str) -> None:
+    for size in SIZES:
+        values = sample(kind, size)
+        accumulator = _core.TensorAccumulator(bins=False)
+        assert accumulator.update(values, isa) == isa
+        found, full = TensorStatistics.from_accumulator(accumulator), TensorStatistics.from_values(values)
+        none = np.zeros(4096, np.int64)
+        bare = dataclasses.replace(full, exponent=-100, positive=none, negative=none.copy(), binned=False)
+        assert found == bare, size
+    with pytest.raises(ValueError, match="no bins"):
+        accumulator.merge(_core.TensorAccumulator())
+
+
 def test_a_number_of_samples_that_does_not_fit_is_refused() -> None:
     accumulator, values = _core.TensorAccumulator(), np.ones(6, np.float32)
     for samples in (0, -1, 4, 7):

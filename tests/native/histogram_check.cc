@@ -1,4 +1,5 @@
-// Compares every instruction set and thread count with the plain loops on random arrays, endlessly varied.
+// Compares every instruction set and thread count with the plain loops on random arrays, endlessly varied,
+// and taps on tensors in blocks of channels with the plain loops on the same tensors without blocks.
 //
 //   histogram_check ROUNDS SEED      prints what it did; exit code 1 at the first difference
 //
@@ -14,6 +15,7 @@
 #include <vector>
 
 #include "../../csrc/accumulate.h"
+#include "../../csrc/taps.h"
 
 namespace {
 
@@ -92,6 +94,50 @@ bool agrees(const std::vector<Values>& tensors, const std::vector<std::unique_pt
   return true;
 }
 
+// Channels in blocks of 8 or 16, the padded ones filled with what must not be counted.
+Values blocked(const Values& plain, int64_t images, int64_t channels, int64_t area, int64_t block) {
+  const int64_t blocks = (channels + block - 1) / block;
+  Values values(static_cast<size_t>(images * blocks * block * area), 1e30F);
+  for (int64_t i = 0; i < static_cast<int64_t>(plain.size()); ++i) {
+    const int64_t at = i % area, channel = i / area % channels, image = i / area / channels;
+    const int64_t place = ((image * blocks + channel / block) * area + at) * block + channel % block;
+    values[static_cast<size_t>(place)] = plain[static_cast<size_t>(i)];
+  }
+  return values;
+}
+
+bool taps_agree(std::mt19937& random) {
+  const int64_t images = 1 + random() % 5, channels = 1 + random() % 50, area = 1 + random() % 900;
+  const int64_t block = random() % 2 == 0 ? 8 : 16, padded = (channels + block - 1) / block * block;
+  Values plain(static_cast<size_t>(images * channels * area));
+  for (float& value : plain)
+    value = random() % 5 == 0 ? special(static_cast<unsigned>(random()))
+                              : std::ldexp(1.0F, static_cast<int>(random() % 9)) - 7;
+  const Values values = blocked(plain, images, channels, area, block);
+  const auto n = static_cast<int64_t>(plain.size());
+  calib8::Counter wanted;
+  calib8::accumulate({{&wanted, calib8::dense_spans(plain.data(), n, images), true}}, 1,
+                     calib8::isa_by_name("reference"));
+  for (const int threads : {1, 2, 3}) {
+    auto state = std::make_shared<calib8::TensorAccumulator>(true);
+    calib8::Taps taps({state}, threads);
+    taps.begin(images, true, true);
+    const auto run = [](int parts, void (*part)(void*, size_t), void* job) {
+      for (int i = parts - 1; i >= 0; --i) part(job, static_cast<size_t>(i));
+      return true;
+    };
+    const std::vector<int64_t> shape = {images, padded, area, 1};
+    const bool counted = taps.record(0, values.data(), shape, {channels, block}, run);
+    const bool refused = taps.record(0, values.data(), {images, padded + 1, area, 1}, {channels, block}, run);
+    if (counted && !refused && same(state->settled(), wanted.histogram)) continue;
+    std::printf("taps with %d threads differ: %ld images, %ld channels in blocks of %ld, area %ld\n", threads,
+                static_cast<long>(images), static_cast<long>(channels), static_cast<long>(block),
+                static_cast<long>(area));
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -100,6 +146,7 @@ int main(int argc, char** argv) {
   const auto isas = calib8::available_isas();
   long tensors_seen = 0;
   for (int round = 0; round < rounds; ++round) {
+    if (!taps_agree(random)) return 1;
     std::vector<Values> tensors(1 + random() % 4);
     for (Values& values : tensors) values = sample(random);
     const auto wanted = expected(tensors);
