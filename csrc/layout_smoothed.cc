@@ -119,6 +119,44 @@ double divergence(double information, int64_t bins, int64_t filled, int64_t tota
   return (own - cross) / sum - natural_log(sum) + natural_log(mass);
 }
 
+// Group j of the first `kept` bins; the last group leaves out the last bin, but not its count.
+Group smooth_group(const Prefix& sums, int64_t kept, int64_t levels, int64_t j) {
+  const bool is_last = j == levels - 1;
+  const int64_t width = kept / levels, start = j * width;
+  const int64_t stop = is_last ? kept - 1 : start + width, end = is_last ? kept : stop;
+  Group group;
+  group.filled = sums.filled[stop] - sums.filled[start];
+  if (group.filled == 0) return group;
+  group.bins = stop - start;
+  group.weight = sums.counts[stop] - sums.counts[start];
+  group.value =
+      static_cast<double>(sums.counts[end] - sums.counts[start]) / static_cast<double>(group.filled);
+  return group;
+}
+
+// Group j of the bins begin … end − 1. Q knows neither the counts beyond nor the first bin, P has all of them
+// in its first and last bin.
+Group mxnet_group(const Prefix& sums, int64_t begin, int64_t end, int64_t levels, int64_t j) {
+  const int64_t width = (end - begin) / levels, start = begin + j * width;
+  const int64_t stop = j == levels - 1 ? end : start + width, from = j == 0 ? start + 1 : start;
+  const int64_t filled = sums.filled[stop] - sums.filled[from];
+  Group group;
+  if (filled == 0) return group;
+  group.weight = sums.counts[stop] - sums.counts[from];
+  group.value = static_cast<double>(group.weight) / static_cast<double>(filled);
+  group.filled = filled;
+  if (j == 0) {
+    group.weight += sums.counts[from];
+    group.filled += sums.counts[from] != 0;
+  }
+  if (j == levels - 1) {
+    group.weight += sums.counts.back() - sums.counts[end];
+    group.filled += sums.counts[end] == sums.counts[end - 1] && sums.counts.back() != sums.counts[end];
+  }
+  group.bins = group.filled;
+  return group;
+}
+
 }  // namespace
 
 std::vector<double> divergences_smooth(const int64_t* counts, int64_t n, int64_t levels) {
@@ -128,20 +166,9 @@ std::vector<double> divergences_smooth(const int64_t* counts, int64_t n, int64_t
   std::vector<double> values;
   for (int64_t bin = 0; bin + 1 < levels && bin < n; ++bin) information.add(bin);
   for (int64_t kept = levels; kept < n; ++kept) {
-    const int64_t inner = kept - 1, last = sums.counts[n] - sums.counts[inner], width = kept / levels;
+    const int64_t inner = kept - 1, last = sums.counts[n] - sums.counts[inner];
     if (kept > levels) information.add(inner - 1);
-    for (int64_t j = 0; j < levels; ++j) {
-      const int64_t start = j * width, stop = j == levels - 1 ? inner : start + width;
-      const int64_t end = j == levels - 1 ? kept : stop;
-      Group& group = groups[j];
-      group = Group();
-      group.filled = sums.filled[stop] - sums.filled[start];
-      if (group.filled == 0) continue;
-      group.bins = stop - start;
-      group.weight = sums.counts[stop] - sums.counts[start];
-      group.value =
-          static_cast<double>(sums.counts[end] - sums.counts[start]) / static_cast<double>(group.filled);
-    }
+    for (int64_t j = 0; j < levels; ++j) groups[j] = smooth_group(sums, kept, levels, j);
     const int64_t filled = sums.filled[inner] + (last != 0);
     const double taken = taken_from(kept, filled);
     const double own = information.over(0, inner, taken) + times_log(static_cast<double>(last) - taken);
@@ -153,37 +180,18 @@ std::vector<double> divergences_smooth(const int64_t* counts, int64_t n, int64_t
 std::vector<double> divergences_mxnet(const int64_t* counts, int64_t n, int64_t levels) {
   const Prefix sums(counts, n);
   Information information(counts, sums);
-  const int64_t middle = n / 2, fewest = levels / 2, total = sums.counts[n];
+  const int64_t middle = n / 2, total = sums.counts[n];
   std::vector<Group> groups(levels);
   std::vector<double> values;
   int64_t added = 0;  // the interior is middle − added + 1 … middle + added − 1
-  for (int64_t half = fewest; half <= middle && half > 0; ++half) {
-    const int64_t begin = middle - half, end = middle + half + 1, bins = end - begin, width = bins / levels;
+  for (int64_t half = levels / 2; half <= middle; ++half) {
+    const int64_t begin = middle - half, end = middle + half + 1, bins = end - begin;
     for (; added < half; ++added) {
       information.add(middle + added);
       if (added > 0) information.add(middle - added);
     }
+    for (int64_t j = 0; j < levels; ++j) groups[j] = mxnet_group(sums, begin, end, levels, j);
     const int64_t first = sums.counts[begin + 1], last = total - sums.counts[end - 1];
-    for (int64_t j = 0; j < levels; ++j) {
-      const int64_t start = begin + j * width, stop = j == levels - 1 ? end : start + width;
-      const int64_t from = j == 0 ? start + 1 : start;  // the first bin of Q's histogram is empty
-      Group& group = groups[j];
-      group = Group();
-      const int64_t filled = sums.filled[stop] - sums.filled[from];
-      if (filled == 0) continue;
-      group.value = static_cast<double>(sums.counts[stop] - sums.counts[from]) / static_cast<double>(filled);
-      group.filled = filled;
-      group.weight = sums.counts[stop] - sums.counts[from];
-      if (j == 0) {
-        group.weight += first;
-        group.filled += first != 0;
-      }
-      if (j == levels - 1) {
-        group.weight += total - sums.counts[end];
-        group.filled += sums.counts[end] == sums.counts[end - 1] && last != 0;
-      }
-      group.bins = group.filled;
-    }
     const int64_t filled = sums.filled[end - 1] - sums.filled[begin + 1] + (first != 0) + (last != 0);
     const double taken = taken_from(bins, filled);
     const double own = information.over(begin + 1, end - 1, taken) +
