@@ -21,6 +21,7 @@ from calib8.calibration.ranges import METHODS
 from calib8.data.images import IMAGE_SUFFIXES
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
+from calib8.formats.tables import FORMATS
 from calib8.scheme import ACTIVATION_TYPES, TARGETS
 
 PRINT_HELP = """
@@ -69,8 +70,9 @@ def test_the_groups_of_options_name_the_commands_that_take_them() -> None:
 
 
 def test_every_name_is_documented() -> None:
-    names = {*COMMANDS, *PRESETS, *TARGETS, *METHODS, *RUNTIMES, *ACTIVATION_TYPES, *PILLOW_FILTERS}
+    names = {*COMMANDS, *PRESETS, *TARGETS, *METHODS, *RUNTIMES, *ACTIVATION_TYPES, *PILLOW_FILTERS, *FORMATS}
     assert {name for name in names if f"`{name}`" not in CLI} == set()
+    assert {name for name in FORMATS if f"`{name}`" not in PAGES["docs/formats.md"]} == set()
     explained = {*TARGETS, *METHODS, *ACTIVATION_TYPES}
     assert {name for name in explained if f"`{name}`" not in QUANTIZATION} == set()
     assert f"`{' '.join(sorted(IMAGE_SUFFIXES))}`" in CLI
