@@ -224,6 +224,16 @@ def test_where_taps_fail_graph_outputs_count_and_the_reason_is_told(monkeypatch:
         assert collector.statistics() == expected
 
 
+def test_models_too_large_for_one_file_are_counted_as_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, images = network(17), normal(3, 3, 8, 8)
+    expected = gathered(model, [images])
+    monkeypatch.setattr("calib8.calibration.tap_graph.PROTOBUF_LIMIT", 1000)
+    with Collector(model, TENSORS) as collector:
+        collector.add({"x": images})
+        assert "over 2 GB" in collector.fallback
+        assert collector.statistics() == expected
+
+
 def test_a_tap_that_fails_in_the_first_run_ends_in_graph_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
     model, images = network(17), normal(3, 3, 8, 8)
     expected = gathered(model, [images])
