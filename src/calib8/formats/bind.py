@@ -145,14 +145,14 @@ def without_range(
         missing = [name for name in placement.readers if name not in binding.table.entries]
         if not missing:
             break
-        if not partial:
+        floats = dict(_around(model, placement, missing)) if partial else {}
+        if not floats:
             raise TableError(
                 binding.source,
                 f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
                 "Calibrate this model again; or --partial leaves the nodes around them in float",
             )
-        for node, tensor in _around(model, placement, missing):
-            reasons.setdefault(node, f"the table has no range for '{tensor}'")
+        reasons |= {node: f"the table has no range for '{tensor}'" for node, tensor in floats.items()}
     if reasons and not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
         problem = "has no range that a layer of the model could use"
         raise TableError(binding.source, problem, "Give the model that it was made for")
