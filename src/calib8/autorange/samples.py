@@ -22,7 +22,7 @@ HELD_BACK: Final = 64
 FEWEST_TO_SPLIT: Final = 16
 """Below so many runs every sample scores and checks."""
 
-LARGEST_BYTES: Final = 1 << 27
+LARGEST_BYTES: Final = 1 << 26
 """Bytes of samples kept in memory, unless two runs need more."""
 
 

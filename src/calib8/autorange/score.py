@@ -105,12 +105,13 @@ def reading_scores(errors: Floats, signals: Floats) -> tuple[Floats, Floats]:
 
     A reader whose output is zero in all runs tells nothing: its scores are 0.
     """
-    mean = float(np.mean(signals))
+    mean = float(np.mean(np.sort(signals)))  # ascending: no sum depends on the order of the runs
     if not 0.0 < mean < np.inf:
         return np.zeros(errors.shape[1]), np.zeros(errors.shape[1])
     broken = ~np.all(np.isfinite(errors), axis=0)
     finite = np.where(np.isfinite(errors), errors, 0.0)
     relative = finite / np.maximum(signals, QUIET * mean)[:, None]
-    typical = np.mean(np.log(np.maximum(relative, SMALLEST_ERROR)), axis=0)
-    total = np.log(np.maximum(np.mean(finite, axis=0) / mean, SMALLEST_ERROR))
+    logarithms = np.log(np.maximum(relative, SMALLEST_ERROR))
+    typical = np.mean(np.sort(logarithms, axis=0), axis=0)
+    total = np.log(np.maximum(np.mean(np.sort(finite, axis=0), axis=0) / mean, SMALLEST_ERROR))
     return np.where(broken, np.inf, typical), np.where(broken, np.inf, total)
