@@ -104,7 +104,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", ["save_model", "decide"])
+@pytest.mark.parametrize("place", ["save_model", "choose_automatically"])
 def test_ctrl_c_while_results_are_made(
     cli, monkeypatch: pytest.MonkeyPatch, model: Path, images: Path, out: Path, place: str
 ) -> None:

@@ -59,14 +59,16 @@ def test_merged_shards_are_the_bytes_of_one_run(
         result = cli("calibrate", made["model"], "--data", images, *FLAGS, *shard)
         assert result.exit_code == 0, result.output
         assert "statistics of 6 tensors gathered" in result.stdout
+    merged_file = out / "merged.npz"
     for order in itertools.islice(itertools.permutations(parts), 6):
-        merged = cli("stats", "merge", *order, "-o", out / "merged.npz")
+        merged = cli("stats", "merge", *order, "-o", merged_file)
         assert merged.exit_code == 0, merged.output
         assert "merged: 6 samples, 6 tensors" in merged.stdout
-        assert (out / "merged.npz").read_bytes() == made["stats"].read_bytes()
-    result = cli("calibrate", made["model"], "--from-stats", out / "merged.npz", "-o", out / "merged.json")
-    assert result.exit_code == 0, result.output
-    assert (out / "merged.json").read_bytes() == made["table"].read_bytes()
+        assert merged_file.read_bytes() == made["stats"].read_bytes()
+    for name, source in (("whole", ("--data", images, *FLAGS)), ("merged", ("--from-stats", merged_file))):
+        table = ("-o", out / f"{name}.json", "--method", "mse")
+        assert cli("calibrate", made["model"], *source, *table).exit_code == 0
+    assert (out / "merged.json").read_bytes() == (out / "whole.json").read_bytes()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 4])
@@ -164,7 +166,7 @@ def test_options_that_statistics_do_not_take(
         (("-o", "{out}/t", "--shard", "1/2"), ("--output: does not go with --shard", "stats merge")),
         (("-o", "{out}/t", "--checkpoint-every", "3"), ("--checkpoint-every", "Add --checkpoint FILE")),
         (("-o", "{out}/t", "--checkpoint", "{out}/t"), ("--checkpoint", "is the same file as --output")),
-        (("-o", "{out}/t", "--decay", "0.9"), ("--decay 0.9: method 'mse' takes no decay",)),
+        (("-o", "{out}/t", "--decay", "0.9"), ("--decay 0.9: method 'auto' takes no decay",)),
         (("-o", "{out}/t", "--method", "ema", "--decay", "1"), ("--decay 1: must be above 0",)),
         (("-o", "{out}/t", "--method", "ema", "--percent", "99"), ("method 'ema' takes no percent",)),
         (("-o", "{out}/t", "--method", "guess"), ("unknown method", "mean-minmax", "ema")),

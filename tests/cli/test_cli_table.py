@@ -42,7 +42,7 @@ def test_a_table_is_shown(cli, table: Path, out: Path) -> None:
         low, high = min(entry["range"]["min"], 0), max(entry["range"]["max"], 0)
         assert shown[name]["range"] == [entry["range"]["min"], entry["range"]["max"]]
         assert shown[name]["scale"] == pytest.approx((high - low) / 255, rel=1e-6)
-        assert shown[name]["method"] == "mse" and shown[name]["clipped"] == entry["clipped"]
+        assert shown[name]["method"] == entry["method"] and shown[name]["clipped"] == entry["clipped"]
         assert name in result.stdout
 
 

@@ -76,7 +76,7 @@ def test_unknown_names(cli, refused, model: Path, images: Path, out: Path) -> No
     ("flags", "parts"),
     [
         (("--method", "mse", "--percent", "99"), ("--percent 99", "takes no percent", "--method percentile")),
-        (("--percent", "99"), ("--percent 99", "method 'mse'")),
+        (("--percent", "99"), ("--percent 99", "method 'auto'")),
         (("--method", "percentile", "--percent", "101"), ("--percent 101", "50 … 100")),
         (
             ("--target", "tensorrt", "--activations", "uint8"),
