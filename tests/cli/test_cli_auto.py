@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from calib8.table import CalibrationTable
 from tiny_models import FLAGS
+
+from calib8.table import CalibrationTable
 
 
 def test_auto_tells_what_won(cli, model: Path, images: Path, tmp_path: Path) -> None:
