@@ -1,4 +1,4 @@
-"""The whole flow from Python: models whose batch axis is fixed or missing, shards, given ranges."""
+"""The whole flow from Python: fixed or missing batch axes; statistics, checkpoints, given ranges."""
 
 from __future__ import annotations
 
