@@ -117,7 +117,7 @@ def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float
 
 
 def _as_written(options: Any) -> None:
-    """Every node by itself: the plain meaning of a graph, and no second copy of its weights in other orders."""
+    """Every node by itself: the plain meaning of a graph, with no second copy of its weights."""
     import onnxruntime
 
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
