@@ -1,8 +1,9 @@
 """Cost of calibration beside float inference and beside other tools: time, processor time and memory.
 
     python benchmarks/calibration.py DATA [--sections images,ratios,command,search,kernels]
-        [--networks efficientnet_lite0,resnet50] [--counts 25,50,100,200,400] [--tools calib8-mse,…]
-        [--peer-python nncf=PATH] [--rounds 25] [--limit 120] [--memory 14] [--json FILE] [--markdown FILE]
+        [--networks efficientnet_lite0,resnet50] [--counts 25,50,100,200,400] [--peer-counts 25,200]
+        [--tools calib8-mse,…] [--peer-python nncf=PATH] [--rounds 25] [--limit 120] [--memory 18]
+        [--json FILE] [--markdown FILE]
 
 - images: calibration by every tool for several numbers of images. Each measurement is a process of its own,
   so that peak memory is its own too. Images are decoded before and read back one by one from a file.
@@ -119,11 +120,16 @@ def pythons(tools: Sequence[str], given: Sequence[str]) -> dict[str, str]:
         family = tool.partition("-")[0]
         if family in named:
             found[tool] = named[family]
-        elif family in ("plain", "calib8") or importlib.util.find_spec(family) is not None:
+        elif is_ours(tool) or importlib.util.find_spec(family) is not None:
             found[tool] = sys.executable
         else:
             print(f"{tool} is not installed and left out: --peer-python {family}=PATH", file=sys.stderr)
     return found
+
+
+def is_ours(tool: str) -> bool:
+    """Whether this Python runs it, with calib8."""
+    return tool.partition("-")[0] in ("plain", "calib8")
 
 
 def by_images(
@@ -134,7 +140,7 @@ def by_images(
     for network, model in files.items():
         for tool, python in tools.items():
             failed: dict[str, Any] = {}
-            for count in chosen.counts:
+            for count in chosen.counts if is_ours(tool) else chosen.peer_counts:
                 found = failed or one_tool(tool, python, model, images, count, chosen)
                 failed = found if "failed" in found else {}
                 records.append({"network": network, "tool": tool, "images": count, **found})
@@ -145,8 +151,7 @@ def by_images(
 def one_tool(
     tool: str, python: str, model: Path, images: Path, count: int, chosen: argparse.Namespace
 ) -> dict[str, Any]:
-    ours = tool.partition("-")[0] in ("plain", "calib8")
-    script = HERE / ("calibration_runs.py" if ours else "calibration_peers.py")
+    script = HERE / ("calibration_runs.py" if is_ours(tool) else "calibration_peers.py")
     with tempfile.TemporaryDirectory() as folder:
         command = [python, str(script), tool, str(model), str(images), str(count), folder]
         return run_alone(command, chosen.limit, chosen.memory)
@@ -217,7 +222,7 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         images = Path(name) / "images.f32"
         files = network_files(chosen.networks, chosen.data, entry, Path(name))
-        decode(chosen.data, max(8, *chosen.counts), entry["preprocess"], images)
+        decode(chosen.data, max(8, *chosen.counts, *chosen.peer_counts), entry["preprocess"], images)
         makers = {
             "ratios": lambda: ratios(files, images, chosen.rounds),
             "command": lambda: commands(files, chosen.data, 3, max(chosen.counts)),
@@ -247,20 +252,22 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     def listed(text: str) -> list[str]:
         return text.split(",")
 
+    def numbers(text: str) -> list[int]:
+        return [int(part) for part in text.split(",")]
+
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("data", type=Path)
     parser.add_argument("--sections", type=listed, default=list(SECTIONS))
     parser.add_argument("--networks", type=listed, default=list(NETWORKS))
-    parser.add_argument(
-        "--counts", type=lambda text: [int(part) for part in text.split(",")], default=[25, 50, 100, 200, 400]
-    )
+    parser.add_argument("--counts", type=numbers, default=[25, 50, 100, 200, 400])
+    parser.add_argument("--peer-counts", type=numbers, help="for other tools (default: --counts)")
     parser.add_argument("--tools", type=listed, default=list(TOOLS))
     parser.add_argument("--peer-python", action="append", default=[], metavar="TOOL=PATH")
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--limit", type=float, default=120, help="seconds for one measurement")
-    parser.add_argument("--memory", type=float, default=14, help="GB of address space for one measurement")
+    parser.add_argument("--memory", type=float, default=18, help="GB of address space for one measurement")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--markdown", type=Path)
     chosen = parser.parse_args(texts)
@@ -268,6 +275,7 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
         unknown = [name for name in given if name not in known]
         if unknown:
             parser.error(f"unknown {unknown[0]}: there are {', '.join(known)}")
+    chosen.peer_counts = chosen.peer_counts or chosen.counts
     return chosen
 
 
