@@ -34,7 +34,7 @@ def test_a_large_model_gives_the_bits_of_its_bytes(monkeypatch: pytest.MonkeyPat
     before = model_hash(model)
     opened = []
     monkeypatch.setattr(memory, "LARGE", 1)
-    monkeypatch.setattr(memory, "release_memory", lambda: opened.append(list(tmp_path.iterdir())))
+    monkeypatch.setattr(memory, "trim_heap", lambda: opened.append(list(tmp_path.iterdir())))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     actual = open_session(model, threads=1).run(FEEDS)
     assert opened == [[]]  # it went through files, which were gone by then

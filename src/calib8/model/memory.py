@@ -7,19 +7,24 @@ import gc
 import sys
 from typing import Final
 
-LARGE: Final = 2**23
+LARGE: Final = 2**25
 """Bytes of constants from which on a model's memory matters more than the time to look after it."""
 
 
-def release_memory() -> None:
-    """Frees graphs that nothing names any more, then returns all free pages of the heap.
+def trim_heap() -> None:
+    """Returns all free pages of the heap; does nothing without a C library of GNU's.
 
     The C library keeps what lies between blocks in use; after a session of ONNX Runtime was opened that is
-    more than the weights themselves. Without a C library of GNU's only the first is done.
+    more than the weights themselves.
     """
-    gc.collect()
     if sys.platform != "linux":
         return
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(ctypes.c_size_t(0))
+
+
+def release_memory() -> None:
+    """Frees graphs that nothing names any more, whose nodes name each other, then trims the heap."""
+    gc.collect()
+    trim_heap()

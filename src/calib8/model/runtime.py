@@ -141,7 +141,7 @@ def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any
     if isinstance(model, str | os.PathLike):
         return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
     # bytes and paths, as plans have them, do without the libraries of models
-    from calib8.model.memory import LARGE, release_memory
+    from calib8.model.memory import LARGE, trim_heap
     from calib8.model.save import constant_bytes, model_bytes, save_beside_constants
 
     if constant_bytes(model) < LARGE:
@@ -150,7 +150,7 @@ def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any
         path = Path(folder) / "model.onnx"
         save_beside_constants(model, path)
         handle = onnxruntime.InferenceSession(str(path), options, providers=providers)
-    release_memory()
+    trim_heap()
     return handle
 
 

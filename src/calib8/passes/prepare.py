@@ -14,9 +14,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import graph_inputs, opset_version
-from calib8.model.memory import LARGE, release_memory
 from calib8.model.runtime import Arrays, open_session
-from calib8.model.save import constant_bytes
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
@@ -96,8 +94,6 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
             f"the prepared model differs from the original by {relative:.2g} of the output's magnitude",
             "Please report this model as a bug",
         )
-    if constant_bytes(model) >= LARGE:
-        release_memory()
     return PreparedModel(model, rewrites, absolute, relative)
 
 
