@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from calibration import arguments, pythons, run_alone
 from calibration_peers import Clock, Reader, images
 from calibration_runs import block_time, kernels
 from calibration_tables import command_rows, image_rows, kernel_rows, ratio_rows, search_rows, sections
+from engine import joined
 
 
 def run_of(tool: str, count: int, **more: Any) -> dict[str, Any]:
@@ -105,3 +107,14 @@ def test_tools_need_a_python(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         arguments(["data", "--tools", "nothing"])
     assert "unknown nothing" in capsys.readouterr().err
+
+
+def test_measurements_of_several_runs_are_joined(tmp_path: Path) -> None:
+    parts = [{"images": [run_of("plain", 25)]}, {"kernels": []}, {"images": [run_of("nncf", 25)]}]
+    files = [tmp_path / f"{index}.json" for index in range(len(parts))]
+    for file, found in zip(files, parts, strict=True):
+        document = {"machine": {"processor": "one"}, "results": [], "calibration": found}
+        file.write_text(json.dumps(document))
+    made = joined(files)["calibration"]
+    assert [record["tool"] for record in made["images"]] == ["plain", "nncf"]
+    assert made["kernels"] == []
