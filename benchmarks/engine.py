@@ -112,8 +112,11 @@ def joined(paths: Sequence[Path]) -> dict[str, Any]:
         if other["machine"]["processor"] != first["machine"]["processor"]:
             raise SystemExit("the files are of different machines: write a page for each")
         results = first["results"] + other["results"]
+        calibration = dict(first.get("calibration", {}))
+        for part, found in other.get("calibration", {}).items():
+            calibration[part] = calibration.get(part, []) + found if isinstance(found, list) else found
         first |= other
-        first["results"] = results
+        first |= {"results": results, "calibration": calibration}
     return dict(first)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.engine.run import available_isas
 from calib8.processors import usable_cores
+from calibration_tables import sections as calibration_sections
 from cold_start import cold_start_rows
 from parts import part_rows
 from rounding import rounding_rows
@@ -105,6 +106,7 @@ def sections(document: dict[str, Any]) -> Iterator[str]:
         yield section("Rounding profiles", ROUNDING, rounding_rows(document["rounding"]))
     if "cold_start" in document:
         yield section("Cold start", COLD_START, cold_start_rows(document["cold_start"]))
+    yield from calibration_sections(document.get("calibration", {}))
     for entry in document.get("parts", ()):
         peak = document["machine"]["peak_gmacs"]["1"]
         yield section(f"Where the time goes: {entry['model']}", PARTS, part_rows(entry, peak))

@@ -24,6 +24,7 @@ import onnx_ir as ir
 from calib8 import _core
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import Names
+from calib8.model.memory import LARGE, release_memory
 from calib8.model.runtime import Session, open_session
 from calib8.model.save import PROTOBUF_LIMIT, constant_bytes
 
@@ -50,6 +51,8 @@ def open_tapped(
         ModelError: a tensor is not computed, or ONNX Runtime cannot load the model or the taps.
         UnsupportedModelError: the model is too large for one file.
     """
+    if constant_bytes(model) >= LARGE:
+        release_memory()  # of the graph that this one was prepared from, where nobody needs it
     if constant_bytes(model) >= PROTOBUF_LIMIT:
         raise UnsupportedModelError(
             model.graph.name or "model", "is over 2 GB", "Its tensors are counted as graph outputs"

@@ -141,14 +141,17 @@ def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any
     if isinstance(model, str | os.PathLike):
         return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
     # bytes and paths, as plans have them, do without the libraries of models
-    from calib8.model.save import PROTOBUF_LIMIT, constant_bytes, model_bytes, save_model
+    from calib8.model.memory import LARGE, trim_heap
+    from calib8.model.save import constant_bytes, model_bytes, save_beside_constants
 
-    if constant_bytes(model) < PROTOBUF_LIMIT:
+    if constant_bytes(model) < LARGE:
         return onnxruntime.InferenceSession(model_bytes(model), options, providers=providers)
     with tempfile.TemporaryDirectory(prefix="calib8-") as folder:
         path = Path(folder) / "model.onnx"
-        save_model(model, path)
-        return onnxruntime.InferenceSession(str(path), options, providers=providers)
+        save_beside_constants(model, path)
+        handle = onnxruntime.InferenceSession(str(path), options, providers=providers)
+    trim_heap()
+    return handle
 
 
 def _specs(arguments: Iterable[Any]) -> tuple[TensorSpec, ...]:

@@ -14,6 +14,9 @@ from calib8.files import atomic_output
 PROTOBUF_LIMIT: Final = 2**31 - 2**20
 """Largest size of one .onnx file in bytes, with a megabyte left for the graph itself."""
 
+SMALLEST_MAPPED: Final = 1024
+"""Bytes; constants that are larger may lie beside a graph, shapes and the like never do."""
+
 
 def constant_bytes(model: ir.Model) -> int:
     """Bytes of all initializers."""
@@ -54,6 +57,17 @@ def model_bytes(model: ir.Model) -> bytes:
             model.graph.name or "model", f"cannot be serialized ({error})", "Save it to a path"
         ) from error
     return data
+
+
+def save_beside_constants(model: ir.Model, path: Path) -> None:
+    """Writes a file that ONNX Runtime maps the large constants of, from ``NAME.data``, in place of copying.
+
+    Neither the model nor its constants are in memory a second time on the way.
+    """
+    parts = ir.external_data.unload_from_model(
+        model.clone(), path.parent, path.name + ".data", size_threshold_bytes=SMALLEST_MAPPED
+    )
+    path.write_bytes(ir.to_proto(parts).SerializeToString(deterministic=True))
 
 
 def _rename_external_data(path: Path, old: str, new: str) -> None:
