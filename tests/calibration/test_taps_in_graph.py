@@ -23,7 +23,7 @@ from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.model.taps import tapped_model
 from calib8.passes.prepare import prepare
-from conformance.networks import NETWORKS
+from conformance.real_networks import NETWORKS
 from small_models import graph, normal
 
 BODY = """

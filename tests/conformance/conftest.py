@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from real_networks import NETWORKS, Calibrated, Quantized
 
 from calib8.pipeline import Calibration, calibrate, quantize
-from networks import NETWORKS, Calibrated, Quantized
 
 CALIBRATION_SAMPLES = 100
 

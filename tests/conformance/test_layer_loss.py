@@ -11,6 +11,7 @@ import numpy.typing as npt
 import onnx
 import pytest
 from onnx import numpy_helper
+from real_networks import NETWORKS
 
 from calib8.analysis.compare import Comparison, compare
 from calib8.data.batches import batches
@@ -21,7 +22,6 @@ from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.model.taps import tapped_model
 from calib8.pipeline import quantize
-from networks import NETWORKS
 
 Array = npt.NDArray[Any]
 

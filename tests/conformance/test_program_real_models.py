@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized
 
 from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
@@ -26,7 +27,6 @@ from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
 from calib8.scheme import TARGETS
 from integers import float_findings
-from networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized
 
 FLOAT_NODES = {"ultraface": 16, "ocr_direction": 1}
 """What the quantized models themselves keep in float32 behind the last quantizer: the decoding of boxes, and

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import onnx
 import pytest
+from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized
 
 from calib8.analysis.evaluate import Evaluation
 from calib8.analysis.lint import lint
@@ -18,7 +19,6 @@ from calib8.model.runtime import open_session
 from calib8.passes.fold_affine import output_channels
 from calib8.pipeline import quantize
 from calib8.scheme import TARGETS, WEIGHTED_OPS
-from networks import CLASSIFIERS, NETWORKS, Calibrated, Network, Quantized
 
 BATCH = 20
 
