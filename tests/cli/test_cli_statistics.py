@@ -189,7 +189,7 @@ def test_files_that_are_no_statistics(cli, refused, made: Paths, tmp_path: Path,
     for name, content in (("notes", b"notes"), ("half", made["stats"].read_bytes()[:-50]), ("none", b"")):
         path = tmp_path / name
         path.write_bytes(content)
-        refused(cli("stats", "show", path), 1, f"{name}: cannot be read")
+        refused(cli("stats", "show", path), 1, f"{name}: cannot be read (it is no .npz archive)")
         refused(cli("stats", "merge", made["stats"], path, "-o", out / "x"), 1, f"{name}: cannot be read")
         refused(cli("calibrate", made["model"], "--from-stats", path, "-o", out / "x"), 1, f"{name}: cannot")
     refused(cli("stats", "show", tmp_path / "nowhere"), 1, "nowhere: cannot be read (", "No such file")

@@ -130,6 +130,8 @@ class Statistics:
             TableError: as for ``load``.
         """
         try:
+            if not zipfile.is_zipfile(io.BytesIO(content)):  # NumPy would speak of pickles
+                raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 columns = {name: archive[name] for name in archive.files}
             header = json.loads(columns["header"].tobytes())
