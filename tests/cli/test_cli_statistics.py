@@ -111,6 +111,14 @@ def test_statistics_of_another_model(cli, refused, made: Paths, tmp_path: Path, 
     assert set(out.iterdir()) == before
 
 
+def test_shards_with_another_preprocessing(cli, refused, made: Paths, images: Path, out: Path) -> None:
+    other = ("--data", images, *FLAGS, "--filter", "nearest", "--stats", out / "other.npz")
+    assert cli("calibrate", made["model"], *other).exit_code == 0
+    result = cli("stats", "merge", made["stats"], out / "other.npz", "-o", out / "x")
+    refused(result, 1, "other.npz: was preprocessed otherwise than ", "Gather all parts with the same")
+    assert not (out / "x").exists()
+
+
 def test_statistics_of_fewer_tensors(cli, refused, made: Paths, images: Path, out: Path) -> None:
     few = ("--keep-float", "gemm", "--stats", out / "few.npz")
     assert cli("calibrate", made["model"], "--data", images, *FLAGS, *few).exit_code == 0

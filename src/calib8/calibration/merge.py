@@ -19,7 +19,8 @@ def merge_statistics(parts: Sequence[Statistics | str | os.PathLike[str]]) -> St
 
     Raises:
         UsageError: there is no part, or one file is given twice.
-        TableError: a file cannot be read, or was made for another model or other tensors than the first.
+        TableError: a file cannot be read, or was made for another model or other tensors than the first,
+            or with another preprocessing.
     """
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
@@ -52,6 +53,9 @@ def _check_alike(merged: Statistics, found: Statistics, first: str, name: str) -
             f"was made for another model than {first} ({found.model_hash[:12]}, {merged.model_hash[:12]})"
         )
         raise TableError(name, problem, _CURE)
+    if not found.preprocessed_like(merged):
+        problem = f"was preprocessed otherwise than {first} ({found.preprocess}, {merged.preprocess})"
+        raise TableError(name, problem, "Gather all parts with the same preprocessing")
     odd = sorted(found.tensors.keys() ^ merged.tensors.keys())
     if odd:
         lacking = name if odd[0] not in found.tensors else first
