@@ -75,6 +75,8 @@ def test_parts_that_were_preprocessed_in_two_ways(tmp_path: Path) -> None:
 def test_no_part_and_the_same_file_twice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no statistics were given"):
         merge_statistics([])
+    with pytest.raises(UsageError, match="'all' is one path"):
+        merge_statistics("all")
     part(0).save(tmp_path / "s")
     (tmp_path / "link").symlink_to(tmp_path / "s")
     with pytest.raises(UsageError, match="link: is given twice"):

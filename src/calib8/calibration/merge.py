@@ -18,10 +18,12 @@ def merge_statistics(parts: Sequence[Statistics | str | os.PathLike[str]]) -> St
         parts: statistics, or files that ``Statistics.save`` wrote. No sample may be in two of them.
 
     Raises:
-        UsageError: there is no part, or one file is given twice.
+        UsageError: there is no part, one path in place of a list, or one file is given twice.
         TableError: a file cannot be read, or was made for another model or other tensors than the first,
             or with another preprocessing.
     """
+    if isinstance(parts, str | os.PathLike):
+        raise UsageError("merge", f"'{os.fspath(parts)}' is one path, not a list of parts", "Give a list")
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
     first = ""
