@@ -348,12 +348,11 @@ def quantize(
     if table is not None:
         original, prepared = prepare_for_table(model, data, preprocess)
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
-        zero_points = not scheme.activations.symmetric
-        binding = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
         given, notes = given_ranges(ranges or {}, calibration_tensors(prepared.model), scheme.activations)
-        binding = replace(binding, table=with_given(binding.table, given, {}))
+        zero_points = not scheme.activations.symmetric
+        bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
+        binding = replace(bound, table=(table := with_given(bound.table, given, {})))
         unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
-        table = binding.table
         result = _quantize_prepared(prepared, table, scheme, floats, preprocess, None, power_of_two, unranged)
         return replace(result, binding=binding, notes=notes)
     if data is None and statistics is None:
