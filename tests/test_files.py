@@ -99,3 +99,12 @@ def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
     ):
         with pytest.raises(ModelError, match=problem + r"\. Give a file\."):
             check_model_file(path, "Give a file")
+
+
+def test_who_reads_the_old_file_sees_all_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("the old content")
+    with path.open() as reader:
+        with atomic_output(path) as temporary:
+            temporary.write_text("new")
+        assert reader.read() == "the old content" and path.read_text() == "new"

@@ -37,7 +37,7 @@ from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import write_metadata
 from calib8.model.save import save_model
-from calib8.passes.place import Placement
+from calib8.passes.place import Placement, calibration_tensors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
 from calib8.qparams import QParams
@@ -334,7 +334,7 @@ def quantize(
         activations: activation type, None for the target's own.
         power_of_two: the scales of all activations are powers of two, those that ops share too. A table
             that was made so asks for it by itself.
-        ranges: as for ``calibrate``; they win over the table too.
+        ranges: as for ``calibrate``; they win over the table too, and give it what it lacks.
         keep_float: names of nodes to keep in float.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, progress: see
             ``calibrate``.
@@ -348,11 +348,11 @@ def quantize(
     if table is not None:
         original, prepared = prepare_for_table(model, data, preprocess)
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
+        given, notes = given_ranges(ranges or {}, calibration_tensors(prepared.model), scheme.activations)
         zero_points = not scheme.activations.symmetric
-        binding = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
-        given, notes = given_ranges(ranges or {}, binding.table.entries, scheme.activations)
+        bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
+        binding = replace(bound, table=(table := with_given(bound.table, given, {})))
         unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
-        table = with_given(binding.table, given, {})
         result = _quantize_prepared(prepared, table, scheme, floats, preprocess, None, power_of_two, unranged)
         return replace(result, binding=binding, notes=notes)
     if data is None and statistics is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,6 +67,12 @@ def test_a_pattern_that_matches_nothing_lists_similar_names() -> None:
 def test_what_is_no_range(value: str) -> None:
     with pytest.raises(UsageError, match=r"--range input: \["):
         chosen([f"input={value}"])
+
+
+@pytest.mark.parametrize("value", [3.0, "3", (1.0,), (1, 2, 3), None])
+def test_what_is_no_pair_of_numbers_in_python(value: Any) -> None:
+    with pytest.raises(UsageError, match=r"--range input: .* is no range"):
+        given_ranges({"input": value}, NAMES, UINT8)
 
 
 @pytest.mark.parametrize("value", ["0", "-0.1", "nan", "inf", "1e-40", "1e38"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from calib8.calibration.merge import merge_statistics
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import TensorStatistics
-from calib8.errors import TableError, UsageError
+from calib8.errors import CalibrationError, TableError, UsageError
 
 
 def part(seed: int, model: str = "m", names: tuple[str, ...] = ("a", "b")) -> Statistics:
@@ -55,9 +56,27 @@ def test_the_part_that_does_not_fit_is_named(tmp_path: Path) -> None:
         merge_statistics(files)
 
 
+def test_parts_that_were_preprocessed_in_two_ways(tmp_path: Path) -> None:
+    first, second = (replace(part(seed), preprocess=f"way {seed}") for seed in (1, 2))
+    with pytest.raises(TableError, match=r"statistics 2: was preprocessed otherwise than statistics 1 \(way"):
+        merge_statistics([first, second])
+    with pytest.raises(CalibrationError, match="preprocessed in two ways"):
+        first.merge(second)
+    arrays = part(3)
+    orders = itertools.permutations([first, replace(second, preprocess="way 1"), arrays])
+    merged = {merge_statistics(order).to_bytes() for order in orders}
+    assert len(merged) == 1, "arrays go with any preprocessing, and in any order"
+    (content,) = merged
+    assert Statistics.from_bytes(content).preprocess == "way 1"
+    with pytest.raises(TableError, match="statistics 3: was preprocessed otherwise"):
+        merge_statistics([arrays, first, second])
+
+
 def test_no_part_and_the_same_file_twice(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no statistics were given"):
         merge_statistics([])
+    with pytest.raises(UsageError, match="'all' is one path"):
+        merge_statistics("all")
     part(0).save(tmp_path / "s")
     (tmp_path / "link").symlink_to(tmp_path / "s")
     with pytest.raises(UsageError, match="link: is given twice"):

@@ -71,6 +71,17 @@ def test_a_symmetric_target_gets_the_given_scale(cli, model: Path, table: Path, 
     assert codes(out / "q.onnx")["image"] == (float(np.float32(0.0123)), 0)
 
 
+def test_what_a_table_lacks_can_be_given(cli, refused, model: Path, table: Path, out: Path) -> None:
+    document = json.loads(table.read_text())
+    del document["tensors"]["maps"]
+    table.write_text(json.dumps(document))
+    command = ("quantize", model, "--table", table, "--target", "tensorrt", "-o", out / "q.onnx")
+    refused(cli(*command), 1, "lacks 1 of 4 tensors: 'maps'", "Give them with --range")
+    result = cli(*command, "--range", "maps=scale:0.25")
+    assert result.exit_code == 0, result.output
+    assert codes(out / "q.onnx")["maps"] == (0.25, 0)
+
+
 @pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite", "tensorrt", "tengine", "ncnn"])
 def test_all_scales_of_activations_are_powers_of_two(
     cli, model: Path, images: Path, out: Path, target: str

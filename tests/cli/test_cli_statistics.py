@@ -111,6 +111,14 @@ def test_statistics_of_another_model(cli, refused, made: Paths, tmp_path: Path, 
     assert set(out.iterdir()) == before
 
 
+def test_shards_with_another_preprocessing(cli, refused, made: Paths, images: Path, out: Path) -> None:
+    other = ("--data", images, *FLAGS, "--filter", "nearest", "--stats", out / "other.npz")
+    assert cli("calibrate", made["model"], *other).exit_code == 0
+    result = cli("stats", "merge", made["stats"], out / "other.npz", "-o", out / "x")
+    refused(result, 1, "other.npz: was preprocessed otherwise than ", "Gather all parts with the same")
+    assert not (out / "x").exists()
+
+
 def test_statistics_of_fewer_tensors(cli, refused, made: Paths, images: Path, out: Path) -> None:
     few = ("--keep-float", "gemm", "--stats", out / "few.npz")
     assert cli("calibrate", made["model"], "--data", images, *FLAGS, *few).exit_code == 0
@@ -189,7 +197,7 @@ def test_files_that_are_no_statistics(cli, refused, made: Paths, tmp_path: Path,
     for name, content in (("notes", b"notes"), ("half", made["stats"].read_bytes()[:-50]), ("none", b"")):
         path = tmp_path / name
         path.write_bytes(content)
-        refused(cli("stats", "show", path), 1, f"{name}: cannot be read")
+        refused(cli("stats", "show", path), 1, f"{name}: cannot be read (it is no .npz archive)")
         refused(cli("stats", "merge", made["stats"], path, "-o", out / "x"), 1, f"{name}: cannot be read")
         refused(cli("calibrate", made["model"], "--from-stats", path, "-o", out / "x"), 1, f"{name}: cannot")
     refused(cli("stats", "show", tmp_path / "nowhere"), 1, "nowhere: cannot be read (", "No such file")

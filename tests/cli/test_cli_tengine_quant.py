@@ -163,6 +163,7 @@ def test_the_default_mean_is_told_to_be_that_of_bgr(cli, model: Path, images: Pa
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "4"), 2, ("-a 4", "EQ", "not there yet")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "5"), 2, ("-a 5", "unknown algorithm")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-z", "8"), 2, ("-z 8", "neither 0 nor 1")),
+        (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-t", "0"), 2, ("-t 0", "at least 1")),
         (("-m", "n.onnx", "-i", "x", "-o", "table_minmax.scale"), 2, ("the table of scales", "same file")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx"), 1, ("n.onnx", "no such file")),
     ],

@@ -54,9 +54,10 @@ def test_symmetric_ranges_lose_nothing_in_any_format(name: str) -> None:
 
 @pytest.mark.parametrize("name", TENSOR_FORMATS)
 def test_zero_points_are_lost_where_a_format_has_none(name: str) -> None:
-    found = converted({"relu": (0.0, 6.0), "x": (-2.0, 1.5), "s": (-1.0, 1.0), "n": (0.0, 0.0)}, name)
+    ranges = {"relu": (0.0, 6.0), "x": (-2.0, 1.5), "s": (-1.0, 1.0), "n": (0.0, 0.0), "tiny": (0.0, 1e-6)}
+    found = converted(ranges, name)
     if name in SYMMETRIC_ONLY:
-        assert found == ["the zero points of 2 ranges ('relu', 'x')"]
+        assert found == ["the zero points of 3 ranges ('relu', 'tiny', 'x')"]
     elif name in CODES:  # the zero point is an integer: the bounds move by up to half a step
         assert len(found) == 1 and found[0].startswith("the exact bounds of ") and "'x'" in found[0]
         assert "'relu'" not in found[0] and "'n'" not in found[0]

@@ -62,6 +62,18 @@ def test_the_smallest_divergence_is_where_entropy_cuts(name: str, spec: QuantSpe
     assert best == pytest.approx(entropy(statistics, spec).magnitude, rel=1e-12)
 
 
+def test_a_pile_of_values_next_to_zero_is_limited_as_entropy_does() -> None:
+    values = np.random.default_rng(5).laplace(size=20000).astype(np.float32)
+    leaky = np.where(values > 0, values, np.float32(1e-4) * values)
+    leaky[7] = 60.0
+    statistics = TensorStatistics.from_values(leaky)
+    histogram, _ = statistics.magnitude_histogram()
+    assert histogram[0] > 2 * histogram[1]
+    curve = kl_curve(statistics, INT8_SYMMETRIC)
+    best = curve.thresholds[len(curve.errors) - 1 - int(np.argmin(curve.errors[::-1]))]
+    assert best == pytest.approx(entropy(statistics, INT8_SYMMETRIC).magnitude, rel=1e-12)
+
+
 def test_too_few_bins_give_no_divergence() -> None:
     statistics = TensorStatistics.from_values(np.zeros(3, np.float32))
     assert kl_curve(statistics, UINT8).thresholds == ()

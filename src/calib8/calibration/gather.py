@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -127,7 +127,7 @@ def gather(
     if resumed:
         seen(resumed)
     with Collector(model, tensors, threads=threads) as collector:
-        state = _State(collector, moving, old.statistics if old else None)
+        state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset))
         size = 1 if decay is not None else batch or collector.batch_size
         pieces = batches(rest, size, threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
@@ -151,21 +151,27 @@ class _State:
         collector: of this run.
         moving: of this run and those before it.
         before: statistics of the runs before it.
+        preprocess: of the data.
     """
 
     collector: Collector
     moving: MovingExtremes | None
     before: Statistics | None
+    preprocess: str | None
 
     def statistics(self) -> Statistics:
         """Those of all runs."""
-        found = self.collector.statistics()
+        found = replace(self.collector.statistics(), preprocess=self.preprocess)
         return found if self.before is None else self.before.merge(found)
 
     @property
     def averages(self) -> Averages | None:
         """Those of all runs."""
         return None if self.moving is None else self.moving.averages
+
+
+def _preprocess(dataset: Dataset) -> str | None:
+    return None if dataset.preprocess is None else dataset.preprocess.to_json()
 
 
 class _Keeper:
@@ -181,7 +187,7 @@ class _Keeper:
         shard: Shard | None,
     ) -> None:
         self._settings = settings
-        preprocess = None if dataset.preprocess is None else dataset.preprocess.to_json()
+        preprocess = _preprocess(dataset)
         shard_text = None if shard is None else str(shard)
         self._run = Run(preprocess, dataset.count, shard_text, decay, runtime_version())
         self._waiting = 0

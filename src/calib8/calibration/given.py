@@ -104,7 +104,10 @@ def _matches_nothing(pattern: str, names: list[str]) -> UsageError:
 def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
     if isinstance(value, QParams):
         return _range_of_scale(pattern, value, spec)
-    low, high = (value.min, value.max) if isinstance(value, Range) else value
+    try:
+        low, high = (value.min, value.max) if isinstance(value, Range) else (float(v) for v in value)
+    except (TypeError, ValueError):
+        raise UsageError(f"--range {pattern}", f"{value!r} is no range", "Give (low, high)") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(
             f"--range {pattern}", f"[{low:g}, {high:g}] is no range", "Give two finite numbers, low < high"

@@ -18,9 +18,12 @@ def merge_statistics(parts: Sequence[Statistics | str | os.PathLike[str]]) -> St
         parts: statistics, or files that ``Statistics.save`` wrote. No sample may be in two of them.
 
     Raises:
-        UsageError: there is no part, or one file is given twice.
-        TableError: a file cannot be read, or was made for another model or other tensors than the first.
+        UsageError: there is no part, one path in place of a list, or one file is given twice.
+        TableError: a file cannot be read, or was made for another model or other tensors than the first,
+            or with another preprocessing.
     """
+    if isinstance(parts, str | os.PathLike):
+        raise UsageError("merge", f"'{os.fspath(parts)}' is one path, not a list of parts", "Give a list")
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
     first = ""
@@ -52,6 +55,9 @@ def _check_alike(merged: Statistics, found: Statistics, first: str, name: str) -
             f"was made for another model than {first} ({found.model_hash[:12]}, {merged.model_hash[:12]})"
         )
         raise TableError(name, problem, _CURE)
+    if not found.preprocessed_like(merged):
+        problem = f"was preprocessed otherwise than {first} ({found.preprocess}, {merged.preprocess})"
+        raise TableError(name, problem, "Gather all parts with the same preprocessing")
     odd = sorted(found.tensors.keys() ^ merged.tensors.keys())
     if odd:
         lacking = name if odd[0] not in found.tensors else first

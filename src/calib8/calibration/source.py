@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import onnx
 import onnx_ir as ir
@@ -90,7 +90,7 @@ def open_statistics(
     if unknown:
         problem = f"hold '{unknown[0]}', which carries no codes in this model"
         raise TableError(name, problem, "Gather statistics of this model with this version of calib8")
-    needed = Statistics(found.model_hash, {tensor: found.tensors[tensor] for tensor in tensors})
+    needed = replace(found, tensors={tensor: found.tensors[tensor] for tensor in tensors})
     return Source(prepared, tensors, None), needed
 
 

@@ -50,10 +50,13 @@ class Statistics:
     Attributes:
         model_hash: hash of the prepared float graph.
         tensors: tensor name → statistics.
+        preprocess: how images became inputs (``Preprocess.to_json``), None where arrays went in as they were,
+            which goes with any.
     """
 
     model_hash: str
     tensors: Mapping[str, TensorStatistics]
+    preprocess: str | None = None
 
     @property
     def samples(self) -> int:
@@ -64,7 +67,7 @@ class Statistics:
         """Statistics of the images of both runs; exact, associative and commutative.
 
         Raises:
-            CalibrationError: the two were made for different models or tensors.
+            CalibrationError: the two were made for different models or tensors, or preprocessed differently.
         """
         if self.model_hash != other.model_hash:
             raise CalibrationError(
@@ -75,8 +78,15 @@ class Statistics:
         odd = sorted(self.tensors.keys() ^ other.tensors.keys())
         if odd:
             raise CalibrationError(odd[0], "is in only one of two statistics", "Collect both in the same way")
+        if not self.preprocessed_like(other):
+            problem = f"preprocessed in two ways ({self.preprocess}, {other.preprocess})"
+            raise CalibrationError("statistics", problem, "Collect both in the same way")
         merged = {name: self.tensors[name].merge(other.tensors[name]) for name in sorted(self.tensors)}
-        return Statistics(self.model_hash, merged)
+        return Statistics(self.model_hash, merged, self.preprocess or other.preprocess)
+
+    def preprocessed_like(self, other: Statistics) -> bool:
+        """The images of both runs became inputs in the same way, as far as is known."""
+        return self.preprocess == other.preprocess or None in (self.preprocess, other.preprocess)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes one .npz archive; equal statistics give equal bytes.
@@ -94,6 +104,7 @@ class Statistics:
             "version": STATISTICS_VERSION,
             "model_hash": self.model_hash,
             "names": sorted(self.tensors),
+            "preprocess": self.preprocess,
         }
         ordered = [self.tensors[name] for name in sorted(self.tensors)]
         columns = {
@@ -130,6 +141,8 @@ class Statistics:
             TableError: as for ``load``.
         """
         try:
+            if not zipfile.is_zipfile(io.BytesIO(content)):  # NumPy would speak of pickles
+                raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 columns = {name: archive[name] for name in archive.files}
             header = json.loads(columns["header"].tobytes())
@@ -138,7 +151,7 @@ class Statistics:
         _check_header(header, source)
         try:
             tensors = {name: _row(columns, row) for row, name in enumerate(header["names"])}
-            return cls(str(header["model_hash"]), tensors)
+            return cls(str(header["model_hash"]), tensors, _preprocess(header.get("preprocess")))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise TableError(source, f"is broken ({error})", "Calibrate again") from error
 
@@ -170,6 +183,12 @@ def _check_header(header: Any, source: str) -> None:
             f"has version {header.get('version')}, not {STATISTICS_VERSION}",
             "Gather the statistics anew with this version of calib8",
         )
+
+
+def _preprocess(value: object) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise ValueError(f"the preprocessing is {value!r}")
+    return value
 
 
 def _stored(tensor: TensorStatistics, name: str) -> Any:

@@ -144,6 +144,8 @@ def _check_request(model: Path, output: Path, run: TengineRun) -> None:
         raise UsageError("-i", "images are missing", "Give a folder of images, or scales with -f and no -z 1")
     if run.evaluate not in (0, 1):
         raise UsageError(f"-z {run.evaluate}", "is neither 0 nor 1", "Give 1 to see what every layer loses")
+    if run.threads is not None and run.threads < 1:
+        raise UsageError(f"-t {run.threads}", "is too few threads", "Give at least 1")
 
 
 def _preprocess(terminal: Terminal, model: Path, images: TengineImages) -> Preprocess:

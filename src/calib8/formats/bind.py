@@ -150,7 +150,7 @@ def without_range(
             raise TableError(
                 binding.source,
                 f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
-                "Calibrate this model again; or --partial leaves the nodes around them in float",
+                "Give them with --range, or calibrate again; --partial leaves the nodes around them in float",
             )
         reasons |= {node: f"the table has no range for '{tensor}'" for node, tensor in floats.items()}
     if reasons and not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
