@@ -93,16 +93,16 @@ def collect_layouts(
     rows = rows_per_batch(graph_inputs(model))
     # All tensors of the first pass come out again: with others, ONNX Runtime might fuse other nodes.
     with closing(_LayoutTaps(model, tuple(statistics.tensors), counters, threads)) as taps:
-        exact: bool | None = None if rows is None else True
+        exact: dict[int, bool] = {}
         for feeds in batches:
             first = next(iter(feeds.values()))
             size = first.shape[0] if rows != 1 and first.ndim else 1
-            if size > 1 and exact is None:
-                exact = taps.both(feeds, size)
-            elif size == 1 or exact:
+            if size == 1 or rows is not None or exact.get(size):
                 taps.together(feeds, size)
-            else:
+            elif size in exact:
                 taps.apart(feeds, size)
+            else:
+                exact[size] = taps.both(feeds, size)
             on_batch(size)
         taps.wait()
     empty = LayoutCounts(layout, 0.0, np.zeros(layout.bins, np.int64))
