@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 
 from calib8.calibration.choose import check_method, choose_table, range_method
-from calib8.calibration.collect import FREE_BATCH, collect
+from calib8.calibration.collect import collect
 from calib8.calibration.collect_layouts import collect_layouts
 from calib8.calibration.layouts import LAYOUTS, MXNET, NCNN, TENSORRT, Layout, LayoutCounts
 from calib8.calibration.output_taps import OutputTaps
@@ -88,11 +88,11 @@ def test_every_size_of_batch_is_compared_with_its_samples_once(
     assert compared == [2, 5, 4]
 
 
-def test_the_second_pass_takes_the_batch_that_serves_best(compared: list[int]) -> None:
+def test_the_second_pass_runs_single_samples_unless_told(compared: list[int]) -> None:
     calibrate(network(), {"x": IMAGES}, method="entropy-ncnn")
-    assert compared == [FREE_BATCH]
+    assert compared == []
     calibrate(network(), {"x": IMAGES}, method="entropy-ncnn", batch=3)
-    assert compared == [FREE_BATCH, 3]
+    assert compared == [3]
 
 
 def test_batches_are_told(model: ir.Model, statistics: Statistics) -> None:

@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from calib8._core import layouts as native
 from calib8.calibration.choose import refuse_non_finite
-from calib8.calibration.collect import FREE_BATCH
 from calib8.calibration.layouts import Layout, LayoutCounts
 from calib8.calibration.output_taps import Activations, OutputTaps
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
@@ -41,7 +40,8 @@ def count_again(
         method: name of a method.
         model, statistics, without: see ``collect_layouts``.
         dataset: the samples that the statistics are of.
-        batch: samples per run, a matter of speed; None for what serves the model best.
+        batch: samples per run, a matter of speed; None for one, as every tensor of a run is kept until it is
+            counted: more would take much memory.
         threads: for decoding, the float model and counting.
         progress: see ``Progress``.
 
@@ -52,7 +52,7 @@ def count_again(
         return None
     layout = TWO_PASS_METHODS[method].layout
     seen = SampleCounter("counting again", dataset.count, progress)
-    with closing(batches_of(dataset, batch or FREE_BATCH, threads)) as pieces:
+    with closing(batches_of(dataset, batch or 1, threads)) as pieces:
         feeds = (piece.inputs for piece in pieces)
         return collect_layouts(
             model, statistics, layout, feeds, threads=threads, without=without, on_batch=seen
