@@ -276,7 +276,7 @@ def _table(
         counts = None
         if source.dataset is not None:
             counts = count_again(
-                wish.method, model, statistics, source.dataset, batch=batch or 1, threads=threads,
+                wish.method, model, statistics, source.dataset, batch=batch, threads=threads,
                 progress=progress, without=given,
             )  # fmt: skip
         return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None

@@ -12,6 +12,7 @@ from calib8.autorange import choose as module
 from calib8.autorange.check import Check, judged
 from calib8.autorange.choose import BOTH, AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
+from calib8.autorange.score import Scores
 from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges import METHODS
 from calib8.errors import ModelError, UsageError
@@ -171,6 +172,29 @@ def test_statistics_alone_are_refused_by_name() -> None:
         calibrate(outlier_net(1.0), SAMPLES, method=AUTO, percent=99.9)
 
 
+def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of four candidates, all judged alike: the first has the best total, the last but one the best typical
+    score of those no worse than the method that won, which is the second, and the last the best of all."""
+    ranges = {name: Range(0.0, high) for name, high in zip("abcd", (1.0, 2.0, 3.0, 4.0), strict=True)}
+    some = plain(1.0)["mse"]
+    tables = {
+        name: replace(some, entries={t: replace(e, range=found) for t, e in some.entries.items()})
+        for name, found in ranges.items()
+    }
+    scores = Scores(np.array([3.0, 2.0, 1.0, 0.0]), np.array([0.0, 2.0, 2.0, 2.1]), 1)
+    monkeypatch.setattr(module, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
+    judged_tables: dict[str, CalibrationTable] = {}
+
+    def check(name: str, table: CalibrationTable, *rest: object) -> Check:
+        judged_tables[name] = table
+        return Check(name, *([30.0 if name == "b" else 29.0] * 3))
+
+    monkeypatch.setattr(module, "check_table", check)
+    chosen(tables)
+    for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (module.TOTAL, "a")):
+        assert {e.range for e in judged_tables[rule].entries.values()} == {ranges[winner]}, rule
+
+
 def checks(**figures: float) -> list[Check]:
     return [Check(name, value, value, value) for name, value in figures.items()]
 
@@ -183,6 +207,13 @@ def test_close_figures_are_no_reason() -> None:
     assert module._preferred(close) == module.TYPICAL
     assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
     assert module._preferred([]) is None
+
+
+def test_figures_do_not_depend_on_the_order_of_the_samples() -> None:
+    rng = np.random.default_rng(1)
+    energies = np.exp(rng.normal(0.0, 8.0, (50, 2, 2)))
+    for _ in range(5):
+        assert judged("x", rng.permutation(energies)) == judged("x", energies)
 
 
 def test_figures_of_a_check() -> None:

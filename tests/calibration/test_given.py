@@ -103,3 +103,9 @@ def test_the_quantizer_gets_exactly_the_given_scale(
         float(np.float32(scale)), point
     )
     assert notes == ()
+
+
+@pytest.mark.parametrize("value", [3, "3", (1.0,), (1.0, "x"), (0.0, 1.0, 2.0), None])
+def test_python_values_that_are_no_range(value: object) -> None:
+    with pytest.raises(UsageError, match="is no range"):
+        given_ranges({"input": value}, NAMES, UINT8)  # type: ignore[dict-item]

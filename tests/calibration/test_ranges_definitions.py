@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import slow_ranges
-from slow_ranges import SlowErrors, divergence, magnitudes
+from slow_ranges import Floats, SlowErrors, divergence, magnitudes
 from stored import NAMES, stored
 
 from calib8.calibration.ranges import METHODS, choose_range
-from calib8.calibration.ranges.entropy import kl_divergences
+from calib8.calibration.ranges.entropy import kl_divergences, kl_threshold
 from calib8.calibration.ranges.mse import range_errors, thresholds
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
 
@@ -90,3 +92,21 @@ def test_errors_are_those_of_the_definition(name: str, spec: QuantSpec) -> None:
     fast = range_errors(-share * limits, limits, statistics, spec)
     slow = [SlowErrors(statistics, spec)(chosen) for chosen in ranges]
     np.testing.assert_allclose(fast, slow, rtol=1e-8)
+
+
+def test_of_equal_divergences_the_widest_range_counts() -> None:
+    """Behind the last value all candidates are the same."""
+    histogram = np.array([5, 5, 0, 0, 0], np.int64)
+    assert np.all(kl_divergences(histogram, 2) < 1e-12)
+    assert kl_threshold(histogram, 1.0, 2) == 5.5
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=["uint8", "symmetric"])
+def test_of_equal_errors_the_widest_range_counts(spec: QuantSpec, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["calib8.calibration.ranges.mse"], "range_errors", no_errors)
+    for name in ("normal", "relu6"):
+        assert choose_range(stored(name), spec, METHODS["mse"]) == slow_ranges.minmax(stored(name), spec)
+
+
+def no_errors(minima: Floats, *rest: object) -> Floats:
+    return np.zeros(minima.size)

@@ -13,7 +13,7 @@ from calib8._core import layouts as native
 from calib8.calibration.layouts import TENSORRT, LayoutCounts, equal_edges
 from calib8.calibration.ranges import choose_range
 from calib8.calibration.ranges.entropy import kl_threshold
-from calib8.calibration.ranges.magnitude import first_smallest
+from calib8.calibration.ranges.smallest import first_smallest, last_smallest
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
@@ -236,5 +236,7 @@ def test_counts_of_any_size(count: int) -> None:
     np.testing.assert_allclose(native.divergences_mxnet(odd, 3), expected, rtol=1e-9, atol=1e-12)
 
 
-def test_of_equal_divergences_the_first_counts() -> None:
-    assert first_smallest(np.array([2.0, 1.0 + 5e-13, 1.0, 1.0, 3.0, np.inf])) == 1
+def test_of_equal_divergences_the_first_or_the_last_counts() -> None:
+    divergences = np.array([2.0, 1.0 + 5e-13, 1.0, 1.0, 3.0, np.inf])
+    assert first_smallest(divergences) == 1
+    assert last_smallest(divergences) == 3

@@ -14,9 +14,11 @@ from calib8.calibration.choose import check_method, choose_table, range_method
 from calib8.calibration.collect import collect
 from calib8.calibration.collect_layouts import collect_layouts
 from calib8.calibration.layouts import LAYOUTS, MXNET, NCNN, TENSORRT, Layout, LayoutCounts
+from calib8.calibration.output_taps import OutputTaps
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import CalibrationError, DataError, UsageError
+from calib8.model.runtime import Arrays
 from calib8.pipeline import calibrate
 from calib8.qparams import INT8_SYMMETRIC, UINT8, activation_qparams
 from small_models import graph, normal, onnx_model
@@ -61,6 +63,36 @@ def test_counts_do_not_depend_on_order_batches_and_threads(
     assert found == statistics.tensors["r"].count - (
         statistics.tensors["r"].zeros if layout.magnitudes else 0
     )
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Sizes of the batches that the second pass runs both at once and one by one."""
+    sizes: list[int] = []
+    both = OutputTaps.both
+
+    def told(taps: OutputTaps, feeds: Arrays, size: int) -> bool:
+        sizes.append(size)
+        return both(taps, feeds, size)
+
+    monkeypatch.setattr(OutputTaps, "both", told)
+    return sizes
+
+
+def test_every_size_of_batch_is_compared_with_its_samples_once(
+    model: ir.Model, statistics: Statistics, compared: list[int]
+) -> None:
+    collect_layouts(model, statistics, NCNN, cut(IMAGES, 2))
+    assert compared == [2]
+    collect_layouts(model, statistics, NCNN, cut(IMAGES, 5))
+    assert compared == [2, 5, 4]
+
+
+def test_the_second_pass_runs_single_samples_unless_told(compared: list[int]) -> None:
+    calibrate(network(), {"x": IMAGES}, method="entropy-ncnn")
+    assert compared == []
+    calibrate(network(), {"x": IMAGES}, method="entropy-ncnn", batch=3)
+    assert compared == [3]
 
 
 def test_batches_are_told(model: ir.Model, statistics: Statistics) -> None:

@@ -172,6 +172,11 @@ def test_options_that_statistics_do_not_take(
         (("--stats", "{out}/s", "--shard", "half"), ("--shard half: is no number of a shard",)),
         (("--stats", "{out}/s", "--shard", "9/9"), ("has 6 samples and none of them in shard 9/9",)),
         (("-o", "{out}/t", "--shard", "1/2"), ("--output: does not go with --shard", "stats merge")),
+        (
+            ("--stats", "{out}/s", "--shard", "1/2", "--method", "ema"),
+            ("--method: does not go with --shard",),
+        ),
+        (("--shard", "1/2"), ("nothing is to be written. Give --stats FILE.",)),
         (("-o", "{out}/t", "--checkpoint-every", "3"), ("--checkpoint-every", "Add --checkpoint FILE")),
         (("-o", "{out}/t", "--checkpoint", "{out}/t"), ("--checkpoint", "is the same file as --output")),
         (("-o", "{out}/t", "--decay", "0.9"), ("--decay 0.9: method 'auto' takes no decay",)),

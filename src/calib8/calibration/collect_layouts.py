@@ -10,7 +10,6 @@ import onnx_ir as ir
 
 from calib8._core import layouts as native
 from calib8.calibration.choose import refuse_non_finite
-from calib8.calibration.collect import FREE_BATCH
 from calib8.calibration.layouts import Layout, LayoutCounts
 from calib8.calibration.output_taps import Activations, OutputTaps
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
@@ -41,7 +40,8 @@ def count_again(
         method: name of a method.
         model, statistics, without: see ``collect_layouts``.
         dataset: the samples that the statistics are of.
-        batch: samples per run, a matter of speed; None for what serves the model best.
+        batch: samples per run, a matter of speed; None for one, as every tensor of a run is kept until it is
+            counted: more would take much memory.
         threads: for decoding, the float model and counting.
         progress: see ``Progress``.
 
@@ -52,7 +52,7 @@ def count_again(
         return None
     layout = TWO_PASS_METHODS[method].layout
     seen = SampleCounter("counting again", dataset.count, progress)
-    with closing(batches_of(dataset, batch or FREE_BATCH, threads)) as pieces:
+    with closing(batches_of(dataset, batch or 1, threads)) as pieces:
         feeds = (piece.inputs for piece in pieces)
         return collect_layouts(
             model, statistics, layout, feeds, threads=threads, without=without, on_batch=seen
@@ -93,16 +93,16 @@ def collect_layouts(
     rows = rows_per_batch(graph_inputs(model))
     # All tensors of the first pass come out again: with others, ONNX Runtime might fuse other nodes.
     with closing(_LayoutTaps(model, tuple(statistics.tensors), counters, threads)) as taps:
-        exact: bool | None = None if rows is None else True
+        exact: dict[int, bool] = {}
         for feeds in batches:
             first = next(iter(feeds.values()))
             size = first.shape[0] if rows != 1 and first.ndim else 1
-            if size > 1 and exact is None:
-                exact = taps.both(feeds, size)
-            elif size == 1 or exact:
+            if size == 1 or rows is not None or exact.get(size):
                 taps.together(feeds, size)
-            else:
+            elif size in exact:
                 taps.apart(feeds, size)
+            else:
+                exact[size] = taps.both(feeds, size)
             on_batch(size)
         taps.wait()
     empty = LayoutCounts(layout, 0.0, np.zeros(layout.bins, np.int64))

@@ -104,10 +104,7 @@ def _matches_nothing(pattern: str, names: list[str]) -> UsageError:
 def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
     if isinstance(value, QParams):
         return _range_of_scale(pattern, value, spec)
-    try:
-        low, high = (value.min, value.max) if isinstance(value, Range) else (float(v) for v in value)
-    except (TypeError, ValueError):
-        raise UsageError(f"--range {pattern}", f"{value!r} is no range", "Give (low, high)") from None
+    low, high = _bounds(pattern, value)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(
             f"--range {pattern}", f"[{low:g}, {high:g}] is no range", "Give two finite numbers, low < high"
@@ -117,6 +114,18 @@ def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
         problem = f"[{low:g}, {high:g}] has no scale that float32 can hold"
         raise UsageError(f"--range {pattern}", problem, "Give a range within float32")
     return Range(float(low), float(high))
+
+
+def _bounds(pattern: str, value: Range | tuple[float, float]) -> tuple[float, float]:
+    if isinstance(value, Range):
+        return value.min, value.max
+    try:
+        low, high = map(float, value)
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"--range {pattern}", f"{value!r} is no range", "Give Range, (low, high) or QParams"
+        ) from None
+    return low, high
 
 
 def _range_of_scale(pattern: str, q: QParams, spec: QuantSpec) -> Range:

@@ -143,15 +143,18 @@ def _check(request: _Request, data: Path | None) -> None:
             },
             "Leave it away, or give --data alone",
         )
+    choices = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay,
+               "--activations": ranges.activations, "--power-of-two": ranges.power_of_two,
+               "--range": ranges.range, "--plot": request.page}  # fmt: skip
     if saved.shard is not None:
-        refuse_together("--shard", {"--output": request.output}, "Merge all shards first, see 'stats merge'")
+        cure = "Merge all shards with 'stats merge', then choose ranges with --from-stats"
+        refuse_together("--shard", {"--output": request.output, **choices}, cure)
     if request.output is None:
         if saved.stats is None:
-            cure = "Give --output TABLE.json, or --stats FILE, or both"
+            cure = (
+                "Give --stats FILE" if saved.shard else "Give --output TABLE.json, or --stats FILE, or both"
+            )
             raise UsageError("calibrate", "nothing is to be written", cure)
-        choices = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay,
-                   "--activations": ranges.activations, "--power-of-two": ranges.power_of_two,
-                   "--range": ranges.range, "--plot": request.page}  # fmt: skip
         refuse_together("statistics alone", choices, "Give --output TABLE.json as well")
     check_ranges(ranges, from_statistics=saved.from_stats is not None)
 

@@ -13,19 +13,15 @@ Source: S. Migacz, 8-bit inference with TensorRT, GTC 2017; docs/quantization.md
 
 from __future__ import annotations
 
-from typing import Final
-
 import numpy as np
 import numpy.typing as npt
 
 from calib8._core import search
+from calib8.calibration.ranges.smallest import last_smallest
 from calib8.calibration.ranges.threshold import codes_one_side, threshold_range
 from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
-
-EQUAL_NATS: Final = 1e-12
-"""Divergences that differ by no more count as equal: float64 sums of some hundred terms cannot tell them."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -58,8 +54,7 @@ def kl_threshold(histogram: Bins, width: float, levels: int) -> float:
     divergences = kl_divergences(guarded, levels)
     if not np.isfinite(divergences).any():
         return histogram.size * width
-    equal = np.flatnonzero(divergences <= divergences.min() + EQUAL_NATS)
-    return (levels + int(equal[-1]) + 0.5) * width
+    return (levels + last_smallest(divergences) + 0.5) * width
 
 
 def kl_divergences(histogram: Bins, levels: int) -> Floats:

@@ -21,7 +21,8 @@ import numpy as np
 
 from calib8._core import layouts as native
 from calib8.calibration.layouts import LayoutCounts, equal_edges
-from calib8.calibration.ranges.magnitude import first_smallest, magnitude_range
+from calib8.calibration.ranges.smallest import first_smallest
+from calib8.calibration.ranges.threshold import threshold_range
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -42,7 +43,7 @@ def entropy_mxnet(counts: LayoutCounts, statistics: TensorStatistics, spec: Quan
         half = levels // 2 + first_smallest(divergences)
         edges = equal_edges(-counts.limit, counts.limit, counts.bins.size)
         threshold = float(edges[counts.bins.size // 2 + half + 1])
-    return magnitude_range(threshold, statistics, spec)
+    return threshold_range(threshold, statistics, spec)
 
 
 def mxnet_levels(statistics: TensorStatistics, spec: QuantSpec) -> int:

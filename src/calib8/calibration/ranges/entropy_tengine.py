@@ -20,7 +20,8 @@ import numpy as np
 
 from calib8._core import layouts as native
 from calib8.calibration.layouts import LayoutCounts
-from calib8.calibration.ranges.magnitude import first_smallest, magnitude_range
+from calib8.calibration.ranges.smallest import first_smallest
+from calib8.calibration.ranges.threshold import threshold_range
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -38,7 +39,7 @@ def entropy_tengine(counts: LayoutCounts, statistics: TensorStatistics, spec: Qu
     shares[0] = 0
     divergences = native.divergences_tengine(shares, spec.magnitude_levels)
     if divergences.size == 0:
-        return magnitude_range(counts.limit, statistics, spec)
+        return threshold_range(counts.limit, statistics, spec)
     kept = spec.magnitude_levels + first_smallest(divergences)
     threshold = float(np.float32((kept + 0.5) * (counts.limit / 2048)))
-    return magnitude_range(threshold, statistics, spec)
+    return threshold_range(threshold, statistics, spec)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from calib8.calibration.layouts import LayoutCounts
 from calib8.calibration.ranges.entropy import kl_threshold
-from calib8.calibration.ranges.magnitude import magnitude_range
+from calib8.calibration.ranges.threshold import unlimited_range
 from calib8.calibration.statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -29,4 +29,4 @@ def entropy_tensorrt_exact(counts: LayoutCounts, statistics: TensorStatistics, s
         spec: how the tensor will be coded; L = 2^(bits−1), for unsigned codes as well: TensorRT has none.
     """
     threshold = kl_threshold(counts.bins, counts.limit / 2048, spec.magnitude_levels)
-    return magnitude_range(threshold, statistics, spec)
+    return unlimited_range(threshold, statistics, spec)

@@ -19,11 +19,20 @@ def threshold_range(threshold: float, statistics: TensorStatistics, spec: QuantS
         statistics: of a tensor with a finite value other than 0.
         spec: how the tensor will be coded; only its symmetry matters.
     """
-    limited = min(threshold, statistics.magnitude)
+    return unlimited_range(min(threshold, statistics.magnitude), statistics, spec)
+
+
+def unlimited_range(threshold: float, statistics: TensorStatistics, spec: QuantSpec) -> Range:
+    """The same with T as it is: a symmetric range may exceed the largest |x| seen.
+
+    Args:
+        threshold: T > 0, finite where the range is symmetric.
+        statistics, spec: see ``threshold_range``.
+    """
     if spec.symmetric:
-        return Range(-limited, limited)
+        return Range(-threshold, threshold)
     low, high = min(statistics.minimum, 0.0), max(statistics.maximum, 0.0)
-    return Range(max(low, -limited), min(high, limited))
+    return Range(max(low, -threshold), min(high, threshold))
 
 
 def codes_one_side(statistics: TensorStatistics, spec: QuantSpec) -> bool:
