@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from calib8.calibration.ranges.entropy import kl_divergences
+from calib8.calibration.ranges.entropy import guarded_histogram, kl_divergences, quantization_levels
 from calib8.calibration.ranges.mse import range_errors
-from calib8.calibration.ranges.threshold import codes_one_side
-from calib8.calibration.tensor_statistics import Bins, TensorStatistics
+from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 
 POINTS = 512
@@ -58,11 +57,10 @@ def kl_curve(statistics: TensorStatistics, spec: QuantSpec) -> Curve:
         spec: how the tensor will be coded; it gives the number of levels as in ``entropy``.
     """
     histogram, width = statistics.magnitude_histogram()
-    levels = 1 << spec.bits if codes_one_side(statistics, spec) else spec.magnitude_levels
+    levels = quantization_levels(statistics, spec)
     if histogram.size < levels or not histogram.any():
         return EMPTY
-    guarded: Bins = histogram.copy()
-    guarded[0] = min(guarded[0], guarded[1])
+    guarded = guarded_histogram(histogram)
     if not guarded.any():
         return EMPTY
     divergences = np.maximum(kl_divergences(guarded, levels), SMALLEST_KL)

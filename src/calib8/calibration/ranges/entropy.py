@@ -33,22 +33,34 @@ def entropy(statistics: TensorStatistics, spec: QuantSpec) -> Range:
 
     Args:
         statistics: of a tensor with a finite value other than 0.
-        spec: how the tensor will be coded. L is 2^bits where all codes lie on one side of zero (an
-            asymmetric spec and values of one sign), else 2^(bits−1).
+        spec: how the tensor will be coded; it gives the number of levels, see ``quantization_levels``.
     """
-    levels = 1 << spec.bits if codes_one_side(statistics, spec) else spec.magnitude_levels
+    levels = quantization_levels(statistics, spec)
     return threshold_range(kl_threshold(*statistics.magnitude_histogram(), levels), statistics, spec)
+
+
+def quantization_levels(statistics: TensorStatistics, spec: QuantSpec) -> int:
+    """L: 2^bits where all codes lie on one side of zero, else 2^(bits−1)."""
+    return 1 << spec.bits if codes_one_side(statistics, spec) else spec.magnitude_levels
+
+
+def guarded_histogram(histogram: Bins) -> Bins:
+    """A copy of a magnitude histogram [n] whose bin 0 holds no more than bin 1.
+
+    Values next to zero (of a leaky ReLU, say) pile up in bin 0 as zeros do and would decide alone.
+    """
+    guarded = histogram.copy()
+    if guarded.size > 1:
+        guarded[0] = min(guarded[0], guarded[1])
+    return guarded
 
 
 def kl_threshold(histogram: Bins, width: float, levels: int) -> float:
     """T of a magnitude histogram [n]; it may exceed the largest magnitude by up to 1½ bins.
 
-    Values next to zero (of a leaky ReLU, say) pile up in bin 0 as zeros do, so its count is first limited
-    to that of bin 1.
+    Bin 0 counts as in ``guarded_histogram``.
     """
-    guarded = histogram.copy()
-    if guarded.size > 1:
-        guarded[0] = min(guarded[0], guarded[1])
+    guarded = guarded_histogram(histogram)
     if guarded.size < levels or np.count_nonzero(guarded) < 2:
         return histogram.size * width
     divergences = kl_divergences(guarded, levels)
