@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -53,6 +54,8 @@ def made(shown: tuple[TensorPicture, ...]) -> dict[str, Any]:
     """What the functions of the script give for the pictures."""
     node = shutil.which("node")
     if node is None:
+        if os.environ.get("CI"):
+            pytest.fail("Node.js is missing: CI must run the script of the page")
         pytest.skip("Node.js is missing: the script of the page does not run here")
     given = {"tensors": [_document(t) for t in shown], "summary": _summary(shown), "colors": COLORS}
     done = subprocess.run(
