@@ -19,7 +19,7 @@ ROOMS = (
     {"calibration"},
     {"quantization"},
     {"autorange"},
-    {"program", "formats"},
+    {"program", "formats", "repair"},
     {"engine"},
     {"session"},
     {"analysis", "report"},

@@ -85,7 +85,23 @@ def check_table(
         Calib8Error: the table lacks a tensor, or ONNX Runtime cannot run the quantized model.
     """
     quantized = quantize_graph(prepared, table, scheme, keep_float)
-    session = open_session(quantized.model, threads=threads)
+    return check_model(name, quantized.model, runs, expected, threads, on_run)
+
+
+def check_model(
+    name: str,
+    model: ir.Model,
+    runs: Sequence[Arrays],
+    expected: Sequence[Outputs],
+    threads: int,
+    on_run: Callable[[int], None] = lambda runs: None,
+) -> Check:
+    """Compares a quantized model; the arguments are those of ``check_table``.
+
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run it.
+    """
+    session = open_session(model, threads=threads)
     energies = []
     for feeds, reference in zip(runs, expected, strict=True):
         energies.append(_energies(reference, _floats(session.run(feeds))))

@@ -28,7 +28,8 @@ from calib8.model.graph import (
 from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
-from calib8.quantization.weights import quantize_layer
+from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
+from calib8.quantization.weights import AS_IT_IS, quantize_layer
 from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.table import Range
 
@@ -49,7 +50,11 @@ class QuantizedModel:
 
 
 def insert_quantizers(
-    prepared: ir.Model, placement: Placement, ranges: Mapping[str, Range], scheme: QuantScheme
+    prepared: ir.Model,
+    placement: Placement,
+    ranges: Mapping[str, Range],
+    scheme: QuantScheme,
+    corrections: Corrections = NO_CORRECTIONS,
 ) -> QuantizedModel:
     """The int8 form of ``prepared``, which is not changed.
 
@@ -58,12 +63,14 @@ def insert_quantizers(
         placement: which nodes and tensors.
         ranges: final range of every tensor of ``placement.readers``.
         scheme: types of the codes and rules of the target.
+        corrections: what replaces the plain rounding of constants; of layers that stay float they are not
+            used.
     """
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
     names = Names(model.graph)
-    float_layers = _quantize_layers(names, placement, qparams, scheme)
+    float_layers = _quantize_layers(names, placement, qparams, scheme, corrections)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme)
     for value in list(_values(model)):
@@ -107,7 +114,11 @@ def _values(model: ir.Model) -> Iterable[ir.Value]:
 
 
 def _quantize_layers(
-    names: Names, placement: Placement, qparams: Mapping[str, QParams], scheme: QuantScheme
+    names: Names,
+    placement: Placement,
+    qparams: Mapping[str, QParams],
+    scheme: QuantScheme,
+    corrections: Corrections,
 ) -> dict[str, str]:
     """Weights and biases of every quantized layer become integers behind DQ."""
     quantized = placement.quantized_nodes()
@@ -118,22 +129,38 @@ def _quantize_layers(
         source = node.inputs[0]
         assert source is not None and source.name is not None
         try:
-            _quantize_layer(names, node, qparams[source.name].scale, scheme)
+            correction = corrections.get(node.name or "", AS_IT_IS)
+            _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
         except OverflowError as error:
             float_layers[node.name or ""] = str(error)
     return float_layers
 
 
-def _quantize_layer(names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme) -> None:
+def _quantize_layer(
+    names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme, correction: LayerCorrection
+) -> None:
     weight = constant(node.inputs[1])
     assert weight is not None
-    bias = _bias_vector(node, output_channels(node, weight)) if scheme.quantize_bias else None
-    layer = quantize_layer(node, weight.astype(np.float32), bias, input_scale, scheme.weights)
+    bias = correction.bias
+    if bias is None:
+        bias = _bias_vector(node, output_channels(node, weight))
+    else:
+        _make_room(node)
+    coded = bias if scheme.quantize_bias else None
+    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction)
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
     if layer.bias is not None:
         name = _constant_name(names, node, 2)
         _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, 0)
+    elif correction.bias is not None:
+        node.replace_input_with(2, names.constant(_constant_name(names, node, 2), correction.bias))
+
+
+def _make_room(node: ir.Node) -> None:
+    """An input for a bias where the layer has none."""
+    if len(node.inputs) < 3:
+        node.resize_inputs(3)
 
 
 def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None:
@@ -144,7 +171,7 @@ def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None
 def _constant_name(names: Names, node: ir.Node, index: int) -> str:
     """Stem of the names for the integer form of an input: that of its float constant, numbered if shared."""
     value = input_at(node, index)
-    return names.value(f"{value.name if value is not None else node.name}/codes")
+    return names.value(f"{value.name if value is not None else f'{node.name}/bias'}/codes")
 
 
 def _dequantized_constant(

@@ -12,6 +12,7 @@ from calib8.calibration.decide import one_sided_power_of_two
 from calib8.passes.place import Placement, place
 from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.qparams import QParams
+from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
@@ -42,6 +43,7 @@ def quantize_graph(
     *,
     unranged: Mapping[str, str] = MappingProxyType({}),
     power_of_two: bool = False,
+    corrections: Corrections = NO_CORRECTIONS,
 ) -> QuantizedGraph:
     """The int8 graph of a prepared model, which is not changed.
 
@@ -54,6 +56,7 @@ def quantize_graph(
         keep_float: names of nodes to keep in float.
         unranged: nodes that stay float for want of a range → reason.
         power_of_two: all scales are powers of two; a table that was made so asks for it by itself.
+        corrections: what repairs put in the place of plain rounding.
 
     Raises:
         TableError: the table lacks a tensor.
@@ -64,7 +67,7 @@ def quantize_graph(
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared, scheme, floats)
         ranges = resolve_ranges(prepared, placement, table, scheme, rounding)
-        result = insert_quantizers(prepared, placement, ranges, scheme)
+        result = insert_quantizers(prepared, placement, ranges, scheme, corrections)
         if not result.float_layers:
             break
         overflowing |= result.float_layers

@@ -17,10 +17,13 @@ import onnx_ir as ir
 
 from calib8.model.graph import int_attribute
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
+from calib8.quantization.corrections import LayerCorrection
 
 INT32_MAX: Final = 2**31 - 1
 MAX_ACTIVATION_STEP: Final = 255
 """Largest |code − zero_point| of an 8-bit activation."""
+
+AS_IT_IS: Final = LayerCorrection()
 
 
 @dataclass(frozen=True)
@@ -57,8 +60,17 @@ def quantize_layer(
     bias: npt.NDArray[np.float32] | None,
     input_scale: float,
     spec: QuantSpec,
+    correction: LayerCorrection = AS_IT_IS,
 ) -> QuantizedLayer:
     """Codes and scales of a layer whose input has the given scale.
+
+    Args:
+        layer: Conv, ConvTranspose, Gemm or MatMul.
+        weight: float32, in the layer's own layout.
+        bias: float32 [output channels], None without one.
+        input_scale: scale of the codes of the layer's input.
+        spec: type of the weights' codes.
+        correction: what replaces the plain rounding; its bias has been taken by the caller.
 
     Raises:
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
@@ -66,10 +78,13 @@ def quantize_layer(
     """
     axis = channel_axis(layer)
     groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
-    scale = weight_scales(weight, axis, spec)
-    if bias is not None:
-        scale = room_for_bias(scale, bias.reshape(groups, -1), input_scale)
+    scale = correction.weight_scale
+    wanted = weight_scales(weight, axis, spec) if scale is None else scale
+    scale = wanted if bias is None else room_for_bias(wanted, bias.reshape(groups, -1), input_scale)
     codes = quantize_weight(weight, scale, axis, spec)
+    if correction.weight is not None:
+        kept = np.expand_dims(scale == wanted, [other for other in range(weight.ndim) if other != axis])
+        codes = np.where(kept, correction.weight, codes)
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)

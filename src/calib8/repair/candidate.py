@@ -1,0 +1,85 @@
+"""What repairs work on: a prepared float model with its ranges and corrections, and the data they look at.
+
+A repair is a function ``(Candidate, RepairData) → (Candidate, RepairReport)``. It changes nothing that it is
+given; where its pattern is not there, it returns the candidate as it came and a report without layers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from calib8.model.runtime import Arrays
+from calib8.progress import Progress, silent
+from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
+from calib8.quantization.quantize import QuantizedGraph, quantize_graph
+from calib8.scheme import QuantScheme
+from calib8.table import CalibrationTable
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model on its way to int8.
+
+    Attributes:
+        model: the prepared float graph; repairs that equalize replace it by one of the same function.
+        table: ranges of its activations.
+        scheme: the target.
+        keep_float: names of nodes that stay float.
+        power_of_two: all scales of activations are powers of two.
+        corrections: what replaces the plain rounding of constants.
+    """
+
+    model: ir.Model
+    table: CalibrationTable
+    scheme: QuantScheme
+    keep_float: frozenset[str] = frozenset()
+    power_of_two: bool = False
+    corrections: Corrections = field(default_factory=lambda: NO_CORRECTIONS)
+
+    def quantized(self) -> QuantizedGraph:
+        """The int8 graph.
+
+        Raises:
+            TableError: the table lacks a tensor.
+        """
+        return quantize_graph(
+            self.model, self.table, self.scheme, self.keep_float,
+            power_of_two=self.power_of_two, corrections=self.corrections,
+        )  # fmt: skip
+
+    def correction(self, layer: str) -> LayerCorrection:
+        """That of one layer, an empty one where there is none."""
+        return self.corrections.get(layer, LayerCorrection())
+
+
+@dataclass(frozen=True)
+class RepairData:
+    """What repairs look at.
+
+    Attributes:
+        runs: inputs of single runs of the float model: one sample each, in an order that does not depend on
+            the order of the files.
+        threads: for ONNX Runtime and native code; no result depends on it.
+        progress: see ``Progress``.
+    """
+
+    runs: tuple[Arrays, ...]
+    threads: int = 2
+    progress: Progress = silent
+
+
+@dataclass(frozen=True)
+class RepairReport:
+    """What a repair did.
+
+    Attributes:
+        name: of the repair.
+        layers: names of the layers that it changed, in graph order; empty: nothing to do.
+        notes: what else there is to know: layers passed over and why, figures.
+    """
+
+    name: str
+    layers: tuple[str, ...]
+    notes: tuple[str, ...] = ()
