@@ -1,0 +1,270 @@
+"""The order of repairs, and which of them stay.
+
+by name      exactly those that the user wants, in the order of ``ORDER``
+by effort    a search in stages, each with alternatives; what is best on samples held back goes on
+
+    quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected
+    stage         best alternative by quality, taken if it gains more than ``GAIN_DB``
+    finish        the best of: biases corrected in the ways of the effort, biases as they were
+
+The one-shot bias correction is part of the quality because some repairs only pay together with it:
+equalization makes weights coarser, and what that adds on average is what the correction takes out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from types import MappingProxyType
+from typing import Final
+
+from calib8.autorange.check import Outputs, check_model, float_outputs
+from calib8.autorange.samples import ChosenSamples
+from calib8.errors import UsageError
+from calib8.progress import Progress, SampleCounter, silent
+from calib8.repair.bias import correct_biases
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.table import CalibrationTable
+
+Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
+
+GAIN_DB: Final = 0.1
+"""Smaller gains are no reason to change anything."""
+
+NONE: Final = "none"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One repair that was tried.
+
+    Attributes:
+        name: of the repair, or of the ranges tried.
+        before_db, after_db: quality without and with it, see the top of the file; NaN where it was not
+            judged, −inf where an output was not finite.
+        kept: it is part of the result.
+        layers: names of the layers that it changed.
+        notes: what else there is to know.
+    """
+
+    name: str
+    before_db: float
+    after_db: float
+    kept: bool
+    layers: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """What is left to quantize.
+
+    Attributes:
+        candidate: model, ranges and corrections.
+        steps: all that was tried, in that order.
+        effort: what was asked for, empty where repairs were named.
+        held_back: runs that judged.
+    """
+
+    candidate: Candidate
+    steps: tuple[Step, ...]
+    effort: str
+    held_back: int
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried.
+
+    Attributes:
+        stages: names of the alternatives of each stage, keys of ``REPAIRS``.
+        finish: ways to correct biases, keys of ``REPAIRS``.
+        held_back: at most so many runs judge.
+    """
+
+    stages: tuple[tuple[str, ...], ...]
+    finish: tuple[str, ...]
+    held_back: int
+
+
+@dataclass
+class _Judge:
+    """Quality of candidates on the runs held back."""
+
+    samples: ChosenSamples
+    most: int
+    threads: int
+    progress: Progress
+    expected: list[Outputs] = field(default_factory=list)
+
+    def quality(self, candidate: Candidate) -> float:
+        """SQNR of the outputs in dB."""
+        runs = self.samples.held_back[: self.most]
+        if not self.expected:
+            self.expected = float_outputs(candidate.model, runs, self.threads)
+        counter = SampleCounter("checking the model", len(runs), self.progress)
+        model = candidate.quantized().model
+        return check_model("", model, runs, self.expected, self.threads, counter).sqnr_db
+
+
+def repair_by_effort(
+    candidate: Candidate,
+    samples: ChosenSamples,
+    effort: str,
+    *,
+    tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
+    threads: int = 2,
+    progress: Progress = silent,
+) -> Repaired:
+    """The best candidate that the effort finds.
+
+    The same samples in any order give the same result, whatever the number of threads.
+
+    Args:
+        candidate: prepared model, ranges and target.
+        samples: runs to repair with, and others to judge with.
+        effort: a key of ``EFFORTS``.
+        tables: other ranges to try, by name.
+        threads: for ONNX Runtime and native code.
+        progress: see ``Progress``.
+
+    Raises:
+        UsageError: there is no such effort.
+        Calib8Error: a model cannot be run.
+    """
+    plan = effort_called(effort)
+    data = RepairData(samples.scored, threads, progress)
+    judge = _Judge(samples, plan.held_back, threads, progress)
+    search = _Search(judge, data)
+    best = search.judged(candidate)
+    best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
+    for stage in plan.stages:
+        best = search.stage(best, {name: REPAIRS[name] for name in stage})
+    final = search.finish(best.candidate, plan.finish)
+    return Repaired(final, tuple(search.steps), effort, len(samples.held_back[: plan.held_back]))
+
+
+def repair_by_name(
+    candidate: Candidate,
+    samples: ChosenSamples,
+    names: Sequence[str],
+    *,
+    threads: int = 2,
+    progress: Progress = silent,
+) -> Repaired:
+    """The candidate with exactly the named repairs, in the order of ``ORDER``; what each gained is told.
+
+    Args:
+        candidate, samples, threads, progress: as for ``repair_by_effort``.
+        names: keys of ``REPAIRS``, or ``NONE`` alone.
+
+    Raises:
+        UsageError: there is no such repair.
+        Calib8Error: a model cannot be run.
+    """
+    wanted = repairs_called(names)
+    data = RepairData(samples.scored, threads, progress)
+    judge = _Judge(samples, len(samples.held_back), threads, progress)
+    steps: list[Step] = []
+    before = judge.quality(candidate) if wanted else math.nan
+    for name in wanted:
+        candidate, report = REPAIRS[name](candidate, data)
+        after = judge.quality(candidate) if report.layers else before
+        steps.append(Step(name, before, after, True, report.layers, report.notes))
+        before = after
+    return Repaired(candidate, tuple(steps), "", len(samples.held_back))
+
+
+def effort_called(name: str) -> Effort:
+    """The effort of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in EFFORTS:
+        raise UsageError(f"--effort {name}", "unknown effort", f"Use {', '.join(EFFORTS)}")
+    return EFFORTS[name]
+
+
+def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
+    """The repairs of those names in the order in which they are carried out, each once.
+
+    Raises:
+        UsageError: one does not exist, two exclude each other, or ``NONE`` stands beside others.
+    """
+    if NONE in names:
+        if len(set(names)) > 1:
+            raise UsageError(f"--repair {','.join(names)}", f"'{NONE}' stands alone", "Name repairs, or none")
+        return ()
+    unknown = [name for name in names if name not in REPAIRS]
+    if unknown:
+        cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"
+        raise UsageError(f"--repair {unknown[0]}", "unknown repair", cure)
+    for group in ONE_OF:
+        twice = [name for name in group if name in names]
+        if len(twice) > 1:
+            problem = f"'{twice[0]}' and '{twice[1]}' do the same in two ways"
+            raise UsageError(f"--repair {','.join(names)}", problem, "Choose one of them")
+    return tuple(name for name in REPAIRS if name in names)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """A candidate as the stages left it, and its quality with corrected biases."""
+
+    candidate: Candidate
+    quality: float
+
+
+@dataclass
+class _Search:
+    """What the stages share, and the steps they take."""
+
+    judge: _Judge
+    data: RepairData
+    steps: list[Step] = field(default_factory=list)
+
+    def judged(self, candidate: Candidate) -> _Judged:
+        """The candidate and its quality."""
+        corrected, _ = correct_biases(candidate, self.data)
+        return _Judged(candidate, self.judge.quality(corrected))
+
+    def stage(self, best: _Judged, alternatives: Mapping[str, Repair]) -> _Judged:
+        """The best of what there was and of all alternatives."""
+        found, tried, winner = best, list[Step](), ""
+        for name, repair in alternatives.items():
+            changed, report = repair(best.candidate, self.data)
+            if changed is best.candidate:
+                tried.append(Step(name, best.quality, best.quality, False, (), report.notes))
+                continue
+            now = self.judged(changed)
+            tried.append(Step(name, best.quality, now.quality, False, report.layers, report.notes))
+            if now.quality > max(found.quality, best.quality + GAIN_DB):
+                found, winner = now, name
+        self.steps += [replace(step, kept=step.name == winner) for step in tried]
+        return found
+
+    def finish(self, candidate: Candidate, ways: Sequence[str]) -> Candidate:
+        """The best of the candidate and of it with corrected biases."""
+        bare = self.judge.quality(candidate)
+        found, best, tried, winner = candidate, bare, list[Step](), ""
+        for name in ways:
+            changed, report = REPAIRS[name](candidate, self.data)
+            quality = self.judge.quality(changed) if report.layers else bare
+            tried.append(Step(name, bare, quality, False, report.layers, report.notes))
+            if quality > max(best, bare + GAIN_DB):
+                found, best, winner = changed, quality, name
+        self.steps += [replace(step, kept=step.name == winner) for step in tried]
+        return found
+
+
+def _with_table(
+    candidate: Candidate, data: RepairData, *, table: CalibrationTable
+) -> tuple[Candidate, RepairReport]:
+    """The candidate with other ranges; the same one where they are the same."""
+    del data
+    if table == candidate.table:
+        return candidate, RepairReport("ranges", ())
+    return replace(candidate, table=table), RepairReport("ranges", ())
