@@ -181,6 +181,7 @@ void bind_taps(nb::module_& m) {
 
 NB_MODULE(_core, m) {
   m.def("isa", [] { return std::string(active_isa().name); });
+  m.def("cpu_type", &cpu_type);
   m.def("available_isas", [] {
     std::vector<std::string> names;
     for (const Isa* isa : available_isas()) names.emplace_back(isa->name);

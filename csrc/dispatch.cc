@@ -40,6 +40,18 @@ const Isa& active_isa() {
   return isa;
 }
 
+std::string cpu_type() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return "x86_64 avx512f";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86_64 avx2";
+  return __builtin_cpu_supports("avx") ? "x86_64 avx" : "x86_64";
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "other";
+#endif
+}
+
 #if defined(__x86_64__)
 DefaultRounding::DefaultRounding() : caller_(_mm_getcsr()) {
   constexpr unsigned kDefault = 0x1F80;  // all exceptions masked, round to nearest, denormals kept

@@ -22,7 +22,7 @@ ROOMS = (
     {"program", "formats", "repair"},
     {"engine"},
     {"session"},
-    {"analysis", "report"},
+    {"analysis", "report", "outcomes"},
     {"pipeline", "judge"},
     {"demo"},
     {"cli"},

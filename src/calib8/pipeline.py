@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Final
-
-import onnx_ir as ir
 
 from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
@@ -29,18 +27,19 @@ from calib8.calibration.source import (
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, DataSource
+from calib8.data.samples import DataSource
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
-from calib8.formats.bind import Binding, bind, without_range
+from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import write_metadata
-from calib8.model.save import save_model
-from calib8.passes.place import Placement, calibration_tensors
+from calib8.outcomes import Calibration as Calibration
+from calib8.outcomes import Collection as Collection
+from calib8.outcomes import Quantization as Quantization
+from calib8.passes.place import calibration_tensors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
-from calib8.qparams import QParams
 from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
 from calib8.table import CalibrationTable, Range
@@ -48,88 +47,6 @@ from calib8.table import CalibrationTable, Range
 DEFAULT_METHOD: Final = AUTO
 STATISTICS_METHOD: Final = "mse"
 """The default where saved statistics take the place of data."""
-
-
-@dataclass(frozen=True)
-class Collection:
-    """What ``collect_statistics`` found.
-
-    Attributes:
-        prepared: the float graph that the statistics belong to.
-        statistics: the counts; every one-pass method can choose from them without the data.
-        dataset: the data as it was read (``skipped`` names the bad images).
-        resumed: samples that the checkpoint had already, 0 without one.
-        fallback: why the values were not counted inside ONNX Runtime's run, which is fastest; empty where
-            they were.
-        auto: None: no range was chosen.
-    """
-
-    prepared: PreparedModel
-    statistics: Statistics
-    dataset: Dataset
-    resumed: int
-    fallback: str
-    auto: None = None
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What ``calibrate`` found.
-
-    Attributes:
-        prepared: the float graph that the table belongs to.
-        statistics: the counts; other methods can be tried on them without the data.
-        table: the chosen ranges.
-        dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
-        resumed: samples that the checkpoint had already, 0 without one.
-        fallback: see ``Collection``.
-        notes: what to know of the ranges that the user gave.
-        auto: how method ``auto`` came to the table, None with any other.
-    """
-
-    prepared: PreparedModel
-    statistics: Statistics
-    table: CalibrationTable
-    dataset: Dataset | None
-    resumed: int
-    fallback: str
-    notes: tuple[str, ...]
-    auto: AutoReport | None = None
-
-
-@dataclass(frozen=True)
-class Quantization:
-    """What ``quantize`` made.
-
-    Attributes:
-        model: the QDQ model.
-        placement: which nodes are quantized, and why the others are not.
-        qparams: tensor name → scale and zero point.
-        table: the ranges behind them.
-        prepared: the float graph it was made from, with its largest difference to the original.
-        calibration: how the table came about, None if it was given.
-        caution: what to know of this activation type in this target, empty if there is nothing.
-        binding: which names of a given table were used, None if there were data or statistics.
-        notes: what to know of the ranges that the user gave.
-    """
-
-    model: ir.Model
-    placement: Placement
-    qparams: dict[str, QParams]
-    table: CalibrationTable
-    prepared: PreparedModel
-    calibration: Calibration | None
-    caution: str
-    binding: Binding | None = None
-    notes: tuple[str, ...] = ()
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the QDQ model.
-
-        Raises:
-            OutputError: the file cannot be written; an old file stays intact.
-        """
-        save_model(self.model, path)
 
 
 def collect_statistics(

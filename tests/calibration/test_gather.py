@@ -12,6 +12,7 @@ import pytest
 
 from calib8.calibration.checkpoint import Checkpoint
 from calib8.calibration.gather import Checkpointing, Gathered, gather
+from calib8.calibration.origin import Origin, this_origin
 from calib8.calibration.statistics import Statistics
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, open_dataset
@@ -35,7 +36,7 @@ def model() -> ir.Model:
     return graph("float[N,3,8,8] x", "float[N,4,8,8] r", body, {"w": normal(4, 3, 3, 3)})
 
 
-def opened(model: ir.Model, mean: float = 128.0, rows: slice = slice(None)) -> Dataset:
+def opened(model: ir.Model, mean: float = 128.0, rows: slice | list[int] = slice(None)) -> Dataset:
     return open_dataset({"images": PIXELS[rows]}, graph_inputs(model), Preprocess(mean=(mean,)))
 
 
@@ -130,7 +131,10 @@ def test_a_bad_sample_ends_the_run_but_what_came_before_is_saved(model: ir.Model
 
 
 DIFFERENT = {
-    "another preprocessing": (lambda m: {"dataset": opened(m, mean=3.0)}, "with the preprocessing"),
+    "another preprocessing": (
+        lambda m: {"dataset": opened(m, mean=3.0)},
+        "another preprocessing .mean 128, not 3.",
+    ),
     "less data": (lambda m: {"dataset": opened(m, rows=slice(9))}, "for data of 11 samples, these have 9"),
     "other data": (
         lambda m: {"dataset": opened(m, rows=slice(None, None, -1))},
@@ -152,6 +156,35 @@ def test_a_checkpoint_of_another_run_is_refused_and_stays(model: ir.Model, tmp_p
     with pytest.raises(TableError, match=f"/c: .*{message}"):
         gone(model, path, **change(model))  # type: ignore[arg-type]
     assert path.read_bytes() == content
+
+
+def test_a_checkpoint_of_another_cpu_type_is_refused(
+    model: ir.Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "c"
+    with pytest.raises(StoppedError):
+        gone(model, path, stop=5)
+    here = this_origin()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("calib8.calibration.checkpoint.this_origin", lambda: Origin("vax", here.runtime))
+        with pytest.raises(TableError, match=rf"/c: was made on {here}, not on vax with ONNX Runtime"):
+            gone(model, path)
+    assert gone(model, path).statistics.origins == (here,)
+
+
+def test_a_run_knows_its_samples_by_what_they_hold(model: ir.Model, tmp_path: Path) -> None:
+    whole = gone(model, None).statistics.digests
+    assert len(whole) == len(set(whole)) == len(PIXELS) and {len(digest) for digest in whole} == {16}
+    backward = gone(model, None, dataset=opened(model, rows=slice(None, None, -1)), batch=4).statistics
+    assert backward.digests == whole
+    parts = [gone(model, None, dataset=opened(model, rows=slice(n, None, 2))).statistics for n in (0, 1)]
+    assert sorted((*parts[0].digests, *parts[1].digests)) == list(whole)
+    with pytest.raises(StoppedError):
+        gone(model, tmp_path / "c", stop=5)
+    assert set(Checkpoint.load(tmp_path / "c").statistics.digests) < set(whole)
+    assert gone(model, tmp_path / "c").statistics.digests == whole
+    twice = gone(model, None, dataset=opened(model, rows=[0, 0, 1])).statistics.digests
+    assert len(twice) == 3 and len(set(twice)) == 2
 
 
 def test_a_checkpoint_of_another_model_is_refused(model: ir.Model, tmp_path: Path) -> None:

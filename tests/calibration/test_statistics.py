@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from calib8.calibration.origin import Origin
 from calib8.calibration.statistics import BINS, Statistics, TensorStatistics
 from calib8.errors import CalibrationError, OutputError, TableError
 
@@ -241,3 +242,24 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
 def test_missing_folder_is_an_output_error(tmp_path: Path) -> None:
     with pytest.raises(OutputError):
         example().save(tmp_path / "no" / "s")
+
+
+def test_the_file_keeps_origins_and_samples_and_old_files_lack_them(tmp_path: Path) -> None:
+    known = Statistics(
+        "m", {"t": statistics_of(1.0)}, None, (Origin("cpu", "1"), Origin("cpu", "2")), (b"a" * 16, b"b" * 16)
+    )
+    known.save(tmp_path / "s")
+    found = Statistics.load(tmp_path / "s")
+    assert (found.origins, found.digests) == (known.origins, known.digests)
+    assert found.to_bytes() == known.to_bytes()
+    with np.load(tmp_path / "s") as archive:
+        columns = {name: archive[name] for name in archive.files if name != "digests"}
+    header = json.loads(columns["header"].tobytes())
+    del header["origins"]
+    columns["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    np.savez(tmp_path / "old.npz", **columns)
+    old = Statistics.load(tmp_path / "old.npz")
+    assert (old.origins, old.digests) == ((), ()) and old.tensors == known.tensors
+    np.savez(tmp_path / "odd.npz", **columns, digests=np.zeros((2, 8), np.uint8))
+    with pytest.raises(TableError, match=r"odd\.npz: is broken \('digests' is uint8 \[2, 8\]\)"):
+        Statistics.load(tmp_path / "odd.npz")

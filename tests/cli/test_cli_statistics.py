@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_models import FLAGS, cnn, save
 
+from calib8.calibration.origin import Origin
 from calib8.calibration.ranges import METHODS
+from calib8.calibration.statistics import Statistics
 
 Paths = dict[str, Path]
 
@@ -63,7 +66,7 @@ def test_merged_shards_are_the_bytes_of_one_run(
     for order in itertools.islice(itertools.permutations(parts), 6):
         merged = cli("stats", "merge", *order, "-o", merged_file)
         assert merged.exit_code == 0, merged.output
-        assert "merged: 6 samples, 6 tensors" in merged.stdout
+        assert "merged: 6 samples, 6 tensors" in merged.stdout and "mixed" not in merged.stdout
         assert merged_file.read_bytes() == made["stats"].read_bytes()
     for name, source in (("whole", ("--data", images, *FLAGS)), ("merged", ("--from-stats", merged_file))):
         table = ("-o", out / f"{name}.json", "--method", "mse")
@@ -215,6 +218,31 @@ def test_a_file_given_twice_and_one_that_would_be_lost(cli, refused, made: Paths
     stats = made["stats"]
     refused(cli("stats", "merge", stats, stats, "-o", out / "x"), 2, "stats.npz: is given twice")
     refused(cli("stats", "merge", stats, "-o", stats), 2, "--output", "is the same file as an input")
+
+
+def test_a_part_under_another_name_counts_twice_only_if_asked(cli, refused, made: Paths, out: Path) -> None:
+    stats, copy = made["stats"], out / "copy.npz"
+    copy.write_bytes(stats.read_bytes())
+    merge = ("stats", "merge", stats, copy, "-o", out / "x")
+    refused(cli(*merge), 1, "copy.npz: holds 6 samples that ", "which would count twice", "--repeated")
+    assert not (out / "x").exists()
+    taken = cli(*merge, "--repeated")
+    assert taken.exit_code == 0 and "2 files merged: 12 samples" in taken.stdout
+
+
+def test_parts_of_two_cpu_types(cli, refused, made: Paths, out: Path) -> None:
+    found = Statistics.load(made["stats"])
+    away = Origin("vax", found.origins[0].runtime)
+    replace(found, origins=(away,), digests=()).save(out / "vax.npz")
+    merge = ("stats", "merge", made["stats"], out / "vax.npz", "-o", out / "x", "--json", out / "x.json")
+    refused(cli(*merge), 1, "vax.npz: was gathered on vax with ONNX Runtime", "--mixed takes them")
+    assert not (out / "x").exists()
+    taken = cli(*merge, "--mixed")
+    assert taken.exit_code == 0 and "note: mixed: a run over all samples" in taken.stdout
+    cpus = [origin["cpu"] for origin in json.loads((out / "x.json").read_text())["origins"]]
+    assert sorted(cpus) == sorted((found.origins[0].cpu, "vax"))
+    shown = cli("stats", "show", made["stats"])
+    assert f"gathered on {found.origins[0]}\n" in shown.stdout and "mixed" not in shown.stdout
 
 
 def test_the_moving_average_depends_on_the_order(cli, model: Path, images: Path, out: Path) -> None:

@@ -133,5 +133,12 @@ def isa() -> str:
         ValueError: CALIB8_ISA names something unknown or not available here.
     """
 
+def cpu_type() -> str:
+    """Architecture of this CPU and the widest instruction set that decides the bits of float inference.
+
+    ``x86_64 avx512f``, ``x86_64 avx2``, ``x86_64 avx``, ``x86_64``, ``aarch64`` or ``other``; CALIB8_ISA
+    changes nothing of it.
+    """
+
 def available_isas() -> list[str]:
     """What this CPU can run, fastest first; the last is always ``reference``."""

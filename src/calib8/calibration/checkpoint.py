@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from calib8.calibration.moving import Averages
+from calib8.calibration.origin import origins_text, this_origin
 from calib8.calibration.statistics import Statistics
+from calib8.data.preprocess import preprocess_difference
 from calib8.data.samples import Skipped
 from calib8.data.trail import Mark
 from calib8.errors import TableError
@@ -121,7 +123,7 @@ class Checkpoint:
             source: path of this checkpoint, subject of messages.
 
         Raises:
-            TableError: model, tensors, data, preprocessing or anything else of the run differ.
+            TableError: model, tensors, data, preprocessing, CPU type or anything else of the run differ.
         """
         if self.statistics.model_hash != model_hash:
             raise TableError(source, "was made for another model", _CURE)
@@ -131,11 +133,16 @@ class Checkpoint:
         for field, problem in _DIFFERENCES.items():
             old, new = getattr(self.run, field), getattr(run, field)
             if old != new:
-                raise TableError(source, problem.format(old=_said(old), new=_said(new)), _CURE)
+                by = preprocess_difference(old, new) if field == "preprocess" else ""
+                raise TableError(source, problem.format(old=_said(old), new=_said(new), by=by), _CURE)
+        here = this_origin()
+        if self.statistics.origins not in ((), (here,)):
+            problem = f"was made on {origins_text(self.statistics.origins)}, not on {here}"
+            raise TableError(source, problem, "Go on there, or give another checkpoint file to start anew")
 
 
 _DIFFERENCES: Final = {
-    "preprocess": "was made with the preprocessing {old}, not {new}",
+    "preprocess": "was made with another preprocessing ({by})",
     "samples": "was made for data of {old} samples, these have {new}",
     "shard": "was made for shard {old}, not {new}",
     "decay": "was made with the decay {old} of ema, not {new}",

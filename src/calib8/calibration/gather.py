@@ -20,8 +20,10 @@ import onnx_ir as ir
 from calib8.calibration.checkpoint import Checkpoint, Run
 from calib8.calibration.collect import Collector
 from calib8.calibration.moving import Averages, MovingExtremes
+from calib8.calibration.origin import this_origin
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import Batch, batches
+from calib8.data.digests import DigestLog
 from calib8.data.samples import Dataset
 from calib8.data.shards import Shard
 from calib8.data.trail import START, Trail
@@ -126,13 +128,15 @@ def gather(
     seen = SampleCounter("calibrating", dataset.count, progress)
     if resumed:
         seen(resumed)
+    log = DigestLog(rest)
     with Collector(model, tensors, threads=threads) as collector:
-        state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset))
+        state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset), log)
         size = 1 if decay is not None else batch or collector.batch_size
-        pieces = batches(rest, size, threads)
+        pieces = batches(log.dataset, size, threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
             for piece in safe:
                 seen(collector.add(piece.inputs))
+                log.advance(piece.names)
                 if moving is not None:
                     moving.update(collector.statistics())
                 if keeper is not None:
@@ -152,16 +156,23 @@ class _State:
         moving: of this run and those before it.
         before: statistics of the runs before it.
         preprocess: of the data.
+        log: the samples of this run.
     """
 
     collector: Collector
     moving: MovingExtremes | None
     before: Statistics | None
     preprocess: str | None
+    log: DigestLog
 
     def statistics(self) -> Statistics:
         """Those of all runs."""
-        found = replace(self.collector.statistics(), preprocess=self.preprocess)
+        found = replace(
+            self.collector.statistics(),
+            preprocess=self.preprocess,
+            origins=(this_origin(),),
+            digests=self.log.digests(),
+        )
         return found if self.before is None else self.before.merge(found)
 
     @property

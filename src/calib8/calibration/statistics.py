@@ -15,14 +15,20 @@ import numpy as np
 
 from calib8 import _core
 from calib8.calibration import exact_sum
+from calib8.calibration.origin import Origin, origins_text, united
 from calib8.calibration.tensor_statistics import BINS as BINS
 from calib8.calibration.tensor_statistics import Bins as Bins
 from calib8.calibration.tensor_statistics import TensorStatistics as TensorStatistics
+from calib8.data.digests import DIGEST_BYTES
+from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
 from calib8.files import atomic_output
 
 STATISTICS_FORMAT: Final = "calib8-statistics"
 STATISTICS_VERSION: Final = 2
+
+_DIGESTS: Final = "digests"
+"""Column of the digests, one row per sample; files of older versions lack it."""
 
 _COLUMNS: Final[dict[str, type[np.generic]]] = {
     "count": np.int64,
@@ -52,22 +58,33 @@ class Statistics:
         tensors: tensor name → statistics.
         preprocess: how images became inputs (``Preprocess.to_json``), None where arrays went in as they were,
             which goes with any.
+        origins: the kinds of machines that ran the float model, each once, in ascending order; empty where
+            that is not known, which goes with any.
+        digests: one of 16 bytes for each sample, from its file or arrays, in ascending order; some or all
+            may be missing where they are not known.
     """
 
     model_hash: str
     tensors: Mapping[str, TensorStatistics]
     preprocess: str | None = None
+    origins: tuple[Origin, ...] = ()
+    digests: tuple[bytes, ...] = ()
 
     @property
     def samples(self) -> int:
         """How many samples had a finite value, in the tensor that had the most of them."""
         return max((tensor.samples for tensor in self.tensors.values()), default=0)
 
-    def merge(self, other: Statistics) -> Statistics:
+    def merge(self, other: Statistics, *, mixed: bool = False) -> Statistics:
         """Statistics of the images of both runs; exact, associative and commutative.
 
+        Args:
+            other: of other images.
+            mixed: the two may come from machines that compute other bits.
+
         Raises:
-            CalibrationError: the two were made for different models or tensors, or preprocessed differently.
+            CalibrationError: the two were made for different models or tensors, or preprocessed differently;
+                or they are mixed and need not be.
         """
         if self.model_hash != other.model_hash:
             raise CalibrationError(
@@ -79,10 +96,15 @@ class Statistics:
         if odd:
             raise CalibrationError(odd[0], "is in only one of two statistics", "Collect both in the same way")
         if not self.preprocessed_like(other):
-            problem = f"preprocessed in two ways ({self.preprocess}, {other.preprocess})"
+            problem = f"preprocessed in two ways ({preprocess_difference(self.preprocess, other.preprocess)})"
             raise CalibrationError("statistics", problem, "Collect both in the same way")
+        origins = united(self.origins, other.origins)
+        if len(origins) > 1 and not mixed:
+            problem = f"gathered on {origins_text(origins)}, which compute other last bits"
+            raise CalibrationError("statistics", problem, "Collect both on one kind, or merge them as mixed")
         merged = {name: self.tensors[name].merge(other.tensors[name]) for name in sorted(self.tensors)}
-        return Statistics(self.model_hash, merged, self.preprocess or other.preprocess)
+        digests = tuple(sorted((*self.digests, *other.digests)))
+        return Statistics(self.model_hash, merged, self.preprocess or other.preprocess, origins, digests)
 
     def preprocessed_like(self, other: Statistics) -> bool:
         """The images of both runs became inputs in the same way, as far as is known."""
@@ -105,11 +127,13 @@ class Statistics:
             "model_hash": self.model_hash,
             "names": sorted(self.tensors),
             "preprocess": self.preprocess,
+            "origins": [[origin.cpu, origin.runtime] for origin in self.origins],
         }
         ordered = [self.tensors[name] for name in sorted(self.tensors)]
         columns = {
             name: np.array([_stored(t, name) for t in ordered], dtype) for name, dtype in _COLUMNS.items()
         }
+        columns[_DIGESTS] = np.frombuffer(b"".join(self.digests), np.uint8).reshape(-1, DIGEST_BYTES)
         columns["header"] = np.frombuffer(json.dumps(header).encode(), np.uint8)
         file = io.BytesIO()
         with zipfile.ZipFile(file, "w") as archive:
@@ -151,7 +175,9 @@ class Statistics:
         _check_header(header, source)
         try:
             tensors = {name: _row(columns, row) for row, name in enumerate(header["names"])}
-            return cls(str(header["model_hash"]), tensors, _preprocess(header.get("preprocess")))
+            preprocess = _preprocess(header.get("preprocess"))
+            origins = united(Origin(str(cpu), str(runtime)) for cpu, runtime in header.get("origins", ()))
+            return cls(str(header["model_hash"]), tensors, preprocess, origins, _digests(columns))
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise TableError(source, f"is broken ({error})", "Calibrate again") from error
 
@@ -189,6 +215,13 @@ def _preprocess(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ValueError(f"the preprocessing is {value!r}")
     return value
+
+
+def _digests(columns: Mapping[str, Any]) -> tuple[bytes, ...]:
+    found = columns.get(_DIGESTS, np.zeros((0, DIGEST_BYTES), np.uint8))
+    if found.dtype != np.uint8 or found.ndim != 2 or found.shape[1] != DIGEST_BYTES:
+        raise ValueError(f"'{_DIGESTS}' is {found.dtype} {list(found.shape)}")
+    return tuple(sorted(row.tobytes() for row in found))
 
 
 def _stored(tensor: TensorStatistics, name: str) -> Any:

@@ -25,9 +25,26 @@ StatisticsArgument = Annotated[
 StatisticsOutput = Annotated[
     Path, typer.Option("--output", "-o", metavar="OUT", show_default=False, help="The statistics to write.")
 ]
+MixedOption = Annotated[
+    bool,
+    typer.Option("--mixed", help="Take parts of several CPU types or versions of ONNX Runtime; it is told."),
+]
+RepeatedOption = Annotated[
+    bool,
+    typer.Option(
+        "--repeated", help="Take parts that hold the same samples; each counts as often as it comes."
+    ),
+]
 
 
-def merge(files: PartsArgument, output: StatisticsOutput, *, report: ReportOptions) -> None:
+def merge(
+    files: PartsArgument,
+    output: StatisticsOutput,
+    *,
+    mixed: MixedOption = False,
+    repeated: RepeatedOption = False,
+    report: ReportOptions,
+) -> None:
     """Make the statistics of all samples from those of parts of them.
 
     The order of the files does not matter: the result is that of one run over all samples, byte for byte.
@@ -37,7 +54,7 @@ def merge(files: PartsArgument, output: StatisticsOutput, *, report: ReportOptio
 
     from calib8.calibration.merge import merge_statistics
 
-    merged = merge_statistics(files)
+    merged = merge_statistics(files, mixed=mixed, repeated=repeated)
     merged.save(output)
     _say(terminal, f"{count(len(files), 'file')} merged", merged)
     terminal.say(f"statistics {output}")
@@ -68,6 +85,10 @@ def show(file: StatisticsArgument, *, report: ReportOptions) -> None:
 def _say(terminal: Terminal, what: str, found: Statistics) -> None:
     samples = count(found.samples, "sample")
     terminal.say(f"{what}: {samples}, {count(len(found.tensors), 'tensor')}, model {found.model_hash[:12]}")
+    if found.origins:
+        terminal.say(f"gathered on {', '.join(map(str, found.origins))}")
+    if len(found.origins) > 1:
+        terminal.say("note: mixed: a run over all samples on one of these would give other last bits")
 
 
 def _row(t: TensorStatistics) -> tuple[str, ...]:
@@ -81,6 +102,7 @@ def _document(found: Statistics) -> dict[str, Any]:
     return {
         "model_hash": found.model_hash,
         "samples": found.samples,
+        "origins": [{"cpu": origin.cpu, "runtime": origin.runtime} for origin in found.origins],
         "tensors": [
             {
                 "tensor": name,

@@ -1,0 +1,48 @@
+"""Which samples a run used up, told by what they are decoded from, whatever they are called.
+
+digest of a sample = the first 16 bytes of its fingerprint
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from calib8.data.samples import Dataset, Pending, Sample
+
+DIGEST_BYTES: Final = 16
+
+
+class DigestLog:
+    """Notes the digests of samples where they are decoded, which may be in other threads.
+
+    Attributes:
+        dataset: gives the same samples, and notes them.
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        """Follows ``dataset``, with which it shares the list of what is skipped."""
+        self._source = dataset
+        self._loaded: dict[str, bytes] = {}
+        self._passed: list[bytes] = []
+        self.dataset = replace(dataset, pending=self._pending)
+
+    def advance(self, names: Sequence[str]) -> None:
+        """The samples of these names were used up."""
+        found = (self._loaded.pop(name) for name in names)
+        self._passed.extend(digest for digest in found if digest)
+
+    def digests(self) -> tuple[bytes, ...]:
+        """Those of the samples that were used up, in ascending order; equal samples are in it each."""
+        return tuple(sorted(self._passed))
+
+    def _pending(self) -> Iterator[Pending]:
+        for item in self._source.pending():
+            yield replace(item, load=partial(self._load, item))
+
+    def _load(self, item: Pending) -> Sample:
+        sample = item.load()
+        self._loaded[item.name] = item.fingerprint()[:DIGEST_BYTES]
+        return sample

@@ -1,0 +1,100 @@
+"""What the steps of the pipeline hand back: statistics, a table, a model, and how they came about."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from calib8.autorange.choose import AutoReport
+from calib8.calibration.statistics import Statistics
+from calib8.data.samples import Dataset
+from calib8.formats.bind import Binding
+from calib8.model.save import save_model
+from calib8.passes.place import Placement
+from calib8.passes.prepare import PreparedModel
+from calib8.qparams import QParams
+from calib8.table import CalibrationTable
+
+
+@dataclass(frozen=True)
+class Collection:
+    """What ``collect_statistics`` found.
+
+    Attributes:
+        prepared: the float graph that the statistics belong to.
+        statistics: the counts; every one-pass method can choose from them without the data.
+        dataset: the data as it was read (``skipped`` names the bad images).
+        resumed: samples that the checkpoint had already, 0 without one.
+        fallback: why the values were not counted inside ONNX Runtime's run, which is fastest; empty where
+            they were.
+        auto: None: no range was chosen.
+    """
+
+    prepared: PreparedModel
+    statistics: Statistics
+    dataset: Dataset
+    resumed: int
+    fallback: str
+    auto: None = None
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What ``calibrate`` found.
+
+    Attributes:
+        prepared: the float graph that the table belongs to.
+        statistics: the counts; other methods can be tried on them without the data.
+        table: the chosen ranges.
+        dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
+        resumed: samples that the checkpoint had already, 0 without one.
+        fallback: see ``Collection``.
+        notes: what to know of the ranges that the user gave.
+        auto: how method ``auto`` came to the table, None with any other.
+    """
+
+    prepared: PreparedModel
+    statistics: Statistics
+    table: CalibrationTable
+    dataset: Dataset | None
+    resumed: int
+    fallback: str
+    notes: tuple[str, ...]
+    auto: AutoReport | None = None
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """What ``quantize`` made.
+
+    Attributes:
+        model: the QDQ model.
+        placement: which nodes are quantized, and why the others are not.
+        qparams: tensor name → scale and zero point.
+        table: the ranges behind them.
+        prepared: the float graph it was made from, with its largest difference to the original.
+        calibration: how the table came about, None if it was given.
+        caution: what to know of this activation type in this target, empty if there is nothing.
+        binding: which names of a given table were used, None if there were data or statistics.
+        notes: what to know of the ranges that the user gave.
+    """
+
+    model: ir.Model
+    placement: Placement
+    qparams: dict[str, QParams]
+    table: CalibrationTable
+    prepared: PreparedModel
+    calibration: Calibration | None
+    caution: str
+    binding: Binding | None = None
+    notes: tuple[str, ...] = ()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the QDQ model.
+
+        Raises:
+            OutputError: the file cannot be written; an old file stays intact.
+        """
+        save_model(self.model, path)
