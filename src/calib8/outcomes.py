@@ -15,6 +15,7 @@ from calib8.model.save import save_model
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.qparams import QParams
+from calib8.repair.flow import Repaired
 from calib8.table import CalibrationTable
 
 
@@ -73,12 +74,13 @@ class Quantization:
         model: the QDQ model.
         placement: which nodes are quantized, and why the others are not.
         qparams: tensor name → scale and zero point.
-        table: the ranges behind them.
+        table: the ranges behind them, for the prepared model as it was before any repair.
         prepared: the float graph it was made from, with its largest difference to the original.
         calibration: how the table came about, None if it was given.
         caution: what to know of this activation type in this target, empty if there is nothing.
         binding: which names of a given table were used, None if there were data or statistics.
         notes: what to know of the ranges that the user gave.
+        repaired: which repairs were tried and what they gained, None where none was wanted.
     """
 
     model: ir.Model
@@ -90,6 +92,7 @@ class Quantization:
     caution: str
     binding: Binding | None = None
     notes: tuple[str, ...] = ()
+    repaired: Repaired | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the QDQ model.

@@ -12,6 +12,7 @@ from typing import Final
 
 from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
+from calib8.autorange.samples import choose_samples
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import AUTO, Wish, check_wish, decide, with_given
 from calib8.calibration.gather import Gathered, checkpointing, gather
@@ -27,7 +28,7 @@ from calib8.calibration.source import (
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import DataSource
+from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
@@ -40,9 +41,10 @@ from calib8.outcomes import Quantization as Quantization
 from calib8.passes.place import calibration_tensors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
-from calib8.quantization.quantize import quantize_graph
+from calib8.repair.candidate import Candidate
+from calib8.repair.flow import Repaired, Repairs, repaired, repairs_wanted
 from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
-from calib8.table import CalibrationTable, Range
+from calib8.table import GIVEN, CalibrationTable, Range
 
 DEFAULT_METHOD: Final = AUTO
 STATISTICS_METHOD: Final = "mse"
@@ -230,6 +232,8 @@ def quantize(
     decay: float | None = None,
     power_of_two: bool = False,
     ranges: GivenRanges | None = None,
+    effort: str | None = None,
+    repair: Sequence[str] | None = None,
     samples: int | None = None,
     batch: int | None = None,
     threads: int = 2,
@@ -252,66 +256,134 @@ def quantize(
         power_of_two: the scales of all activations are powers of two, those that ops share too. A table
             that was made so asks for it by itself.
         ranges: as for ``calibrate``; they win over the table too, and give it what it lacks.
+        effort: how much is tried to keep the accuracy, a key of ``calib8.repair.flow.EFFORTS``. None:
+            ``balanced`` where there are data to calibrate with, else nothing.
+        repair: keys of ``calib8.repair.flow.REPAIRS`` to carry out, in place of an effort; ``("none",)`` for
+            none at all. Both need data.
         keep_float: names of nodes to keep in float.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, progress: see
-            ``calibrate``.
+            ``calibrate``; with the effort ``fast`` the default method is ``mse``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
     """
     scheme = target_scheme(target)
     scheme = scheme if activations is None else scheme.with_activations(activations)
+    wanted = repairs_wanted(effort, repair, with_data=data is not None, with_table=table is not None)
     floats = frozenset(keep_float)
     if table is not None:
-        original, prepared = prepare_for_table(model, data, preprocess)
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
-        given, notes = given_ranges(ranges or {}, calibration_tensors(prepared.model), scheme.activations)
-        zero_points = not scheme.activations.symmetric
-        bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
-        binding = replace(bound, table=(table := with_given(bound.table, given, {})))
-        unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
-        result = _quantize_prepared(prepared, table, scheme, floats, preprocess, None, power_of_two, unranged)
-        return replace(result, binding=binding, notes=notes)
+        return _with_table(
+            model, data, file, scheme, floats, wanted, partial=partial, power_of_two=power_of_two,
+            ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
+            skip_bad=skip_bad, progress=progress,
+        )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, "Give --data or --table")
     calibration = calibrate(
-        model, data, statistics=statistics, preprocess=preprocess, labels=labels, method=method,
-        activations=scheme.activation_name, target=target, percent=percent, decay=decay,
-        power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch, threads=threads,
+        model, data, statistics=statistics, preprocess=preprocess, labels=labels,
+        method=method or wanted.method, activations=scheme.activation_name, target=target, percent=percent,
+        decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch, threads=threads,
         skip_bad=skip_bad, keep_float=keep_float, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
-    result = _quantize_prepared(
-        calibration.prepared, calibration.table, scheme, floats, preprocess, calibration, power_of_two
-    )
-    return replace(result, notes=calibration.notes)
+    start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
+    others = {} if method is not None else _other_tables(calibration, start)
+    done = _repaired(start, wanted, calibration.dataset, others, threads, progress)
+    result = _quantized(start, done, calibration.prepared, preprocess, {})
+    return replace(result, calibration=calibration, notes=calibration.notes)
 
 
-def _quantize_prepared(
-    prepared: PreparedModel,
-    table: CalibrationTable,
+def _other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
+    """Ranges of the default method for statistics, where those of another default were chosen."""
+    if calibration.auto is None:
+        return {}
+    wish = Wish(STATISTICS_METHOD, power_of_two=start.power_of_two)
+    given = {name: entry.range for name, entry in calibration.table.entries.items() if entry.method == GIVEN}
+    table = decide(calibration.statistics, None, start.scheme.activations, wish, given)
+    return {f"ranges {STATISTICS_METHOD}": table}
+
+
+def _with_table(
+    model: Model,
+    data: DataSource | None,
+    file: TableFile,
     scheme: QuantScheme,
     keep_float: frozenset[str],
-    preprocess: Preprocess | None,
-    calibration: Calibration | None,
+    wanted: Repairs,
+    *,
+    partial: bool,
     power_of_two: bool,
+    ranges: GivenRanges,
+    preprocess: Preprocess | None,
+    labels: str | os.PathLike[str] | None,
+    samples: int | None,
+    threads: int,
+    skip_bad: bool,
+    progress: Progress,
+) -> Quantization:
+    """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
+    original, prepared = prepare_for_table(model, data, preprocess)
+    given, notes = given_ranges(ranges, calibration_tensors(prepared.model), scheme.activations)
+    zero_points = not scheme.activations.symmetric
+    bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
+    binding = replace(bound, table=(table := with_given(bound.table, given, {})))
+    unranged = without_range(prepared.model, scheme, keep_float, binding, partial=partial)
+    dataset = None
+    if data is not None and wanted:
+        dataset = open_dataset(
+            data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+        )
+    start = Candidate(prepared.model, table, scheme, keep_float, power_of_two)
+    done = _repaired(start, wanted, dataset, {}, threads, progress, unranged)
+    result = _quantized(start, done, prepared, preprocess, unranged)
+    return replace(result, binding=binding, notes=notes)
+
+
+def _repaired(
+    start: Candidate,
+    wanted: Repairs,
+    dataset: Dataset | None,
+    tables: Mapping[str, CalibrationTable],
+    threads: int,
+    progress: Progress,
     unranged: Mapping[str, str] = MappingProxyType({}),
+) -> Repaired | None:
+    """What the repairs leave to quantize, None where nothing is to be repaired."""
+    if dataset is None or not wanted:
+        return None
+    check_node_names(start.model, start.keep_float)
+    candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
+    samples = choose_samples(dataset, threads)
+    return repaired(candidate, samples, wanted, tables=tables, threads=threads, progress=progress)
+
+
+def _quantized(
+    start: Candidate,
+    done: Repaired | None,
+    prepared: PreparedModel,
+    preprocess: Preprocess | None,
+    unranged: Mapping[str, str],
 ) -> Quantization:
     """``unranged``: node that stays float for want of a range → reason."""
-    check_node_names(prepared.model, keep_float)
-    result = quantize_graph(
-        prepared.model, table, scheme, keep_float, unranged=unranged, power_of_two=power_of_two
-    )
+    check_node_names(start.model, start.keep_float)
+    final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
+    result, scheme = final.quantized(unranged), start.scheme
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
+    if done is not None:
+        entries["repairs"] = json.dumps([step.name for step in done.steps if step.kept])
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    return Quantization(result.model, result.placement, result.qparams, table, prepared, calibration, caution)
+    table = start.table if done is None else done.table
+    return Quantization(
+        result.model, result.placement, result.qparams, table, prepared, None, caution, repaired=done
+    )

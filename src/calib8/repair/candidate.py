@@ -6,7 +6,9 @@ given; where its pattern is not there, it returns the candidate as it came and a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import onnx_ir as ir
 
@@ -38,14 +40,17 @@ class Candidate:
     power_of_two: bool = False
     corrections: Corrections = field(default_factory=lambda: NO_CORRECTIONS)
 
-    def quantized(self) -> QuantizedGraph:
+    def quantized(self, unranged: Mapping[str, str] = MappingProxyType({})) -> QuantizedGraph:
         """The int8 graph.
+
+        Args:
+            unranged: nodes that stay float for want of a range → reason.
 
         Raises:
             TableError: the table lacks a tensor.
         """
         return quantize_graph(
-            self.model, self.table, self.scheme, self.keep_float,
+            self.model, self.table, self.scheme, self.keep_float, unranged=unranged,
             power_of_two=self.power_of_two, corrections=self.corrections,
         )  # fmt: skip
 

@@ -63,12 +63,14 @@ class Repaired:
 
     Attributes:
         candidate: model, ranges and corrections.
+        table: the ranges chosen for the model as it was before repairs.
         steps: all that was tried, in that order.
         effort: what was asked for, empty where repairs were named.
         held_back: runs that judged.
     """
 
     candidate: Candidate
+    table: CalibrationTable
     steps: tuple[Step, ...]
     effort: str
     held_back: int
@@ -82,11 +84,13 @@ class Effort:
         stages: names of the alternatives of each stage, keys of ``REPAIRS``.
         finish: ways to correct biases, keys of ``REPAIRS``.
         held_back: at most so many runs judge.
+        method: the range method where the user names none.
     """
 
     stages: tuple[tuple[str, ...], ...]
     finish: tuple[str, ...]
     held_back: int
+    method: str | None = None
 
 
 @dataclass
@@ -140,10 +144,11 @@ def repair_by_effort(
     search = _Search(judge, data)
     best = search.judged(candidate)
     best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
+    table = best.candidate.table
     for stage in plan.stages:
         best = search.stage(best, {name: REPAIRS[name] for name in stage})
     final = search.finish(best.candidate, plan.finish)
-    return Repaired(final, tuple(search.steps), effort, len(samples.held_back[: plan.held_back]))
+    return Repaired(final, table, tuple(search.steps), effort, len(samples.held_back[: plan.held_back]))
 
 
 def repair_by_name(
@@ -167,14 +172,78 @@ def repair_by_name(
     wanted = repairs_called(names)
     data = RepairData(samples.scored, threads, progress)
     judge = _Judge(samples, len(samples.held_back), threads, progress)
-    steps: list[Step] = []
+    steps, table = list[Step](), candidate.table
     before = judge.quality(candidate) if wanted else math.nan
     for name in wanted:
         candidate, report = REPAIRS[name](candidate, data)
         after = judge.quality(candidate) if report.layers else before
         steps.append(Step(name, before, after, True, report.layers, report.notes))
         before = after
-    return Repaired(candidate, tuple(steps), "", len(samples.held_back))
+    return Repaired(candidate, table, tuple(steps), "", len(samples.held_back))
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What was asked for; false where it is nothing.
+
+    Attributes:
+        effort: a key of ``EFFORTS``, empty where repairs are named.
+        names: keys of ``REPAIRS`` in the order in which they are carried out.
+    """
+
+    effort: str = ""
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.effort or self.names)
+
+    @property
+    def method(self) -> str | None:
+        """The range method that goes with the effort, None for the default one."""
+        return EFFORTS[self.effort].method if self.effort else None
+
+
+def repairs_wanted(
+    effort: str | None, names: Sequence[str] | None, *, with_data: bool, with_table: bool
+) -> Repairs:
+    """What to do: what was asked for, else ``DEFAULT_EFFORT`` where ranges are chosen from data.
+
+    Raises:
+        UsageError: both are given, one does not exist, or there are no data for them.
+    """
+    option = "--effort" if effort is not None else "--repair"
+    if effort is not None and names is not None:
+        raise UsageError("--repair", "does not go with --effort", "Name repairs, or give an effort")
+    found = Repairs("" if effort is None else effort, repairs_called(names or ()))
+    if effort is not None:
+        effort_called(effort)
+    if found and not with_data:
+        raise UsageError(option, "repairs look at data, and none are given", "Give --data")
+    if effort is None and names is None and with_data and not with_table:
+        return Repairs(DEFAULT_EFFORT)
+    return found
+
+
+def repaired(
+    candidate: Candidate,
+    samples: ChosenSamples,
+    wanted: Repairs,
+    *,
+    tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
+    threads: int = 2,
+    progress: Progress = silent,
+) -> Repaired:
+    """Carries out what is wanted; the arguments are those of ``repair_by_effort`` and ``repair_by_name``.
+
+    Raises:
+        Calib8Error: a model cannot be run.
+    """
+    if wanted.effort:
+        return repair_by_effort(
+            candidate, samples, wanted.effort, tables=tables, threads=threads, progress=progress
+        )
+    return repair_by_name(candidate, samples, wanted.names, threads=threads, progress=progress)
 
 
 def effort_called(name: str) -> Effort:
