@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from calib8.judge import Preflight
     from calib8.passes.place import Placement
     from calib8.pipeline import Calibration, Collection
+    from calib8.repair.flow import Repaired
     from calib8.table import CalibrationTable
 
 
@@ -111,3 +112,24 @@ def placement_document(placement: Placement) -> list[dict[str, Any]]:
 def finite(value: float | None) -> float | None:
     """The value, or None where JSON has no number for it."""
     return value if value is not None and math.isfinite(value) else None
+
+
+def repairs_document(found: Repaired | None) -> dict[str, Any] | None:
+    """What was tried to keep the accuracy."""
+    if found is None:
+        return None
+    return {
+        "effort": found.effort or None,
+        "held_back": found.held_back,
+        "steps": [
+            {
+                "name": step.name,
+                "before_db": finite(step.before_db),
+                "after_db": finite(step.after_db),
+                "kept": step.kept,
+                "layers": list(step.layers),
+                "notes": list(step.notes),
+            }
+            for step in found.steps
+        ],
+    }

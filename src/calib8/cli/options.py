@@ -16,6 +16,7 @@ from calib8.processors import usable_cores
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
 RANGES: Final = "Ranges"
+REPAIR: Final = "Repair"
 STATISTICS: Final = "Statistics"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
@@ -164,6 +165,27 @@ class RangeOptions:
     activations: Annotated[str | None, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
     power_of_two: Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)] = False
     range: Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)] = None
+
+
+_EFFORT_HELP: Final = (
+    "How much is tried to keep the accuracy: fast, balanced or best. Default with --data: balanced."
+)
+_REPAIR_HELP: Final = "In place of an effort: repairs to carry out, separated by commas, or none."
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepairOptions:
+    """What is done beyond ranges to keep the accuracy; None: not given."""
+
+    effort: Annotated[str | None, option(REPAIR, "--effort", "NAME", _EFFORT_HELP)] = None
+    repair: Annotated[str | None, option(REPAIR, "--repair", "LIST", _REPAIR_HELP)] = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """The repairs named."""
+        if self.repair is None:
+            return None
+        return tuple(name.strip() for name in self.repair.split(","))
 
 
 _FROM_STATS_HELP: Final = "Statistics of an earlier run in place of --data."

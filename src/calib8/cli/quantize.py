@@ -13,6 +13,7 @@ from calib8.cli.documents import (
     calibration_document,
     placement_document,
     preflight_document,
+    repairs_document,
 )
 from calib8.cli.options import (
     FORMATS_HELP,
@@ -25,14 +26,16 @@ from calib8.cli.options import (
     PreprocessOptions,
     RangeOptions,
     ReadingOptions,
+    RepairOptions,
     ReportOptions,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import say_binding, say_sizes
+from calib8.cli.render import say_binding, say_repairs, say_sizes
 from calib8.cli.steps import (
     check_ranges,
+    check_repairs,
     look_at_data,
     reading_options,
     refuse_together,
@@ -104,6 +107,7 @@ class _Request:
     labels: Path | None
     reading: ReadingOptions
     ranges: RangeOptions
+    repairs: RepairOptions
     keep_float: list[str]
     preprocess: Preprocess | None
 
@@ -130,6 +134,7 @@ def quantize(
     labels: LabelsOption = None,
     reading: ReadingOptions,
     ranges: RangeOptions,
+    repairs: RepairOptions,
     keep_float: KeepFloatOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -144,9 +149,12 @@ def quantize(
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_ranges(ranges, target, from_statistics=from_stats is not None)
+    check_repairs(repairs, data)
     preprocess = chosen_preprocess(preprocessing)
     old = _old_table(old_table, table_format, partial)
-    request = _Request(model, old, from_stats, target, labels, reading, ranges, keep_float or [], preprocess)
+    request = _Request(
+        model, old, from_stats, target, labels, reading, ranges, repairs, keep_float or [], preprocess
+    )
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
@@ -195,12 +203,14 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
             preprocess=request.preprocess, labels=request.labels,
             method=ranges.method, percent=ranges.percent, decay=ranges.decay,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            samples=reading.samples, batch=reading.batch,
+            effort=request.repairs.effort, repair=request.repairs.names, samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
             progress=progress,
         )  # fmt: skip
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
+    if result.repaired is not None:
+        say_repairs(terminal, result.repaired)
     return _Outcome(result, seen, progress.done)
 
 
@@ -277,6 +287,7 @@ def _write_report(path: Path, model: Path, output: Path, table: Path | None, out
         "calibration": None
         if calibration is None
         else calibration_document(calibration, calibration.table, outcome.samples),
+        "repairs": repairs_document(outcome.result.repaired),
         "nodes": placement_document(outcome.result.placement),
     }
     write_json(path, document)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from calib8.data.samples import Skipped
     from calib8.formats.bind import Binding
     from calib8.judge import Preflight
+    from calib8.repair.flow import Repaired
 
 _SKIPPED_SHOWN: Final = 5
 
@@ -177,3 +178,17 @@ def shape_text(shape: Sequence[int | str | None] | str | None) -> str:
 
 def _macs(macs: int | None) -> str:
     return NOTHING if macs is None else f"{macs:,}"
+
+
+def say_repairs(terminal: Terminal, found: Repaired) -> None:
+    """Which repairs are part of the result, and which were tried in vain."""
+    where = f"on {count(found.held_back, 'sample')} held back"
+    for step in found.steps:
+        if not step.layers and step.before_db == step.after_db:
+            terminal.say(f"{step.name}: nothing to do")
+            continue
+        figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
+        on = f" ({count(len(step.layers), 'layer')})" if step.layers else ""
+        terminal.say(f"{step.name}: {figures}{on}{'' if step.kept else ', not taken'}")
+        for note in step.notes if step.kept else ():
+            terminal.say(f"  note: {note}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from calib8.cli.options import RangeOptions, ReadingOptions
+from calib8.cli.options import RangeOptions, ReadingOptions, RepairOptions
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import count, say_preflight, say_skipped
 from calib8.cli.terminal import Terminal
@@ -41,6 +41,17 @@ def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statis
         activation_type(ranges.activations)
         if scheme is not None:
             scheme.with_activations(ranges.activations)
+
+
+def check_repairs(repairs: RepairOptions, data: Path | None) -> None:
+    """Refuses unknown or contradicting choices before any work is done.
+
+    Raises:
+        UsageError: an effort or a repair that does not exist, both, or one of them without data.
+    """
+    from calib8.repair.flow import repairs_wanted
+
+    repairs_wanted(repairs.effort, repairs.names, with_data=data is not None, with_table=False)
 
 
 def look_at_data(

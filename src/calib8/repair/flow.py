@@ -25,6 +25,7 @@ from calib8.autorange.samples import ChosenSamples
 from calib8.errors import UsageError
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
+from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.table import CalibrationTable
 
@@ -337,3 +338,23 @@ def _with_table(
     if table == candidate.table:
         return candidate, RepairReport("ranges", ())
     return replace(candidate, table=table), RepairReport("ranges", ())
+
+
+REPAIRS: Final[Mapping[str, Repair]] = {
+    "bias": correct_biases,
+    "bias-median": partial(correct_biases, average="median"),
+    "bias-sequential": correct_biases_in_sequence,
+}
+"""All repairs by name, in the order in which they are carried out."""
+
+ONE_OF: Final = (("bias", "bias-median", "bias-sequential"),)
+"""Repairs that do the same in different ways."""
+
+EFFORTS: Final[Mapping[str, Effort]] = {
+    "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
+    "balanced": Effort(stages=(), finish=("bias", "bias-median"), held_back=64),
+    "best": Effort(stages=(), finish=("bias", "bias-median", "bias-sequential"), held_back=64),
+}
+"""What each effort tries."""
+
+DEFAULT_EFFORT: Final = "balanced"
