@@ -5,7 +5,8 @@
 Clipped at a and b (Relu: 0 and ∞), with α = (a − m)/s, β' = (b − m)/s, φ and Φ of the standard normal:
 
     E[clip]  = s (φ(α) − φ(β')) + m (Φ(β') − Φ(α)) + a Φ(α) + b (1 − Φ(β'))
-    E[clip²] = (m² + s²) (Φ(β') − Φ(α)) + s² (α φ(α) − β' φ(β')) + 2 m s (φ(α) − φ(β')) + a² Φ(α) + b² (1 − Φ(β'))
+    E[clip²] = (m² + s²) (Φ(β') − Φ(α)) + s² (α φ(α) − β' φ(β')) + 2 m s (φ(α) − φ(β'))
+               + a² Φ(α) + b² (1 − Φ(β'))
 
 Other functions of one tensor are summed over a grid of the normal distribution. Sums add means, and squared
 deviations as of independent terms; averages keep means. Layers without a normalization behind them, maxima
@@ -24,14 +25,15 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, float_attribute, int_attribute, is_activation, rank
-from calib8.passes.fold_affine import fold_affine
+from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.place import clip_limits
 from calib8.passes.prepare import PREPARE
+from calib8.passes.rewrite_leftovers import batch_norm_to_conv
 
 Vector = npt.NDArray[np.float64]
 
-BEFORE_FOLDING: Final = PREPARE[: PREPARE.index(fold_affine)]
-"""Passes that leave batch normalizations where they are."""
+FOLDING: Final = (fold_affine, fold_gemm_factors, batch_norm_to_conv)
+"""The passes of a preparation that would make batch normalizations vanish."""
 
 GRID: Final = np.linspace(-8.0, 8.0, 1601)
 """Where functions of a standard normal variable are looked at."""
@@ -56,16 +58,17 @@ class Moments:
 
 
 def batch_norm_moments(original: ir.Model) -> dict[str, Moments]:
-    """Name of a tensor → what the batch normalizations before it tell; tensors they tell nothing of are left out.
+    """Name of a tensor → what the batch normalizations before it tell; without those they tell nothing of.
 
-    The names are those of the prepared model too, wherever a tensor is still there.
+    The names are those of the prepared model too, wherever the tensor is still there.
 
     Args:
         original: a loaded float model with its batch normalizations; not changed.
     """
     model = original.clone()
-    for step in BEFORE_FOLDING:
-        step(model)
+    for step in PREPARE:
+        if step not in FOLDING:
+            step(model)
     found: dict[str, Moments] = {}
     for node in model.graph:
         moments = _behind(node, found)
@@ -103,7 +106,7 @@ def _probability(x: Vector) -> Vector:
 
 def _edge(x: Vector) -> Vector:
     """x · φ(x), 0 at infinity."""
-    return np.where(np.isinf(x), 0.0, np.where(np.isinf(x), 0.0, x) * _density(x))
+    return np.where(np.isinf(x), 0.0, x) * _density(x)
 
 
 def _times(limit: float, share: Vector) -> Vector:
@@ -138,8 +141,9 @@ def _of_batch_norm(node: ir.Node) -> Moments | None:
 def _sum(node: ir.Node, terms: list[Moments]) -> Moments | None:
     """Of an Add, a Sub or a Sum, constants per channel included."""
     sign = -1.0 if node.op_type == "Sub" else 1.0
-    mean, variance = np.zeros(1), np.zeros(1)
-    known = True
+    mean, variance, known = np.zeros(1), np.zeros(1), True
+    if any(rank(value) != rank(node.outputs[0]) for value in node.inputs if constant(value) is None):
+        return None
     waiting = iter(terms)
     for index, value in enumerate(node.inputs):
         factor = sign if index else 1.0
@@ -166,7 +170,7 @@ def _product(node: ir.Node, terms: list[Moments]) -> Moments | None:
 
 
 def _per_channel(node: ir.Node, array: npt.NDArray[np.generic]) -> Vector | None:
-    """A constant operand as a vector over axis 1 of the node's output, None if it varies along another axis."""
+    """A constant operand as a vector over axis 1 of the output, None if it varies along another axis."""
     axes = rank(node.outputs[0])
     if axes is None or axes < 2 or array.ndim > axes or array.dtype.kind != "f":
         return np.asarray(array, np.float64).reshape(-1) if array.size == 1 else None

@@ -32,7 +32,7 @@ def correct_biases(
 ) -> tuple[Candidate, RepairReport]:
     """Takes the mean error of rounded weights out of the biases; a layer without a bias gets one.
 
-    Afterwards the mean of ``W_q ∗ x + b' − (W ∗ x + b)`` over the runs and their pixels is 0 in every channel.
+    Afterwards the mean of ``W_q ∗ x + b' − (W ∗ x + b)`` over the runs and pixels is 0 in every channel.
     A bias that an earlier correction put there is replaced; codes of weights stay.
 
     Args:

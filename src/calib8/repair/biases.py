@@ -61,9 +61,8 @@ def put_biases(
     for new in biases:
         name, size = new.layer.name, len(new.bias)
         if new.kept:
-            notes.append(
-                f"{new.kept} of {size} channels of '{name}' keep their bias: int32 has no room for it"
-            )
+            kept = f"{new.kept} of {size} channels of '{name}' keep their bias"
+            notes.append(f"{kept}: int32 has no room for a new one")
         if new.kept < size:
             corrections[name] = replace(candidate.correction(name), bias=new.bias)
             changed.append(name)

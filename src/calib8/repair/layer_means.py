@@ -68,7 +68,7 @@ def _passes_means(layer: ir.Node, weight: Floats) -> bool:
 
 
 def weight_error_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.Model:
-    """The float model with one output per layer: the mean of ``(W_q − W) ∗ x``; ``prepared`` stays as it is."""
+    """A copy of the float model with one output per layer: the mean of ``(W_q − W) ∗ x``."""
     model = prepared.clone()
     names = Names(model.graph)
     nodes = {node.name: node for node in model.graph}
@@ -81,7 +81,7 @@ def weight_error_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.M
 
 
 def output_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.Model:
-    """The float model with one output per layer: the mean of what it yields; ``prepared`` stays as it is."""
+    """A copy of the float model with one output per layer: the mean of what the layer yields."""
     model = prepared.clone()
     names = Names(model.graph)
     nodes = {node.name: node for node in model.graph}
@@ -102,7 +102,7 @@ def with_outputs(model: ir.Model, outputs: Sequence[ir.Value]) -> ir.Model:
 
 
 def layer_model(layer: CodedLayer, weight: Floats) -> ir.Model:
-    """A layer alone: input ``x``, float32 of any size, output the mean of what it makes of it with ``weight``."""
+    """A layer alone: input ``x`` of any size, output the mean of what it makes of it with ``weight``."""
     source = ir.Value(name="x", type=ir.TensorType(ir.DataType.FLOAT), shape=ir.Shape([None] * weight.ndim))
     graph = ir.Graph([source], [], nodes=[], opset_imports={"": 17}, name=layer.name)
     result = append_mean(Names(graph), layer.node, source, weight)
@@ -111,6 +111,6 @@ def layer_model(layer: CodedLayer, weight: Floats) -> ir.Model:
 
 
 def channel_means(array: npt.NDArray[Any]) -> Doubles:
-    """Mean over all axes but the channels', float64 [channels]: axis 1, of [N, channels] and longer arrays."""
+    """Mean over all axes but axis 1, the channels': float64 [channels]."""
     axes = tuple(axis for axis in range(array.ndim) if axis != 1)
     return np.asarray(array.astype(np.float64).mean(axis=axes))
