@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from calib8.errors import UsageError
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
+
+Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
+"""How many scales a weight has: one per output channel, or one."""
 
 ACTIVATION_TYPES: Final[dict[str, QuantSpec]] = {
     "uint8": UINT8,
@@ -43,7 +46,9 @@ class QuantScheme:
     Attributes:
         name: name of the target.
         activations: code of the activations.
-        weights: code of the weights, symmetric, one scale per output channel, codes −127 … 127.
+        weights: code of the weights, symmetric, codes −127 … 127.
+        weight_granularity: one scale per output channel, or one for the whole weight, which is all that some
+            chips take. Layers then want ``calib8.repair.cross_layer`` before them.
         placement: ``every-op``: Q/DQ on inputs and outputs of every quantized op;
             ``weighted-inputs``: Q/DQ only on the inputs of conv/matmul, of the averaging pools, and on
             one branch of residual additions (what TensorRT fuses).
@@ -59,6 +64,7 @@ class QuantScheme:
     name: str
     activations: QuantSpec = UINT8
     weights: QuantSpec = INT8_SYMMETRIC
+    weight_granularity: Granularity = "per-channel"
     placement: Literal["every-op", "weighted-inputs"] = "every-op"
     quantize_bias: bool = True
     shared_scale_ops: frozenset[str] = frozenset()

@@ -141,7 +141,7 @@ def _layer_before(node: ir.Node) -> ir.Node | None:
 
 def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
     """Rewrites the constants of ``layer``; False (and nothing changed) where that is impossible."""
-    weight, bias = constant(layer.inputs[1]), _bias_vector(layer)
+    weight, bias = constant(layer.inputs[1]), bias_vector(layer)
     if weight is None or bias is None or weight.dtype != np.float32 or weight.ndim < 2:
         return False
     channels = output_channels(layer, weight)
@@ -152,11 +152,11 @@ def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
     alpha = float_attribute(layer, "alpha", 1.0) if layer.op_type == "Gemm" else 1.0
     k, d = np.broadcast_to(affine.k, channels), np.broadcast_to(affine.d, channels)
     new_bias = k * np.broadcast_to(bias, channels) + d
-    _set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
+    set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
     if layer.op_type == "MatMul" and np.any(affine.d != 0):
         layer.op_type = "Gemm"
     if layer.op_type != "MatMul" and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
-        _set_constant(graph, layer, 2, new_bias, "bias")
+        set_constant(graph, layer, 2, new_bias, "bias")
     for name in ("alpha", "beta"):
         if layer.op_type == "Gemm":
             layer.attributes.pop(name, None)
@@ -188,8 +188,8 @@ def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
     return weight * k
 
 
-def _bias_vector(layer: ir.Node) -> Vector | None:
-    """Bias as a vector (one zero where there is none), None where it is computed or a matrix."""
+def bias_vector(layer: ir.Node) -> Vector | None:
+    """Bias times ``beta`` as a vector (one zero where there is none), None where it is computed or a matrix."""
     value = input_at(layer, 2)
     if value is None:
         return np.zeros(1)
@@ -205,8 +205,11 @@ def _can_take_bias(layer: ir.Node, weight: npt.NDArray[np.generic]) -> bool:
     return weight.ndim == 2 and rank(layer.inputs[0]) == 2
 
 
-def _set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suffix: str) -> None:
-    """A constant that only this node reads keeps its name, a shared one stays for its other readers."""
+def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suffix: str) -> None:
+    """Puts an array, stored as float32, in the place of input ``index`` of ``node``.
+
+    A constant that only this node reads keeps its name, a shared one stays for its other readers.
+    """
     old, base = input_at(node, index), f"{node.name}.{suffix}"
     if old is not None and len(list(old.uses())) == 1 and not old.is_graph_output():
         base = old.name or base

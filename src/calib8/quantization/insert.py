@@ -1,8 +1,8 @@
 """Writes the int8 form of a prepared model: Q/DQ on activations, integer weights and biases behind DQ.
 
     t → QuantizeLinear → DequantizeLinear → readers of t
-    W int8,  s_c float32[C]     → DequantizeLinear(axis) → layer
-    b int32, s_x·s_c float32[C] → DequantizeLinear(axis) → layer
+    W int8,  s_c float32[C]     → DequantizeLinear(axis) → layer      one scale s without an axis where the
+    b int32, s_x·s_c float32[C] → DequantizeLinear(axis) → layer      target takes no more
 
 An output of the graph that carries Q/DQ keeps its name; the float value before it gets ``/float`` added.
 Names that are taken get a number behind.
@@ -147,12 +147,16 @@ def _quantize_layer(
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction)
+    layer = quantize_layer(
+        node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction,
+        scheme.weight_granularity,
+    )  # fmt: skip
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
+    bias_axis = None if layer.axis is None else 0
     if layer.bias is not None:
         name = _constant_name(names, node, 2)
-        _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, 0)
+        _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, bias_axis)
     elif correction.bias is not None:
         node.replace_input_with(2, names.constant(_constant_name(names, node, 2), correction.bias))
 

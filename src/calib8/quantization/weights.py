@@ -18,6 +18,7 @@ import onnx_ir as ir
 from calib8.model.graph import int_attribute
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 from calib8.quantization.corrections import LayerCorrection
+from calib8.scheme import Granularity
 
 INT32_MAX: Final = 2**31 - 1
 MAX_ACTIVATION_STEP: Final = 255
@@ -32,15 +33,15 @@ class QuantizedLayer:
 
     Attributes:
         weight: codes, in the layer's own layout.
-        weight_scale: float32, one per entry of ``axis``.
-        axis: the output-channel axis of the weight.
+        weight_scale: float32, one per entry of ``axis``; of shape [] where there is one for all.
+        axis: the output-channel axis of the weight, None where there is one scale for all.
         bias: int32 codes in output-channel order, None without bias.
-        bias_scale: float32, input scale × weight scale, in output-channel order.
+        bias_scale: float32, input scale × weight scale, in output-channel order; or of shape [].
     """
 
     weight: npt.NDArray[np.int8]
     weight_scale: npt.NDArray[np.float32]
-    axis: int
+    axis: int | None
     bias: npt.NDArray[np.int32] | None
     bias_scale: npt.NDArray[np.float32]
 
@@ -61,6 +62,7 @@ def quantize_layer(
     input_scale: float,
     spec: QuantSpec,
     correction: LayerCorrection = AS_IT_IS,
+    granularity: Granularity = "per-channel",
 ) -> QuantizedLayer:
     """Codes and scales of a layer whose input has the given scale.
 
@@ -70,7 +72,9 @@ def quantize_layer(
         bias: float32 [output channels], None without one.
         input_scale: scale of the codes of the layer's input.
         spec: type of the weights' codes.
-        correction: what replaces the plain rounding; its bias has been taken by the caller.
+        correction: what replaces the plain rounding; its bias has been taken by the caller. Where there is
+            one scale for all, channels whose scale it is not are rounded plainly.
+        granularity: one scale per output channel, or one for all.
 
     Raises:
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
@@ -81,6 +85,8 @@ def quantize_layer(
     scale = correction.weight_scale
     wanted = weight_scales(weight, axis, spec) if scale is None else scale
     scale = wanted if bias is None else room_for_bias(wanted, bias.reshape(groups, -1), input_scale)
+    if granularity == "per-tensor":
+        scale = np.full_like(scale, np.max(scale))
     codes = quantize_weight(weight, scale, axis, spec)
     if correction.weight is not None:
         kept = np.expand_dims(scale == wanted, [other for other in range(weight.ndim) if other != axis])
@@ -88,6 +94,8 @@ def quantize_layer(
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)
+    if granularity == "per-tensor":
+        return QuantizedLayer(codes, np.asarray(scale[0]), None, bias_codes, np.asarray(bias_scale[0]))
     return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale)
 
 

@@ -1,0 +1,139 @@
+"""The constants of a weighted layer seen channel by channel, whatever their layout.
+
+    Conv [O, I/g, k…]   ConvTranspose [I, O/g, k…]   Gemm [I, O] or [O, I]   MatMul [I, O]
+        ⇄   [groups, outputs of a group, inputs of a group, taps]
+
+Output channel ``o`` of group ``g`` is channel ``g · outputs + o`` of the layer, and so for its inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import constant, float_attribute, input_at, int_attribute
+from calib8.passes.fold_affine import WEIGHTED, Vector, bias_vector, output_channels, set_constant
+
+
+@dataclass(frozen=True)
+class LayerChannels:
+    """Weight and bias of a layer in float64.
+
+    Attributes:
+        layer: Conv, ConvTranspose, Gemm or MatMul.
+        weight: [groups, outputs of a group, inputs of a group, taps].
+        bias: [output channels], None where there is none.
+    """
+
+    layer: ir.Node
+    weight: Vector
+    bias: Vector | None
+
+    @property
+    def outputs(self) -> int:
+        """Number of output channels."""
+        return int(self.weight.shape[0] * self.weight.shape[1])
+
+    @property
+    def inputs(self) -> int:
+        """Number of input channels."""
+        return int(self.weight.shape[0] * self.weight.shape[2])
+
+    @property
+    def axes(self) -> int:
+        """Number of axes of what a convolution yields; of a matrix product at least so many."""
+        return int(_array(self.layer).ndim)
+
+    @property
+    def depthwise(self) -> bool:
+        """Every output channel reads the input channel of its own number, and no other."""
+        return self.weight.shape[1:3] == (1, 1)
+
+    def output_magnitudes(self) -> Vector:
+        """Largest |weight| of every output channel, float64 [outputs]."""
+        largest: Vector = np.max(np.abs(self.weight), axis=(2, 3), initial=0.0)
+        return largest.reshape(-1)
+
+    def input_magnitudes(self) -> Vector:
+        """Largest |weight| that reads each input channel, float64 [inputs]."""
+        largest: Vector = np.max(np.abs(self.weight), axis=(1, 3), initial=0.0)
+        return largest.reshape(-1)
+
+    def scaled(self, *, inputs: Vector | None = None, outputs: Vector | None = None) -> LayerChannels:
+        """The layer with factors on what reads its input channels and on its output channels, bias included.
+
+        Args:
+            inputs: float64 [inputs], None for ones.
+            outputs: float64 [outputs], None for ones.
+        """
+        groups, own, read, _ = self.weight.shape
+        weight, bias = self.weight, self.bias
+        if inputs is not None:
+            weight = weight * inputs.reshape(groups, 1, read, 1)
+        if outputs is not None:
+            weight = weight * outputs.reshape(groups, own, 1, 1)
+            bias = None if bias is None else bias * outputs
+        return replace(self, weight=weight, bias=bias)
+
+    def write(self, graph: ir.Graph) -> None:
+        """Puts the constants, rounded to float32, into the layer; shared ones stay for their other readers."""
+        shape = _array(self.layer).shape
+        set_constant(graph, self.layer, 1, _layer_layout(self.layer, self.weight, shape), "weight")
+        if self.bias is not None:
+            set_constant(graph, self.layer, 2, self.bias, "bias")
+
+
+def layer_channels(layer: ir.Node) -> LayerChannels | None:
+    """The constants of a node; None if it is no weighted layer or has computed or unusual ones.
+
+    Unusual are weights that are not finite float32, a MatMul with more than two axes, a bias that is a
+    matrix, a Gemm with a transposed or scaled input.
+    """
+    if layer.op_type not in WEIGHTED or layer.domain not in ("", "ai.onnx"):
+        return None
+    weight, bias = constant(input_at(layer, 1)), bias_vector(layer)
+    if weight is None or bias is None or weight.dtype != np.float32 or not np.all(np.isfinite(weight)):
+        return None
+    if layer.op_type == "Gemm" and (int_attribute(layer, "transA", 0) or _factors(layer) != (1.0, 1.0)):
+        return None
+    if weight.ndim < 2 or weight.size == 0 or (layer.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
+        return None
+    channels = output_channels(layer, weight)
+    if bias.size not in (1, channels):
+        return None
+    vector = None if input_at(layer, 2) is None else np.broadcast_to(bias, channels)
+    return LayerChannels(layer, _by_channel(layer, weight.astype(np.float64)), vector)
+
+
+def _factors(layer: ir.Node) -> tuple[float, float]:
+    return float_attribute(layer, "alpha", 1.0), float_attribute(layer, "beta", 1.0)
+
+
+def _array(layer: ir.Node) -> npt.NDArray[np.generic]:
+    array = constant(layer.inputs[1])
+    assert array is not None
+    return array
+
+
+def _by_channel(layer: ir.Node, weight: Vector) -> Vector:
+    groups = int_attribute(layer, "group", 1)
+    if layer.op_type == "Conv":
+        return weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+    if layer.op_type == "ConvTranspose":
+        split = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
+        return split.transpose(0, 2, 1, 3)
+    outputs_first = layer.op_type == "Gemm" and int_attribute(layer, "transB", 0)
+    matrix = weight if outputs_first else weight.T
+    return matrix[None, :, :, None]
+
+
+def _layer_layout(layer: ir.Node, weight: Vector, shape: tuple[int, ...]) -> Vector:
+    if layer.op_type == "Conv":
+        return weight.reshape(shape)
+    if layer.op_type == "ConvTranspose":
+        return weight.transpose(0, 2, 1, 3).reshape(shape)
+    matrix = weight[0, :, :, 0]
+    return matrix if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0) else matrix.T

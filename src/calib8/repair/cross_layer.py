@@ -1,0 +1,105 @@
+"""Cross-layer equalization and high-bias absorption of a model with its ranges.
+
+1. a ReLU6 becomes a Relu, for a Clip with an upper limit does not let factors through
+       unreached   where calibration never saw its output at the limit (the default)
+       replace     everywhere; whether the model bears it only images can tell
+       keep        nowhere
+2. chains of layers are equalized          passes/equalize_layers
+3. high biases are absorbed                passes/absorb_bias, c = max(0, smallest value before the Relu on the runs)
+4. the tensors that changed get new ranges
+
+With one scale for a whole weight this is what makes depthwise networks work at all; with a scale per channel
+it only makes the ranges of activations more alike.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.passes.absorb_bias import Absorption, absorb_high_biases
+from calib8.passes.channel_paths import channel_paths
+from calib8.passes.equalize_layers import Equalization, equalize_layers
+from calib8.passes.unlimit import remove_limits, remove_unreached_limits
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.channel_extremes import channel_extremes
+from calib8.repair.refit import refitted, without_corrections
+from calib8.table import GIVEN
+
+NAME: Final = "equalize-layers"
+
+Limits: TypeAlias = Literal["unreached", "replace", "keep"]
+
+
+def cross_layer(
+    candidate: Candidate, data: RepairData, *, limits: Limits = "unreached", absorb: bool = True
+) -> tuple[Candidate, RepairReport]:
+    """Equalizes the layers of a candidate.
+
+    Tensors with a range that the user gave stay as they are.
+
+    Args:
+        candidate: what to repair; corrections of the layers that change are dropped.
+        data: the runs that the new ranges and the absorbed biases come from.
+        limits: what becomes of ReLU6, see the top of the file.
+        absorb: whether high biases are absorbed.
+
+    Returns:
+        The candidate with the new model and ranges, and what was done. With ``replace`` the float function
+        is another one wherever a limit was reached; else it is the same on the runs.
+
+    Raises:
+        CalibrationError: a tensor held NaN or infinite values.
+        ModelError, DataError: ONNX Runtime cannot run the model.
+    """
+    model = candidate.model.clone()
+    given = {name for name, entry in candidate.table.entries.items() if entry.method == GIVEN}
+    freed = _remove_limits(model, candidate, limits)
+    found = equalize_layers(model, kept=given)
+    absorbed = _absorb(model, data, given) if absorb else Absorption()
+    changed = {*found.factors, *absorbed.tensors, *(freed if limits == "replace" else ())} - given
+    touched = found.layers | absorbed.layers
+    if not touched and not changed:
+        return candidate, RepairReport(NAME, (), _notes(found, absorbed, ()))
+    layers = tuple(node.name or "" for node in model.graph if node.name in touched)
+    result, dropped = without_corrections(refitted(candidate, model, changed, data), layers)
+    return result, RepairReport(NAME, layers, (*_notes(found, absorbed, freed), *dropped))
+
+
+def _remove_limits(model: ir.Model, candidate: Candidate, limits: Limits) -> tuple[str, ...]:
+    if limits == "keep":
+        return ()
+    if limits == "replace":
+        return remove_limits(model)
+    largest = {name: entry.observed.max for name, entry in candidate.table.entries.items()}
+    return remove_unreached_limits(model, largest)
+
+
+def _absorb(model: ir.Model, data: RepairData, given: set[str]) -> Absorption:
+    """Absorbs what no value before a Relu fell below on the runs."""
+    tensors = {
+        path.names[0]: path.source.axes
+        for path in channel_paths(model)
+        if [node.op_type for node in path.nodes[:1]] == ["Relu"] and not given & set(path.names)
+    }
+    extremes = channel_extremes(model, tensors, data)
+    return absorb_high_biases(model, {name: np.maximum(0.0, e.minimum) for name, e in extremes.items()})
+
+
+def _notes(found: Equalization, absorbed: Absorption, freed: tuple[str, ...]) -> tuple[str, ...]:
+    notes = []
+    if found.chains:
+        notes.append(f"{len(found.chains)} chains of layers equalized in {found.sweeps} sweeps")
+    if freed:
+        notes.append(f"{len(freed)} upper limits of activations removed")
+    if found.clipped:
+        notes.append(f"{len(found.clipped)} layers passed over: an upper limit follows that values reach")
+    if found.dead:
+        notes.append(f"{sum(found.dead.values())} channels of {len(found.dead)} chains left alone: all zero")
+    if absorbed.layers:
+        notes.append(f"biases absorbed in {len(absorbed.layers)} layers")
+    if absorbed.padded:
+        notes.append(f"biases not absorbed into {len(absorbed.padded)} layers that pad with zeros")
+    return tuple(notes)

@@ -1,0 +1,117 @@
+"""Activation equalization: the channels that feed a depthwise layer are scaled up to fill its input's range.
+
+    t = f(W x + b) ─► depthwise D        per channel c, seen on the runs: low_c ≤ t_c ≤ high_c
+    s_c = max(1, 1/margin · min(R.max / high_c, R.min / low_c))      [R.min, R.max] the range of t in the table
+    W_c · s_c,  b_c · s_c,  D_c / s_c
+
+A channel whose values fill a tenth of the range of t has a tenth of its codes; scaled up it has nearly all of
+them. Weights with a scale per channel pay nothing for it. A Clip between stays what it was: factors are 1 or
+more, so nothing is let through that it cut off, and on the runs nothing new reaches its limit. The margin is
+room for values that the runs did not have.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.errors import UsageError
+from calib8.model.graph import int_attribute
+from calib8.passes.channel_paths import ChannelPath, channel_paths
+from calib8.passes.fold_affine import Vector
+from calib8.passes.layer_channels import LayerChannels
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.channel_extremes import ChannelExtremes, channel_extremes
+from calib8.repair.refit import refitted, without_corrections
+from calib8.table import GIVEN
+
+NAME: Final = "equalize-activations"
+
+MARGIN: Final = 1.5
+"""How much larger than on the runs a value may get without being cut off."""
+
+LARGEST_FACTOR: Final = 1e3
+"""A channel that is almost silent on the runs may be louder on other images."""
+
+
+def equalize_activations(
+    candidate: Candidate, data: RepairData, *, margin: float = MARGIN, cap: float = LARGEST_FACTOR
+) -> tuple[Candidate, RepairReport]:
+    """Equalizes every tensor between a layer and a depthwise layer that alone reads it.
+
+    Args:
+        candidate: what to repair; corrections of the layers that change are dropped.
+        data: the runs whose extremes count.
+        margin: 1 or more, see the top of the file.
+
+    Returns:
+        The candidate with the new model and ranges, and what was done.
+
+    Raises:
+        UsageError: the margin is below 1.
+        CalibrationError: a tensor held NaN or infinite values.
+        ModelError, DataError: ONNX Runtime cannot run the model.
+    """
+    if not 1.0 <= margin < math.inf:
+        raise UsageError(f"margin {margin:g}", "must be 1 or more", f"Use {MARGIN:g}")
+    model = candidate.model.clone()
+    paths = [path for path in channel_paths(model) if _can_be_equalized(path, candidate)]
+    tensors = {name: path.source.axes for path in paths for name in _coded(path, candidate)}
+    extremes = channel_extremes(model, tensors, data)
+    layers: dict[ir.Node, LayerChannels] = {}
+    changed: set[str] = set()
+    for path in paths:
+        factors = _factors(path, candidate, extremes, margin, cap)
+        if np.all(factors == 1.0):
+            continue
+        source, reader = path.source.layer, path.reader.layer
+        layers[source] = layers.get(source, path.source).scaled(outputs=factors)
+        layers[reader] = layers.get(reader, path.reader).scaled(inputs=1.0 / factors)
+        changed.update(path.names)
+    if not changed:
+        return candidate, RepairReport(NAME, ())
+    for layer in layers.values():
+        layer.write(model.graph)
+    names = tuple(node.name or "" for node in model.graph if node in layers)
+    result, notes = without_corrections(refitted(candidate, model, changed, data), names)
+    return result, RepairReport(NAME, names, notes)
+
+
+def _can_be_equalized(path: ChannelPath, candidate: Candidate) -> bool:
+    """Both layers have weights with a scale per channel, and no range between was given by the user."""
+    source, reader = path.source.layer, path.reader.layer
+    if not path.reader.depthwise or reader.op_type != "Conv":
+        return False
+    if source.op_type != "Conv" and (
+        source.op_type != "ConvTranspose" or int_attribute(source, "group", 1) > 1
+    ):
+        return False
+    coded = _coded(path, candidate)
+    return bool(coded) and all(candidate.table.entries[name].method != GIVEN for name in coded)
+
+
+def _coded(path: ChannelPath, candidate: Candidate) -> list[str]:
+    return [name for name in path.names if name in candidate.table.entries]
+
+
+def _factors(
+    path: ChannelPath,
+    candidate: Candidate,
+    extremes: Mapping[str, ChannelExtremes],
+    margin: float,
+    cap: float,
+) -> Vector:
+    """What the channels are multiplied by, float64 [channels], 1 … LARGEST_FACTOR; 1 for a channel of zeros."""
+    room = np.full(path.source.outputs, np.inf)
+    for name in _coded(path, candidate):
+        span, seen = candidate.table.entries[name].range.widened_to_zero(), extremes[name]
+        high = min(span.max, path.limit)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.minimum(room, np.where(seen.maximum > 0.0, high / seen.maximum, np.inf))
+            room = np.minimum(room, np.where(seen.minimum < 0.0, span.min / seen.minimum, np.inf))
+    room[~np.isfinite(room)] = 1.0
+    return np.clip(room / margin, 1.0, cap)
