@@ -147,7 +147,9 @@ def _quantize_layer(
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction)
+    layer = quantize_layer(
+        node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction, scheme.pair_limit
+    )
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
     if layer.bias is not None:
