@@ -66,7 +66,8 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="NAME",
-        help="Runtime of the result: onnxruntime, openvino, tflite, tensorrt, tengine or ncnn.",
+        help="Runtime of the result: onnxruntime, onnxruntime-avx2, openvino, tflite, tensorrt, tengine or "
+        "ncnn.",
     ),
 ]
 
