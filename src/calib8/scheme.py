@@ -56,6 +56,8 @@ class QuantScheme:
         shared_scale_ops: ops whose inputs and outputs must have one scale, beyond those that move codes.
         concat_share_ratio: inputs of a Concat share one scale when the largest range is at most so many
             times the smallest (inf: always, 0: never).
+        pair_limit: largest sum of two weight codes of one sign that a kernel multiplies together (see
+            ``calib8.quantization.pairs``); channels that exceed it get a larger scale. None: any.
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
@@ -69,6 +71,7 @@ class QuantScheme:
     quantize_bias: bool = True
     shared_scale_ops: frozenset[str] = frozenset()
     concat_share_ratio: float = 2.0
+    pair_limit: int | None = None
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
@@ -94,18 +97,21 @@ class QuantScheme:
         return replace(self, activations=spec)
 
 
+_ONNXRUNTIME: Final = QuantScheme(
+    "onnxruntime",
+    cautions={
+        "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
+        "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",
+        "int8-symmetric": "ONNX Runtime runs layers followed by Relu or Clip in float: zero point 0 "
+        "does not clip at 0; uint8 is its fast path",
+    },
+)
+
 TARGETS: Final[dict[str, QuantScheme]] = {
     scheme.name: scheme
     for scheme in (
-        QuantScheme(
-            "onnxruntime",
-            cautions={
-                "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
-                "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",
-                "int8-symmetric": "ONNX Runtime runs layers followed by Relu or Clip in float: zero point 0 "
-                "does not clip at 0; uint8 is its fast path",
-            },
-        ),
+        _ONNXRUNTIME,
+        replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
         QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"})),
         QuantScheme(
             "tflite",

@@ -38,6 +38,7 @@ class BatchNormInspection:
         gamma, variance, mean: γ, σ² and μ of that channel.
         ratio: its |k| over the median |k|; inf where the median is 0 and it is not.
         smallest_variance: smallest σ² of any channel.
+        constant_channels: those with σ² < ``MIN_VARIANCE``, in ascending order.
     """
 
     name: str
@@ -51,6 +52,7 @@ class BatchNormInspection:
     mean: float
     ratio: float
     smallest_variance: float
+    constant_channels: tuple[int, ...]
 
     @property
     def suspicious(self) -> bool:
@@ -66,7 +68,7 @@ class BatchNormInspection:
             f"median |k| (γ={self.gamma:.3g}, σ²={self.variance:.3g}, μ={self.mean:.3g}), the smallest σ² is "
             f"{self.smallest_variance:.3g}. A channel that is almost constant before the normalization can "
             "take up the whole range of its tensor: train in the order conv, normalization, activation, or "
-            "set γ of dead channels to 0"
+            "set γ of dead channels to 0 and β to what they give"
         )
 
 
@@ -97,4 +99,5 @@ def _inspect(node: ir.Node) -> BatchNormInspection | None:
         mean=float(mean[channel]),
         ratio=ratio,
         smallest_variance=float(variance.min()),
+        constant_channels=tuple(map(int, np.flatnonzero(variance < MIN_VARIANCE))),
     )

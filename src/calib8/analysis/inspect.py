@@ -24,6 +24,8 @@ from calib8.analysis.counts import (
     stored_values,
     with_batch_of_one,
 )
+from calib8.analysis.dead_channels import dead_channels
+from calib8.analysis.sum_margins import SumMargin, sum_margins
 from calib8.errors import Calib8Error
 from calib8.model.graph import graph_inputs, graph_outputs, opset_version, sole_consumer, tensor_spec
 from calib8.model.load import load_model
@@ -96,6 +98,8 @@ class ModelInspection:
         warnings: what stands in the way of a good int8 model, one line each.
         metadata: what calib8 stored in the file, see ``calib8.model.metadata``.
         batch_norms: every BatchNormalization of the file.
+        margins: of a quantized model: room of the int32 sums of every layer with integer weights.
+        dead_channels: layer → output channels whose weights are all 0.
     """
 
     path: str
@@ -110,6 +114,8 @@ class ModelInspection:
     warnings: tuple[str, ...]
     metadata: dict[str, str]
     batch_norms: tuple[BatchNormInspection, ...]
+    margins: tuple[SumMargin, ...]
+    dead_channels: dict[str, tuple[int, ...]]
 
 
 def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
@@ -127,7 +133,9 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
     quantized = any(node.op_type in QUANTIZERS or is_integer_op(node) for node in nodes(lifted))
     layers, warnings, total = _quantized_layers(lifted) if quantized else _float_layers(original, lifted)
     batch_norms = inspect_batch_norms(lifted)
+    margins = sum_margins(lifted)
     warnings += [item.warning() for item in batch_norms if item.suspicious and not quantized]
+    warnings += [text for margin in margins if (text := margin.warning())]
     return ModelInspection(
         path=os.fspath(path),
         inputs=graph_inputs(original),
@@ -141,6 +149,8 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
         warnings=tuple(warnings),
         metadata=read_metadata(path),
         batch_norms=batch_norms,
+        margins=margins,
+        dead_channels=dead_channels(lifted),
     )
 
 

@@ -30,17 +30,20 @@ EVERY_TARGET: Final[tuple[Rule, ...]] = (
     layers.bias_has_product_scale,
 )
 
+_ONNXRUNTIME: Final[tuple[Rule, ...]] = (
+    *EVERY_TARGET,
+    layers.bias_is_coded,
+    symmetric.activations_are_per_tensor,
+    onnxruntime.inputs_are_all_coded,
+    onnxruntime.result_goes_to_one_quantizer,
+    onnxruntime.activation_is_implied,
+    onnxruntime.types_combine,
+    onnxruntime.moves_keep_codes,
+)
+
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
-    "onnxruntime": (
-        *EVERY_TARGET,
-        layers.bias_is_coded,
-        symmetric.activations_are_per_tensor,
-        onnxruntime.inputs_are_all_coded,
-        onnxruntime.result_goes_to_one_quantizer,
-        onnxruntime.activation_is_implied,
-        onnxruntime.types_combine,
-        onnxruntime.moves_keep_codes,
-    ),
+    "onnxruntime": _ONNXRUNTIME,
+    "onnxruntime-avx2": (*_ONNXRUNTIME, onnxruntime.pairs_cannot_saturate),
     "openvino": (
         *EVERY_TARGET,
         openvino.activations_have_8_bits,

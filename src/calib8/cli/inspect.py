@@ -8,7 +8,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from calib8.cli.options import OpenableArgument, ProgramOptions, ReportOptions
+from calib8.cli.guards import (
+    GuardOptions,
+    check_guards,
+    guards_document,
+    look_inside,
+    refuse_guards,
+    say_guards,
+    say_observation,
+)
+from calib8.cli.options import (
+    OpenableArgument,
+    PreprocessOptions,
+    ProgramOptions,
+    ReadingOptions,
+    ReportOptions,
+)
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import plan_document, read_plan, say_plan, shown_as_plan
 from calib8.cli.program import (
@@ -34,8 +49,8 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="NAME",
-        help="Check a quantized model against the rules of a target: onnxruntime, openvino, tflite, "
-        "tensorrt, tengine or ncnn. Any violation makes the exit code 1.",
+        help="Check a quantized model against the rules of a target: onnxruntime, onnxruntime-avx2, "
+        "openvino, tflite, tensorrt, tengine or ncnn. Any violation makes the exit code 1.",
     ),
 ]
 
@@ -44,22 +59,27 @@ def inspect(
     model: OpenableArgument,
     *,
     target: TargetOption = None,
+    guards: GuardOptions,
     lowering: ProgramOptions,
+    reading: ReadingOptions,
+    preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
     """Show what is in a model.
 
     Its layers, which of them are or would be quantized, and why the others are not; or the integer program
-    of a quantized model; or what a plan holds.
+    of a quantized model; or what a plan holds. With --data also what goes wrong inside while it runs.
     """
     terminal = open_terminal(report.quiet)
     from calib8.engine.plan_file import ANY_MODEL
 
     check_model_file(model, ANY_MODEL)
-    check_outputs({"--save": lowering.save, "--json": report.json}, [model])
+    check_guards(guards, reading, preprocessing)
+    check_outputs({"--save": lowering.save, "--json": report.json}, [model, guards.data])
     if lowering.save is not None:
         check_suffix("--save", lowering.save, "program")
     if shown_as_plan(model):
+        refuse_guards(guards, model, "plan")
         plan = read_plan(model, lowering, target)
         say_plan(terminal, model, plan)
         if report.json is not None:
@@ -68,6 +88,8 @@ def inspect(
     with_program = wants_program(model, lowering)
     if target is not None:
         _check_target(target, model)
+    if is_saved_program(model):
+        refuse_guards(guards, model, "program")
     found: ModelInspection | None = None
     violations: Sequence[Violation] = ()
     program: Program | None = None
@@ -76,14 +98,19 @@ def inspect(
             found, violations = _look(model, target)
         if with_program:
             program = read_program(model, lowering)
+    seen = look_inside(terminal, model, guards, reading, preprocessing)
     if program is not None:
         say_program(terminal, program)
     elif found is not None:
         say_inspection(terminal, found)
+        say_guards(terminal, found)
+    if seen is not None:
+        say_observation(terminal, seen)
     if target is not None:
         say_violations(terminal, target, violations)
     if report.json is not None:
-        write_json(report.json, _document(model, found, target, violations, program))
+        document = _document(model, found, target, violations, program)
+        write_json(report.json, {**document, **({} if found is None else guards_document(found, seen))})
     if violations:
         raise typer.Exit(1)
 

@@ -69,7 +69,8 @@ TargetOption = Annotated[
     typer.Option(
         "--target",
         metavar="NAME",
-        help="Runtime of the result: onnxruntime, openvino, tflite, tensorrt, tengine or ncnn.",
+        help="Runtime of the result: onnxruntime, onnxruntime-avx2, openvino, tflite, tensorrt, tengine or "
+        "ncnn.",
     ),
 ]
 

@@ -149,7 +149,7 @@ def _quantize_layer(
     coded = bias if scheme.quantize_bias else None
     layer = quantize_layer(
         node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction,
-        scheme.weight_granularity,
+        scheme.weight_granularity, scheme.pair_limit,
     )  # fmt: skip
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)

@@ -3,7 +3,8 @@
     s_c = max|W_c| / (2^(bits−1) − 1),   q = clip(rint(W / s_c), −127, 127)      per output channel c
     s_b[c] = s_x · s_c,                  q_b = rint(b_c / s_b[c])                int32
 
-A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room.
+A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room. So
+does a pair of weights with which a kernel without VNNI could saturate, where the target has a ``pair_limit``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from calib8.model.graph import int_attribute
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 from calib8.quantization.corrections import LayerCorrection
+from calib8.quantization.pairs import largest_pair, pair_reach, weight_pairs
 from calib8.scheme import Granularity
 
 INT32_MAX: Final = 2**31 - 1
@@ -63,6 +65,7 @@ def quantize_layer(
     spec: QuantSpec,
     correction: LayerCorrection = AS_IT_IS,
     granularity: Granularity = "per-channel",
+    pair_limit: int | None = None,
 ) -> QuantizedLayer:
     """Codes and scales of a layer whose input has the given scale.
 
@@ -72,9 +75,11 @@ def quantize_layer(
         bias: float32 [output channels], None without one.
         input_scale: scale of the codes of the layer's input.
         spec: type of the weights' codes.
-        correction: what replaces the plain rounding; its bias has been taken by the caller. Where there is
-            one scale for all, channels whose scale it is not are rounded plainly.
+        correction: what replaces the plain rounding; its bias has been taken by the caller. A channel that
+            would break the limit of pairs or of the bias is rounded plainly, with a larger scale; so is,
+            where there is one scale for all, a channel whose scale it is not.
         granularity: one scale per output channel, or one for all.
+        pair_limit: see ``QuantScheme``.
 
     Raises:
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
@@ -82,9 +87,13 @@ def quantize_layer(
     """
     axis = channel_axis(layer)
     groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
-    scale = correction.weight_scale
-    wanted = weight_scales(weight, axis, spec) if scale is None else scale
-    scale = wanted if bias is None else room_for_bias(wanted, bias.reshape(groups, -1), input_scale)
+    given = correction.weight_scale
+    wanted = weight_scales(weight, axis, spec) if given is None else given
+    scale = wanted
+    if pair_limit is not None:
+        scale = room_for_pairs(layer, weight, wanted, spec, pair_limit, correction.weight)
+    if bias is not None:
+        scale = room_for_bias(scale, bias.reshape(groups, -1), input_scale)
     if granularity == "per-tensor":
         scale = np.full_like(scale, np.max(scale))
     codes = quantize_weight(weight, scale, axis, spec)
@@ -124,6 +133,53 @@ def quantize_weight(
     ratio = weight / scale.reshape(shape)  # float32, as ONNX QuantizeLinear divides
     np.rint(ratio, out=ratio)
     return np.clip(ratio, -limit, limit, out=ratio).astype(np.int8)
+
+
+def room_for_pairs(
+    layer: ir.Node,
+    weight: npt.NDArray[np.float32],
+    scale: npt.NDArray[np.float32],
+    spec: QuantSpec,
+    limit: int,
+    codes: npt.NDArray[np.int8] | None = None,
+) -> npt.NDArray[np.float32]:
+    """Enlarges the scales of channels in which a pair of one sign has ``|q₀| + |q₁| > limit``.
+
+    ``s_c = max|W_c| / L`` with the largest whole L for which every pair of the channel fits: at least half of
+    ``limit``, which is 7 bits for 128, and as much more as its pairs allow.
+
+    Args:
+        layer, weight: as for ``quantize_layer``.
+        scale: float32, one per output channel.
+        spec: type of the codes.
+        limit: see ``QuantScheme``.
+        codes: what the weights are rounded to with ``scale``; None: plain rounding.
+    """
+    coded = quantize_weight(weight, scale, channel_axis(layer), spec) if codes is None else codes
+    pairs, sums = weight_pairs(layer, weight), largest_pair(layer, coded)
+    if pairs is None or sums is None or not np.any(sums > limit):
+        return scale
+    wrong = np.flatnonzero(sums > limit)
+    result = scale.copy()
+    result[wrong] = _scales_for_pairs(pairs[wrong], scale[wrong], spec, limit)
+    return result
+
+
+def _scales_for_pairs(
+    pairs: npt.NDArray[np.float32], scale: npt.NDArray[np.float32], spec: QuantSpec, limit: int
+) -> npt.NDArray[np.float32]:
+    """The same for pairs [channels, pairs, 2] of which every channel has one too large."""
+    largest = np.max(np.abs(pairs), axis=(1, 2))
+    sums = np.max(np.abs(pair_reach(pairs)), axis=(1, 2))
+    # Rounding takes at most 1 from a sum: no larger L fits. L = limit / 2 always does.
+    steps = np.minimum(np.floor((limit + 1) * largest / sums), spec.magnitude_levels - 1)
+    while True:
+        result: npt.NDArray[np.float32] = np.maximum((largest / steps).astype(np.float32), scale)
+        codes = quantize_weight(pairs, result, 0, spec)
+        wrong = np.max(np.abs(pair_reach(codes)), axis=(1, 2)) > limit
+        if not np.any(wrong):
+            return result
+        steps[wrong] -= 1
 
 
 def room_for_bias(

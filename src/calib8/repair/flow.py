@@ -27,6 +27,9 @@ from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.constant_channels import cure_constant_channels
+from calib8.repair.cross_layer import cross_layer
+from calib8.repair.equalize_activations import equalize_activations
 from calib8.table import CalibrationTable
 
 Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
@@ -341,19 +344,34 @@ def _with_table(
 
 
 REPAIRS: Final[Mapping[str, Repair]] = {
+    "constant-channels": cure_constant_channels,
+    "cle": cross_layer,
+    "equalize-activations": equalize_activations,
+    "equalize-activations-tight": partial(equalize_activations, margin=1.0),
     "bias": correct_biases,
     "bias-median": partial(correct_biases, average="median"),
     "bias-sequential": correct_biases_in_sequence,
 }
 """All repairs by name, in the order in which they are carried out."""
 
-ONE_OF: Final = (("bias", "bias-median", "bias-sequential"),)
+ONE_OF: Final = (
+    ("equalize-activations", "equalize-activations-tight"),
+    ("bias", "bias-median", "bias-sequential"),
+)
 """Repairs that do the same in different ways."""
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(stages=(), finish=("bias", "bias-median"), held_back=64),
-    "best": Effort(stages=(), finish=("bias", "bias-median", "bias-sequential"), held_back=64),
+    "balanced": Effort(
+        stages=(("equalize-activations", "equalize-activations-tight"),),
+        finish=("bias", "bias-median"),
+        held_back=64,
+    ),
+    "best": Effort(
+        stages=(("cle",), ("equalize-activations", "equalize-activations-tight")),
+        finish=("bias", "bias-median", "bias-sequential"),
+        held_back=64,
+    ),
 }
 """What each effort tries."""
 

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
 from calib8.passes.place import clip_limits
 from calib8.passes.resolve_ranges import overshoots
@@ -146,6 +147,22 @@ def moves_keep_codes(model: ir.Model) -> Iterator[Finding]:
                         f"reads {before} and writes {codes_of(use.node)}",
                         "Give both sides one scale and zero point",
                     )
+
+
+def pairs_cannot_saturate(model: ir.Model) -> Iterator[Finding]:
+    """No two weights that a kernel without VNNI multiplies together can leave int16 (see quantization/pairs).
+
+    Of a layer's channels the worst is told.
+    """
+    for layer in layer_pairs(model):
+        if layer.unsafe:
+            worst = max(layer.unsafe, key=lambda channel: max(channel.high, -channel.low))
+            yield (
+                layer.layer,
+                f"{len(layer.unsafe)} of its {layer.channels} channels can saturate, channel {worst.channel} "
+                f"with weights {worst.weights[0]} and {worst.weights[1]} side by side",
+                "Quantize with --target onnxruntime-avx2",
+            )
 
 
 def _yields_probabilities(node: ir.Node) -> bool:

@@ -1,0 +1,106 @@
+"""What each product of a layer reads: one column per product, in the order of ONNX Runtime's kernels.
+
+Conv            column k = p·C + c:  input channel c of the group at position p of the window, row by row
+Gemm, MatMul    column k:            input k
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.analysis.layer_codes import LayerCodes
+from calib8.model.graph import int_attribute, ints_attribute
+
+Column = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The inputs of a layer's products.
+
+    Attributes:
+        groups: of the layer.
+        group_channels: output channels of each.
+        products: of one output.
+        read: (group, product) → [N · output positions].
+    """
+
+    groups: int
+    group_channels: int
+    products: int
+    read: Callable[[int, int], Column]
+
+    def column(self, group: int, product: int) -> Column:
+        """What a product reads at every output position, zeros behind the last product."""
+        if product < self.products:
+            return self.read(group, product)
+        return np.zeros_like(self.read(group, 0))
+
+
+def columns_of(layer: LayerCodes, codes: Column) -> Columns:
+    """The columns of a Conv, Gemm or MatMul.
+
+    Args:
+        layer: the layer.
+        codes: of its input, ≥ 0: [N, C, …] for Conv, [N, K] for Gemm, [..., K] for MatMul.
+    """
+    if layer.node.op_type != "Conv":
+        turned = layer.node.op_type == "Gemm" and int_attribute(layer.node, "transA", 0)
+        flat = codes.T if turned else codes.reshape(-1, codes.shape[-1])
+        return Columns(1, len(layer.rows), flat.shape[1], lambda group, product: flat[:, product])
+    return _convolution(layer, codes)
+
+
+def _convolution(layer: LayerCodes, codes: Column) -> Columns:
+    groups, channels = int_attribute(layer.node, "group", 1), layer.weight.shape[1]
+    kernel = layer.weight.shape[2:]
+    ones = (1,) * len(kernel)
+    strides = ints_attribute(layer.node, "strides", ones)
+    dilations = ints_attribute(layer.node, "dilations", ones)
+    begins, ends = _pads(layer.node, codes.shape[2:], kernel, strides, dilations)
+    sides = ((0, 0), (0, 0), *zip(begins, ends, strict=True))
+    padded = np.pad(codes, sides, constant_values=layer.zero_point - layer.qmin)
+    reach = [dilation * (size - 1) for size, dilation in zip(kernel, dilations, strict=True)]
+    counts = [
+        (length - extent - 1) // stride + 1
+        for length, extent, stride in zip(padded.shape[2:], reach, strides, strict=True)
+    ]
+
+    def read(group: int, product: int) -> Column:
+        position, channel = divmod(product, channels)
+        at = np.unravel_index(position, kernel)
+        cut = tuple(
+            slice(start, start + (count - 1) * stride + 1, stride)
+            for start, count, stride in zip(
+                (int(index) * dilation for index, dilation in zip(at, dilations, strict=True)),
+                counts,
+                strides,
+                strict=True,
+            )
+        )
+        return np.asarray(padded[(slice(None), group * channels + channel, *cut)]).reshape(-1)
+
+    return Columns(groups, len(layer.rows) // groups, channels * int(np.prod(kernel)), read)
+
+
+def _pads(
+    node: ir.Node, sizes: Any, kernel: Any, strides: tuple[int, ...], dilations: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Begins and ends of every axis."""
+    attribute = node.attributes.get("auto_pad")
+    mode = "NOTSET" if attribute is None else attribute.as_string()
+    if not mode.startswith("SAME"):
+        both = ints_attribute(node, "pads", (0,) * (2 * len(kernel)))
+        return both[: len(kernel)], both[len(kernel) :]
+    totals = [
+        max((-(-size // stride) - 1) * stride + dilation * (length - 1) + 1 - size, 0)
+        for size, length, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True)
+    ]
+    small, large = tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
+    return (small, large) if mode == "SAME_UPPER" else (large, small)

@@ -1,0 +1,77 @@
+"""Weights that x86 without VNNI multiplies two at a time, and scales with which no pair can saturate.
+
+    vpmaddubsw    t = sat16( a₀·w₀ + a₁·w₁ ),    a uint8, w int8, −32768 ≤ t ≤ 32767
+
+A pair of one sign with |w₀| + |w₁| ≤ 128 cannot saturate: 255 · 128 = 32640. One with 129 or more can, where
+both activations are 255. Of two signs no more than the larger one counts: 255 · 127 = 32385 is too little.
+
+Which two meet is ONNX Runtime's choice (MLAS, kernels U8S8 of AVX2 and of AVX-512 without VNNI): the products
+of an output channel are counted k = position in the window · input channels of the group + input channel, and
+a pair is (2j, 2j+1), whether it lies within one position or not. A depthwise Conv (one channel in and one out
+per group) is computed in 32 bits, a ConvTranspose in float: they have no pairs. int8 activations become uint8
+before (+128), unless the session option ``session.qdqisint8allowed`` is set.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import int_attribute
+
+PAIR_LIMIT: Final = 128
+"""Largest |w₀| + |w₁| of one sign that cannot saturate beside uint8 activations."""
+
+Weights = npt.NDArray[Any]
+
+
+def weight_pairs(layer: ir.Node, weight: Weights) -> Weights | None:
+    """The weights two by two, as the kernel meets them.
+
+    Args:
+        layer: a node.
+        weight: its weight or codes of it, in the layer's own layout.
+
+    Returns:
+        [output channels, pairs, 2], a 0 behind an odd number; None where the layer has no pairs.
+    """
+    rows = _rows(layer, weight)
+    if rows is None:
+        return None
+    if rows.shape[1] % 2:
+        rows = np.pad(rows, ((0, 0), (0, 1)))
+    return rows.reshape(len(rows), -1, 2)
+
+
+def pair_reach(pairs: Weights) -> Weights:
+    """Σ of the positive and Σ of the negative weights of every pair.
+
+    Args:
+        pairs: [..., 2], signed.
+
+    Returns:
+        [..., 2] in int64 or float64: the sums ≥ 0 and ≤ 0; times 255 they are what the pair can come to.
+    """
+    wide = pairs.astype(np.float64 if pairs.dtype.kind == "f" else np.int64)
+    return np.stack([np.maximum(wide, 0).sum(axis=-1), np.minimum(wide, 0).sum(axis=-1)], axis=-1)
+
+
+def largest_pair(layer: ir.Node, weight: Weights) -> Weights | None:
+    """max over pairs of |w₀| + |w₁| of one sign, [output channels]; None where the layer has no pairs."""
+    pairs = weight_pairs(layer, weight)
+    return None if pairs is None else np.max(np.abs(pair_reach(pairs)), axis=(1, 2), initial=0)
+
+
+def _rows(layer: ir.Node, weight: Weights) -> Weights | None:
+    """[output channels, products in the kernel's order]."""
+    if layer.op_type == "Conv":
+        outputs, inputs = weight.shape[:2]
+        if inputs == 1 and outputs == int_attribute(layer, "group", 1):
+            return None
+        return np.moveaxis(weight, 1, -1).reshape(outputs, -1)
+    if layer.op_type == "Gemm":
+        return weight if int_attribute(layer, "transB", 0) else weight.T
+    return weight.T if layer.op_type == "MatMul" and weight.ndim == 2 else None
