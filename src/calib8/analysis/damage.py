@@ -11,7 +11,7 @@ many dB, not of tenths.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,12 +101,12 @@ class Dissection:
         found = partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
         return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
 
-    def without(self, part: Part) -> Part:
-        """All codes but those of ``part``."""
-        return Part(
-            tuple(name for name in self.layers if name not in part.layers),
-            tuple(name for name in self.tensors if name not in part.tensors),
+    def with_floats(self, nodes: Collection[str]) -> float:
+        """SQNR of the outputs in dB of the whole model with the named nodes in float."""
+        found = partly_coded(
+            self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=nodes
         )
+        return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
 
 
 def damages(

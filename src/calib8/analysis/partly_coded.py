@@ -48,6 +48,7 @@ def partly_coded(
     *,
     tensors: Collection[str],
     layers: Collection[str],
+    floats: Collection[str] = (),
 ) -> ir.Model:
     """A copy in which only the named parts keep their codes.
 
@@ -57,9 +58,12 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
+        floats: labels of nodes that are in float, whatever the others say.
     """
     copy = model.clone()
-    _free_layers(copy, {name: found for name, found in constants.items() if name not in layers})
+    kept = set(layers) - set(floats)
+    _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
+    _free_readers(copy, set(floats))
     for dequantized, origin in _pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
@@ -89,6 +93,16 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
     for index, output in enumerate(graph.outputs):
         if output is dequantized:
             graph.outputs[index] = origin
+
+
+def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
+    """The named nodes read what there is before Q and DQ."""
+    origins = dict(_pairs(model))
+    for node in model.graph:
+        if label(node) in floats:
+            for index, value in enumerate(node.inputs):
+                if value in origins:
+                    node.replace_input_with(index, origins[value])
 
 
 def _free_layers(model: ir.Model, constants: Mapping[str, FloatConstants]) -> None:
