@@ -58,6 +58,7 @@ class TensorComparison:
         values: elements compared, over all samples.
         saturated: share of the float model's values that lie more than half a step outside of
             ``representable``, 0 … 1; None for a float output.
+        vanished: share of them that are not 0 and lie less than half a step from it, 0 … 1; None likewise.
         local, cumulative: the layer alone, and the int8 model up to here.
         weight_sqnr_db: SQNR of the layer's weight against the float one, inf if it is exact; None without a
             weight in codes, or where the float model has no such weight.
@@ -74,6 +75,7 @@ class TensorComparison:
     observed: tuple[float, float]
     values: int
     saturated: float | None
+    vanished: float | None
     local: Distance
     cumulative: Distance
     weight_sqnr_db: float | None
@@ -350,7 +352,7 @@ def _comparison(
 
 def _tensor(pair: ModelPair, reference: FloatReference, tap: Tap, tally: _TapSums) -> TensorComparison:
     code, spread = tap.code, tally.spread
-    share = spread.saturated / spread.values if spread.values else 0.0
+    values = max(spread.values, 1)
     return TensorComparison(
         tensor=tap.reference,
         node=tap.layer.node,
@@ -362,7 +364,8 @@ def _tensor(pair: ModelPair, reference: FloatReference, tap: Tap, tally: _TapSum
         representable=None if code is None else code.representable,
         observed=(spread.minimum, spread.maximum),
         values=spread.values,
-        saturated=None if code is None else share,
+        saturated=None if code is None else spread.saturated / values,
+        vanished=None if code is None else spread.vanished / values,
         local=tally.local.distance(),
         cumulative=tally.cumulative.distance(),
         weight_sqnr_db=weight_sqnr_db(pair.int8, tap.layer, reference),

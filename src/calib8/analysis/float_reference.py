@@ -37,7 +37,12 @@ class FloatReference:
     tensors: dict[str, ir.Value]
 
     def weight(self, output: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-        """The constant weight of the layer that yields ``output``, None if no form has one of this shape.
+        """The constant weight of the layer that ``layer`` finds."""
+        found = self.layer(output, shape)
+        return None if found is None else constant(found.inputs[1])
+
+    def layer(self, output: str, shape: tuple[int, ...]) -> ir.Node | None:
+        """The layer that yields ``output`` with a constant weight of this shape, None if no form has one.
 
         A layer that took over the BatchNormalization behind it yields another tensor than before; so does
         one whose Relu was dropped because the quantizer clips like it.
@@ -48,7 +53,7 @@ class FloatReference:
                     layer = _before_activation(node)
                     weight = constant(layer.inputs[1]) if layer.op_type in WEIGHTED_OPS else None
                     if weight is not None and weight.shape == shape:
-                        return weight
+                        return layer
         return None
 
     def open(self, names: Iterable[str], threads: int) -> OpenReference:

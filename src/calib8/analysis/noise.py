@@ -3,6 +3,7 @@
 sqnr_db     10 log10( Σ r² / Σ (r − y)² )        r: FP32 value, y: what the INT8 model has in its place
 cosine      Σ r·y / √( Σ r² · Σ y² )
 saturated   r < s·(qmin − z) − s/2  or  r > s·(qmax − z) + s/2: clipped, not merely rounded
+vanished    0 < |r| < s/2: rounded away to 0
 
 All sums are float64 over pieces of a tensor, so that no second copy of it is made.
 """
@@ -95,12 +96,14 @@ class Spread:
         values: elements seen.
         minimum, maximum: of them; inf and −inf while nothing was seen, NaN if one of them is.
         saturated: elements that the codes clip.
+        vanished: elements that are not 0 and become 0.
     """
 
     values: int = 0
     minimum: float = math.inf
     maximum: float = -math.inf
     saturated: int = 0
+    vanished: int = 0
 
     def add(self, reference: F32, code: TensorCode | None) -> None:
         """Adds an array; without codes nothing saturates."""
@@ -111,3 +114,4 @@ class Spread:
         self.maximum = float(np.maximum(self.maximum, np.max(reference)))
         if code is not None:
             self.saturated += code.clipped(reference)
+            self.vanished += code.vanished(reference)

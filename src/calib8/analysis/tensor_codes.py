@@ -68,6 +68,11 @@ class TensorCode:
         above = (scale * (self.spec.qmax + 0.5 - points)).astype(np.float32)
         return int(np.count_nonzero(values < below)) + int(np.count_nonzero(values > above))
 
+    def vanished(self, values: F32) -> int:
+        """How many values that are not 0 lie less than half a step from it."""
+        half = (0.5 * self._along_axis(self.scale, np.float64, values)).astype(np.float32)
+        return int(np.count_nonzero(values)) - int(np.count_nonzero(np.abs(values) >= half))
+
     def _points(self, array: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
         return self._along_axis(self.zero_point, np.int64, array)
 

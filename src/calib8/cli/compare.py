@@ -177,6 +177,7 @@ def _tensor(t: TensorComparison) -> dict[str, Any]:
         "observed": [finite(bound) for bound in t.observed],
         "values": t.values,
         "saturated": t.saturated,
+        "vanished": t.vanished,
         "local": _distance(t.local),
         "cumulative": _distance(t.cumulative),
         "weight_sqnr_db": finite(t.weight_sqnr_db),

@@ -1,0 +1,121 @@
+"""An int8 graph of which only some parts still compute from codes; all else is as in the float model.
+
+tensor without codes     … → layer ─(Q → DQ left out)─► readers
+layer without codes      weight and bias are the float model's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
+
+from calib8.model.graph import Names, input_at
+from calib8.quantization.qdq import dequantizer, float_origin, label, weight_is_coded, weighted_layers
+
+
+@dataclass(frozen=True)
+class FloatConstants:
+    """What a layer computes with in the float model.
+
+    Attributes:
+        weight: float32, in the layer's own layout.
+        bias: float32, None where the float layer has none.
+    """
+
+    weight: npt.NDArray[Any]
+    bias: npt.NDArray[Any] | None
+
+
+def coded_tensors(model: ir.Model) -> tuple[str, ...]:
+    """Names of the float tensors that pass Q and DQ, in graph order, each once."""
+    found = (value.name or "" for _, value in _pairs(model))
+    return tuple(dict.fromkeys(found))
+
+
+def coded_layers(model: ir.Model) -> tuple[str, ...]:
+    """Labels of the layers whose weights are codes, in graph order."""
+    return tuple(label(node) for node in weighted_layers(model) if weight_is_coded(node))
+
+
+def partly_coded(
+    model: ir.Model,
+    constants: Mapping[str, FloatConstants],
+    *,
+    tensors: Collection[str],
+    layers: Collection[str],
+    floats: Collection[str] = (),
+) -> ir.Model:
+    """A copy in which only the named parts keep their codes.
+
+    Args:
+        model: a QDQ graph.
+        constants: label of a layer → what it computes with when it loses its codes. Layers that are not
+            here keep theirs.
+        tensors: names of the tensors that keep their codes.
+        layers: labels of the layers that keep their codes.
+        floats: labels of nodes that are in float, whatever the others say.
+    """
+    copy = model.clone()
+    kept = set(layers) - set(floats)
+    _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
+    _free_readers(copy, set(floats))
+    for dequantized, origin in _pairs(copy):
+        if origin.name not in tensors:
+            _bypass(copy.graph, dequantized, origin)
+    ir_passes.RemoveUnusedNodesPass()(copy)
+    return copy
+
+
+def _pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
+    """Dequantized activations, each with the float tensor before all its codes."""
+    found = []
+    for node in model.graph:
+        value = node.outputs[0]
+        if dequantizer(value) is None:
+            continue
+        origin = float_origin(value)
+        if origin is not value and origin.const_value is None:
+            while float_origin(origin) is not origin:  # codes of codes: a second pair behind the first
+                origin = float_origin(origin)
+            found.append((value, origin))
+    return found
+
+
+def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
+    """All that reads the dequantized values reads the float tensor."""
+    for use in list(dequantized.uses()):
+        use.node.replace_input_with(use.idx, origin)
+    for index, output in enumerate(graph.outputs):
+        if output is dequantized:
+            graph.outputs[index] = origin
+
+
+def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
+    """The named nodes read what there is before Q and DQ."""
+    origins = dict(_pairs(model))
+    for node in model.graph:
+        if label(node) in floats:
+            for index, value in enumerate(node.inputs):
+                if value in origins:
+                    node.replace_input_with(index, origins[value])
+
+
+def _free_layers(model: ir.Model, constants: Mapping[str, FloatConstants]) -> None:
+    """Weights and biases of the named layers become the float ones."""
+    names = Names(model.graph)
+    for node in list(model.graph):
+        found = constants.get(label(node))
+        if found is None:
+            continue
+        node.replace_input_with(1, names.constant(f"{label(node)}/float_weight", found.weight))
+        if found.bias is not None:
+            if len(node.inputs) < 3:
+                node.resize_inputs(3)
+            node.replace_input_with(2, names.constant(f"{label(node)}/float_bias", found.bias))
+        elif input_at(node, 2) is not None:
+            node.replace_input_with(2, None)
