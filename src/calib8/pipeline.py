@@ -38,6 +38,7 @@ from calib8.model.metadata import write_metadata
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
+from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.place import calibration_tensors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
@@ -379,6 +380,9 @@ def _quantized(
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
     if done is not None:
         entries["repairs"] = json.dumps([step.name for step in done.steps if step.kept])
+        changes = channel_factors(prepared.model, final.model)
+        if changes.factors or changes.others:
+            entries[CHANNEL_FACTORS] = changes.to_json()
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)

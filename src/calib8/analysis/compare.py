@@ -147,7 +147,7 @@ def compare(
     pair = open_pair(fp32, int8)
     dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
     with closing(batches(dataset, 1, 1)) as pieces:
-        reference = float_reference(pair.fp32, next(pieces).inputs)
+        reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
     _check_matched(found, pair)
     seen = SampleCounter("comparing", dataset.count, progress)

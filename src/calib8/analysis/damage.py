@@ -18,11 +18,10 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.analysis.counterparts import Tap
-from calib8.analysis.float_reference import FloatReference
-from calib8.analysis.partly_coded import FloatConstants, coded_layers, coded_tensors, partly_coded
+from calib8.analysis.float_reference import FloatConstants, FloatReference
+from calib8.analysis.partly_coded import coded_layers, coded_tensors, partly_coded
 from calib8.autorange.check import Outputs, check_model, float_outputs
 from calib8.errors import ModelError
-from calib8.model.graph import constant, input_at
 from calib8.model.runtime import Arrays
 from calib8.quantization.qdq import label
 
@@ -155,9 +154,7 @@ def reference_constants(
             continue
         weight = nodes[name].inputs[1]
         shape = () if weight is None or weight.shape is None else tuple(weight.shape.numpy())
-        layer = reference.layer(output, shape)
-        if layer is not None:
-            weight_array = constant(layer.inputs[1])
-            assert weight_array is not None
-            found[name] = FloatConstants(weight_array, constant(input_at(layer, 2)))
+        constants = reference.constants(output, shape)
+        if constants is not None:
+            found[name] = constants
     return found

@@ -147,7 +147,7 @@ def diagnose(
     stored = _stored(pair)
     dataset = open_dataset(data, pair.inputs, preprocess or stored, samples=samples, skip_bad=skip_bad)
     runs = choose_samples(dataset, threads).scored[:LOOKED_AT]
-    reference = float_reference(pair.fp32, runs[0])
+    reference = float_reference(pair.fp32, runs[0], pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
     constants = reference_constants(pair.int8, found.taps, reference)
     dissection = Dissection(pair.int8, constants, reference.forms[-1], runs, threads)

@@ -6,22 +6,40 @@ of a Sum) comes from the prepared model; tensors that both have are equal but fo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
-from calib8.model.graph import constant
+from calib8.model.graph import constant, input_at
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.model.taps import tapped_model
+from calib8.passes.channel_factors import ChannelFactors
+from calib8.passes.fold_affine import Vector
+from calib8.passes.layer_channels import layer_channels
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import ACTIVATIONS, readable_copy
 from calib8.scheme import WEIGHTED_OPS
+
+UNCHANGED: Final = ChannelFactors()
+
+
+@dataclass(frozen=True)
+class FloatConstants:
+    """What a layer computes with in the float model.
+
+    Attributes:
+        weight: float32, in the layer's own layout.
+        bias: float32, None where the float layer has none.
+    """
+
+    weight: npt.NDArray[Any]
+    bias: npt.NDArray[Any] | None
 
 
 @dataclass(frozen=True)
@@ -31,21 +49,18 @@ class FloatReference:
     Attributes:
         forms: the model and, where it can be made, its prepared form.
         tensors: inputs and computed tensors by name, of the first form that has them.
+        factors: tensor → what its channels (axis 1) are multiplied by to be those of the int8 model.
     """
 
     forms: tuple[ir.Model, ...]
     tensors: dict[str, ir.Value]
+    factors: Mapping[str, Vector] = field(default_factory=dict)
 
-    def weight(self, output: str, shape: tuple[int, ...]) -> npt.NDArray[Any] | None:
-        """The constant weight of the layer that ``layer`` finds."""
-        found = self.layer(output, shape)
-        return None if found is None else constant(found.inputs[1])
-
-    def layer(self, output: str, shape: tuple[int, ...]) -> ir.Node | None:
-        """The layer that yields ``output`` with a constant weight of this shape, None if no form has one.
+    def constants(self, output: str, shape: tuple[int, ...]) -> FloatConstants | None:
+        """Constant weight of this shape, and bias, of the layer that yields ``output``; None without one.
 
         A layer that took over the BatchNormalization behind it yields another tensor than before; so does
-        one whose Relu was dropped because the quantizer clips like it.
+        one whose Relu was dropped because the quantizer clips like it. Channels are scaled like the tensors.
         """
         for form in self.forms:
             for node in form.graph:
@@ -53,8 +68,19 @@ class FloatReference:
                     layer = _before_activation(node)
                     weight = constant(layer.inputs[1]) if layer.op_type in WEIGHTED_OPS else None
                     if weight is not None and weight.shape == shape:
-                        return layer
+                        return self._scaled(layer, output, weight)
         return None
+
+    def _scaled(self, layer: ir.Node, output: str, weight: npt.NDArray[Any]) -> FloatConstants:
+        """The constants of a layer, its channels times the factors of what it reads and yields."""
+        source = layer.inputs[0]
+        read, made = self.factors.get("" if source is None else source.name or ""), self.factors.get(output)
+        channels = layer_channels(layer)
+        if channels is None or (read is None and made is None):
+            return FloatConstants(weight, constant(input_at(layer, 2)))
+        scaled = channels.scaled(inputs=None if read is None else 1.0 / read, outputs=made)
+        bias = None if scaled.bias is None else scaled.bias.astype(np.float32)
+        return FloatConstants(scaled.layout().astype(np.float32), bias)
 
     def open(self, names: Iterable[str], threads: int) -> OpenReference:
         """Sessions that compute the named tensors."""
@@ -67,14 +93,15 @@ class FloatReference:
             wanted = [name for name in wanted if name not in computed]
             if taken:
                 sessions.append((open_session(tapped_model(form, taken), threads=threads), tuple(taken)))
-        return OpenReference(tuple(sessions))
+        return OpenReference(tuple(sessions), self.factors)
 
 
 @dataclass(frozen=True)
 class OpenReference:
-    """Open sessions of the float model, each with the tensors that it gives."""
+    """Open sessions of the float model with the tensors that each gives, and factors on their channels."""
 
     sessions: tuple[tuple[Session, tuple[str, ...]], ...]
+    factors: Mapping[str, Vector] = field(default_factory=dict)
 
     def run(self, feeds: Arrays) -> dict[str, npt.NDArray[Any]]:
         """The tensors by name, and what was fed.
@@ -85,15 +112,21 @@ class OpenReference:
         values: dict[str, npt.NDArray[Any]] = {name: np.asarray(array) for name, array in feeds.items()}
         for session, names in self.sessions:
             values.update(zip(names, session.run(feeds), strict=True))
+        for name in self.factors.keys() & values.keys():
+            array = values[name]
+            factors = self.factors[name].astype(np.float32)
+            values[name] = array * factors.reshape(-1, *[1] * (array.ndim - 2))
         return values
 
 
-def float_reference(model: ir.Model, sample: Arrays) -> FloatReference:
+def float_reference(model: ir.Model, sample: Arrays, changes: ChannelFactors = UNCHANGED) -> FloatReference:
     """The forms of a float model; one that cannot be prepared (control flow, half precision) has one form.
 
     Args:
         model: the model as loaded: its passes name what they make as they did for the int8 model.
         sample: one array per input, on which the prepared form is checked.
+        changes: what repairs did to the channels of the int8 model; tensors that they changed otherwise are
+            no reference.
 
     Raises:
         ModelError: the prepared form differs from the model.
@@ -106,7 +139,8 @@ def float_reference(model: ir.Model, sample: Arrays) -> FloatReference:
     for form in reversed(forms):
         tensors.update({value.name or "": value for value in form.graph.inputs})
         tensors.update({value.name or "": value for node in form.graph for value in node.outputs})
-    return FloatReference(forms, tensors)
+    kept = {name: value for name, value in tensors.items() if name not in changes.others}
+    return FloatReference(forms, kept, changes.factors)
 
 
 def _before_activation(node: ir.Node) -> ir.Node:

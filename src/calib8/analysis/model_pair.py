@@ -12,6 +12,8 @@ from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
+from calib8.model.metadata import PREFIX
+from calib8.passes.channel_factors import CHANNEL_FACTORS, ChannelFactors, parse_factors
 from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
@@ -37,6 +39,15 @@ class ModelPair:
     int8: ir.Model
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+
+    def changes(self) -> ChannelFactors:
+        """What repairs did to the channels of the int8 model, as its metadata tell.
+
+        Raises:
+            ModelError: the metadata are broken.
+        """
+        text = self.int8.metadata_props.get(PREFIX + CHANNEL_FACTORS)
+        return ChannelFactors() if text is None else parse_factors(text, self.int8_name)
 
 
 def open_pair(fp32: Model, int8: Model) -> ModelPair:

@@ -7,28 +7,13 @@ layer without codes      weight and bias are the float model's
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any
 
-import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
 from calib8.quantization.qdq import dequantizer, float_origin, label, weight_is_coded, weighted_layers
-
-
-@dataclass(frozen=True)
-class FloatConstants:
-    """What a layer computes with in the float model.
-
-    Attributes:
-        weight: float32, in the layer's own layout.
-        bias: float32, None where the float layer has none.
-    """
-
-    weight: npt.NDArray[Any]
-    bias: npt.NDArray[Any] | None
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:

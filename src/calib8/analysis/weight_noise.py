@@ -30,11 +30,11 @@ def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> f
     stored = None if node is None else _stored_weight(node)
     if stored is None or layer.reference is None:
         return None
-    original = reference.weight(layer.reference, stored.shape)
+    original = reference.constants(layer.reference, stored.shape)
     if original is None:
         return None
     sums = DistanceSums()
-    sums.add(np.ascontiguousarray(original, np.float32), np.ascontiguousarray(stored))
+    sums.add(np.ascontiguousarray(original.weight, np.float32), np.ascontiguousarray(stored))
     return sums.distance().sqnr_db
 
 

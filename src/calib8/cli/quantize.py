@@ -204,7 +204,8 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
             preprocess=request.preprocess, labels=request.labels,
             method=ranges.method, percent=ranges.percent, decay=ranges.decay,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            effort=request.repairs.effort, repair=request.repairs.names, samples=reading.samples, batch=reading.batch,
+            effort=request.repairs.effort, repair=request.repairs.names,
+            samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
             progress=progress,
         )  # fmt: skip

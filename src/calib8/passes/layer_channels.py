@@ -78,10 +78,13 @@ class LayerChannels:
             bias = None if bias is None else bias * outputs
         return replace(self, weight=weight, bias=bias)
 
+    def layout(self) -> Vector:
+        """The weight in the layer's own layout, float64."""
+        return _layer_layout(self.layer, self.weight, _array(self.layer).shape)
+
     def write(self, graph: ir.Graph) -> None:
         """Puts the constants, rounded to float32, into the layer; shared ones stay for their other readers."""
-        shape = _array(self.layer).shape
-        set_constant(graph, self.layer, 1, _layer_layout(self.layer, self.weight, shape), "weight")
+        set_constant(graph, self.layer, 1, self.layout(), "weight")
         if self.bias is not None:
             set_constant(graph, self.layer, 2, self.bias, "bias")
 
