@@ -40,9 +40,12 @@ class ChannelFactors:
     others: frozenset[str] = frozenset()
 
     def to_json(self) -> str:
-        """As it is stored with a model."""
-        factors = {name: [float(f"{one:.9g}") for one in found] for name, found in self.factors.items()}
-        return json.dumps({"factors": factors, "others": sorted(self.others)})
+        """As it is stored with a model: tensors of one path together, six digits."""
+        paths: dict[tuple[float, ...], list[str]] = {}
+        for name, found in self.factors.items():
+            paths.setdefault(tuple(float(f"{one:.6g}") for one in found), []).append(name)
+        listed = [{"tensors": names, "factors": list(found)} for found, names in paths.items()]
+        return json.dumps({"paths": listed, "others": sorted(self.others)})
 
 
 def parse_factors(text: str, source: str) -> ChannelFactors:
@@ -53,13 +56,18 @@ def parse_factors(text: str, source: str) -> ChannelFactors:
     """
     try:
         document = json.loads(text)
-        factors = {str(name): np.asarray(found, np.float64) for name, found in document["factors"].items()}
+        factors = {
+            str(name): np.asarray(path["factors"], np.float64)
+            for path in document["paths"]
+            for name in path["tensors"]
+        }
         others = frozenset(str(name) for name in document["others"])
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelError(
-            source, f"its metadata '{CHANNEL_FACTORS}' are broken", "Quantize it again"
-        ) from error
-    if any(found.ndim != 1 or not np.all(np.isfinite(found) & (found > 0.0)) for found in factors.values()):
+        sound = all(
+            found.ndim == 1 and np.all(np.isfinite(found) & (found > 0.0)) for found in factors.values()
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        sound = False
+    if not sound:
         raise ModelError(source, f"its metadata '{CHANNEL_FACTORS}' are broken", "Quantize it again")
     return ChannelFactors(factors, others)
 

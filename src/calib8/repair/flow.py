@@ -360,17 +360,13 @@ ONE_OF: Final = (
 )
 """Repairs that do the same in different ways."""
 
+_ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
+
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(
-        stages=(("equalize-activations", "equalize-activations-tight"),),
-        finish=("bias", "bias-median"),
-        held_back=64,
-    ),
+    "balanced": Effort(stages=(_ACTIVATIONS,), finish=("bias", "bias-median"), held_back=64),
     "best": Effort(
-        stages=(("cle",), ("equalize-activations", "equalize-activations-tight")),
-        finish=("bias", "bias-median", "bias-sequential"),
-        held_back=64,
+        stages=(("cle",), _ACTIVATIONS), finish=("bias", "bias-median", "bias-sequential"), held_back=64
     ),
 }
 """What each effort tries."""
