@@ -79,7 +79,7 @@ class LayerChannels:
         return replace(self, weight=weight, bias=bias)
 
     def write(self, graph: ir.Graph) -> None:
-        """Puts the constants, rounded to float32, into the layer; shared ones stay for their other readers."""
+        """Puts the constants, as float32, into the layer; shared ones stay for their other readers."""
         shape = _array(self.layer).shape
         set_constant(graph, self.layer, 1, _layer_layout(self.layer, self.weight, shape), "weight")
         if self.bias is not None:
