@@ -84,6 +84,8 @@ def equalize_activations(
 def _can_be_equalized(path: ChannelPath, candidate: Candidate) -> bool:
     """Both layers have weights with a scale per channel, and no range between was given by the user."""
     source, reader = path.source.layer, path.reader.layer
+    if candidate.scheme.weight_granularity != "per-channel":
+        return False
     if not path.reader.depthwise or reader.op_type != "Conv":
         return False
     if source.op_type != "Conv" and (
