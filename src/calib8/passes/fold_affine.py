@@ -189,7 +189,7 @@ def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
 
 
 def bias_vector(layer: ir.Node) -> Vector | None:
-    """Bias times ``beta`` as a vector (one zero where there is none), None where it is computed or a matrix."""
+    """Bias · ``beta`` as a vector (one zero where there is none), None where it is computed or a matrix."""
     value = input_at(layer, 2)
     if value is None:
         return np.zeros(1)

@@ -83,7 +83,7 @@ class LayerChannels:
         return _layer_layout(self.layer, self.weight, _array(self.layer).shape)
 
     def write(self, graph: ir.Graph) -> None:
-        """Puts the constants, rounded to float32, into the layer; shared ones stay for their other readers."""
+        """Puts the constants, as float32, into the layer; shared ones stay for their other readers."""
         set_constant(graph, self.layer, 1, self.layout(), "weight")
         if self.bias is not None:
             set_constant(graph, self.layer, 2, self.bias, "bias")

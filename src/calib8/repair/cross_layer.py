@@ -5,7 +5,7 @@
        replace     everywhere; whether the model bears it only images can tell
        keep        nowhere
 2. chains of layers are equalized          passes/equalize_layers
-3. high biases are absorbed                passes/absorb_bias, c = max(0, smallest value before the Relu on the runs)
+3. high biases are absorbed, on request    passes/absorb_bias, c = max(0, smallest value on the runs)
 4. the tensors that changed get new ranges
 
 With one scale for a whole weight this is what makes depthwise networks work at all; with a scale per channel

@@ -1,13 +1,13 @@
 """Activation equalization: the channels that feed a depthwise layer are scaled up to fill its input's range.
 
-    t = f(W x + b) ─► depthwise D        per channel c, seen on the runs: low_c ≤ t_c ≤ high_c
-    s_c = max(1, 1/margin · min(R.max / high_c, R.min / low_c))      [R.min, R.max] the range of t in the table
+    t = f(W x + b) ─► depthwise D            per channel c, seen on the runs: low_c ≤ t_c ≤ high_c
+    s_c = max(1, min(R.max / high_c, R.min / low_c) / margin),  [R.min, R.max] the range of t in the table
     W_c · s_c,  b_c · s_c,  D_c / s_c
 
 A channel whose values fill a tenth of the range of t has a tenth of its codes; scaled up it has nearly all of
 them. Weights with a scale per channel pay nothing for it. A Clip between stays what it was: factors are 1 or
 more, so nothing is let through that it cut off, and on the runs nothing new reaches its limit. The margin is
-room for values that the runs did not have.
+room for values that the runs did not have; what exceeds it on other images is cut off there.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LARGEST_FACTOR: Final = 1e3
 
 
 def equalize_activations(
-    candidate: Candidate, data: RepairData, *, margin: float = MARGIN, cap: float = LARGEST_FACTOR
+    candidate: Candidate, data: RepairData, *, margin: float = MARGIN
 ) -> tuple[Candidate, RepairReport]:
     """Equalizes every tensor between a layer and a depthwise layer that alone reads it.
 
@@ -65,7 +65,7 @@ def equalize_activations(
     layers: dict[ir.Node, LayerChannels] = {}
     changed: set[str] = set()
     for path in paths:
-        factors = _factors(path, candidate, extremes, margin, cap)
+        factors = _factors(path, candidate, extremes, margin)
         if np.all(factors == 1.0):
             continue
         source, reader = path.source.layer, path.reader.layer
@@ -84,6 +84,8 @@ def equalize_activations(
 def _can_be_equalized(path: ChannelPath, candidate: Candidate) -> bool:
     """Both layers have weights with a scale per channel, and no range between was given by the user."""
     source, reader = path.source.layer, path.reader.layer
+    if candidate.scheme.weight_granularity != "per-channel":
+        return False
     if not path.reader.depthwise or reader.op_type != "Conv":
         return False
     if source.op_type != "Conv" and (
@@ -103,9 +105,8 @@ def _factors(
     candidate: Candidate,
     extremes: Mapping[str, ChannelExtremes],
     margin: float,
-    cap: float,
 ) -> Vector:
-    """What the channels are multiplied by, float64 [channels], 1 … LARGEST_FACTOR; 1 for a channel of zeros."""
+    """Factors of the channels, float64 [channels], 1 … LARGEST_FACTOR; 1 for a channel of zeros."""
     room = np.full(path.source.outputs, np.inf)
     for name in _coded(path, candidate):
         span, seen = candidate.table.entries[name].range.widened_to_zero(), extremes[name]
@@ -114,4 +115,4 @@ def _factors(
             room = np.minimum(room, np.where(seen.maximum > 0.0, high / seen.maximum, np.inf))
             room = np.minimum(room, np.where(seen.minimum < 0.0, span.min / seen.minimum, np.inf))
     room[~np.isfinite(room)] = 1.0
-    return np.clip(room / margin, 1.0, cap)
+    return np.clip(room / margin, 1.0, LARGEST_FACTOR)

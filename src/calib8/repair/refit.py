@@ -69,7 +69,7 @@ def _method(full_name: str) -> tuple[str, float | None]:
 
 
 def without_corrections(candidate: Candidate, layers: Collection[str]) -> tuple[Candidate, tuple[str, ...]]:
-    """The candidate without the corrections of layers whose constants changed, and a note if there were any."""
+    """The candidate without the corrections of changed layers, and a note if there were any."""
     kept = {name: found for name, found in candidate.corrections.items() if name not in layers}
     dropped = len(candidate.corrections) - len(kept)
     if not dropped:
