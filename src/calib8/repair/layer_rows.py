@@ -15,7 +15,9 @@ import onnx_ir as ir
 
 from calib8._core import second_order
 from calib8.model.graph import constant
+from calib8.qparams import QuantSpec
 from calib8.quantization.corrections import LayerCorrection
+from calib8.quantization.quantize import QuantizedGraph
 from calib8.quantization.weights import channel_axis, quantize_weight, weight_scales
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.moments import Moments, layer_moments
@@ -77,12 +79,38 @@ def rounded_layers(candidate: Candidate, data: RepairData) -> Iterator[tuple[Lay
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found = candidate.quantized()
-    chosen = found.placement.quantized_nodes()
-    layers = [node for node in candidate.model.graph if node.op_type in WEIGHTED_OPS and node.name in chosen]
+    found, layers = int8_layers(candidate)
     spec = candidate.scheme.activations
     for node, moments in layer_moments(candidate.model, layers, found.qparams, spec, data):
         yield layer_rows(candidate, node), moments
+
+
+def int8_layers(candidate: Candidate) -> tuple[QuantizedGraph, list[ir.Node]]:
+    """The quantized candidate, and the nodes of its float model that are weighted layers with int8 weights.
+
+    Raises:
+        TableError: the table lacks a tensor.
+    """
+    found = candidate.quantized()
+    chosen = found.placement.quantized_nodes()
+    nodes = [node for node in candidate.model.graph if node.op_type in WEIGHTED_OPS and node.name in chosen]
+    return found, nodes
+
+
+def plain_scales(layer: LayerRows) -> Floats:
+    """max|W| / 127 of every row, with what stands for it in dead ones: [groups, rows], float32 values."""
+    weight = constant(layer.node.inputs[1])
+    assert weight is not None
+    axis = channel_axis(layer.node)
+    spec = QuantSpec(bits=(layer.limit + 1).bit_length(), signed=True, symmetric=True)
+    return _by_row(layer.node, weight_scales(weight.astype(np.float32), axis, spec))
+
+
+def _by_row(node: ir.Node, scale: npt.NDArray[np.float32]) -> Floats:
+    """Scales of the entries of a layer's channel axis as [groups, rows]."""
+    groups = groups_of(node)
+    every = np.tile(scale, groups) if node.op_type == "ConvTranspose" else scale
+    return np.ascontiguousarray(every.reshape(groups, -1), np.float64)
 
 
 def layer_rows(candidate: Candidate, node: ir.Node) -> LayerRows:
@@ -95,12 +123,10 @@ def layer_rows(candidate: Candidate, node: ir.Node) -> LayerRows:
     scale = weight_scales(weight, axis, spec) if scale is None else scale
     codes = correction.weight
     codes = quantize_weight(weight, scale, axis, spec) if codes is None else codes
-    groups = groups_of(node)
-    scales = np.tile(scale, groups) if node.op_type == "ConvTranspose" else scale
     return LayerRows(
         node,
         np.ascontiguousarray(to_rows(node, weight), np.float64),
-        np.ascontiguousarray(scales.reshape(groups, -1), np.float64),
+        _by_row(node, scale),
         np.ascontiguousarray(to_rows(node, codes)),
         spec.magnitude_levels - 1,
     )
