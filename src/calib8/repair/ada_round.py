@@ -8,7 +8,8 @@
 
 The squared error of a layer's outputs is a quadratic form in e, so the second moments H of its coded inputs
 stand for all images and no step runs the layer. A row's cost is told in units of what plain rounding costs
-it, per weight, so that λ means the same everywhere. Adam, one batch. A row that would not gain keeps its codes.
+it, per weight, so that λ means the same everywhere. Adam, one batch. A row that would not gain keeps its
+codes.
 
 Nagel, Amjad, van Baalen, Louizos and Blankevoort, "Up or Down?", 2020.
 """

@@ -14,7 +14,7 @@ as float64 below 2^53: whatever BLAS does, in whatever order, the sums are exact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -90,17 +90,17 @@ def layer_moments(
     Raises:
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    sets = list(_in_sets(layers))
+    sets = list(in_sets(layers, _bytes_of_products))
     counter = SampleCounter("gathering moments", len(sets) * len(data.runs), data.progress)
     for some in sets:
-        names = list(dict.fromkeys(_source(layer) for layer in some))
+        names = list(dict.fromkeys(source_name(layer) for layer in some))
         tapped = _coded_taps(model, {name: qparams[name] for name in names}, spec)
         session = open_session(tapped, threads=data.threads, configure=_keep_quantizers)
         sums = [_Sums(layer) for layer in some]
         for run, feeds in enumerate(data.runs):
             codes = dict(zip(names, _codes(session.run(feeds), names, qparams), strict=True))
             for layer, one in zip(some, sums, strict=True):
-                one.add(columns(layer, codes[_source(layer)], POSITIONS, run))
+                one.add(columns(layer, codes[source_name(layer)], POSITIONS, run))
             counter(1)
         del session
         while sums:
@@ -161,26 +161,31 @@ def _shape(layer: ir.Node) -> tuple[int, int]:
     return rows.shape[0], rows.shape[2]
 
 
-def _source(layer: ir.Node) -> str:
+def in_sets(layers: Sequence[ir.Node], needed: Callable[[ir.Node], int]) -> Iterator[list[ir.Node]]:
+    """The layers in order, as many together as need at most ``LARGEST_BYTES``, or one."""
+    some: list[ir.Node] = []
+    total = 0
+    for layer in layers:
+        size = needed(layer)
+        if some and total + size > LARGEST_BYTES:
+            yield some
+            some, total = [], 0
+        some.append(layer)
+        total += size
+    if some:
+        yield some
+
+
+def source_name(layer: ir.Node) -> str:
+    """Name of the tensor that a layer multiplies by its weights."""
     source = layer.inputs[0]
     assert source is not None and source.name
     return source.name
 
 
-def _in_sets(layers: Sequence[ir.Node]) -> Iterator[list[ir.Node]]:
-    """The layers in order, as many together as may be."""
-    some: list[ir.Node] = []
-    total = 0
-    for layer in layers:
-        groups, size = _shape(layer)
-        needed = 8 * groups * size * size
-        if some and total + needed > LARGEST_BYTES:
-            yield some
-            some, total = [], 0
-        some.append(layer)
-        total += needed
-    if some:
-        yield some
+def _bytes_of_products(layer: ir.Node) -> int:
+    groups, size = _shape(layer)
+    return 8 * groups * size * size
 
 
 def _coded_taps(model: ir.Model, qparams: Mapping[str, QParams], spec: QuantSpec) -> ir.Model:

@@ -4,8 +4,8 @@
     EQ           s ∈ s₀ · linspace(0.5, 1.2, 71)         least  e H eᵀ,  e = s·q − W
 
 H holds the mean products of the layer's coded inputs, so EQ compares the squared errors of a channel's
-outputs on all of them. 1.0 is on both grids and wins where nothing is better: no channel gets worse by its own
-measure.
+outputs on all of them. 1.0 is on both grids and wins where nothing is better: no channel gets worse by its
+own measure.
 """
 
 from __future__ import annotations

@@ -22,7 +22,9 @@ from calib8.model.graph import constant, int_attribute, ints_attribute
 GOLDEN: Final = 0.6180339887498949
 """Share of a step by which the first position moves from run to run."""
 
-Codes = npt.NDArray[np.int16]
+Codes = npt.NDArray[Any]
+"""Inputs of layers: codes less their zero point, or real values."""
+
 Columns = npt.NDArray[np.float32]
 
 
@@ -60,13 +62,12 @@ def columns(layer: ir.Node, codes: Codes, most: int, run: int) -> Columns:
 
     Args:
         layer: Conv, ConvTranspose, Gemm or MatMul with constant weights.
-        codes: the layer's first input, with 0 for what padding holds.
+        codes: the layer's first input, codes less their zero point or real values.
         most: so many positions at most, evenly spread.
         run: number of the run: it moves the positions.
     """
     if layer.op_type not in ("Conv", "ConvTranspose"):
-        turned = layer.op_type == "Gemm" and int_attribute(layer, "transA", 0)
-        table = codes.T if turned else codes.reshape(-1, codes.shape[-1])
+        table = codes.reshape(-1, codes.shape[-1])
         chosen = spread(len(table), most, run)
         return np.ascontiguousarray(table[chosen].T, np.float32)[None]
     weight = constant(layer.inputs[1])
