@@ -35,6 +35,9 @@ void bind(nb::module_& m);  // layout_bindings.cc
 namespace search {
 void bind(nb::module_& m);  // search_bindings.cc
 }
+namespace second_order {
+void bind(nb::module_& m);  // second_order_bindings.cc
+}
 namespace {
 
 using Values = nb::ndarray<const float, nb::c_contig, nb::device::cpu>;
@@ -213,6 +216,8 @@ NB_MODULE(_core, m) {
   layouts::bind(layout_functions);
   nb::module_ searches = m.def_submodule("search", "what range searches compare");
   search::bind(searches);
+  nb::module_ rounding = m.def_submodule("second_order", "rounding by second moments");
+  second_order::bind(rounding);
 }
 
 }  // namespace calib8

@@ -15,14 +15,18 @@ set(CALIB8_SOURCES
   ${CALIB8_CSRC}/layout_divergence.cc
   ${CALIB8_CSRC}/layout_smoothed.cc
   ${CALIB8_CSRC}/natural_log.cc
+  ${CALIB8_CSRC}/product_reference.cc
   ${CALIB8_CSRC}/search_entropy.cc
   ${CALIB8_CSRC}/search_mse.cc
+  ${CALIB8_CSRC}/second_order.cc
   ${CALIB8_CSRC}/spans.cc
   ${CALIB8_CSRC}/taps.cc
   ${CALIB8_CSRC}/thread_pool.cc)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64|amd64")
-  list(APPEND CALIB8_SOURCES ${CALIB8_CSRC}/histogram_avx2.cc ${CALIB8_CSRC}/histogram_avx512.cc)
+  list(APPEND CALIB8_SOURCES ${CALIB8_CSRC}/histogram_avx2.cc ${CALIB8_CSRC}/histogram_avx512.cc
+    ${CALIB8_CSRC}/product_avx2.cc)
   set_source_files_properties(${CALIB8_CSRC}/histogram_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2;-mpopcnt")
+  set_source_files_properties(${CALIB8_CSRC}/product_avx2.cc PROPERTIES COMPILE_OPTIONS "-mavx2")
   # GCC 12 takes the deliberately undefined operands of its own AVX-512 header for mistakes.
   set_source_files_properties(${CALIB8_CSRC}/histogram_avx512.cc PROPERTIES COMPILE_OPTIONS
     "-mavx512f;-mavx512bw;-mavx512vbmi2;-mpopcnt;$<$<CXX_COMPILER_ID:GNU>:-Wno-uninitialized;-Wno-maybe-uninitialized>")

@@ -23,10 +23,10 @@ bool has_avx512() {
 
 const Isa kPriority[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, count_avx512, measure_avx512},
-    {"avx2", has_avx2, count_avx2, measure_avx2},
+    {"avx512", has_avx512, count_avx512, measure_avx512, subtract_product_avx2},
+    {"avx2", has_avx2, count_avx2, measure_avx2, subtract_product_avx2},
 #endif
-    {"reference", always, count_reference, measure_reference},
+    {"reference", always, count_reference, measure_reference, subtract_product_reference},
 };
 
 }  // namespace

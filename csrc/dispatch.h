@@ -1,10 +1,11 @@
-// Which instruction sets can count here, and the one that does.
+// Which instruction sets can count and multiply here, and the one that does.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "histogram.h"
+#include "second_order.h"
 
 namespace calib8 {
 
@@ -13,6 +14,8 @@ struct Isa {
   bool (*available)();  // does this CPU (and its operating system) have it?
   void (*count)(const float* values, int64_t n, Counter& counter, Extrema& sample);
   void (*measure)(const float* values, int64_t n, Counter& counter, Extrema& sample);
+  void (*subtract_product)(Matrix c, ConstMatrix a, ConstMatrix b, int64_t rows, int64_t columns,
+                           int64_t inner);
 };
 
 // Those that this CPU can run, fastest first; "reference" is always the last.

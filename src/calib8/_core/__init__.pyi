@@ -8,6 +8,7 @@ import numpy.typing as npt
 from calib8._core import engine as engine
 from calib8._core import layouts as layouts
 from calib8._core import search as search
+from calib8._core import second_order as second_order
 
 class TensorAccumulator:
     """Counts of one tensor; a new one has seen nothing. ``calib8.calibration.statistics`` defines the fields.

@@ -1,0 +1,11 @@
+// Products of matrices with AVX2: the same operations on each element, four elements at a time.
+#include "product_tile.h"
+
+namespace calib8 {
+
+void subtract_product_avx2(Matrix c, ConstMatrix a, ConstMatrix b, int64_t rows, int64_t columns,
+                           int64_t inner) {
+  subtract_in_tiles(c, a, b, rows, columns, inner);
+}
+
+}  // namespace calib8
