@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from coded_layers import Array, can_saturate, coded, pair_sums, real, window_products
+from one_layer_models import Array, can_saturate, coded, pair_sums, real, window_products
 from small_nets import Net, clean
 
 import calib8

@@ -148,7 +148,13 @@ def _quantize_layer(
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
     layer = quantize_layer(
-        node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction, scheme.pair_limit
+        node,
+        weight.astype(np.float32),
+        coded,
+        input_scale,
+        scheme.weights,
+        correction,
+        pair_limit=scheme.pair_limit,
     )
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
