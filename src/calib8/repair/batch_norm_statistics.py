@@ -5,9 +5,9 @@
 
 A network that is fed as it was trained has shifts near 0 and ratios near 1 from its first normalization on.
 A wrong mean or scale of the images shows there (colours in another order seldom do); images of another kind
-move later ones. A re-estimated network starts from what it sees: γ and β stay, each normalization is estimated behind
-those before it, which have their new statistics already. This needs a model whose normalizations are not
-folded.
+move later ones. A re-estimated network starts from what it sees: γ and β stay, each normalization is
+estimated behind those before it, which have their new statistics already. This needs a model whose
+normalizations are not folded.
 """
 
 from __future__ import annotations
@@ -193,10 +193,10 @@ def _drift(node: ir.Node, mean: Vector, variance: Vector) -> BatchNormDrift:
     stored_mean, stored = (np.asarray(constant(node.inputs[index]), np.float64) for index in (3, 4))
     shift = np.abs(mean - stored_mean) / np.sqrt(stored + epsilon)
     ratio = np.sqrt((variance + epsilon) / (stored + epsilon))
-    channel = int(np.argmax(shift))
+    channel, size = int(np.argmax(shift)), float(np.sqrt(np.mean(np.square(shift))))
     return BatchNormDrift(
         label(node),
-        float(np.sqrt(np.mean(np.square(shift)))),
+        size,
         float(np.median(ratio)),
         channel,
         float(shift[channel]),
