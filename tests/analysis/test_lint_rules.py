@@ -326,9 +326,21 @@ def test_int8_activations_take_no_uint8_weights_in_onnxruntime() -> None:
     assert [(v.node, v.rule) for v in lint(proto, "onnxruntime")] == [("layer", "types-combine")]
 
 
+def test_weights_that_saturate_without_vnni_are_named() -> None:
+    proto = clean("conv_chain", "onnxruntime-avx2")
+    assert lint(proto, "onnxruntime-avx2") == ()
+    codes = edit.array(proto, "c10/codes").copy()
+    codes[2, :2] = 65
+    edit.store(proto, "c10/codes", codes)
+    [violation] = lint(proto, "onnxruntime-avx2")
+    assert (violation.node, violation.rule) == ("last", "pairs-cannot-saturate")
+    assert "channel 2 with weights 65 and 65" in violation.problem
+    assert lint(proto, "onnxruntime") == ()
+
+
 def test_every_rule_of_every_target_is_planted_somewhere() -> None:
     rules = {rule.__name__.replace("_", "-") for rules in RULES.values() for rule in rules}
-    assert rules == {*PLANTED, "per-channel-needs-opset-13"}
+    assert rules == {*PLANTED, "per-channel-needs-opset-13", "pairs-cannot-saturate"}
 
 
 def test_every_rule_says_what_it_demands() -> None:

@@ -162,11 +162,13 @@ class _Watch:
         self._fed = {value.name or "" for value in model.graph.inputs}
         wanted = [*self._codes, *self._read.values()]
         self._taps = [name for name in dict.fromkeys(wanted) if name not in self._fed]
-        self._session = open_session(tapped_model(model, self._taps), threads=threads)
+        tapped = tapped_model(model, self._taps) if self._taps else None
+        self._session = None if tapped is None else open_session(tapped, threads=threads)
 
     def add(self, feeds: Arrays) -> None:
         """Adds one run."""
-        values = {**feeds, **dict(zip(self._taps, self._session.run(feeds), strict=True))}
+        computed = [] if self._session is None else self._session.run(feeds)
+        values = {**feeds, **dict(zip(self._taps, computed, strict=True))}
         for name, code in self._codes.items():
             self._spreads[name].add(values[name].astype("float32", copy=False), code)
         if self.pairs is not None:

@@ -111,6 +111,12 @@ class _Seen:
     sums: Codes
 
 
+def _nothing_seen(channels: int) -> _Seen:
+    beyond = 2 * INT16_MAX + 2
+    low, high = np.full(channels, beyond, np.int64), np.full(channels, -beyond, np.int64)
+    return _Seen(low, high, np.zeros(channels, np.int64), np.zeros(channels, np.int64))
+
+
 class PairObserver:
     """Adds up what the unsafe pairs of a model come to, run by run."""
 
@@ -120,9 +126,7 @@ class PairObserver:
         wanted = {layer.layer for layer in self.layers if layer.unsafe}
         self._codes = {layer.name: layer for layer in coded_layers(model) if layer.name in wanted}
         self._seen = {
-            layer.layer: _Seen(*(np.zeros(layer.channels, np.int64) for _ in range(4)))
-            for layer in self.layers
-            if layer.layer in wanted
+            layer.layer: _nothing_seen(layer.channels) for layer in self.layers if layer.layer in wanted
         }
 
     @property
@@ -171,6 +175,8 @@ def _with_seen(unsafe: Sequence[UnsafeChannel], seen: _Seen) -> tuple[UnsafeChan
     result = []
     for item in unsafe:
         at = item.channel
-        share = int(seen.cut[at]) / max(int(seen.sums[at]), 1)
-        result.append(replace(item, observed=(int(seen.low[at]), int(seen.high[at])), saturated=share))
+        if seen.sums[at]:
+            share = int(seen.cut[at]) / int(seen.sums[at])
+            item = replace(item, observed=(int(seen.low[at]), int(seen.high[at])), saturated=share)
+        result.append(item)
     return tuple(result)

@@ -98,14 +98,21 @@ def quantize_layer(
         scale = np.full_like(scale, np.max(scale))
     codes = quantize_weight(weight, scale, axis, spec)
     if correction.weight is not None:
-        kept = np.expand_dims(scale == wanted, [other for other in range(weight.ndim) if other != axis])
-        codes = np.where(kept, correction.weight, codes)
+        kept = (scale == wanted) & _fits_pairs(layer, correction.weight, pair_limit)
+        others = [other for other in range(weight.ndim) if other != axis]
+        codes = np.where(np.expand_dims(kept, others), correction.weight, codes)
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)
     if granularity == "per-tensor":
         return QuantizedLayer(codes, np.asarray(scale[0]), None, bias_codes, np.asarray(bias_scale[0]))
     return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale)
+
+
+def _fits_pairs(layer: ir.Node, codes: npt.NDArray[np.int8], limit: int | None) -> npt.NDArray[np.bool_]:
+    """Which channels hold the limit of pairs."""
+    sums = None if limit is None else largest_pair(layer, codes)
+    return np.ones(codes.shape[channel_axis(layer)], np.bool_) if sums is None else np.asarray(sums <= limit)
 
 
 def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -> npt.NDArray[np.float32]:

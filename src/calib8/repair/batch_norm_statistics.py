@@ -4,10 +4,10 @@
     shift_c = |μ'_c − μ_c| / √(σ²_c + ε),   ratio_c = √((σ'²_c + ε) / (σ²_c + ε))
 
 A network that is fed as it was trained has shifts near 0 and ratios near 1 from its first normalization on.
-Wrong preprocessing (a swapped mean or scale, other channels) shows there; images of another kind move later
-ones. A re-estimated network starts from what it sees: γ and β stay, each normalization is estimated behind
-those before it, which have their new statistics already. This needs a model whose normalizations are not
-folded.
+A wrong mean or scale of the images shows there (colours in another order seldom do); images of another kind
+move later ones. A re-estimated network starts from what it sees: γ and β stay, each normalization is
+estimated behind those before it, which have their new statistics already. This needs a model whose
+normalizations are not folded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from calib8.passes.fold_affine import batch_norm_affine
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import label, readable_copy
 
-MAX_SHIFT: Final = 1.0
-"""Largest median shift that passes."""
+MAX_SHIFT: Final = 0.5
+"""Largest shift of a normalization that passes; real networks fed rightly have 0.3 at most in the first."""
 
 MAX_RATIO: Final = 2.0
-"""Largest median ratio that passes; its inverse is the smallest."""
+"""Largest ratio that passes; its inverse is the smallest."""
 
 Vector = npt.NDArray[np.float64]
 
@@ -43,7 +43,7 @@ class BatchNormDrift:
 
     Attributes:
         name: the node.
-        shift: median over the channels of |μ' − μ| / √(σ² + ε), ≥ 0.
+        shift: root of the mean over the channels of (μ' − μ)² / (σ² + ε), ≥ 0.
         ratio: median over the channels of √((σ'² + ε) / (σ² + ε)), > 0.
         channel: the channel of the largest shift.
         largest_shift: that shift.
@@ -57,7 +57,7 @@ class BatchNormDrift:
 
     @property
     def suspicious(self) -> bool:
-        """Most channels see other values than they were trained with."""
+        """Its channels see other values than they were trained with."""
         return self.shift > MAX_SHIFT or not 1.0 / MAX_RATIO <= self.ratio <= MAX_RATIO
 
 
@@ -193,7 +193,11 @@ def _drift(node: ir.Node, mean: Vector, variance: Vector) -> BatchNormDrift:
     stored_mean, stored = (np.asarray(constant(node.inputs[index]), np.float64) for index in (3, 4))
     shift = np.abs(mean - stored_mean) / np.sqrt(stored + epsilon)
     ratio = np.sqrt((variance + epsilon) / (stored + epsilon))
-    channel = int(np.argmax(shift))
+    channel, size = int(np.argmax(shift)), float(np.sqrt(np.mean(np.square(shift))))
     return BatchNormDrift(
-        label(node), float(np.median(shift)), float(np.median(ratio)), channel, float(shift[channel])
+        label(node),
+        size,
+        float(np.median(ratio)),
+        channel,
+        float(shift[channel]),
     )

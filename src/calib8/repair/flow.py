@@ -24,12 +24,16 @@ from calib8.autorange.check import Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples
 from calib8.errors import UsageError
 from calib8.progress import Progress, SampleCounter, silent
+from calib8.repair.ada_round import ada_round
 from calib8.repair.bias import correct_biases
 from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.constant_channels import cure_constant_channels
 from calib8.repair.cross_layer import cross_layer
+from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
+from calib8.repair.second_order_rounding import second_order_rounding
+from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
 from calib8.table import CalibrationTable
 
 Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
@@ -348,6 +352,12 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "cle": cross_layer,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
+    "scales": search_weight_scales,
+    "eq": equalize_outputs,
+    "eq-tengine": equalize_outputs_like_tengine,
+    "round": second_order_rounding,
+    "round-centered": partial(second_order_rounding, centered=True),
+    "adaround": ada_round,
     "bias": correct_biases,
     "bias-median": partial(correct_biases, average="median"),
     "bias-sequential": correct_biases_in_sequence,
@@ -356,6 +366,8 @@ REPAIRS: Final[Mapping[str, Repair]] = {
 
 ONE_OF: Final = (
     ("equalize-activations", "equalize-activations-tight"),
+    ("scales", "eq", "eq-tengine"),
+    ("round", "round-centered", "adaround"),
     ("bias", "bias-median", "bias-sequential"),
 )
 """Repairs that do the same in different ways."""
@@ -364,9 +376,9 @@ _ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS,), finish=("bias", "bias-median"), held_back=64),
+    "balanced": Effort(stages=(_ACTIVATIONS, ("round", "round-centered")), finish=("bias", "bias-median"), held_back=64),
     "best": Effort(
-        stages=(("cle",), _ACTIVATIONS), finish=("bias", "bias-median", "bias-sequential"), held_back=64
+        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "round-centered", "adaround")), finish=("bias", "bias-median", "bias-sequential"), held_back=64
     ),
 }
 """What each effort tries."""
