@@ -34,7 +34,7 @@ Limits: TypeAlias = Literal["unreached", "replace", "keep"]
 
 
 def cross_layer(
-    candidate: Candidate, data: RepairData, *, limits: Limits = "unreached", absorb: bool = True
+    candidate: Candidate, data: RepairData, *, limits: Limits = "unreached", absorb: bool = False
 ) -> tuple[Candidate, RepairReport]:
     """Equalizes the layers of a candidate.
 
@@ -89,17 +89,13 @@ def _absorb(model: ir.Model, data: RepairData, given: set[str]) -> Absorption:
 
 
 def _notes(found: Equalization, absorbed: Absorption, freed: tuple[str, ...]) -> tuple[str, ...]:
-    notes = []
-    if found.chains:
-        notes.append(f"{len(found.chains)} chains of layers equalized in {found.sweeps} sweeps")
-    if freed:
-        notes.append(f"{len(freed)} upper limits of activations removed")
-    if found.clipped:
-        notes.append(f"{len(found.clipped)} layers passed over: an upper limit follows that values reach")
-    if found.dead:
-        notes.append(f"{sum(found.dead.values())} channels of {len(found.dead)} chains left alone: all zero")
-    if absorbed.layers:
-        notes.append(f"biases absorbed in {len(absorbed.layers)} layers")
-    if absorbed.padded:
-        notes.append(f"biases not absorbed into {len(absorbed.padded)} layers that pad with zeros")
-    return tuple(notes)
+    figures = {
+        "chains of layers equalized": len(found.chains),
+        "sweeps over them": found.sweeps,
+        "upper limits of activations removed": len(freed),
+        "layers passed over, as values reach an upper limit behind them": len(found.clipped),
+        "channels left alone, as their weights or those that read them are zero": sum(found.dead.values()),
+        "layers whose biases gave or took": len(absorbed.layers),
+        "layers that cannot take biases, as they pad with zeros": len(absorbed.padded),
+    }
+    return tuple(f"{what}: {number}" for what, number in figures.items() if number)
