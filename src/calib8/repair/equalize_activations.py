@@ -36,8 +36,8 @@ MARGIN: Final = 1.25
 """How much larger than on the runs a value may get without being cut off."""
 
 LARGEST: Final = 2.0
-"""A factor of 2 takes away three quarters of a channel's rounding noise. With much larger ones, a channel that
-is almost silent on the runs would be cut off on images where it is louder."""
+"""A factor of 2 takes away three quarters of a channel's rounding noise. With much larger ones, a channel
+that is almost silent on the runs would be cut off on images where it is louder."""
 
 
 def equalize_activations(
