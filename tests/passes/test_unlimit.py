@@ -27,7 +27,8 @@ def test_only_where_calibration_stayed_below() -> None:
     np.testing.assert_array_equal(run(model, {"x": x})[0], [0, 0, 3, 9])
 
 
-def test_everywhere_on_request() -> None:
+def test_any_on_request() -> None:
     model = net()
-    assert remove_limits(model) == ("a", "c")
+    assert remove_limits(model, {"b", "d", "x"}) == ()
+    assert remove_limits(model, {"a", "b", "c", "d"}) == ("a", "c")
     assert ops(model) == {"Clip": 2, "Relu": 2}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from calib8.errors import DataError
 from calib8.repair.candidate import RepairData
 from calib8.repair.channel_extremes import channel_extremes
 from small_models import graph, normal, run
@@ -33,3 +34,5 @@ def graph_of_a(weight: np.ndarray) -> object:
 def test_no_tensors_no_run() -> None:
     model = graph("float[1,3,6,6] x", "float y", "y = Relu(x)")
     assert channel_extremes(model, {}, RepairData(())) == {}
+    with pytest.raises(DataError, match="no sample"):
+        channel_extremes(model, {"y": 4}, RepairData(()))

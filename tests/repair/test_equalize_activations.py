@@ -9,6 +9,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx import numpy_helper
 from small_candidates import candidate_of
 
 from calib8.autorange.check import check_model, float_outputs
@@ -17,7 +18,7 @@ from calib8.model.graph import model_hash
 from calib8.passes.layer_channels import layer_channels
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.equalize_activations import LARGEST_FACTOR, equalize_activations
+from calib8.repair.equalize_activations import LARGEST, equalize_activations
 from calib8.table import GIVEN, CalibrationTable
 from small_models import normal, onnx_model, relative_difference, run
 
@@ -66,15 +67,20 @@ def magnitudes(made: Candidate, index: int) -> np.ndarray:
 
 
 @settings(max_examples=12)
-@given(activation=st.sampled_from(sorted(ACTIVATIONS)), seed=st.integers(0, 999), margin=st.floats(1.0, 3.0))
-def test_the_function_stays_on_the_runs(activation: str, seed: int, margin: float) -> None:
+@given(
+    activation=st.sampled_from(sorted(ACTIVATIONS)),
+    seed=st.integers(0, 999),
+    margin=st.floats(1.0, 3.0),
+    largest=st.sampled_from([LARGEST, 1e3]),
+)
+def test_the_function_stays_on_the_runs(activation: str, seed: int, margin: float, largest: float) -> None:
     made, data = candidate_of(uneven_net(activation, seed), runs_of(), method="minmax")
-    found, report = equalize_activations(made, data, margin=margin)
+    found, report = equalize_activations(made, data, margin=margin, largest=largest)
     assert report.layers
     for feeds in data.runs:
         assert relative_difference(run(made.model, feeds), run(found.model, feeds)) < 1e-4
     factors = magnitudes(found, 0) / magnitudes(made, 0)
-    assert np.all((factors >= 1 - 1e-6) & (factors <= LARGEST_FACTOR * (1 + 1e-6)))
+    assert np.all((factors >= 1 - 1e-6) & (factors <= largest * (1 + 1e-6)))
     np.testing.assert_allclose(magnitudes(made, 1) / magnitudes(found, 1), factors, rtol=1e-5)
     assert found.table.model_hash == model_hash(found.model)
 
@@ -82,24 +88,41 @@ def test_the_function_stays_on_the_runs(activation: str, seed: int, margin: floa
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_codes_are_used_better(activation: str) -> None:
     made, data = candidate_of(uneven_net(activation), runs_of(16))
-    found, report = equalize_activations(made, data)
-    assert report.layers == ("a", "c") and found.corrections == {}
     held_back = runs_of(16, seed=500)
-    assert sqnr(found, made, held_back) > sqnr(made, made, held_back) + 1.0
+    plain = sqnr(made, made, held_back)
+    for largest, gain in ((LARGEST, 0.5), (100.0, 2.0)):
+        found, report = equalize_activations(made, data, largest=largest)
+        assert report.layers == ("a", "c") and found.corrections == {}
+        assert sqnr(found, made, held_back) > plain + gain
 
 
 def test_a_larger_margin_scales_less() -> None:
     made, data = candidate_of(uneven_net(), runs_of())
-    sizes = [magnitudes(equalize_activations(made, data, margin=margin)[0], 0) for margin in (1.0, 1.5, 4.0)]
+    found = [equalize_activations(made, data, margin=margin, largest=50.0)[0] for margin in (1.0, 1.5, 4.0)]
+    sizes = [magnitudes(candidate, 0) for candidate in found]
     assert np.all(sizes[0] >= sizes[1]) and np.all(sizes[1] >= sizes[2])
     assert np.any(sizes[0] > sizes[1]) and np.any(sizes[1] > sizes[2])
 
 
-@pytest.mark.parametrize("margin", [0.5, float("nan"), float("inf")])
-def test_a_margin_below_one_is_refused(margin: float) -> None:
+@pytest.mark.parametrize("option", ["margin", "largest"])
+@pytest.mark.parametrize("value", [0.5, float("nan"), float("inf")])
+def test_less_than_one_is_refused(option: str, value: float) -> None:
     made, data = candidate_of(uneven_net(), runs_of(2))
     with pytest.raises(UsageError, match="1 or more"):
-        equalize_activations(made, data, margin=margin)
+        equalize_activations(made, data, **{option: value})
+
+
+def test_silent_channels_are_counted() -> None:
+    proto = uneven_net()
+    for tensor in proto.graph.initializer:
+        if tensor.name == "b":
+            bias = numpy_helper.to_array(tensor).copy()
+            bias[2:4] = -1e3
+            tensor.CopyFrom(numpy_helper.from_array(bias, "b"))
+    made, data = candidate_of(proto, runs_of(3))
+    assert equalize_activations(made, data)[1].notes == (
+        "channels before depthwise layers that were zero in all runs: 2",
+    )
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ Clip(x, 0, limit) → Relu(x)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import onnx_ir as ir
@@ -26,14 +26,17 @@ def remove_unreached_limits(model: ir.Model, largest: Mapping[str, float]) -> tu
     return _replace(model, largest)
 
 
-def remove_limits(model: ir.Model) -> tuple[str, ...]:
-    """Turns every Clip from 0 into a Relu, in place: another function wherever a limit was reached.
+def remove_limits(model: ir.Model, outputs: Collection[str]) -> tuple[str, ...]:
+    """Turns Clips from 0 into Relus, in place: another function wherever a limit was reached.
+
+    Args:
+        model: a prepared float graph.
+        outputs: names of the outputs of the Clips that are meant.
 
     Returns:
         Names of the outputs of the nodes that changed, in graph order.
     """
-    names = {node.outputs[0].name or "" for node in model.graph if node.op_type == "Clip"}
-    return _replace(model, dict.fromkeys(names, -np.inf))
+    return _replace(model, dict.fromkeys(outputs, -np.inf))
 
 
 def _replace(model: ir.Model, largest: Mapping[str, float]) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import DataError
 from calib8.model.graph import Names, opset_version
 from calib8.model.runtime import open_session
 from calib8.progress import SampleCounter
@@ -46,10 +47,13 @@ def channel_extremes(
         data: what to run.
 
     Raises:
-        ModelError, DataError: ONNX Runtime cannot run the model.
+        DataError: there is no run, or ONNX Runtime refuses one.
+        ModelError: ONNX Runtime cannot load the model.
     """
     if not tensors:
         return {}
+    if not data.runs:
+        raise DataError("repair", "there is no sample to look at", "Give at least one image or array")
     session = open_session(_reduced(model, tensors), threads=data.threads, name="extremes of channels")
     counter = SampleCounter("looking at channels", len(data.runs), data.progress)
     lows: list[npt.NDArray[np.float32]] = []

@@ -1,8 +1,8 @@
 """Cross-layer equalization and high-bias absorption of a model with its ranges.
 
-1. a ReLU6 becomes a Relu, for a Clip with an upper limit does not let factors through
+1. a ReLU6 between two layers becomes a Relu, for a Clip with an upper limit does not let factors through
        unreached   where calibration never saw its output at the limit (the default)
-       replace     everywhere; whether the model bears it only images can tell
+       replace     whatever it saw; whether the model bears it only images can tell
        keep        nowhere
 2. chains of layers are equalized          passes/equalize_layers
 3. high biases are absorbed, on request    passes/absorb_bias, c = max(0, smallest value on the runs)
@@ -26,7 +26,7 @@ from calib8.passes.unlimit import remove_limits, remove_unreached_limits
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.channel_extremes import channel_extremes
 from calib8.repair.refit import refitted, without_corrections
-from calib8.table import GIVEN
+from calib8.table import GIVEN, CalibrationTable
 
 NAME: Final = "equalize-layers"
 
@@ -34,7 +34,7 @@ Limits: TypeAlias = Literal["unreached", "replace", "keep"]
 
 
 def cross_layer(
-    candidate: Candidate, data: RepairData, *, limits: Limits = "unreached", absorb: bool = True
+    candidate: Candidate, data: RepairData, *, limits: Limits = "unreached", absorb: bool = False
 ) -> tuple[Candidate, RepairReport]:
     """Equalizes the layers of a candidate.
 
@@ -56,7 +56,7 @@ def cross_layer(
     """
     model = candidate.model.clone()
     given = {name for name, entry in candidate.table.entries.items() if entry.method == GIVEN}
-    freed = _remove_limits(model, candidate, limits)
+    freed = _remove_limits(model, candidate.table, limits, given)
     found = equalize_layers(model, kept=given)
     absorbed = _absorb(model, data, given) if absorb else Absorption()
     changed = {*found.factors, *absorbed.tensors, *(freed if limits == "replace" else ())} - given
@@ -68,13 +68,17 @@ def cross_layer(
     return result, RepairReport(NAME, layers, (*_notes(found, absorbed, freed), *dropped))
 
 
-def _remove_limits(model: ir.Model, candidate: Candidate, limits: Limits) -> tuple[str, ...]:
+def _remove_limits(
+    model: ir.Model, table: CalibrationTable, limits: Limits, given: set[str]
+) -> tuple[str, ...]:
+    """Frees what stands in the way of factors, and nothing else."""
+    names = {name for path in channel_paths(model) if given.isdisjoint(path.names) for name in path.names}
     if limits == "keep":
         return ()
     if limits == "replace":
-        return remove_limits(model)
-    largest = {name: entry.observed.max for name, entry in candidate.table.entries.items()}
-    return remove_unreached_limits(model, largest)
+        return remove_limits(model, names)
+    known = names & table.entries.keys()
+    return remove_unreached_limits(model, {name: table.entries[name].observed.max for name in known})
 
 
 def _absorb(model: ir.Model, data: RepairData, given: set[str]) -> Absorption:
@@ -89,17 +93,13 @@ def _absorb(model: ir.Model, data: RepairData, given: set[str]) -> Absorption:
 
 
 def _notes(found: Equalization, absorbed: Absorption, freed: tuple[str, ...]) -> tuple[str, ...]:
-    notes = []
-    if found.chains:
-        notes.append(f"{len(found.chains)} chains of layers equalized in {found.sweeps} sweeps")
-    if freed:
-        notes.append(f"{len(freed)} upper limits of activations removed")
-    if found.clipped:
-        notes.append(f"{len(found.clipped)} layers passed over: an upper limit follows that values reach")
-    if found.dead:
-        notes.append(f"{sum(found.dead.values())} channels of {len(found.dead)} chains left alone: all zero")
-    if absorbed.layers:
-        notes.append(f"biases absorbed in {len(absorbed.layers)} layers")
-    if absorbed.padded:
-        notes.append(f"biases not absorbed into {len(absorbed.padded)} layers that pad with zeros")
-    return tuple(notes)
+    figures = {
+        "chains of layers equalized": len(found.chains),
+        "sweeps over them": found.sweeps,
+        "upper limits of activations removed": len(freed),
+        "layers passed over, as values reach an upper limit behind them": len(found.clipped),
+        "channels left alone, as their weights or those that read them are zero": sum(found.dead.values()),
+        "layers whose biases gave or took": len(absorbed.layers),
+        "layers that cannot take biases, as they pad with zeros": len(absorbed.padded),
+    }
+    return tuple(f"{what}: {number}" for what, number in figures.items() if number)

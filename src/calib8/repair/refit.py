@@ -74,5 +74,5 @@ def without_corrections(candidate: Candidate, layers: Collection[str]) -> tuple[
     dropped = len(candidate.corrections) - len(kept)
     if not dropped:
         return candidate, ()
-    note = f"corrections of {dropped} layers dropped: their constants changed"
+    note = f"corrections dropped, as the constants of their layers changed: {dropped}"
     return replace(candidate, corrections=kept), (note,)
