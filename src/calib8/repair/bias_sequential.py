@@ -155,6 +155,8 @@ def _run(model: ir.Model, piece: _Piece, live: Sequence[dict[str, Any]], threads
     for values in live:
         outputs = session.run({name: values[name] for name in piece.inputs})
         values.update(zip(piece.outputs, outputs, strict=True))
+        for name in piece.unused:
+            values.pop(name, None)
         means.append(channel_means(outputs[0]))
     return np.array(means)
 
@@ -165,14 +167,12 @@ def _keep_quantizers(options: Any) -> None:
 
 
 def _shift(piece: _Piece, new: NewBias, old: Any, live: Sequence[dict[str, Any]]) -> None:
-    """What the new bias does to the layer's output; values that nobody reads any more are dropped."""
+    """What the new bias does to the layer's output."""
     change = (piece.layer.rounded(new.bias) - piece.layer.rounded(old)).astype(np.float32)
     name = piece.outputs[0]
     for values in live:
-        output = values[name]
-        values[name] = output + change.reshape(-1, *[1] * (output.ndim - 2))
-        for unused in piece.unused:
-            values.pop(unused, None)
+        if name in values:
+            values[name] = values[name] + change.reshape(-1, *[1] * (values[name].ndim - 2))
 
 
 def _float_means(
