@@ -23,6 +23,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import constant, float_attribute, int_attribute, is_activation, rank
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
@@ -69,6 +70,7 @@ def batch_norm_moments(original: ir.Model) -> dict[str, Moments]:
     for step in PREPARE:
         if step not in FOLDING:
             step(model)
+    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     found: dict[str, Moments] = {}
     for node in model.graph:
         moments = _behind(node, found)

@@ -1,15 +1,20 @@
 """Bias correction in sequence: each layer's mean error behind the int8 layers before it, those corrected.
 
     e[c, i] = mean over pixels of y_q − mean over pixels of y          run i, before the activation
-    b'[c]   = b[c] − (median or mean over i of e[c, i])
+    m[c]    = median over i of e[c, i]
+    v[c]    = (1.4826 · median of |e[c, i] − m[c]|)² · (π / 2) / n      square of the standard error of m
+    b'[c]   = b[c] − m[c] · max(0, 1 − t² · v[c] / m[c]²)               t = 3
 
 y is the layer's output in the float model, y_q in the int8 graph whose earlier layers have their new biases.
-So it sees what the codes of activations do as well, and what earlier layers hand on. The int8 graph is cut
-behind every layer; each piece runs once for every run, on what the pieces before it left.
+So it sees what the codes of activations do as well, and what earlier layers hand on. These errors depend on
+the picture: without the last factor, which takes only what is certain, a network gets worse by it as often
+as better. The int8 graph is cut behind every layer; each piece runs once for every run, on what the pieces
+before it left.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -20,7 +25,6 @@ import onnx_ir as ir
 from calib8.model.graph import constant
 from calib8.model.runtime import Arrays, open_session
 from calib8.progress import SampleCounter
-from calib8.repair.bias import Average, over_runs
 from calib8.repair.biases import NewBias, current_bias, put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.coded_layers import CodedLayer, Doubles, coded_layers
@@ -29,20 +33,24 @@ from calib8.repair.layer_means import channel_means, output_model
 SEQUENCE_RUNS: Final = 32
 """Errors differ more between runs than those of the weights alone."""
 
+FLOAT64_TINY: Final = float(np.finfo(np.float64).tiny)
+
+CERTAINTY: Final = 3.0
+"""Standard errors within which an error may be chance."""
+
 
 def correct_biases_in_sequence(
-    candidate: Candidate, data: RepairData, *, average: Average = "median", most_runs: int = SEQUENCE_RUNS
+    candidate: Candidate, data: RepairData, *, certainty: float = CERTAINTY, most_runs: int = SEQUENCE_RUNS
 ) -> tuple[Candidate, RepairReport]:
-    """Takes the mean error of every layer out of its bias, in the order of the graph.
+    """Takes the typical error of every layer out of its bias, in the order of the graph.
 
-    It starts from the biases that the candidate has. Fragile: a few odd runs, or a channel whose error is
-    large at times, move a bias that all others need; keep the result only if runs that it has not seen agree.
-    What lies between two layers is kept in memory for all runs.
+    It starts from the biases that the candidate has, best those of ``correct_biases``. Keep the result only
+    if runs that it has not seen agree. What lies between two layers is kept in memory for all runs.
 
     Args:
         candidate: what to correct.
         data: what to look at.
-        average: over runs; the mean follows single odd ones.
+        certainty: t: so many standard errors are taken off each error first; 0 takes all of it.
         most_runs: only the first so many runs are looked at, ≥ 1.
 
     Returns:
@@ -64,10 +72,22 @@ def correct_biases_in_sequence(
     for piece, means in zip(pieces, expected, strict=True):
         found = _run(graph.model, piece, live, data.threads)
         old = current_bias(candidate, piece.layer)
-        biases.append(without_error(piece.layer, old, over_runs(found - means, average)))
+        biases.append(without_error(piece.layer, old, certain_part(found - means, certainty)))
         _shift(piece, biases[-1], old, live)
         counter(1)
     return put_biases("sequential bias", candidate, layers, biases)
+
+
+def certain_part(errors: Doubles, certainty: float) -> Doubles:
+    """m · max(0, 1 − t² v / m²) of float64 [runs, channels]; float64 [channels].
+
+    A single run is as certain as can be.
+    """
+    middle: Doubles = np.median(errors, axis=0)
+    spread = 1.4826 * np.median(np.abs(errors - middle), axis=0)
+    variance = spread * spread * (math.pi / 2.0) / len(errors)
+    share = np.maximum(0.0, 1.0 - certainty**2 * variance / np.maximum(middle * middle, FLOAT64_TINY))
+    return middle * share
 
 
 @dataclass(frozen=True)
@@ -135,6 +155,8 @@ def _run(model: ir.Model, piece: _Piece, live: Sequence[dict[str, Any]], threads
     for values in live:
         outputs = session.run({name: values[name] for name in piece.inputs})
         values.update(zip(piece.outputs, outputs, strict=True))
+        for name in piece.unused:
+            values.pop(name, None)
         means.append(channel_means(outputs[0]))
     return np.array(means)
 
@@ -145,14 +167,12 @@ def _keep_quantizers(options: Any) -> None:
 
 
 def _shift(piece: _Piece, new: NewBias, old: Any, live: Sequence[dict[str, Any]]) -> None:
-    """What the new bias does to the layer's output; values that nobody reads any more are dropped."""
+    """What the new bias does to the layer's output."""
     change = (piece.layer.rounded(new.bias) - piece.layer.rounded(old)).astype(np.float32)
     name = piece.outputs[0]
     for values in live:
-        output = values[name]
-        values[name] = output + change.reshape(-1, *[1] * (output.ndim - 2))
-        for unused in piece.unused:
-            values.pop(unused, None)
+        if name in values:
+            values[name] = values[name] + change.reshape(-1, *[1] * (values[name].ndim - 2))
 
 
 def _float_means(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
 from calib8.repair.candidate import Candidate, RepairReport
 from calib8.repair.coded_layers import CodedLayer, Doubles, Floats
+
+FLOAT32_STEP: Final = 2.0**-24
+"""Half the distance from 1 to the next float32: what less than this share of a bias changes nothing."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +22,7 @@ class NewBias:
     Attributes:
         layer: which one.
         bias: float32 [output channels].
-        kept: channels that keep what they had.
+        kept: channels that keep what they had although another bias would be right.
     """
 
     layer: CodedLayer
@@ -42,7 +46,8 @@ def without_error(layer: CodedLayer, bias: Floats, error: Doubles) -> NewBias:
     """
     wanted = bias.astype(np.float64) - error
     fits = layer.holds(wanted)
-    return NewBias(layer, np.where(fits, wanted, bias).astype(np.float32), int(np.sum(~fits)))
+    differs = ~(np.abs(error) <= FLOAT32_STEP * np.abs(bias))  # True for NaN too
+    return NewBias(layer, np.where(fits, wanted, bias).astype(np.float32), int(np.sum(~fits & differs)))
 
 
 def put_biases(
@@ -57,16 +62,21 @@ def put_biases(
         biases: in graph order.
     """
     corrections = dict(candidate.corrections)
-    changed, notes = [], []
+    changed = []
     for new in biases:
-        name, size = new.layer.name, len(new.bias)
-        if new.kept:
-            kept = f"{new.kept} of {size} channels of '{name}' keep their bias"
-            notes.append(f"{kept}: int32 has no room for a new one")
-        if new.kept < size:
+        name = new.layer.name
+        if new.kept < len(new.bias):
             corrections[name] = replace(candidate.correction(name), bias=new.bias)
             changed.append(name)
+    report = RepairReport(repair, tuple(changed), tuple(_notes(layers, biases)))
+    return (replace(candidate, corrections=corrections) if changed else candidate), report
+
+
+def _notes(layers: Sequence[CodedLayer], biases: Sequence[NewBias]) -> Iterator[str]:
+    kept = [new for new in biases if new.kept]
+    if kept:
+        names = ", ".join(f"'{new.layer.name}' ({new.kept})" for new in kept)
+        yield f"channels that keep their bias, as int32 has no room for a new one: {names}"
     without = [f"'{layer.name}'" for layer in layers if not layer.takes_bias]
     if without:
-        notes.append(f"MatMul has no place for a bias: {', '.join(without)}")
-    return replace(candidate, corrections=corrections), RepairReport(repair, tuple(changed), tuple(notes))
+        yield f"MatMul has no place for a bias: {', '.join(without)}"
