@@ -1,4 +1,4 @@
-"""``calib8 inspect``: what is in a model or plan, what is quantized, broken rules, the integer program."""
+"""``calib8 inspect``: what is in a model or plan, what is quantized, broken rules, what goes wrong inside."""
 
 from __future__ import annotations
 
