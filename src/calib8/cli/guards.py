@@ -155,8 +155,8 @@ def _say_drift(terminal: Terminal, seen: Observation) -> None:
     )
     if seen.batch_norms[0].suspicious:
         terminal.say(
-            f"warning: {seen.batch_norms[0].name}: the first normalization already does: mean, scale, colour "
-            "order or size of the images are probably not those of the training",
+            f"warning: {seen.batch_norms[0].name}: the first normalization already does: mean or scale of "
+            "the images are probably not those of the training",
             style="yellow",
         )
 

@@ -1,4 +1,4 @@
-"""``calib8 inspect``: what is in a model or plan, what is quantized, broken rules, the integer program."""
+"""``calib8 inspect``: what is in a model or plan, what is quantized, broken rules, what goes wrong inside."""
 
 from __future__ import annotations
 
@@ -35,13 +35,14 @@ from calib8.cli.program import (
 )
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_violations, shape_text
-from calib8.cli.terminal import open_terminal
+from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 from calib8.files import check_model_file
 
 if TYPE_CHECKING:
     from calib8.analysis.inspect import ModelInspection
     from calib8.analysis.lint import Violation
+    from calib8.analysis.observed import Observation
     from calib8.program.program import Program
 
 TargetOption = Annotated[
@@ -99,13 +100,7 @@ def inspect(
         if with_program:
             program = read_program(model, lowering)
     seen = look_inside(terminal, model, guards, reading, preprocessing)
-    if program is not None:
-        say_program(terminal, program)
-    elif found is not None:
-        say_inspection(terminal, found)
-        say_guards(terminal, found)
-    if seen is not None:
-        say_observation(terminal, seen)
+    _say(terminal, found, program, seen)
     if target is not None:
         say_violations(terminal, target, violations)
     if report.json is not None:
@@ -113,6 +108,18 @@ def inspect(
         write_json(report.json, {**document, **({} if found is None else guards_document(found, seen))})
     if violations:
         raise typer.Exit(1)
+
+
+def _say(
+    terminal: Terminal, found: ModelInspection | None, program: Program | None, seen: Observation | None
+) -> None:
+    if program is not None:
+        say_program(terminal, program)
+    elif found is not None:
+        say_inspection(terminal, found)
+        say_guards(terminal, found)
+    if seen is not None:
+        say_observation(terminal, seen)
 
 
 def _check_target(target: str, model: Path) -> None:
