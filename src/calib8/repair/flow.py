@@ -376,9 +376,13 @@ _ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS, ("round", "round-centered")), finish=("bias", "bias-median"), held_back=64),
+    "balanced": Effort(
+        stages=(_ACTIVATIONS, ("round", "round-centered")), finish=("bias", "bias-median"), held_back=64
+    ),
     "best": Effort(
-        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "round-centered", "adaround")), finish=("bias", "bias-median", "bias-sequential"), held_back=64
+        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "round-centered", "adaround")),
+        finish=("bias", "bias-median", "bias-sequential"),
+        held_back=64,
     ),
 }
 """What each effort tries."""

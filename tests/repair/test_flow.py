@@ -1,0 +1,168 @@
+"""Repairs by effort and by name: what stays is what samples held back agree to, and nothing is hidden."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from mobile_nets import images, mobile_net
+from small_candidates import candidate_of
+
+from calib8.autorange.samples import ChosenSamples
+from calib8.errors import UsageError
+from calib8.quantization.corrections import LayerCorrection
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.flow import (
+    EFFORTS,
+    NONE,
+    ONE_OF,
+    REPAIRS,
+    repair_by_effort,
+    repair_by_name,
+    repairs_called,
+    repairs_wanted,
+)
+from calib8.scheme import target_scheme
+from small_models import normal, onnx_model
+
+
+def samples(count: int = 12) -> ChosenSamples:
+    values, _ = images(2 * count, seed=7)
+    runs = tuple({"x": values[index : index + 1]} for index in range(2 * count))
+    return ChosenSamples(runs[:count], runs[count:], shared=False)
+
+
+@pytest.fixture(scope="module")
+def mobile() -> Candidate:
+    scheme = replace(target_scheme("onnxruntime"), weight_granularity="per-tensor")
+    return candidate_of(mobile_net(), samples().scored, scheme=scheme)[0]
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_an_effort_never_leaves_less_than_it_found(mobile: Candidate, effort: str) -> None:
+    found = repair_by_effort(mobile, samples(), effort, threads=1)
+    [*_, last] = found.steps
+    bare = last.before_db
+    kept = [step for step in found.steps if step.kept]
+    assert kept
+    assert all(step.after_db > step.before_db for step in kept)
+    assert max(step.after_db for step in kept) > bare
+    assert found.effort == effort
+    assert found.held_back == min(EFFORTS[effort].held_back, 12)
+
+
+def test_efforts_grow() -> None:
+    alternatives = [{*effort.finish, *sum(effort.stages, ())} for effort in EFFORTS.values()]
+    assert list(EFFORTS) == ["fast", "balanced", "best"]
+    assert alternatives[0] < alternatives[1] < alternatives[2]
+    assert all(names <= REPAIRS.keys() for names in alternatives)
+
+
+def test_the_result_depends_neither_on_threads_nor_on_the_order_of_equal_samples(mobile: Candidate) -> None:
+    one = repair_by_effort(mobile, samples(), "balanced", threads=1)
+    two = repair_by_effort(mobile, samples(), "balanced", threads=2)
+    assert [step.name for step in one.steps if step.kept] == [step.name for step in two.steps if step.kept]
+    assert one.candidate.table == two.candidate.table
+    for layer, correction in one.candidate.corrections.items():
+        other = two.candidate.corrections[layer]
+        assert np.array_equal(correction.bias, other.bias)  # type: ignore[arg-type]
+        assert (correction.weight is None) == (other.weight is None)
+        assert correction.weight is None or np.array_equal(correction.weight, other.weight)  # type: ignore[arg-type]
+
+
+def test_what_makes_it_worse_is_not_taken(mobile: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ruin(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+        layer = next(node for node in candidate.model.graph if node.op_type == "Conv")
+        shape = tuple(layer.inputs[1].shape.numpy())  # type: ignore[union-attr]
+        zeros = LayerCorrection(np.zeros(shape, np.int8), np.ones(shape[0], np.float32))
+        changed = replace(candidate, corrections={layer.name or "": zeros})
+        return changed, RepairReport("ruin", (layer.name or "",))
+
+    monkeypatch.setitem(REPAIRS, "bias-median", ruin)  # type: ignore[arg-type]
+    found = repair_by_effort(mobile, samples(), "balanced", threads=1)
+    [step] = [step for step in found.steps if step.name == "bias-median"]
+    assert not step.kept and step.after_db < step.before_db
+    assert all(
+        correction.weight is None or correction.weight.any()
+        for correction in found.candidate.corrections.values()
+    )
+
+
+def test_better_ranges_are_taken_and_are_the_table_of_the_result(mobile: Candidate) -> None:
+    coarse = {
+        name: replace(entry, range=type(entry.range)(entry.range.min * 20, entry.range.max * 20))
+        for name, entry in mobile.table.entries.items()
+    }
+    start = replace(mobile, table=replace(mobile.table, entries=coarse))
+    found = repair_by_effort(start, samples(), "fast", tables={"good": mobile.table}, threads=1)
+    assert found.table == mobile.table
+    assert found.steps[0].name == "good" and found.steps[0].kept
+
+
+def test_named_repairs_are_carried_out_in_the_order_of_the_house(mobile: Candidate) -> None:
+    found = repair_by_name(mobile, samples(), ["bias", "equalize-activations"], threads=1)
+    assert [step.name for step in found.steps] == ["equalize-activations", "bias"]
+    assert all(step.kept for step in found.steps)
+    assert found.steps[0].after_db == found.steps[1].before_db
+    assert math.isfinite(found.steps[1].after_db)
+
+
+def test_a_repair_whose_pattern_is_not_there_has_nothing_to_do() -> None:
+    model = onnx_model("float[N,4] x", "float[N,3] y", "y = MatMul(x, w)", {"w": normal(4, 3)})
+    runs = tuple({"x": normal(1, 4, seed=seed)} for seed in range(8))
+    plain = candidate_of(model, runs)[0]
+    found = repair_by_name(plain, ChosenSamples(runs, runs, shared=True), ["equalize-activations"])
+    [step] = found.steps
+    assert step.layers == () and step.before_db == step.after_db
+    assert found.candidate == plain
+
+
+def test_no_repairs_leave_the_candidate_alone(mobile: Candidate) -> None:
+    found = repair_by_name(mobile, samples(), [NONE])
+    assert found.candidate is mobile and found.steps == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        (["magic"], "unknown repair"),
+        (["none", "bias"], "stands alone"),
+        (["bias", "bias-median"], "two ways"),
+        (["round", "adaround"], "two ways"),
+        ([""], "unknown repair"),
+    ],
+)
+def test_names_that_make_no_sense_are_refused(names: Sequence[str], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        repairs_called(names)
+
+
+def test_groups_of_alternatives_name_repairs() -> None:
+    assert all(name in REPAIRS for group in ONE_OF for name in group)
+
+
+@pytest.mark.parametrize(
+    ("effort", "names", "with_data", "problem"),
+    [
+        ("huge", None, True, "unknown effort"),
+        ("fast", ["bias"], True, "does not go with --effort"),
+        ("fast", None, False, "none are given"),
+        (None, ["bias"], False, "none are given"),
+    ],
+)
+def test_requests_that_make_no_sense_are_refused(
+    effort: str | None, names: list[str] | None, with_data: bool, problem: str
+) -> None:
+    with pytest.raises(UsageError, match=problem):
+        repairs_wanted(effort, names, with_data=with_data, with_table=False)
+
+
+def test_what_is_done_where_nothing_is_asked_for() -> None:
+    assert repairs_wanted(None, None, with_data=True, with_table=False).effort == "balanced"
+    assert not repairs_wanted(None, None, with_data=True, with_table=True)
+    assert not repairs_wanted(None, None, with_data=False, with_table=False)
+    assert not repairs_wanted(None, [NONE], with_data=False, with_table=False)
+    assert repairs_wanted("fast", None, with_data=True, with_table=True).method == "mse"
