@@ -59,8 +59,8 @@ class SumMargin:
             shown = ", ".join(map(str, self.cut_biases[:5]))
             where = "int32 in a runtime that rounds it" if self.float_bias else "int32"
             return (
-                f"{self.layer}: the bias of {len(self.cut_biases)} channels ({shown}) does not fit into {where} "
-                "with the scale s_x · s_w: give those channels larger scales, or keep the layer float"
+                f"{self.layer}: the bias of {len(self.cut_biases)} channels ({shown}) does not fit into "
+                f"{where} with the scale s_x · s_w: give those channels larger scales, or keep the layer float"
             )
         if self.bits >= FEWEST_BITS:
             return ""
