@@ -60,7 +60,7 @@ class SumMargin:
             where = "int32 in a runtime that rounds it" if self.float_bias else "int32"
             return (
                 f"{self.layer}: the bias of {len(self.cut_biases)} channels ({shown}) does not fit into "
-                f"{where} with the scale s_x · s_w: give those channels larger scales, or keep the layer float"
+                f"{where} with the scale s_x · s_w: give them larger scales, or keep the layer float"
             )
         if self.bits >= FEWEST_BITS:
             return ""
