@@ -220,8 +220,22 @@ def test_a_dead_channel_before_a_batch_norm_is_reported(tmp_path: Path) -> None:
     assert norm.shift_max == pytest.approx(0.1 - 0.2 * k.min())
     assert (norm.gamma, norm.mean) == (1.0, pytest.approx(0.2))
     assert norm.variance == norm.smallest_variance == pytest.approx(1e-7)
+    assert norm.constant_channels == (2,)
     [warning] = result.warnings
     assert warning.startswith("norm: ") and "channel 2" in warning and "σ²=1e-07" in warning
+
+
+def test_an_exploding_channel_is_reported_by_its_gain(tmp_path: Path) -> None:
+    net = Net()
+    gamma = np.array([1.0, -200.0, 0.5, 2.0])
+    constants = [net.const(part) for part in (gamma, np.zeros(4), np.full(4, 0.5), np.ones(4))]
+    y = net.op("BatchNormalization", net.conv("x", 4, 4), *constants, name="norm", epsilon=0.0)
+    result = inspected(net.model(net.conv(y, 4, 2)), tmp_path)
+    [norm] = result.batch_norms
+    assert (norm.channel, norm.gamma, norm.suspicious, norm.constant_channels) == (1, -200.0, True, ())
+    assert norm.ratio == pytest.approx(200 / 1.5)
+    assert (norm.k_min, norm.k_max, norm.shift_min, norm.shift_max) == (-200.0, 2.0, -1.0, 100.0)
+    assert "channel 1 has 133 times" in result.warnings[0]
 
 
 def test_healthy_batch_norms_give_numbers_but_no_warning(tmp_path: Path) -> None:

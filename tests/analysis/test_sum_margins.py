@@ -103,7 +103,8 @@ def test_a_float_bias_is_taken_as_it_will_be_rounded() -> None:
     proto = coded("Gemm", np.int8([[0], [0]]), ("N", 1), bias=np.float32([1000, -50]), transB=1)
     assert (margin(proto).bias, margin(proto).cut_biases) == (8000, ())
     proto = coded("Gemm", np.int8([[0], [0]]), ("N", 1), bias=np.float32([1000, 1e9]), transB=1)
-    assert margin(proto).cut_biases == (1,)
+    assert margin(proto).cut_biases == (1,) and margin(proto).float_bias
+    assert "in a runtime that rounds it" in margin(proto).warning()
 
 
 @pytest.mark.parametrize("net", NETS)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from calib8.qparams import INT8_SYMMETRIC
 from calib8.quantization.corrections import LayerCorrection
-from calib8.quantization.pairs import PAIR_LIMIT, largest_pair, pair_reach, weight_pairs
+from calib8.quantization.pairs import PAIR_LIMIT, largest_pair, pair_reach, pairs_beyond, weight_pairs
 from calib8.quantization.weights import quantize_layer, quantize_weight, weight_scales
 from small_models import Array, normal
 
@@ -134,11 +134,27 @@ def test_a_depthwise_layer_keeps_all_its_codes() -> None:
 
 
 def test_codes_of_a_correction_stay_where_they_are_safe() -> None:
-    weight = normal(2, 4, 1, 1)
-    given_codes = np.int8([[100, 28, -5, 3], [100, 29, -5, 3]]).reshape(2, 4, 1, 1)
-    scale = np.float32([0.03, 0.03])
-    codes, scales = limited(weight, node("Conv"), correction=LayerCorrection(given_codes, scale))
-    np.testing.assert_array_equal(codes[0], given_codes[0])
-    assert scales[0] == scale[0]
+    real = np.float32([[99.6, 28.3, -5.2, 3.4], [99.6, 28.3, -5.2, 3.4], [90.0, 60.0, 0.6, 0.0]]) / 32
+    chosen = np.int8([[100, 28, -6, 4], [100, 29, -6, 4], [90, 60, 0, 0]])
+    scale = np.full(3, 1 / 32, np.float32)
+    fix = LayerCorrection(chosen.reshape(3, 4, 1, 1), scale)
+    codes, scales = limited(real.reshape(3, 4, 1, 1), node("Conv"), correction=fix)
+    assert codes.reshape(3, 4)[:2].tolist() == [[100, 28, -6, 4], [100, 28, -6, 4]]
+    assert scales[:2].tolist() == scale[:2].tolist() and scales[2] > scale[2]
     largest = largest_pair(node("Conv"), codes)
     assert largest is not None and np.all(largest <= PAIR_LIMIT)
+
+
+@pytest.mark.parametrize("inputs", [1, 3])
+def test_codes_beyond_the_limit_are_found_in_the_layers_own_layout(inputs: int) -> None:
+    codes = np.random.default_rng(4).integers(-127, 128, (5, inputs, 3, 3)).astype(np.int8)
+    expected = np.zeros(codes.shape, bool)
+    for output in range(5):
+        places = [(c, y, x) for y in range(3) for x in range(3) for c in range(inputs)]
+        for first, second in zip(places[::2], places[1::2], strict=False):
+            pair = [int(codes[output][place]) for place in (first, second)]
+            if saturating(*pair):
+                expected[output][first] = expected[output][second] = True
+    assert expected.any()
+    np.testing.assert_array_equal(pairs_beyond(node("Conv"), codes, PAIR_LIMIT), expected)
+    assert not pairs_beyond(node("ConvTranspose"), codes, PAIR_LIMIT).any()

@@ -36,6 +36,7 @@ class SumMargin:
         bias: code of that channel's bias, 0 without one.
         bits: room of that channel, 31 − log2 of the larger magnitude; inf where the sum is always 0.
         cut_biases: channels whose bias code is at or beyond the end of int32.
+        float_bias: the file keeps the bias in float; only some runtimes round it.
     """
 
     layer: str
@@ -45,6 +46,7 @@ class SumMargin:
     bias: int
     bits: float
     cut_biases: tuple[int, ...]
+    float_bias: bool
 
     @property
     def overflows(self) -> bool:
@@ -55,9 +57,10 @@ class SumMargin:
         """What is wrong in one line, empty where nothing is."""
         if self.cut_biases:
             shown = ", ".join(map(str, self.cut_biases[:5]))
+            where = "int32 in a runtime that rounds it" if self.float_bias else "int32"
             return (
                 f"{self.layer}: the bias of {len(self.cut_biases)} channels ({shown}) does not fit into "
-                "int32 with the scale s_x · s_w: give those channels larger scales, or keep the layer float"
+                f"{where} with the scale s_x · s_w: give them larger scales, or keep the layer float"
             )
         if self.bits >= FEWEST_BITS:
             return ""
@@ -94,6 +97,7 @@ def _margin(layer: LayerCodes) -> SumMargin:
         int(bias[channel]),
         31.0 - math.log2(largest) if largest else math.inf,
         tuple(int(index) for index in cut),
+        layer.bias is not None and layer.bias.dtype.kind == "f",
     )
 
 

@@ -65,6 +65,16 @@ def largest_pair(layer: ir.Node, weight: Weights) -> Weights | None:
     return None if pairs is None else np.max(np.abs(pair_reach(pairs)), axis=(1, 2), initial=0)
 
 
+def pairs_beyond(layer: ir.Node, codes: Weights, limit: int) -> npt.NDArray[np.bool_]:
+    """Which codes belong to a pair of one sign with |q₀| + |q₁| > limit, in the layer's own layout."""
+    beyond = np.zeros(codes.size + 1, np.bool_)
+    pairs = weight_pairs(layer, codes)
+    places = weight_pairs(layer, np.arange(1, codes.size + 1).reshape(codes.shape))
+    if pairs is not None and places is not None:
+        beyond[places[np.max(np.abs(pair_reach(pairs)), axis=-1) > limit]] = True
+    return beyond[1:].reshape(codes.shape)  # place 0 is what fills up the last pair
+
+
 def _rows(layer: ir.Node, weight: Weights) -> Weights | None:
     """[output channels, products in the kernel's order]."""
     if layer.op_type == "Conv":

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from calib8.model.graph import int_attribute
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 from calib8.quantization.corrections import LayerCorrection
-from calib8.quantization.pairs import largest_pair, pair_reach, weight_pairs
+from calib8.quantization.pairs import largest_pair, pair_reach, pairs_beyond, weight_pairs
 from calib8.scheme import Granularity
 
 INT32_MAX: Final = 2**31 - 1
@@ -75,9 +75,9 @@ def quantize_layer(
         bias: float32 [output channels], None without one.
         input_scale: scale of the codes of the layer's input.
         spec: type of the weights' codes.
-        correction: what replaces the plain rounding; its bias has been taken by the caller. A channel that
-            would break the limit of pairs or of the bias is rounded plainly, with a larger scale; so is,
-            where there is one scale for all, a channel whose scale it is not.
+        correction: what replaces the plain rounding; its bias has been taken by the caller. Pairs that break
+            the limit are rounded plainly; so is a channel whose scale is not large enough, or where there is
+            one scale for all another one.
         granularity: one scale per output channel, or one for all.
         pair_limit: see ``QuantScheme``.
 
@@ -98,21 +98,16 @@ def quantize_layer(
         scale = np.full_like(scale, np.max(scale))
     codes = quantize_weight(weight, scale, axis, spec)
     if correction.weight is not None:
-        kept = (scale == wanted) & _fits_pairs(layer, correction.weight, pair_limit)
-        others = [other for other in range(weight.ndim) if other != axis]
-        codes = np.where(np.expand_dims(kept, others), correction.weight, codes)
+        kept = np.expand_dims(scale == wanted, [other for other in range(weight.ndim) if other != axis])
+        if pair_limit is not None:
+            kept = kept & ~pairs_beyond(layer, correction.weight, pair_limit)
+        codes = np.where(kept, correction.weight, codes)
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)
     if granularity == "per-tensor":
         return QuantizedLayer(codes, np.asarray(scale[0]), None, bias_codes, np.asarray(bias_scale[0]))
     return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale)
-
-
-def _fits_pairs(layer: ir.Node, codes: npt.NDArray[np.int8], limit: int | None) -> npt.NDArray[np.bool_]:
-    """Which channels hold the limit of pairs."""
-    sums = None if limit is None else largest_pair(layer, codes)
-    return np.ones(codes.shape[channel_axis(layer)], np.bool_) if sums is None else np.asarray(sums <= limit)
 
 
 def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -> npt.NDArray[np.float32]:
