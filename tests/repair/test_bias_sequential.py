@@ -172,3 +172,5 @@ def test_nothing_to_do() -> None:
     candidate = candidate_of(onnx_model("float[N,3,8,8] x", "float[N,3,8,8] y", "y = Relu(x)"), runs)
     result, report = correct_biases_in_sequence(candidate, data_of(runs))
     assert result is candidate and not report.layers and not report.notes
+    candidate, _ = net()
+    assert correct_biases_in_sequence(candidate, data_of([]))[0] is candidate
