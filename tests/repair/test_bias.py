@@ -154,7 +154,12 @@ def test_done_twice_is_done_once_and_the_candidate_stays_as_it_was() -> None:
     candidate, runs = chain()
     once, report = correct_biases(candidate, data_of(runs))
     assert not candidate.corrections and report.name == "bias" and len(report.layers) == 3
-    assert biases(correct_biases(once, data_of(runs))[0]) == biases(once)
+    twice, report = correct_biases(once, data_of(runs))
+    assert twice is once and not report.layers
+    wrong = replace(
+        once, corrections={name: LayerCorrection(bias=np.ones(8, np.float32)) for name in ("a", "c")}
+    )
+    assert biases(correct_biases(wrong, data_of(runs))[0]) == biases(once)
 
 
 def test_the_median_passes_over_an_odd_run() -> None:

@@ -64,7 +64,7 @@ def correct_biases_in_sequence(
     layers = coded_layers(candidate, graph)
     runs = data.runs[:most_runs]
     with_bias = [layer for layer in layers if layer.takes_bias and runs]
-    counter = SampleCounter("correcting biases in sequence", len(with_bias), data.progress)
+    counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)
     pieces = _pieces(graph.model.graph, with_bias)
     live: list[dict[str, Any]] = [dict(feeds) for feeds in runs]
@@ -74,7 +74,7 @@ def correct_biases_in_sequence(
         old = current_bias(candidate, piece.layer)
         biases.append(without_error(piece.layer, old, certain_part(found - means, certainty)))
         _shift(piece, biases[-1], old, live)
-        counter(1)
+        counter(len(runs))
     return put_biases("sequential bias", candidate, layers, biases)
 
 
