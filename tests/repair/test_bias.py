@@ -21,6 +21,7 @@ from calib8.model.graph import constant
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.weights import INT32_MAX
 from calib8.repair.bias import correct_biases
+from calib8.repair.biases import without_error
 from calib8.repair.candidate import Candidate
 from calib8.repair.coded_layers import coded_layers
 from small_models import Array, normal, onnx_model
@@ -153,7 +154,12 @@ def test_done_twice_is_done_once_and_the_candidate_stays_as_it_was() -> None:
     candidate, runs = chain()
     once, report = correct_biases(candidate, data_of(runs))
     assert not candidate.corrections and report.name == "bias" and len(report.layers) == 3
-    assert biases(correct_biases(once, data_of(runs))[0]) == biases(once)
+    twice, report = correct_biases(once, data_of(runs))
+    assert twice is once and not report.layers
+    wrong = replace(
+        once, corrections={name: LayerCorrection(bias=np.ones(8, np.float32)) for name in ("a", "c")}
+    )
+    assert biases(correct_biases(wrong, data_of(runs))[0]) == biases(once)
 
 
 def test_the_median_passes_over_an_odd_run() -> None:
@@ -232,6 +238,16 @@ def test_layers_that_stay_float_are_left_alone() -> None:
     everything = replace(candidate, keep_float=frozenset(names))
     result, report = correct_biases(everything, data_of(runs))
     assert result is everything and not report.layers and not report.notes
+    assert correct_biases(candidate, data_of([]))[0] is candidate
+
+
+def test_an_error_that_is_no_number_is_left_alone() -> None:
+    candidate, _ = chain()
+    layer = coded_layers(candidate, candidate.quantized())[0]
+    error = np.array([np.nan, np.inf, 0.25, 0, 0, 0, 0, 0])
+    new = without_error(layer, layer.bias, error)
+    assert np.array_equal(new.bias[:2], layer.bias[:2]) and new.kept == 2
+    np.testing.assert_allclose(new.bias[2:], (layer.bias - error)[2:], rtol=1e-6)
 
 
 def test_biases_that_stay_float_are_corrected_too() -> None:

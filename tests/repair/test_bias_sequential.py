@@ -118,6 +118,12 @@ def test_only_what_is_certain_is_taken() -> None:
     assert np.all(np.isnan(certain_part(np.full((4, 2), np.nan), 3.0)))
 
 
+def test_layers_without_a_certain_error_are_not_reported() -> None:
+    candidate, runs = net()
+    result, report = correct_biases_in_sequence(candidate, data_of(runs), certainty=1e9)
+    assert result is candidate and not report.layers
+
+
 def test_it_sees_what_narrow_ranges_cut_off() -> None:
     candidate, runs = net({"r": Range(0.0, 1.0)})
     layer = layer_names(candidate)["c"]
@@ -172,3 +178,5 @@ def test_nothing_to_do() -> None:
     candidate = candidate_of(onnx_model("float[N,3,8,8] x", "float[N,3,8,8] y", "y = Relu(x)"), runs)
     result, report = correct_biases_in_sequence(candidate, data_of(runs))
     assert result is candidate and not report.layers and not report.notes
+    candidate, _ = net()
+    assert correct_biases_in_sequence(candidate, data_of([]))[0] is candidate

@@ -10,6 +10,7 @@ does not reach another. One pass of the float model with a small copy of each la
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Literal
 
 import numpy as np
@@ -37,7 +38,7 @@ def correct_biases(
 
     Args:
         candidate: what to correct.
-        data: what to look at.
+        data: what to look at; without runs nothing is done.
         average: over runs; the median passes over single odd ones.
         most_runs: only the first so many runs are looked at, ≥ 1.
 
@@ -50,8 +51,9 @@ def correct_biases(
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     layers = coded_layers(candidate, candidate.quantized())
-    with_bias = [layer for layer in layers if layer.takes_bias]
-    errors = _weight_errors(candidate, with_bias, data, most_runs)
+    runs = data.runs[:most_runs]
+    with_bias = [layer for layer in layers if layer.takes_bias and runs]
+    errors = _weight_errors(candidate, with_bias, replace(data, runs=runs))
     biases = [
         without_error(layer, layer.bias, over_runs(found, average))
         for layer, found in zip(with_bias, errors, strict=True)
@@ -66,17 +68,14 @@ def over_runs(errors: Doubles, average: Average) -> Doubles:
     return found
 
 
-def _weight_errors(
-    candidate: Candidate, layers: Sequence[CodedLayer], data: RepairData, most_runs: int
-) -> list[Doubles]:
+def _weight_errors(candidate: Candidate, layers: Sequence[CodedLayer], data: RepairData) -> list[Doubles]:
     """float64 [runs, output channels] for every layer."""
-    runs = data.runs[:most_runs]
     if not layers:
         return []
     session = open_session(weight_error_model(candidate.model, layers), threads=data.threads)
-    counter = SampleCounter("correcting biases", len(runs), data.progress)
+    counter = SampleCounter("correcting biases", len(data.runs), data.progress)
     rows = []
-    for feeds in runs:
+    for feeds in data.runs:
         rows.append([channel_means(array) for array in session.run(feeds)])
         counter(1)
     return [np.array([row[index] for row in rows]) for index in range(len(layers))]

@@ -49,7 +49,7 @@ def correct_biases_in_sequence(
 
     Args:
         candidate: what to correct.
-        data: what to look at.
+        data: what to look at; without runs nothing is done.
         certainty: t: so many standard errors are taken off each error first; 0 takes all of it.
         most_runs: only the first so many runs are looked at, ≥ 1.
 
@@ -62,9 +62,9 @@ def correct_biases_in_sequence(
     """
     graph = candidate.quantized()
     layers = coded_layers(candidate, graph)
-    with_bias = [layer for layer in layers if layer.takes_bias]
     runs = data.runs[:most_runs]
-    counter = SampleCounter("correcting biases in sequence", len(with_bias), data.progress)
+    with_bias = [layer for layer in layers if layer.takes_bias and runs]
+    counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)
     pieces = _pieces(graph.model.graph, with_bias)
     live: list[dict[str, Any]] = [dict(feeds) for feeds in runs]
@@ -74,7 +74,7 @@ def correct_biases_in_sequence(
         old = current_bias(candidate, piece.layer)
         biases.append(without_error(piece.layer, old, certain_part(found - means, certainty)))
         _shift(piece, biases[-1], old, live)
-        counter(1)
+        counter(len(runs))
     return put_biases("sequential bias", candidate, layers, biases)
 
 

@@ -65,7 +65,7 @@ def put_biases(
     changed = []
     for new in biases:
         name = new.layer.name
-        if new.kept < len(new.bias):
+        if not np.array_equal(new.bias, current_bias(candidate, new.layer)):
             corrections[name] = replace(candidate.correction(name), bias=new.bias)
             changed.append(name)
     report = RepairReport(repair, tuple(changed), tuple(_notes(layers, biases)))
