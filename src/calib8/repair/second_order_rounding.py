@@ -6,15 +6,16 @@
     in turn          H' = L D Lᵀ;   q_k = clip(rint((w_k − Σ_{i>k} e_i L_ik) / s))
     descent          q_k += rint(−(e H')_k / (s H'_kk))        one code after the other, while any moves
 
-The scale stays what it was. An input that is always zero has no products: its weights are rounded plainly
-(GPTQ sets them to 0, which is wrong as soon as another image brings it to life). A row that would not gain
-by H' keeps the codes it had.
+All of it once per zoom of the scale, if there are several. An input that is always zero has no products:
+its weights are rounded plainly (GPTQ sets them to 0, which is wrong as soon as another image brings it to
+life). A row that would not gain by H' keeps the codes it had.
 
 Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022: their factor of the inverse of H gives the same codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from calib8._core import second_order
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.layer_rows import Floats, LayerRows, rounded_layers, row_costs, with_rows
+from calib8.repair.layer_rows import Floats, LayerRows, rounded_layers, row_costs, shared_costs, with_rows
 from calib8.repair.moments import Moments
 
 NAME: Final = "round"
@@ -37,14 +38,16 @@ def second_order_rounding(
     candidate: Candidate,
     data: RepairData,
     *,
+    zooms: Sequence[float] = (1.0,),
     damping: float = DAMPING,
     sweeps: int = SWEEPS,
 ) -> tuple[Candidate, RepairReport]:
     """Rounds the weights of all int8 layers anew.
 
     Args:
-        candidate: see ``Candidate``; scales of its corrections are kept.
+        candidate: see ``Candidate``; its corrections' scales are what zooms start from.
         data: what the layers' inputs are taken from.
+        zooms: factors of the scales to round with; each row takes that of least loss, the first at a tie.
         damping: λ, > 0.
         sweeps: of the descent, 0 for none.
 
@@ -56,20 +59,34 @@ def second_order_rounding(
     shares: list[float] = []
     for layer, moments in rounded_layers(candidate, data):
         products = damped_products(moments, damping)
-        factors = second_order.factor(products, data.threads)
-        codes = second_order.round_in_turn(layer.weights, layer.scales, factors, layer.limit, data.threads)
-        codes = second_order.descend(
-            layer.weights, layer.scales, products, codes, layer.limit, sweeps, data.threads
-        )
-        old = row_costs(layer, layer.scales, layer.codes, products, data.threads)
-        new = row_costs(layer, layer.scales, codes, products, data.threads)
-        better = new < old
-        if np.any(better):
-            kept = np.where(better[..., None], codes, layer.codes)
-            changed[layer.name] = replace(layer, codes=kept)
-            shares.append(float(np.sum(np.minimum(new, old)) / np.sum(old)))
+        found, old, new = _least(layer, products, zooms, sweeps, data.threads)
+        if np.any(new < old):
+            changed[layer.name] = found
+            shares.append(float(np.sum(new) / np.sum(old)))
     notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
     return with_rows(candidate, changed), RepairReport(NAME, tuple(changed), notes)
+
+
+def _least(
+    layer: LayerRows, products: Floats, zooms: Sequence[float], sweeps: int, threads: int
+) -> tuple[LayerRows, Floats, Floats]:
+    """The layer with the best codes found row by row, what its rows cost before, and what they cost now."""
+    factors = second_order.factor(products, threads)
+    old = shared_costs(layer, row_costs(layer, layer.scales, layer.codes, products, threads))
+    best, least = layer, old
+    for zoom in zooms:
+        scales = (layer.scales * zoom).astype(np.float32).astype(np.float64)
+        codes = second_order.round_in_turn(layer.weights, scales, factors, layer.limit, threads)
+        codes = second_order.descend(layer.weights, scales, products, codes, layer.limit, sweeps, threads)
+        costs = shared_costs(layer, row_costs(layer, scales, codes, products, threads))
+        better = costs < least
+        best = replace(
+            best,
+            scales=np.where(better, scales, best.scales),
+            codes=np.where(better[..., None], codes, best.codes),
+        )
+        least = np.minimum(costs, least)
+    return best, old, least
 
 
 def damped_products(moments: Moments, damping: float = DAMPING) -> Floats:

@@ -26,6 +26,7 @@ from calib8.repair.layer_rows import (
     plain_scales,
     rounded_layers,
     row_costs,
+    shared_costs,
     with_rows,
 )
 from calib8.repair.second_order_rounding import damped_products
@@ -111,8 +112,7 @@ def best_zooms(
             found = np.asarray(np.sum(errors * errors, axis=2))
         else:
             found = row_costs(layer, scales, codes, products, threads)
-        shared = layer.node.op_type == "ConvTranspose"
-        return np.broadcast_to(found.sum(axis=0), found.shape) if shared else found
+        return shared_costs(layer, found)
 
     least = costs(1.0)
     best = np.ones(least.shape)
