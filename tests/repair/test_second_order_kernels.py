@@ -150,10 +150,8 @@ def test_threads_leave_no_trace() -> None:
 
 
 def test_instruction_sets_leave_no_trace() -> None:
-    script = (
-        "import sys; from test_second_order_kernels import everything; sys.stdout.buffer.write(everything(1))"
-    )
-    path = os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")])
+    script = "import sys, test_second_order_kernels as t; sys.stdout.buffer.write(t.everything(1))"
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     found = {
         subprocess.run(
             [sys.executable, "-c", script],

@@ -26,13 +26,13 @@ from calib8._core import second_order
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.layer_rows import Floats, LayerRows, int8_layers, rounded_layers, row_costs, with_rows
-from calib8.repair.second_order_rounding import DAMPING, damped_products
+from calib8.repair.second_order_rounding import damped_products
 
 NAME: Final = "adaround"
-STEPS: Final = 500
+STEPS: Final = 1000
 HIGH: Final = 1.1
 LOW: Final = -0.1
-WEIGHT: Final = 0.1
+WEIGHT: Final = 1.0
 """λ."""
 
 WARM_UP: Final = 0.2
@@ -68,7 +68,6 @@ def ada_round(
     candidate: Candidate,
     data: RepairData,
     *,
-    centered: bool = False,
     steps: int = STEPS,
     weight: float = WEIGHT,
 ) -> tuple[Candidate, RepairReport]:
@@ -77,7 +76,6 @@ def ada_round(
     Args:
         candidate: see ``Candidate``; scales of its corrections are kept.
         data: what the layers' inputs are taken from.
-        centered: a bias correction follows.
         steps: of Adam, per layer.
         weight: λ.
 
@@ -88,7 +86,7 @@ def ada_round(
     changed: dict[str, LayerRows] = {}
     counter = SampleCounter("learning to round", len(int8_layers(candidate)[1]), data.progress)
     for layer, moments in rounded_layers(candidate, data):
-        products = damped_products(moments, centered=centered, damping=DAMPING)
+        products = damped_products(moments)
         codes = learned_codes(layer, products, steps, weight, data.threads)
         old = row_costs(layer, layer.scales, layer.codes, products, data.threads)
         better = row_costs(layer, layer.scales, codes, products, data.threads) < old

@@ -72,6 +72,14 @@ def row_costs(
     return np.asarray(np.sum(errors * second_order.multiply(errors, products, threads), axis=2))
 
 
+def shared_costs(layer: LayerRows, costs: Floats) -> Floats:
+    """Costs [groups, rows] that choose a scale: where groups share it, in a ConvTranspose, they add up."""
+    if layer.node.op_type != "ConvTranspose":
+        return costs
+    together: Floats = np.broadcast_to(costs.sum(axis=0), costs.shape)
+    return together
+
+
 def rounded_layers(candidate: Candidate, data: RepairData) -> Iterator[tuple[LayerRows, Moments]]:
     """Every int8 layer of the candidate with the moments of its coded inputs, in graph order.
 

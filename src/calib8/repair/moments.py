@@ -1,12 +1,10 @@
-"""Sums and products of the coded inputs of layers, exact, over the columns of ``windows``.
+"""Sums of products of the coded inputs of layers, exact, over the columns of ``windows``.
 
     c = code − zero_point                       whole numbers in −255 … 255; what padding holds is 0
-    first[d]     = Σ_p c[d, p]
     second[d, e] = Σ_p c[d, p] · c[e, p]
 
-For an error E of the layer's weights, the squared error of its outputs is ``s² Σ_o E_o second E_oᵀ``, and
-that about the mean, which a bias takes away, ``s² Σ_o E_o (second − first firstᵀ / n) E_oᵀ``: no image is
-needed any more.
+For an error E of the layer's weights, the squared error of its outputs is ``s² Σ_o E_o second E_oᵀ``: no
+image is needed any more.
 
 Products are summed as float32 over so few columns that every partial sum is a whole number below 2^24, then
 as float64 below 2^53: whatever BLAS does, in whatever order, the sums are exact.
@@ -47,25 +45,15 @@ class Moments:
 
     Attributes:
         count: number of columns.
-        first: float64 [groups, d], whole numbers.
         second: float64 [groups, d, d], whole numbers, symmetric.
     """
 
     count: int
-    first: Floats
     second: Floats
 
-    def mean(self) -> Floats:
-        """Mean column, [groups, d]."""
-        return self.first / max(self.count, 1)
-
-    def products(self, *, centered: bool) -> Floats:
-        """Mean products [groups, d, d], of the deviations from the mean column where ``centered``."""
-        result = self.second / max(self.count, 1)
-        if centered:
-            mean = self.mean()
-            result -= mean[:, :, None] * mean[:, None, :]
-        return result
+    def products(self) -> Floats:
+        """Mean products [groups, d, d]."""
+        return self.second / max(self.count, 1)
 
 
 def layer_moments(
@@ -121,7 +109,6 @@ class _Sums:
     def __init__(self, layer: ir.Node) -> None:
         self.layer = layer
         groups, size = _shape(layer)
-        self.first = np.zeros((groups, size))
         self.second = np.zeros((groups, size, size))
         self.count = 0
         self.waiting: list[Columns] = []
@@ -137,7 +124,6 @@ class _Sums:
             return
         found = np.concatenate(self.waiting, axis=2)
         self.waiting.clear()
-        self.first += found.sum(axis=2, dtype=np.float64)
         largest = int(np.max(np.abs(found), initial=1.0)) ** 2
         if len(found) > 1:
             wide = found.astype(np.float64)
@@ -150,7 +136,7 @@ class _Sums:
 
     def moments(self) -> Moments:
         self._sum()
-        return Moments(self.count, self.first, self.second)
+        return Moments(self.count, self.second)
 
 
 def _shape(layer: ir.Node) -> tuple[int, int]:

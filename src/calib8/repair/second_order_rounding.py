@@ -6,25 +6,24 @@
     in turn          H' = L D Lᵀ;   q_k = clip(rint((w_k − Σ_{i>k} e_i L_ik) / s))
     descent          q_k += rint(−(e H')_k / (s H'_kk))        one code after the other, while any moves
 
-The scale stays what it was. An input that is always zero has no products: its weights are rounded plainly
-(GPTQ sets them to 0, which is wrong as soon as another image brings it to life). A row that would not gain
-by H' keeps the codes it had. With ``centered``, H holds the products of deviations from the
-mean: right where a bias correction follows, which takes the mean error away.
+All of it once per zoom of the scale, if there are several. An input that is always zero has no products:
+its weights are rounded plainly (GPTQ sets them to 0, which is wrong as soon as another image brings it to
+life). A row that would not gain by H' keeps the codes it had.
 
 Frantar, Ashkboos, Hoefler and Alistarh, "GPTQ", 2022: their factor of the inverse of H gives the same codes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from calib8._core import second_order
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.layer_rows import LayerRows, rounded_layers, row_costs, with_rows
+from calib8.repair.layer_rows import Floats, LayerRows, rounded_layers, row_costs, shared_costs, with_rows
 from calib8.repair.moments import Moments
 
 NAME: Final = "round"
@@ -34,26 +33,22 @@ DAMPING: Final = 0.01
 SWEEPS: Final = 8
 """Most times that each row is gone through after rounding in turn."""
 
-Floats = npt.NDArray[np.float64]
-
 
 def second_order_rounding(
     candidate: Candidate,
     data: RepairData,
     *,
-    centered: bool = False,
+    zooms: Sequence[float] = (1.0,),
     damping: float = DAMPING,
-    largest_first: bool = False,
     sweeps: int = SWEEPS,
 ) -> tuple[Candidate, RepairReport]:
     """Rounds the weights of all int8 layers anew.
 
     Args:
-        candidate: see ``Candidate``; scales of its corrections are kept.
+        candidate: see ``Candidate``; its corrections' scales are what zooms start from.
         data: what the layers' inputs are taken from.
-        centered: a bias correction follows.
+        zooms: factors of the scales to round with; each row takes that of least loss, the first at a tie.
         damping: λ, > 0.
-        largest_first: inputs of most energy are rounded first, GPTQ's act-order; else the last ones.
         sweeps: of the descent, 0 for none.
 
     Raises:
@@ -61,27 +56,42 @@ def second_order_rounding(
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     changed: dict[str, LayerRows] = {}
-    before = after = 0.0
+    shares: list[float] = []
     for layer, moments in rounded_layers(candidate, data):
-        products = damped_products(moments, centered=centered, damping=damping)
-        codes = rounded_in_turn(layer, products, data.threads, largest_first=largest_first)
-        codes = second_order.descend(
-            layer.weights, layer.scales, products, codes, layer.limit, sweeps, data.threads
-        )
-        old = row_costs(layer, layer.scales, layer.codes, products, data.threads)
-        new = row_costs(layer, layer.scales, codes, products, data.threads)
-        better = new < old
-        if np.any(better):
-            kept = np.where(better[..., None], codes, layer.codes)
-            changed[layer.name] = replace(layer, codes=kept)
-            before, after = before + 1, after + float(np.sum(np.minimum(new, old)) / np.sum(old))
-    notes = (f"error energy of the layers' outputs by weights: {after / before:.0%}",) if before else ()
+        products = damped_products(moments, damping)
+        found, old, new = _least(layer, products, zooms, sweeps, data.threads)
+        if np.any(new < old):
+            changed[layer.name] = found
+            shares.append(float(np.sum(new) / np.sum(old)))
+    notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
     return with_rows(candidate, changed), RepairReport(NAME, tuple(changed), notes)
 
 
-def damped_products(moments: Moments, *, centered: bool, damping: float) -> Floats:
+def _least(
+    layer: LayerRows, products: Floats, zooms: Sequence[float], sweeps: int, threads: int
+) -> tuple[LayerRows, Floats, Floats]:
+    """The layer with the best codes found row by row, what its rows cost before, and what they cost now."""
+    factors = second_order.factor(products, threads)
+    old = shared_costs(layer, row_costs(layer, layer.scales, layer.codes, products, threads))
+    best, least = layer, old
+    for zoom in zooms:
+        scales = (layer.scales * zoom).astype(np.float32).astype(np.float64)
+        codes = second_order.round_in_turn(layer.weights, scales, factors, layer.limit, threads)
+        codes = second_order.descend(layer.weights, scales, products, codes, layer.limit, sweeps, threads)
+        costs = shared_costs(layer, row_costs(layer, scales, codes, products, threads))
+        better = costs < least
+        best = replace(
+            best,
+            scales=np.where(better, scales, best.scales),
+            codes=np.where(better[..., None], codes, best.codes),
+        )
+        least = np.minimum(costs, least)
+    return best, old, least
+
+
+def damped_products(moments: Moments, damping: float = DAMPING) -> Floats:
     """H of a layer, shrunk and damped, [groups, d, d]; its diagonal is positive."""
-    products = moments.products(centered=centered)
+    products = moments.products()
     size = products.shape[1]
     diagonal = np.maximum(np.einsum("gdd->gd", products), 0.0)
     products *= moments.count / (size + moments.count)
@@ -90,23 +100,3 @@ def damped_products(moments: Moments, *, centered: bool, damping: float) -> Floa
     index = np.arange(size)
     products[:, index, index] = diagonal + added
     return products
-
-
-def rounded_in_turn(
-    layer: LayerRows, products: Floats, threads: int, *, largest_first: bool = False
-) -> npt.NDArray[np.int8]:
-    """Codes [groups, rows, d] of a layer that carry errors on; see the top of the file."""
-
-    def in_turn(weights: Floats, products: Floats) -> npt.NDArray[np.int8]:
-        factors = second_order.factor(products, threads)
-        return second_order.round_in_turn(weights, layer.scales, factors, layer.limit, threads)
-
-    if not largest_first:
-        return in_turn(layer.weights, products)
-    order = np.argsort(np.einsum("gdd->gd", products), axis=1, kind="stable")
-    turned = np.take_along_axis(np.take_along_axis(products, order[:, :, None], 1), order[:, None, :], 2)
-    weights = np.take_along_axis(layer.weights, order[:, None, :], 2)
-    codes = in_turn(np.ascontiguousarray(weights), np.ascontiguousarray(turned))
-    result = np.empty_like(codes)
-    np.put_along_axis(result, np.broadcast_to(order[:, None, :], codes.shape), codes, 2)
-    return result

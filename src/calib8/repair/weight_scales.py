@@ -26,9 +26,10 @@ from calib8.repair.layer_rows import (
     plain_scales,
     rounded_layers,
     row_costs,
+    shared_costs,
     with_rows,
 )
-from calib8.repair.second_order_rounding import DAMPING, damped_products
+from calib8.repair.second_order_rounding import damped_products
 
 SHRINKING: Final = 1.0 - np.arange(51) / 100.0
 """Of the search by weights."""
@@ -51,24 +52,18 @@ def search_weight_scales(candidate: Candidate, data: RepairData) -> tuple[Candid
     return _searched(candidate, "scales", ((layer, None) for layer in found), SHRINKING, 1)
 
 
-def equalize_outputs(
-    candidate: Candidate, data: RepairData, *, centered: bool = False
-) -> tuple[Candidate, RepairReport]:
+def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
     """EQ: scales with the least squared error of the layer's outputs.
 
     Args:
         candidate: see ``Candidate``.
         data: what the layers' inputs are taken from.
-        centered: errors about their mean, as a bias correction follows.
 
     Raises:
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found = (
-        (layer, damped_products(moments, centered=centered, damping=DAMPING))
-        for layer, moments in rounded_layers(candidate, data)
-    )
+    found = ((layer, damped_products(moments)) for layer, moments in rounded_layers(candidate, data))
     return _searched(candidate, "eq", found, ZOOMS, data.threads)
 
 
@@ -117,8 +112,7 @@ def best_zooms(
             found = np.asarray(np.sum(errors * errors, axis=2))
         else:
             found = row_costs(layer, scales, codes, products, threads)
-        shared = layer.node.op_type == "ConvTranspose"
-        return np.broadcast_to(found.sum(axis=0), found.shape) if shared else found
+        return shared_costs(layer, found)
 
     least = costs(1.0)
     best = np.ones(least.shape)

@@ -1,0 +1,122 @@
+"""Second-order rounding of whole models: never worse by its own measure, better on samples it never saw."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from rounding_nets import LAYERS, candidate_and_data, candidate_of, noise, pictures, same_codes
+
+from calib8.autorange.check import check_model, float_outputs
+from calib8.autorange.samples import choose_samples
+from calib8.data.presets import preset
+from calib8.pipeline import calibrate
+from calib8.quantization.corrections import LayerCorrection
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs
+from calib8.repair.second_order_rounding import damped_products, second_order_rounding
+from calib8.scheme import target_scheme
+from small_models import normal, onnx_model
+
+
+@pytest.mark.parametrize("target", ["onnxruntime", "tensorrt", "tflite"])
+def test_every_kind_of_layer_gets_codes_that_cost_its_outputs_less(target: str) -> None:
+    made, data = candidate_and_data()
+    made = replace(made, scheme=target_scheme(target))
+    found, report = second_order_rounding(made, data)
+    assert report.name == "round" and len(report.layers) == LAYERS
+    shares = []
+    for layer, moments in rounded_layers(made, data):
+        products = damped_products(moments)
+        other = layer_rows(found, layer.node)
+        assert np.array_equal(other.scales, layer.scales)
+        old = row_costs(layer, layer.scales, layer.codes, products, 1)
+        new = row_costs(layer, layer.scales, other.codes, products, 1)
+        assert np.all(new <= old)
+        shares.append(np.sum(new) / np.sum(old))
+    assert max(shares) < 0.9 and np.mean(shares) < 0.5
+
+
+def test_the_model_is_closer_to_float_on_other_pictures() -> None:
+    made, data = candidate_and_data()
+    found, _ = second_order_rounding(made, data)
+    assert noise(found, pictures(20, seed=77)) < 0.8
+
+
+def test_threads_leave_no_trace() -> None:
+    made, data = candidate_and_data()
+    first, _ = second_order_rounding(made, data)
+    second, _ = second_order_rounding(made, replace(data, threads=3))
+    assert same_codes(first, second)
+
+
+def test_a_second_time_changes_nothing() -> None:
+    made, data = candidate_and_data()
+    once, _ = second_order_rounding(made, data)
+    twice, report = second_order_rounding(once, data)
+    assert same_codes(once, twice) and report.layers == () and report.notes == ()
+
+
+def test_biases_that_others_corrected_stay() -> None:
+    made, data = candidate_and_data()
+    name = next(node.name or "" for node in made.model.graph if node.op_type == "Gemm")
+    bias = normal(7, seed=9)
+    found, _ = second_order_rounding(replace(made, corrections={name: LayerCorrection(bias=bias)}), data)
+    assert np.array_equal(found.correction(name).bias, bias) and found.correction(name).weight is not None
+
+
+def test_weights_of_dead_inputs_are_rounded_plainly() -> None:
+    body = "a = Relu(x) y = Conv(a, w)"
+    model = onnx_model("float[N,3,10,10] x", "float[N,4,8,8] y", body, {"w": normal(4, 3, 3, 3)})
+    signs = np.float32([1, -1, 1]).reshape(1, 3, 1, 1)
+    runs = tuple({"x": np.abs(picture["x"]) * signs} for picture in pictures(8))
+    made = candidate_of(model, runs)
+    found, report = second_order_rounding(made, RepairData(runs))
+    (layer,) = report.layers
+    node = next(node for node in made.model.graph if node.name == layer)
+    plain = layer_rows(made, node).codes.reshape(4, 3, 9)
+    codes = layer_rows(found, node).codes.reshape(4, 3, 9)
+    assert np.array_equal(codes[:, 1], plain[:, 1])
+    assert not np.array_equal(codes[:, 0], plain[:, 0])
+
+
+def test_layers_that_stay_float_are_left_alone() -> None:
+    made, data = candidate_and_data()
+    floats = frozenset(node.name or "" for node in made.model.graph if node.op_type == "ConvTranspose")
+    found, report = second_order_rounding(replace(made, keep_float=floats), data)
+    assert not floats & set(found.corrections) and len(report.layers) == LAYERS - 1
+
+
+def test_without_layers_there_is_nothing_to_do() -> None:
+    made, data = candidate_and_data()
+    floats = frozenset(node.name or "" for node in made.model.graph)
+    found, report = second_order_rounding(replace(made, keep_float=floats), data)
+    assert found.corrections == {} and report.layers == () and report.notes == ()
+
+
+def test_the_corrected_model_is_valid() -> None:
+    made, data = candidate_and_data()
+    found, _ = second_order_rounding(made, data)
+    onnx.checker.check_model(ir.to_proto(found.quantized().model), full_check=True)
+
+
+def test_a_real_network_gains_on_other_images(shared_data: Path) -> None:
+    model = shared_data / "models/resnet20_cifar10.onnx"
+    found = calibrate(
+        model, shared_data / "cifar10/train1024.npz", preprocess=preset("cifar10"), samples=96, method="mse"
+    )
+    assert found.dataset is not None
+    samples = choose_samples(found.dataset, 2)
+    made = Candidate(found.prepared.model, found.table, target_scheme("onnxruntime"))
+    rounded, report = second_order_rounding(made, RepairData(samples.scored))
+    assert len(report.layers) == 20
+    expected = float_outputs(made.model, samples.held_back, 2)
+    plain, better = (
+        check_model("", candidate.quantized().model, samples.held_back, expected, 2).sqnr_db
+        for candidate in (made, rounded)
+    )
+    assert better > plain + 0.5
