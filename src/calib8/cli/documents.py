@@ -39,8 +39,8 @@ def preflight_document(found: Preflight) -> dict[str, Any]:
     """What was seen before calibrating."""
     return {
         "inputs": [_input(check) for check in found.inputs],
-        "images": found.evaluation.images,
-        "top1": found.evaluation.top1,
+        "images": found.images,
+        "top1": None if found.evaluation is None else found.evaluation.top1,
     }
 
 
