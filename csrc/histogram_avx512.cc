@@ -30,14 +30,14 @@ __m512i table_index(__m512 values, __m512 scale) {
 struct LaneIndexer {
   LaneExtrema extrema;
   __m512 factor;
-  __m512i even = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30, 28, 26,
-                                  24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
   __m512i seen = _mm512_setzero_si512();
 
   LaneIndexer(float scale, const LaneExtrema& before) : extrema(before), factor(_mm512_set1_ps(scale)) {}
 
   int step(const float* values, uint16_t* indices) {
     const __m512 zero = _mm512_setzero_ps();
+    const __m512i even = _mm512_set_epi16(62, 60, 58, 56, 54, 52, 50, 48, 46, 44, 42, 40, 38, 36, 34, 32, 30,
+                                          28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
     const __m512 low = _mm512_loadu_ps(values), high = _mm512_loadu_ps(values + 16);
     const __m512i low_index = table_index(low, factor), high_index = table_index(high, factor);
     const __mmask32 nonzero = _mm512_kunpackw(_mm512_cmp_ps_mask(high, zero, _CMP_NEQ_UQ),

@@ -15,6 +15,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
+from calib8.files import checked_path
 from calib8.model.runtime import open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
@@ -61,6 +62,8 @@ def evaluate(
     """
     if not models:
         raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
+    for model in models:
+        checked_path(model, "evaluate")
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
