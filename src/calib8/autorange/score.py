@@ -69,7 +69,7 @@ def score_candidates(
     if not open_ones:
         return {}
     probe = probe_model(prepared, open_ones, spec)
-    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_keep_quantizers)
+    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
     errors, signals = [], []
     for feeds in runs:
         error, signal = session.run(feeds)
@@ -81,9 +81,14 @@ def score_candidates(
     return _scores(probe, np.array(errors), np.array(signals))
 
 
-def _keep_quantizers(options: Any) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away."""
+def _for_scoring(options: Any) -> None:
+    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
+
+    And memory is used again at once, where a plan for all of it would lay the copies of many tensors side by
+    side.
+    """
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.enable_mem_pattern = False
 
 
 def _scores(probe: Probe, errors: Floats, signals: Floats) -> dict[str, Scores]:
