@@ -83,8 +83,8 @@ def probe_model(prepared: ir.Model, candidates: dict[str, Sequence[QParams]], sp
     for name, qparams in candidates.items():
         coded = [builder.coded(values[name], q) for q in qparams]
         found = [pair for node in readers[name] for pair in builder.outcomes(node, values[name], coded)]
-        for original, outcomes in found or [(values[name], coded)]:
-            builder.measure(name, original, outcomes, len(coded))
+        for original, outcomes in found or [(values[name], [(copy, 1) for copy in coded])]:
+            builder.measure(name, original, outcomes)
     return builder.finish()
 
 
@@ -117,8 +117,8 @@ class _Builder:
 
     def outcomes(
         self, reader: ir.Node, value: ir.Value, coded: Sequence[ir.Value]
-    ) -> list[tuple[ir.Value, list[ir.Value]]]:
-        """Float outputs of a reader, each with those of its copies: one of all candidates, or one each."""
+    ) -> list[tuple[ir.Value, list[tuple[ir.Value, int]]]]:
+        """Float outputs of a reader, each with those of its copies and how many candidates are in these."""
         fused = activation_behind(reader)
         nodes = [reader] if fused is None else [reader, fused]
         last = nodes[-1]
@@ -126,7 +126,7 @@ class _Builder:
         parts = [coded[first : first + size] for first in range(0, len(coded), size)]
         copies = [self._copied(nodes, value, self._joined(part), len(part)) for part in parts]
         return [
-            (output, [copy[index] for copy in copies])
+            (output, [(copy[index], len(part)) for copy, part in zip(copies, parts, strict=True)])
             for index, output in enumerate(last.outputs)
             if output.name and output.dtype == ir.DataType.FLOAT
         ]
@@ -165,16 +165,15 @@ class _Builder:
         self.graph.append(copy)
         return copy
 
-    def measure(self, name: str, original: ir.Value, outcomes: Sequence[ir.Value], count: int) -> None:
-        """Adds the sums of one reading: ``count`` candidates, as many in each outcome but the last."""
+    def measure(self, name: str, original: ir.Value, outcomes: Sequence[tuple[ir.Value, int]]) -> None:
+        """Adds the sums of one reading: outputs of the copies, each with its number of candidates."""
         flat = self.add("Reshape", [original, self.flat])
         self.signals.append(self._energies(flat))
-        size = -(-count // len(outcomes))
-        for index, outcome in enumerate(outcomes):
-            rows = self._rows(min(size, count - index * size))
-            self.errors.append(self._energies(self.add("Sub", [self.add("Reshape", [outcome, rows]), flat])))
+        for outcome, count in outcomes:
+            rows = self.add("Reshape", [outcome, self._rows(count)])
+            self.errors.append(self._energies(self.add("Sub", [rows, flat])))
         first = self.found[-1].last if self.found else 0
-        self.found.append(Reading(name, first, first + count))
+        self.found.append(Reading(name, first, first + sum(count for _, count in outcomes)))
 
     def _energies(self, rows: ir.Value) -> ir.Value:
         """Σ x² of each row; in two steps, as ONNX Runtime has no fast ReduceSumSquare."""
