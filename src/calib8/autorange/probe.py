@@ -14,7 +14,7 @@ A tensor that no op turns into floats (an output of the graph) is compared itsel
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -67,7 +67,7 @@ class Probe:
     readings: tuple[Reading, ...]
 
 
-def probe_model(prepared: ir.Model, candidates: dict[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
+def probe_model(prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
     """The scoring graph of a prepared model, which is not changed.
 
     Args:
