@@ -9,7 +9,7 @@ import pytest
 from outlier_nets import opened, outlier_net, outlier_samples
 
 from calib8.autorange import choose as module
-from calib8.autorange.check import Check, judged
+from calib8.autorange.check import Check, Race, judged
 from calib8.autorange.choose import BOTH, AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.score import Scores
@@ -36,6 +36,14 @@ def chosen(tables: dict[str, CalibrationTable], weight: float = 0.0) -> tuple[Ca
 
 def ranges_of(table: CalibrationTable) -> dict[str, Range]:
     return {name: entry.range for name, entry in table.entries.items()}
+
+
+def scaled(table: CalibrationTable, factor: float) -> CalibrationTable:
+    entries = {
+        name: replace(entry, range=Range(entry.range.min * factor, entry.range.max * factor), method="scaled")
+        for name, entry in table.entries.items()
+    }
+    return CalibrationTable(table.model_hash, entries)
 
 
 def test_outliers_are_given_up_only_where_no_layer_reads_them() -> None:
@@ -74,11 +82,8 @@ def test_every_tensor_says_what_chose_it_and_why() -> None:
 
 def test_a_method_that_collapses_offers_no_range() -> None:
     tables = plain(1.0)
-    tiny = {
-        name: replace(entry, range=Range(entry.range.min / 100, entry.range.max / 100), method="tiny")
-        for name, entry in tables["mse"].entries.items()
-    }
-    table, report = chosen({"tiny": CalibrationTable(tables["mse"].model_hash, tiny), **tables}, 1.0)
+    tiny = scaled(tables["mse"], 0.01)
+    table, report = chosen({"tiny": tiny, **tables}, 1.0)
     figures = {check.name: check.sqnr_db for check in report.checks}
     assert figures["tiny"] < figures["mse"] - module.COLLAPSE_DB
     assert "tiny" not in report.wins and report.chosen != "tiny"
@@ -97,6 +102,7 @@ def test_the_whole_model_overrules_single_tensors(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(module, "score_candidates", upside_down)
     tables = plain(1.0)
+    tables["wide"] = scaled(tables["minmax"], 1.6)
     table, report = chosen(tables, 1.0)
     figures = {check.name: check.sqnr_db for check in report.checks}
     assert ranges_of(table) in [ranges_of(other) for other in tables.values()]
@@ -216,6 +222,63 @@ def test_close_figures_are_no_reason() -> None:
     assert module._preferred(close) == module.TYPICAL
     assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
     assert module._preferred([]) is None
+
+
+def test_what_fell_behind_is_not_compared_with_the_others() -> None:
+    easy = Check("minmax", 40.0, 40.0, 40.0, 16)
+    assert module._preferred([*checks(mse=30.0), easy]) == "mse"
+
+
+def test_a_race_is_lost_behind_the_best_on_the_same_runs() -> None:
+    def at(runs: int, figure: float) -> Check:
+        return Check("x", figure, figure, figure, runs)
+
+    race = Race()
+    assert not race.lost(at(16, 20.0)) and not race.lost(at(32, 21.0))
+    assert not race.lost(at(16, 19.6)) and race.lost(at(16, 19.4)) and not race.lost(at(16, 19.4), 0.5)
+    assert race.lost(at(32, 20.9)) and not race.lost(at(32, 20.9), 0.5)
+    assert not race.lost(at(17, 0.0))
+    assert not race.lost(at(16, 23.0)) and race.lost(at(16, 20.0))
+
+
+def test_a_bad_table_is_judged_on_few_runs_and_a_known_one_on_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = plain(1.0)
+    tables = {"minmax": tables["minmax"], "bad": scaled(tables["minmax"], 0.5), "mse": tables["mse"]}
+    tables["again"] = tables["minmax"]
+    seen: list[tuple[str, int]] = []
+    right = module.check_table
+
+    def check(name: str, *rest: object) -> Check:
+        found = right(name, *rest)  # type: ignore[arg-type]
+        seen.append((name, found.runs))
+        return found
+
+    monkeypatch.setattr(module, "check_table", check)
+    _, report = chosen(tables, 1.0)
+    assert seen[:3] == [("mse", 20), ("minmax", 20), ("bad", 16)]
+    assert "again" not in dict(seen)
+    figures = {check.name: replace(check, name="") for check in report.checks}
+    assert figures["again"] == figures["minmax"]
+
+
+@pytest.mark.parametrize("version", [13, 18, 21])
+def test_operator_sets(version: int) -> None:
+    proto = outlier_net(1.0)
+    proto.opset_import[0].version = version
+    found = calibrate(proto, SAMPLES, method=AUTO).auto
+    assert found is not None and found.notes == () and found.checks
+
+
+def test_ranges_much_alike_are_one_candidate() -> None:
+    entry = plain(1.0)["mse"].entries["x"]
+
+    def candidates(*highs: float) -> list[float]:
+        entries = [replace(entry, range=Range(0.0, high)) for high in highs]
+        return [found.range.max for found in module._distinct(entries, UINT8).values()]
+
+    assert candidates(1.0, 1.01, 1.05, 0.99, 1.06, 0.5) == [1.0, 1.05, 0.5]
+    shifted = [replace(entry, range=Range(low, low + 2.0)) for low in (-1.0, -1.02, -1.1)]
+    assert [found.range.min for found in module._distinct(shifted, UINT8).values()] == [-1.0, -1.1]
 
 
 def test_figures_do_not_depend_on_the_order_of_the_samples() -> None:

@@ -46,7 +46,7 @@ PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
 PREFERRED_DB: Final = 0.5
 """By how much more they may be behind another table and are judged on."""
 
-ALIKE: Final = 0.01
+ALIKE: Final = 0.02
 """Ranges whose ends differ by no more than this share of their length are one candidate."""
 
 COLLAPSE_DB: Final = 10.0
