@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.autorange.probe import Probe, probe_model
+from calib8.autorange.probe import Reading, probe_model
 from calib8.errors import DataError
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.memory import release_memory
+from calib8.model.runtime import Arrays, Session, open_session
 from calib8.qparams import QParams, QuantSpec
 
 SMALLEST_ERROR: Final = 1e-9
@@ -133,17 +134,29 @@ def _measured(
     if not candidates or not runs:
         on_run(len(runs))
         return {}
-    probe = probe_model(prepared, candidates, spec)
-    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
+    release_memory()  # of the sessions and graphs before
+    readings, session = _open(prepared, candidates, spec, threads)
     errors, signals = [], []
     for feeds in runs:
         error, signal = session.run(feeds)
-        if signal.shape != (len(probe.readings),) or error.shape != (probe.readings[-1].last,):
+        if signal.shape != (len(readings),) or error.shape != (readings[-1].last,):
             raise DataError("scoring graph", "a layer mixes its batch", "Use --method mse")
         errors.append(error.astype(np.float64))
         signals.append(signal.astype(np.float64))
         on_run(1)
-    return _by_tensor(probe, np.array(errors), np.array(signals))
+    return _by_tensor(readings, np.array(errors), np.array(signals))
+
+
+def _open(
+    prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec, threads: int
+) -> tuple[tuple[Reading, ...], Session]:
+    """The scoring graph opened, of which nothing else is kept."""
+    probe = probe_model(prepared, candidates, spec)
+    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
+    readings = probe.readings
+    del probe
+    release_memory()
+    return readings, session
 
 
 def _for_scoring(options: Any) -> None:
@@ -156,10 +169,10 @@ def _for_scoring(options: Any) -> None:
     options.enable_mem_pattern = False
 
 
-def _by_tensor(probe: Probe, errors: Floats, signals: Floats) -> dict[str, Measured]:
+def _by_tensor(readings: Sequence[Reading], errors: Floats, signals: Floats) -> dict[str, Measured]:
     """What belongs to each tensor of energies [runs, candidates of all readings] and [runs, readings]."""
     found: dict[str, Measured] = {}
-    for index, reading in enumerate(probe.readings):
+    for index, reading in enumerate(readings):
         before = found.get(reading.tensor, Measured((), ()))
         found[reading.tensor] = Measured(
             (*before.errors, errors[:, reading.first : reading.last]), (*before.signals, signals[:, index])
