@@ -28,7 +28,7 @@ from calib8.table import CalibrationTable
 LARGEST_DB: Final = 120.0
 """As good as equal."""
 
-LOOKS: Final = {16: 0.5, 32: 0.0}
+LOOKS: Final = {16: 2.0, 32: 1.0}
 """Runs → dB: a table further behind the best one on so many runs is not judged on more."""
 
 Outputs = list[npt.NDArray[Any]]
@@ -61,7 +61,7 @@ class Race:
         self._best: dict[int, float] = {}
 
     def lost(self, check: Check, allowance: float = 0.0) -> bool:
-        """Whether it makes no sense to judge this table on more runs; it may lie ``allowance`` dB lower."""
+        """Whether it makes no sense to judge this table on more runs; it may be ``allowance`` dB further behind."""
         if check.runs not in LOOKS:
             return False
         best = max(self._best.get(check.runs, -math.inf), check.sqnr_db)

@@ -1,7 +1,7 @@
 """The method ``auto``: the range that serves each tensor's readers best, if the whole model agrees.
 
 1. check     every plain method's table is judged on held-back samples; one far below the best is out. What
-             falls behind is judged on some of them only
+             falls behind is judged on some of them only, but for tables to prefer
 2. score     the candidates left are scored at the outputs of the layers that read the tensor
 3. combine   typical   the best candidate by the geometric mean over images
              total     the best by the sums over images
@@ -41,10 +41,7 @@ NOISE_DB: Final = 0.25
 """Differences below are no reason to prefer a table."""
 
 PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
-"""Tables to prefer where figures are close, the first one most."""
-
-PREFERRED_DB: Final = 0.5
-"""By how much more they may be behind another table and are judged on."""
+"""Tables to prefer where figures are close, the first one most; they are judged on all runs."""
 
 ALIKE: Final = 0.02
 """Ranges whose ends differ by no more than this share of their length are one candidate."""
@@ -156,7 +153,7 @@ class _Work:
         runs = self.samples.held_back
         if self.expected is None:
             self.expected = float_outputs(self.prepared, runs, self.threads)
-        allowance = PREFERRED_DB if name in PREFERRED else 0.0
+        allowance = np.inf if name in PREFERRED else 0.0
         return check_table(
             name, table, self.prepared, self.scheme, self.keep_float, runs, self.expected, self.threads,
             partial(self.race.lost, allowance=allowance), counter,
