@@ -90,7 +90,7 @@ def auto_document(report: AutoReport) -> dict[str, Any]:
         "wins": dict(report.wins),
         "checks": [
             {"name": c.name, "sqnr_db": finite(c.sqnr_db), "typical_db": finite(c.typical_db),
-             "total_db": finite(c.total_db)}
+             "total_db": finite(c.total_db), "runs": c.runs}
             for c in report.checks
         ],
         "scored": report.scored,
