@@ -276,8 +276,8 @@ def test_ranges_much_alike_are_one_candidate() -> None:
         entries = [replace(entry, range=Range(0.0, high)) for high in highs]
         return [found.range.max for found in module._distinct(entries, UINT8).values()]
 
-    assert candidates(1.0, 1.01, 1.05, 0.99, 1.06, 0.5) == [1.0, 1.05, 0.5]
-    shifted = [replace(entry, range=Range(low, low + 2.0)) for low in (-1.0, -1.02, -1.1)]
+    assert candidates(1.0, 1.004, 1.05, 0.996, 1.053, 0.5) == [1.0, 1.05, 0.5]
+    shifted = [replace(entry, range=Range(low, low + 2.0)) for low in (-1.0, -1.004, -1.1)]
     assert [found.range.min for found in module._distinct(shifted, UINT8).values()] == [-1.0, -1.1]
 
 

@@ -61,7 +61,7 @@ class Race:
         self._best: dict[int, float] = {}
 
     def lost(self, check: Check, allowance: float = 0.0) -> bool:
-        """Whether it makes no sense to judge this table on more runs; it may be ``allowance`` dB further behind."""
+        """Whether it makes no sense to judge a table on more runs; it may be ``allowance`` dB worse."""
         if check.runs not in LOOKS:
             return False
         best = max(self._best.get(check.runs, -math.inf), check.sqnr_db)

@@ -43,7 +43,7 @@ NOISE_DB: Final = 0.25
 PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
 """Tables to prefer where figures are close, the first one most; they are judged on all runs."""
 
-ALIKE: Final = 0.02
+ALIKE: Final = 0.005
 """Ranges whose ends differ by no more than this share of their length are one candidate."""
 
 COLLAPSE_DB: Final = 10.0
