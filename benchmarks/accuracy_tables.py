@@ -8,8 +8,8 @@ from typing import Any
 from calib8.calibration.decide import AUTO
 from calibration_tables import section, table
 
-SWEEP = ("minmax", "mse", "entropy")
-"""Methods that are compared by the number of calibration samples, beside ``auto``."""
+SWEEP = ("minmax", "mse", "entropy", AUTO)
+"""Methods that are compared by the number of calibration samples."""
 
 SWEPT = ("efficientnet_lite0", "mobilenet_v2", "squeezenet_v1.1", "resnet20")
 """Networks for which that is done."""
@@ -92,19 +92,23 @@ def figure(record: Mapping[str, Any] | None, key: str) -> str:
 
 def network_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line per network: how many samples it was calibrated on and judged with."""
-    plain = [record for record in records if record["method"] == FLOAT]
+    plain = {record["network"]: record for record in records if record["method"] == FLOAT}
     return table(
         ["network", "calibration samples", "samples judged"],
-        [[record["network"], str(record["samples"]), f"{record['judged']:,}"] for record in plain],
+        [[record["network"], str(record["samples"]), f"{record['judged']:,}"] for record in plain.values()],
     )
 
 
 def by_method(
     records: Sequence[Mapping[str, Any]], text: Callable[[Mapping[str, Any] | None], str]
 ) -> list[str]:
-    """A line per method, a column per network; networks without any such figure are left out."""
+    """A line per method, ``auto`` last, a column per network; networks without any such figure are left out.
+
+    Of several records of the same network and method the last one counts.
+    """
     cells = {(record["network"], record["method"]): text(record) for record in records}
     nothing = text(None)
+    methods = list(dict.fromkeys(record["method"] for record in records))
     known = [
         network
         for network in dict.fromkeys(record["network"] for record in records)
@@ -112,7 +116,7 @@ def by_method(
     ]
     rows = [
         [TITLES.get(method, method), *(cells.get((network, method), nothing) for network in known)]
-        for method in dict.fromkeys(record["method"] for record in records)
+        for method in sorted(methods, key=lambda method: method == AUTO)
     ]
     return table(["method", *known], [row for row in rows if set(row[1:]) != {nothing}])
 
@@ -129,12 +133,12 @@ def figure_rows(records: Sequence[Mapping[str, Any]], key: str) -> list[str]:
 
 def choice_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A table: what ``auto`` chose for each network."""
-    rows = []
+    rows = {}
     for record in records:
         if record.get("chosen") is not None:
             wins = ", ".join(f"{method} {count}" for method, count in record["wins"].items())
-            rows.append([record["network"], record["chosen"], wins])
-    return table(["network", "the table that won", "tensors by method"], rows)
+            rows[record["network"]] = [record["network"], record["chosen"], wins]
+    return table(["network", "the table that won", "tensors by method"], list(rows.values()))
 
 
 def part_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -163,13 +167,19 @@ def sweep_rows(records: Sequence[Mapping[str, Any]], sweep: Sequence[Mapping[str
         sweep: of some methods and networks, with others.
     """
     rows = list(dict.fromkeys((record["network"], record["method"]) for record in sweep))
-    shown = [*sweep, *(record for record in records if (record["network"], record["method"]) in rows)]
+    judged = {record["network"]: record["judged"] for record in sweep}
+    shown = [*(record for record in records if (record["network"], record["method"]) in rows), *sweep]
     counts = sample_counts(shown)
     cells = {(record["network"], record["method"], record["samples"]): record for record in shown}
     return table(
-        ["network", "method", *map(str, counts)],
+        ["network", "samples judged", "method", *map(str, counts)],
         [
-            [network, method, *(cell(cells.get((network, method, count))) for count in counts)]
+            [
+                network,
+                f"{judged[network]:,}",
+                method,
+                *(cell(cells.get((network, method, count))) for count in counts),
+            ]
             for network, method in rows
             if method != FLOAT
         ],

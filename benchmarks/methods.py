@@ -1,7 +1,7 @@
 """INT8 accuracy by range method and network, and by the number of calibration samples.
 
-    python benchmarks/methods.py DATA [--models resnet20,…] [--images 5,10,25,50] [--most 100]
-                                 [--judged N] [--threads 2] [--json FILE] [--page FILE]
+    python benchmarks/methods.py DATA [--models resnet20,…] [--methods mse,…] [--images 5,10,25,50]
+                                 [--most 100] [--judged N] [--threads 2] [--json FILE] [--page FILE]
 
 DATA holds the models and images that ``models.json`` names. The methods of a network share one pass over at
 most ``--most`` calibration samples; those that count in bins of their own read them a second time, ``auto``
@@ -38,12 +38,12 @@ from calib8.judge import evaluate
 from calib8.progress import silent
 from calib8.qparams import UINT8
 from calib8.table import CalibrationTable
-from engine import counts, joined, write
+from engine import counts, joined, names, write
 from results import machine
 
 BATCH = 25
 LOWER = f"percentile {LOWER_PERCENT}"
-ALL = (*METHODS, LOWER, *TWO_PASS_METHODS, EMA)
+ALL = (*METHODS, LOWER, *TWO_PASS_METHODS, EMA, AUTO)
 
 
 @dataclass(frozen=True)
@@ -94,14 +94,16 @@ def opened(name: str, entry: Mapping[str, Any], root: Path) -> Iterator[tuple[Ne
 def tables(
     network: Network, samples: int, methods: Sequence[str], threads: int
 ) -> tuple[dict[str, CalibrationTable], AutoReport | None]:
-    """Method → table, ``auto`` behind ``methods`` (all of them if there are none), and what it saw."""
+    """Method → table, that of ``auto`` last, and what ``auto`` saw."""
     calibrate = partial(
         calib8.calibrate, network.model, network.data, preprocess=network.preprocess, samples=samples,
         threads=threads,
     )  # fmt: skip
     first = calibrate(method=EMA)
+    found = {method: one_table(first, method, threads) for method in methods if method != AUTO}
+    if AUTO not in methods:
+        return found, None
     best = calibrate(method=AUTO)
-    found = {method: one_table(first, method, threads) for method in methods or ALL}
     return found | {AUTO: best.table}, best.auto
 
 
@@ -123,7 +125,7 @@ def one_table(first: calib8.Calibration, method: str, threads: int) -> Calibrati
 def measure(
     network: Network, folder: Path, samples: int, methods: Sequence[str], setting: Setting
 ) -> list[dict[str, Any]]:
-    """A record of FP32 and of each method; no methods: all of them."""
+    """A record of FP32 and of each method."""
     found, auto = tables(network, samples, methods, setting.threads)
     files = {FLOAT: network.model}
     for method, table in found.items():
@@ -191,16 +193,17 @@ def without_labels(images: Path, folder: Path) -> Path:
 def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     """The document; it is written as it grows."""
     entries = json.loads((Path(__file__).parent / "models.json").read_text())
-    names = chosen.models.split(",") if chosen.models else list(entries)
-    unknown = [name for name in names if name not in entries]
-    if unknown:
-        raise SystemExit(f"unknown network {unknown[0]}: there are {', '.join(entries)}")
+    networks = chosen.models or list(entries)
+    for given, known in ((networks, list(entries)), (chosen.methods, ALL)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise SystemExit(f"unknown {unknown[0]}: there are {', '.join(known)}")
     found: dict[str, list[dict[str, Any]]] = {"methods": [], "images": [], "parts": []}
     document = {"machine": machine([1]), "results": [], "accuracy": found}
     setting = Setting(chosen.judged, chosen.threads)
-    for name in names:
+    for name in networks:
         with opened(name, entries[name], chosen.data) as (network, folder):
-            found["methods"] += measure(network, folder, chosen.most, (), setting)
+            found["methods"] += measure(network, folder, chosen.most, chosen.methods, setting)
             found["parts"] += partly_float(network, folder, chosen.most, setting)
             print(
                 "\n".join(method_rows([row for row in found["methods"] if row["network"] == name])),
@@ -219,7 +222,10 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     )
     parser.add_argument("data", type=Path, nargs="?")
     parser.add_argument("--from", dest="sources", type=Path, action="append", help="an earlier --json")
-    parser.add_argument("--models", default="", help="networks, with commas between them (default: all)")
+    parser.add_argument(
+        "--models", type=names, default=[], help="networks, with commas between them (default: all)"
+    )
+    parser.add_argument("--methods", type=names, default=list(ALL), help="with commas (default: all)")
     parser.add_argument("--most", type=int, default=100, help="calibration samples")
     parser.add_argument("--judged", type=int, help="evaluation samples (default: all)")
     parser.add_argument("--images", type=counts, default=[], help="other numbers of calibration samples")
