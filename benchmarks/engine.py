@@ -112,12 +112,17 @@ def joined(paths: Sequence[Path]) -> dict[str, Any]:
         if other["machine"]["processor"] != first["machine"]["processor"]:
             raise SystemExit("the files are of different machines: write a page for each")
         results = first["results"] + other["results"]
-        calibration = dict(first.get("calibration", {}))
-        for part, found in other.get("calibration", {}).items():
-            calibration[part] = calibration.get(part, []) + found if isinstance(found, list) else found
-        first |= other
-        first |= {"results": results, "calibration": calibration}
+        groups = {group: grouped(first, other, group) for group in ("calibration", "accuracy")}
+        first = {**other, **first, "results": results} | {group: one for group, one in groups.items() if one}
     return dict(first)
+
+
+def grouped(first: Mapping[str, Any], other: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The parts of a group in two documents: lists one behind the other, else the later one."""
+    parts = dict(first.get(group, {}))
+    for part, found in other.get(group, {}).items():
+        parts[part] = parts.get(part, []) + found if isinstance(found, list) else found
+    return parts
 
 
 def main() -> None:

@@ -1,10 +1,15 @@
-"""INT8 accuracy by range method and network, and by the number of calibration images.
+"""INT8 accuracy by range method and network, and by the number of calibration samples.
 
-    python benchmarks/methods.py DATA [--models resnet20,…] [--images 5,10,25,50,100] [--json FILE]
+    python benchmarks/methods.py DATA [--models resnet20,…] [--methods mse,…] [--images 5,10,25,50]
+                                 [--most 100] [--judged N] [--threads 2] [--json FILE] [--page FILE]
 
-DATA holds the models and images that ``models.json`` names. All tables of a network are made from the same
-statistics of at most ``--most`` calibration samples and judged on the evaluation samples, which nothing else
-has seen, in ONNX Runtime.
+DATA holds the models and images that ``models.json`` names. The methods of a network share one pass over at
+most ``--most`` calibration samples; those that count in bins of their own read them a second time, ``auto``
+starts anew. All are judged on the evaluation samples, which nothing else has seen, in ONNX Runtime;
+``--judged`` takes fewer of them. ``--images`` repeats some methods with other numbers of calibration samples,
+for the networks that the page shows so. ``--page`` writes the tables as a page; with ``--from FILE`` in place
+of DATA it is written from earlier ``--json`` files, joined, and nothing is measured. ``engine.py --from``
+takes these files too.
 """
 
 from __future__ import annotations
@@ -12,78 +17,169 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import calib8
 from accuracy import load_preprocess
-from calib8.autorange.choose import choose_automatically
-from calib8.autorange.plain import plain_tables
-from calib8.calibration.decide import AUTO
+from accuracy_tables import FLOAT, SWEEP, SWEPT, document_page, method_rows
+from calib8.autorange.choose import AutoReport
+from calib8.autorange.plain import LOWER_PERCENT
+from calib8.calibration.collect_layouts import count_again
+from calib8.calibration.decide import AUTO, Wish, decide
+from calib8.calibration.moving import EMA
+from calib8.calibration.ranges import METHODS
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.judge import evaluate
-from calib8.pipeline import calibrate, quantize
+from calib8.progress import silent
 from calib8.qparams import UINT8
-from calib8.scheme import TARGETS
+from calib8.table import CalibrationTable
+from engine import counts, joined, names, write
+from results import machine
 
-MOST = 100
 BATCH = 25
-SWEEP = (AUTO, "mse", "entropy")
+LOWER = f"percentile {LOWER_PERCENT}"
+ALL = (*METHODS, LOWER, *TWO_PASS_METHODS, EMA, AUTO)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is the same for all measurements of a run.
+
+    Attributes:
+        judged: evaluation samples, None for all.
+        threads: for everything.
+    """
+
+    judged: int | None
+    threads: int
+
+
+@dataclass(frozen=True)
+class Network:
+    """An entry of ``models.json``.
+
+    Attributes:
+        name: its key.
+        model, data, evaluation: the FP32 file, and what it is calibrated and judged with.
+        preprocess: how images become inputs.
+        float_parts: (first, last + 1) of stretches of its prepared graph to try in float.
+    """
+
+    name: str
+    model: Path
+    data: Path
+    evaluation: Path
+    preprocess: calib8.Preprocess
+    float_parts: tuple[tuple[int, int], ...]
+
+
+@contextmanager
+def opened(name: str, entry: Mapping[str, Any], root: Path) -> Iterator[tuple[Network, Path]]:
+    """The network and a folder for its INT8 models."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        data, evaluation = root / entry["calibration"], root / entry["evaluation"]
+        if not entry.get("labelled", True):
+            data, evaluation = without_labels(data, folder / "a"), without_labels(evaluation, folder / "b")
+        preprocess = load_preprocess(entry["preprocess"])
+        stretches = tuple((first, last) for first, last in entry.get("float_parts", ()))
+        yield Network(name, root / entry["file"], data, evaluation, preprocess, stretches), folder
+
+
+def tables(
+    network: Network, samples: int, methods: Sequence[str], threads: int
+) -> tuple[dict[str, CalibrationTable], AutoReport | None]:
+    """Method → table, that of ``auto`` last, and what ``auto`` saw."""
+    calibrate = partial(
+        calib8.calibrate, network.model, network.data, preprocess=network.preprocess, samples=samples,
+        threads=threads,
+    )  # fmt: skip
+    first = calibrate(method=EMA)
+    found = {method: one_table(first, method, threads) for method in methods if method != AUTO}
+    if AUTO not in methods:
+        return found, None
+    best = calibrate(method=AUTO)
+    return found | {AUTO: best.table}, best.auto
+
+
+def one_table(first: calib8.Calibration, method: str, threads: int) -> CalibrationTable:
+    """The table of a method after the first pass, which was that of ``ema``."""
+    if method == EMA:
+        return first.table
+    counts = None
+    if method in TWO_PASS_METHODS:
+        assert first.dataset is not None
+        counts = count_again(
+            method, first.prepared.model, first.statistics, first.dataset, batch=None, threads=threads,
+            progress=silent,
+        )  # fmt: skip
+    wish = Wish("percentile", LOWER_PERCENT) if method == LOWER else Wish(method)
+    return decide(first.statistics, None, UINT8, wish, {}, counts=counts, threads=threads)
 
 
 def measure(
-    name: str, entry: dict[str, Any], root: Path, samples: int, methods: Sequence[str], threads: int
-) -> Iterator[dict]:
-    """A record per method of one network; no methods: all of them."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield from measured(name, entry, root, samples, methods, threads, Path(folder))
-
-
-def measured(
-    name: str,
-    entry: dict[str, Any],
-    root: Path,
-    samples: int,
-    methods: Sequence[str],
-    threads: int,
-    folder: Path,
-) -> Iterator[dict]:
-    model, data, evaluation = root / entry["file"], root / entry["calibration"], root / entry["evaluation"]
-    if not entry.get("labelled", True):
-        data, evaluation = without_labels(data, folder / "a"), without_labels(evaluation, folder / "b")
-    preprocess = load_preprocess(entry["preprocess"])
-    found = calibrate(model, data, preprocess=preprocess, samples=samples, method="minmax", threads=threads)
-    assert found.dataset is not None
-    start = time.perf_counter()
-    tables = plain_tables(found.statistics, UINT8, threads=threads)
-    scheme = TARGETS["onnxruntime"]
-    tables[AUTO], report = choose_automatically(
-        found.prepared.model, tables, found.dataset, scheme, threads=threads
-    )
-    seconds = time.perf_counter() - start
-    if methods:
-        tables = {method: tables[method] for method in methods}
-    files = {"float32": model}
-    for method, table in tables.items():
-        files[method] = folder / f"{method}.onnx"
-        quantize(model, data, table=table, preprocess=preprocess).save(files[method])
+    network: Network, folder: Path, samples: int, methods: Sequence[str], setting: Setting
+) -> list[dict[str, Any]]:
+    """A record of FP32 and of each method."""
+    found, auto = tables(network, samples, methods, setting.threads)
+    files = {FLOAT: network.model}
+    for method, table in found.items():
+        files[method] = int8_model(network, table, folder / f"{len(files)}.onnx")
     results = evaluate(
-        list(files.values()),
-        evaluation,
-        preprocess=preprocess,
-        samples=entry.get("samples"),
-        batch=BATCH,
-        threads=threads,
+        list(files.values()), network.evaluation, preprocess=network.preprocess, samples=setting.judged,
+        batch=BATCH, threads=setting.threads,
+    )  # fmt: skip
+    return [
+        {"network": network.name, "samples": samples, "method": method, "judged": result.images,
+         "top1": result.top1, "agreement": result.agreement, "sqnr_db": result.sqnr_db,
+         **(auto_figures(auto) if auto and method == AUTO else {})}
+        for method, result in zip(files, results, strict=True)
+    ]  # fmt: skip
+
+
+def int8_model(network: Network, table: CalibrationTable, file: Path, keep_float: Sequence[str] = ()) -> Path:
+    made = calib8.quantize(
+        network.model, network.data, table=table, preprocess=network.preprocess, keep_float=keep_float
     )
-    for method, result in zip(files, results, strict=True):
-        yield {
-            "network": name, "samples": samples, "method": method, "top1": result.top1,
-            "agreement": result.agreement, "sqnr_db": result.sqnr_db,
-            "chosen": report.chosen if method == AUTO else None,
-            "wins": dict(report.wins) if method == AUTO else None,
-            "checks": {check.name: check.sqnr_db for check in report.checks} if method == AUTO else None,
-            "seconds": seconds if method == AUTO else None,
-        }  # fmt: skip
+    made.save(file)
+    return file
+
+
+def partly_float(network: Network, folder: Path, samples: int, setting: Setting) -> list[dict[str, Any]]:
+    """A record for each stretch of the graph that is tried in float, with the ranges of ``mse``."""
+    if not network.float_parts:
+        return []
+    found = calib8.calibrate(
+        network.model, network.data, preprocess=network.preprocess, samples=samples, method="mse",
+        threads=setting.threads,
+    )  # fmt: skip
+    nodes = [node.name or "" for node in found.prepared.model.graph]
+    files = [
+        int8_model(network, found.table, folder / f"part{first}-{last}.onnx", nodes[first:last])
+        for first, last in network.float_parts
+    ]
+    results = evaluate(
+        [network.model, *files], network.evaluation, preprocess=network.preprocess, samples=setting.judged,
+        batch=BATCH, threads=setting.threads,
+    )  # fmt: skip
+    return [
+        {"network": network.name, "first": first, "last": last, "nodes": len(nodes), "judged": result.images,
+         "sqnr_db": result.sqnr_db}
+        for (first, last), result in zip(network.float_parts, results[1:], strict=True)
+    ]  # fmt: skip
+
+
+def auto_figures(report: AutoReport) -> dict[str, Any]:
+    return {
+        "chosen": report.chosen,
+        "wins": dict(report.wins),
+        "checks": {check.name: check.sqnr_db for check in report.checks},
+    }
 
 
 def without_labels(images: Path, folder: Path) -> Path:
@@ -94,75 +190,62 @@ def without_labels(images: Path, folder: Path) -> Path:
     return folder
 
 
-def cell(record: dict) -> str:
-    """Top-1 and agreement in %, SQNR in dB; ``–`` for what cannot be told."""
-    shares = ["–" if record[key] is None else f"{100 * record[key]:.2f}" for key in ("top1", "agreement")]
-    decibels = "–" if record["sqnr_db"] is None else f"{record['sqnr_db']:.2f}"
-    return " / ".join([*shares, decibels])
+def measured(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The document; it is written as it grows."""
+    entries = json.loads((Path(__file__).parent / "models.json").read_text())
+    networks = chosen.models or list(entries)
+    for given, known in ((networks, list(entries)), (chosen.methods, ALL)):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            raise SystemExit(f"unknown {unknown[0]}: there are {', '.join(known)}")
+    found: dict[str, list[dict[str, Any]]] = {"methods": [], "images": [], "parts": []}
+    document = {"machine": machine([1]), "results": [], "accuracy": found}
+    setting = Setting(chosen.judged, chosen.threads)
+    for name in networks:
+        with opened(name, entries[name], chosen.data) as (network, folder):
+            found["methods"] += measure(network, folder, chosen.most, chosen.methods, setting)
+            found["parts"] += partly_float(network, folder, chosen.most, setting)
+            print(
+                "\n".join(method_rows([row for row in found["methods"] if row["network"] == name])),
+                flush=True,
+            )
+            write(document, chosen.json)
+            for count in chosen.images if name in SWEPT else ():
+                found["images"] += measure(network, folder, count, SWEEP, setting)
+                write(document, chosen.json)
+    return document
 
 
-def method_rows(records: Sequence[dict]) -> list[str]:
-    """A table: a line per network, a column per method."""
-    methods = list(dict.fromkeys(record["method"] for record in records))
-    rows = [f"| network | {' | '.join(methods)} |", "|---" * (len(methods) + 1) + "|"]
-    for network in dict.fromkeys(record["network"] for record in records):
-        cells = {r["method"]: cell(r) for r in records if r["network"] == network}
-        rows.append(f"| {network} | {' | '.join(cells.get(method, '–') for method in methods)} |")
-    return rows
-
-
-def choice_rows(records: Sequence[dict]) -> list[str]:
-    """A table: what ``auto`` chose for each network."""
-    rows = ["| network | the table that won | tensors by method | seconds |", "|---|---|---|---|"]
-    for record in records:
-        if record["chosen"] is not None:
-            wins = ", ".join(f"{method} {count}" for method, count in record["wins"].items())
-            rows.append(f"| {record['network']} | {record['chosen']} | {wins} | {record['seconds']:.1f} |")
-    return rows
-
-
-def sweep_rows(records: Sequence[dict]) -> list[str]:
-    """A table: a line per network and method, a column per number of calibration samples."""
-    counts = sorted({record["samples"] for record in records})
-    rows = [f"| network | method | {' | '.join(map(str, counts))} |", "|---" * (len(counts) + 2) + "|"]
-    for network, method in dict.fromkeys((r["network"], r["method"]) for r in records):
-        if method in SWEEP:
-            found = {r["samples"]: r for r in records if (r["network"], r["method"]) == (network, method)}
-            cells = [cell(found[count]) if count in found else "–" for count in counts]
-            rows.append(f"| {network} | {method} | {' | '.join(cells)} |")
-    return rows
-
-
-def document(records: Sequence[dict], sweep: Sequence[dict]) -> str:
-    """All tables."""
-    parts = ["\n".join(method_rows(records)), "\n".join(choice_rows(records))]
-    if sweep:
-        parts.append("\n".join(sweep_rows(sweep)))
-    return "\n\n".join(parts) + "\n"
-
-
-def main() -> None:
+def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("--models", default="")
-    parser.add_argument("--most", type=int, default=MOST)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--from", dest="sources", type=Path, action="append", help="an earlier --json")
+    parser.add_argument(
+        "--models", type=names, default=[], help="networks, with commas between them (default: all)"
+    )
+    parser.add_argument("--methods", type=names, default=list(ALL), help="with commas (default: all)")
+    parser.add_argument("--most", type=int, default=100, help="calibration samples")
+    parser.add_argument("--judged", type=int, help="evaluation samples (default: all)")
+    parser.add_argument("--images", type=counts, default=[], help="other numbers of calibration samples")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--images", default="")
     parser.add_argument("--json", type=Path)
-    options = parser.parse_args()
-    entries = json.loads((Path(__file__).parent / "models.json").read_text())
-    records: list[dict] = []
-    sweep: list[dict] = []
-    for name in options.models.split(",") if options.models else entries:
-        records += measure(name, entries[name], options.data, options.most, (), options.threads)
-        print("\n".join([*method_rows(records[-1:]), *choice_rows(records[-1:])]), flush=True)
-        for count in map(int, filter(None, options.images.split(","))):
-            sweep += measure(name, entries[name], options.data, count, SWEEP, options.threads)
-        if options.json:
-            options.json.write_text(json.dumps({"methods": records, "images": sweep}, indent=1))
-    print(document(records, sweep))
+    parser.add_argument("--page", type=Path)
+    chosen = parser.parse_args(texts)
+    if (chosen.data is None) == (chosen.sources is None):
+        parser.error("give either DATA or --from FILE")
+    return chosen
+
+
+def main() -> None:
+    chosen = arguments()
+    document = joined(chosen.sources) if chosen.sources else measured(chosen)
+    text = document_page(document["accuracy"])
+    if chosen.page:
+        chosen.page.write_text(text)
+    else:
+        print(text)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from accuracy_tables import results_section
 from calib8.engine.peak import machine_peak_gmacs
 from calib8.engine.run import available_isas
 from calib8.processors import usable_cores
@@ -107,6 +108,8 @@ def sections(document: dict[str, Any]) -> Iterator[str]:
     if "cold_start" in document:
         yield section("Cold start", COLD_START, cold_start_rows(document["cold_start"]))
     yield from calibration_sections(document.get("calibration", {}))
+    if "accuracy" in document:
+        yield results_section(document["accuracy"])
     for entry in document.get("parts", ()):
         peak = document["machine"]["peak_gmacs"]["1"]
         yield section(f"Where the time goes: {entry['model']}", PARTS, part_rows(entry, peak))

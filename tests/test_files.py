@@ -8,8 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from calib8.errors import ModelError, OutputError
-from calib8.files import atomic_output, check_model_file
+from calib8.errors import ModelError, OutputError, UsageError
+from calib8.files import atomic_output, check_model_file, checked_path
+
+
+@pytest.mark.parametrize("value", [5, None, b"bytes", ["list"]])
+def test_what_is_no_path_is_told(value: object) -> None:
+    with pytest.raises(UsageError, match=f"table: is of type {type(value).__name__}, no path"):
+        checked_path(value, "table")
+    assert checked_path("a/b", "table") == checked_path(Path("a/b"), "table") == Path("a/b")
 
 
 def listing(folder: Path) -> list[str]:

@@ -9,7 +9,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from calib8.errors import ModelError, OutputError
+from calib8.errors import ModelError, OutputError, UsageError
+
+
+def checked_path(value: object, what: str) -> Path:
+    """A path that was given from Python.
+
+    Args:
+        value: a str or an os.PathLike.
+        what: it is the path of, for the message, such as ``statistics``.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    if not isinstance(value, str | os.PathLike) or isinstance(path := os.fspath(value), bytes):
+        raise UsageError(what, f"is of type {type(value).__name__}, no path", "Give the path of a file")
+    return Path(path)
 
 
 def check_model_file(path: str | os.PathLike[str], cure: str) -> None:

@@ -15,6 +15,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
+from calib8.files import checked_path
 from calib8.model.runtime import open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
@@ -61,6 +62,8 @@ def evaluate(
     """
     if not models:
         raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
+    for model in models:
+        checked_path(model, "evaluate")
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
@@ -80,11 +83,13 @@ class Preflight:
 
     Attributes:
         inputs: what goes into each input, against what mean and scale imply.
-        evaluation: the float model on the samples looked at.
+        images: samples looked at.
+        evaluation: the float model on them; None where none has a label, so that it would tell nothing.
     """
 
     inputs: tuple[InputCheck, ...]
-    evaluation: Evaluation
+    images: int
+    evaluation: Evaluation | None
 
 
 def preflight(
@@ -97,7 +102,7 @@ def preflight(
     threads: int = 2,
     skip_bad: bool = False,
 ) -> Preflight:
-    """Feeds some samples to the float model: input ranges, and top-1 where there are labels.
+    """Looks at what some samples feed to the float model: input ranges, and top-1 where there are labels.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
@@ -110,9 +115,13 @@ def preflight(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
     pieces = list(batches(dataset, 1, threads))
+    checks = check_inputs(pieces, dataset.preprocess)
+    images = sum(len(piece.names) for piece in pieces)
+    if all(label is None for piece in pieces for label in piece.labels):
+        return Preflight(checks, images, None)
     session = open_session(original, threads=threads)
     [evaluation] = evaluate_sessions([session], pieces, reference=None)
-    return Preflight(tuple(check_inputs(pieces, dataset.preprocess)), evaluation)
+    return Preflight(checks, images, evaluation)
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:

@@ -47,7 +47,8 @@ class Calibration:
 
     Attributes:
         prepared: the float graph that the table belongs to.
-        statistics: the counts; other methods can be tried on them without the data.
+        statistics: the counts; other methods can be tried on them without the data. Where they were not to
+            be kept, they hold what the table needed.
         table: the chosen ranges.
         dataset: the data as it was read (``skipped`` names the bad images); None with saved statistics.
         resumed: samples that the checkpoint had already, 0 without one.
@@ -76,7 +77,7 @@ class Quantization:
         qparams: tensor name → scale and zero point.
         table: the ranges behind them, for the prepared model as it was before any repair.
         prepared: the float graph it was made from, with its largest difference to the original.
-        calibration: how the table came about, None if it was given.
+        calibration: how the table came about, None if it was given. Its statistics were not to be kept.
         caution: what to know of this activation type in this target, empty if there is nothing.
         binding: which names of a given table were used, None if there were data or statistics.
         notes: what to know of the ranges that the user gave.

@@ -14,7 +14,7 @@ from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.samples import choose_samples
 from calib8.calibration.collect_layouts import count_again
-from calib8.calibration.decide import AUTO, Wish, check_wish, decide, with_given
+from calib8.calibration.decide import AUTO, Wish, check_wish, decide, needs_bins, with_given
 from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
@@ -114,6 +114,7 @@ def calibrate(
     keep_float: Sequence[str] = (),
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
+    keep_statistics: bool = True,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -123,7 +124,8 @@ def calibrate(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         statistics: those of an earlier run over the same model, or their file, in place of data. The table
             is the same, byte for byte.
-        preprocess: how images become inputs; not needed for arrays.
+        preprocess: how images become inputs; not needed for arrays. That of ``statistics`` is known, and
+            another one refused.
         labels: the list to check an image folder against; calibration itself needs none.
         method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
             a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
@@ -143,6 +145,8 @@ def calibrate(
         checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on
             with it; the result is that of one run. It stays when all is done.
         checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
+        keep_statistics: False: only the table is wanted. What it does not need is not gathered then, which
+            takes less time: ``minmax`` needs no histograms. The table is the same.
         progress: see ``Progress``.
 
     Raises:
@@ -158,7 +162,7 @@ def calibrate(
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
-        source, kept = open_statistics(model, statistics, keep_float)
+        source, kept = open_statistics(model, statistics, keep_float, preprocess)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
         found = Gathered(kept)
     elif data is None:
@@ -171,7 +175,7 @@ def calibrate(
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
-            decay=wish.moving_decay, progress=progress,
+            decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), progress=progress,
         )  # fmt: skip
     table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
     return Calibration(
@@ -274,6 +278,8 @@ def quantize(
     floats = frozenset(keep_float)
     if table is not None:
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
+        if not isinstance(file, TableFile):
+            raise UsageError("table", f"is of type {type(table).__name__}", "Read it with calib8.read_table")
         return _with_table(
             model, data, file, scheme, floats, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
@@ -286,10 +292,12 @@ def quantize(
         model, data, statistics=statistics, preprocess=preprocess, labels=labels,
         method=method or wanted.method, activations=scheme.activation_name, target=target, percent=percent,
         decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch, threads=threads,
-        skip_bad=skip_bad, keep_float=keep_float, progress=progress,
+        skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
+    elif calibration.statistics.preprocess is not None:
+        preprocess = Preprocess.from_json(calibration.statistics.preprocess, "statistics")
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)

@@ -10,11 +10,10 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from calib8.errors import TableError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, checked_path
 from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
@@ -142,10 +141,12 @@ class CalibrationTable:
         """Reads a JSON file written by ``save``.
 
         Raises:
+            UsageError: no path.
             TableError: the file cannot be read or is not such a table.
         """
+        file = checked_path(path, "table")
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise TableError(
                 str(path), f"cannot be read ({error})", "Give a table that calib8 wrote"

@@ -9,7 +9,7 @@ import pytest
 from outlier_nets import opened, outlier_net, outlier_samples
 
 from calib8.autorange import choose as module
-from calib8.autorange.check import Check, judged
+from calib8.autorange.check import Check, Race, judged
 from calib8.autorange.choose import BOTH, AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.score import Scores
@@ -32,6 +32,18 @@ def plain(weight: float) -> dict[str, CalibrationTable]:
 def chosen(tables: dict[str, CalibrationTable], weight: float = 0.0) -> tuple[CalibrationTable, AutoReport]:
     prepared, dataset = opened(outlier_net(weight), SAMPLES)
     return choose_automatically(prepared.model, tables, dataset, TARGETS["onnxruntime"])
+
+
+def ranges_of(table: CalibrationTable) -> dict[str, Range]:
+    return {name: entry.range for name, entry in table.entries.items()}
+
+
+def scaled(table: CalibrationTable, factor: float) -> CalibrationTable:
+    entries = {
+        name: replace(entry, range=Range(entry.range.min * factor, entry.range.max * factor), method="scaled")
+        for name, entry in table.entries.items()
+    }
+    return CalibrationTable(table.model_hash, entries)
 
 
 def test_outliers_are_given_up_only_where_no_layer_reads_them() -> None:
@@ -70,11 +82,8 @@ def test_every_tensor_says_what_chose_it_and_why() -> None:
 
 def test_a_method_that_collapses_offers_no_range() -> None:
     tables = plain(1.0)
-    tiny = {
-        name: replace(entry, range=Range(entry.range.min / 100, entry.range.max / 100), method="tiny")
-        for name, entry in tables["mse"].entries.items()
-    }
-    table, report = chosen({"tiny": CalibrationTable(tables["mse"].model_hash, tiny), **tables}, 1.0)
+    tiny = scaled(tables["mse"], 0.01)
+    table, report = chosen({"tiny": tiny, **tables}, 1.0)
     figures = {check.name: check.sqnr_db for check in report.checks}
     assert figures["tiny"] < figures["mse"] - module.COLLAPSE_DB
     assert "tiny" not in report.wins and report.chosen != "tiny"
@@ -92,9 +101,11 @@ def test_the_whole_model_overrules_single_tensors(monkeypatch: pytest.MonkeyPatc
         }
 
     monkeypatch.setattr(module, "score_candidates", upside_down)
-    _, report = chosen(plain(1.0), 1.0)
+    tables = plain(1.0)
+    tables["wide"] = scaled(tables["minmax"], 1.6)
+    table, report = chosen(tables, 1.0)
     figures = {check.name: check.sqnr_db for check in report.checks}
-    assert report.chosen in METHODS or report.chosen.startswith("percentile")
+    assert ranges_of(table) in [ranges_of(other) for other in tables.values()]
     assert figures[report.chosen] >= max(figures.values()) - module.NOISE_DB
     assert figures[module.TOTAL] < figures[report.chosen] - module.NOISE_DB
 
@@ -173,40 +184,101 @@ def test_statistics_alone_are_refused_by_name() -> None:
 
 
 def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of four candidates, all judged alike: the first has the best total, the last but one the best typical
-    score of those no worse than the method that won, which is the second, and the last the best of all."""
+    """Of four candidates a has the best total, c the best typical score of those whose total is no worse
+    than that of b, the method that won, and d the best typical score of all."""
     ranges = {name: Range(0.0, high) for name, high in zip("abcd", (1.0, 2.0, 3.0, 4.0), strict=True)}
     some = plain(1.0)["mse"]
     tables = {
         name: replace(some, entries={t: replace(e, range=found) for t, e in some.entries.items()})
         for name, found in ranges.items()
     }
-    scores = Scores(np.array([3.0, 2.0, 1.0, 0.0]), np.array([0.0, 2.0, 2.0, 2.1]), 1)
+    scores = Scores(np.array([2.0, 3.0, 1.0, 0.0]), np.array([2.0, 0.0, 2.0, 2.1]), 1)  # of b, a, c, d
     monkeypatch.setattr(module, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
-    judged_tables: dict[str, CalibrationTable] = {}
+    offered: dict[str, CalibrationTable] = {}
+    check = module._Work.check
 
-    def check(name: str, table: CalibrationTable, *rest: object) -> Check:
-        judged_tables[name] = table
-        return Check(name, *([30.0 if name == "b" else 29.0] * 3))
+    def recorded(work: module._Work, several: dict[str, CalibrationTable]) -> list[Check]:
+        offered.update(several)
+        return check(work, several)
 
-    monkeypatch.setattr(module, "check_table", check)
+    monkeypatch.setattr(module._Work, "check", recorded)
+    monkeypatch.setattr(
+        module, "check_table", lambda name, *_: Check(name, *([30.0 if name == "b" else 29.0] * 3), 20)
+    )
     chosen(tables)
     for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (module.TOTAL, "a")):
-        assert {e.range for e in judged_tables[rule].entries.values()} == {ranges[winner]}, rule
+        assert {e.range for e in offered[rule].entries.values()} == {ranges[winner]}, rule
 
 
 def checks(**figures: float) -> list[Check]:
-    return [Check(name, value, value, value) for name, value in figures.items()]
+    return [Check(name, value, value, value, 20) for name, value in figures.items()]
 
 
 def test_close_figures_are_no_reason() -> None:
     assert module._preferred(checks(minmax=30.2, mse=30.0)) == "mse"
     assert module._preferred(checks(minmax=30.3, mse=30.0)) == "minmax"
-    assert module._preferred([*checks(minmax=30.2, mse=30.1), Check(BOTH, 30.0, 30.0, 30.0)]) == BOTH
-    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0)]
+    assert module._preferred([*checks(minmax=30.2, mse=30.1), Check(BOTH, 30.0, 30.0, 30.0, 20)]) == BOTH
+    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0, 20)]
     assert module._preferred(close) == module.TYPICAL
     assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
     assert module._preferred([]) is None
+
+
+def test_what_fell_behind_is_not_compared_with_the_others() -> None:
+    easy = Check("minmax", 40.0, 40.0, 40.0, 16)
+    assert module._preferred([*checks(mse=30.0), easy]) == "mse"
+
+
+def test_a_race_is_lost_behind_the_best_on_the_same_runs() -> None:
+    def at(runs: int, figure: float) -> Check:
+        return Check("x", figure, figure, figure, runs)
+
+    race = Race()
+    assert not race.lost(at(16, 20.0)) and not race.lost(at(32, 21.0))
+    assert not race.lost(at(16, 18.1)) and race.lost(at(16, 17.9)) and not race.lost(at(16, 17.9), np.inf)
+    assert not race.lost(at(32, 20.1)) and race.lost(at(32, 19.9)) and not race.lost(at(32, 19.9), 0.5)
+    assert not race.lost(at(17, 0.0))
+    assert not race.lost(at(16, 23.0)) and race.lost(at(16, 20.0))
+
+
+def test_a_bad_table_is_judged_on_few_runs_and_a_known_one_on_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = plain(1.0)
+    tables = {"minmax": tables["minmax"], "bad": scaled(tables["minmax"], 0.5), "mse": tables["mse"]}
+    tables["again"] = tables["minmax"]
+    seen: list[tuple[str, int]] = []
+    right = module.check_table
+
+    def check(name: str, *rest: object) -> Check:
+        found = right(name, *rest)  # type: ignore[arg-type]
+        seen.append((name, found.runs))
+        return found
+
+    monkeypatch.setattr(module, "check_table", check)
+    _, report = chosen(tables, 1.0)
+    assert seen[:3] == [("mse", 20), ("minmax", 20), ("bad", 16)]
+    assert "again" not in dict(seen)
+    figures = {check.name: replace(check, name="") for check in report.checks}
+    assert figures["again"] == figures["minmax"]
+
+
+@pytest.mark.parametrize("version", [13, 18, 21])
+def test_operator_sets(version: int) -> None:
+    proto = outlier_net(1.0)
+    proto.opset_import[0].version = version
+    found = calibrate(proto, SAMPLES, method=AUTO).auto
+    assert found is not None and found.notes == () and found.checks
+
+
+def test_ranges_much_alike_are_one_candidate() -> None:
+    entry = plain(1.0)["mse"].entries["x"]
+
+    def candidates(*highs: float) -> list[float]:
+        entries = [replace(entry, range=Range(0.0, high)) for high in highs]
+        return [found.range.max for found in module._distinct(entries, UINT8).values()]
+
+    assert candidates(1.0, 1.004, 1.05, 0.996, 1.053, 0.5) == [1.0, 1.05, 0.5]
+    shifted = [replace(entry, range=Range(low, low + 2.0)) for low in (-1.0, -1.004, -1.1)]
+    assert [found.range.min for found in module._distinct(shifted, UINT8).values()] == [-1.0, -1.1]
 
 
 def test_figures_do_not_depend_on_the_order_of_the_samples() -> None:

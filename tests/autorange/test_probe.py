@@ -7,6 +7,7 @@ import onnx_ir as ir
 import pytest
 from outlier_nets import activations, coded
 
+from calib8.autorange import probe as module
 from calib8.autorange.probe import probe_model
 from calib8.model.runtime import open_session
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QParams, dequantize, quantize
@@ -99,6 +100,35 @@ def test_errors_are_those_of_each_reader_alone(case: str) -> None:
     assert [probe.readings[i].tensor for i in order] == ["x"] * len(READERS[case][2])
     assert sorted(signals) == pytest.approx(sorted(energy), rel=1e-4)
     assert sorted(errors) == pytest.approx(sorted(wanted), rel=1e-3, abs=1e-6)
+
+
+@pytest.mark.parametrize("together", [1, 250])
+@pytest.mark.parametrize("case", READERS)
+def test_splitting_the_candidates_changes_no_error(
+    case: str, together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, feeds = net(case), {"x": normal(1, 4, 5, 5)}
+    whole = open_session(probe_model(model, {"x": CANDIDATES}, UINT8).model).run(feeds)
+    monkeypatch.setattr(module, "TOGETHER", together)
+    probe = probe_model(model, {"x": CANDIDATES}, UINT8)
+    for found, expected in zip(open_session(probe.model).run(feeds), whole, strict=True):
+        assert found == pytest.approx(expected, rel=1e-5)
+
+
+def joined(model: ir.Model) -> list[int]:
+    """How many copies go through each copy of the layer at once."""
+    convolutions = [node for node in model.graph if node.op_type == "Conv" and node.name.startswith("calib8")]
+    makers = [node.inputs[0].producer() for node in convolutions]  # type: ignore[union-attr]
+    return [len(maker.inputs) if maker.op_type == "Concat" else 1 for maker in makers]  # type: ignore[union-attr]
+
+
+def test_large_tensors_and_those_of_unknown_size_are_never_joined() -> None:
+    outputs, body = "float[N,6,H,W] y", "y = Conv(x, w)"
+    sizes = {"float[N,4,5,5] x": [3], "float[N,4,300,200] x": [1] * 3, "float[N,4,100,200] x": [2, 1]}
+    for inputs, expected in {**sizes, "float[N,4,H,W] x": [1] * 3}.items():
+        shape = inputs.removesuffix(" x").replace("4,", "6,")
+        model = graph(inputs, f"{shape} y" if "H" not in shape else outputs, body, {"w": CONSTANTS["w"]})
+        assert joined(probe_model(model, {"x": CANDIDATES}, UINT8).model) == expected, inputs
 
 
 def test_a_tensor_without_reader_is_compared_itself() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib8.autorange.score import SMALLEST_ERROR, reading_scores, score_candidates
+from calib8.autorange import score as module
+from calib8.autorange.score import SMALLEST_ERROR, Scores, contenders, reading_scores, score_candidates
 from calib8.qparams import UINT8, QParams
 from small_models import graph, normal
 
@@ -60,3 +61,25 @@ def test_readers_add_up() -> None:
 def test_single_candidates_need_no_score() -> None:
     model = graph("float[1,4] x", "float[1,4] y", "y = Relu(x)")
     assert score_candidates(model, {"x": [QParams(0.1, 0)]}, UINT8, [{"x": normal(1, 4)}], 1) == {}
+
+
+def test_the_first_and_what_is_near_the_best_by_either_score_go_on() -> None:
+    decibel = np.log(10.0) / 10.0
+    typical, total = np.array([9.0, 0.0, 0.8, 1.2, 5.0, np.inf]), np.array([9.0, 3.0, 5.0, 5.0, 0.0, 0.1])
+    assert contenders(Scores(typical * decibel, total * decibel, 2)) == [0, 1, 2, 4, 5]
+    assert contenders(Scores(typical * decibel, total * decibel, 1)) == [0, 1, 4, 5]
+
+
+def test_what_falls_behind_is_scored_on_no_more_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = graph("float[1,4,5,5] x", "float[1,3,5,5] y", "y = Conv(x, w)", {"w": normal(3, 4, 1, 1)})
+    runs = [{"x": normal(1, 4, 5, 5, seed=seed)} for seed in range(20)]
+    candidates = {"x": [QParams(scale, 128) for scale in (0.2, 0.03, 0.031, 0.5, 0.001)]}
+    seen: list[int] = []
+    found = score_candidates(model, candidates, UINT8, runs, 1, seen.append)["x"]
+    monkeypatch.setattr(module, "FIRST", len(runs))
+    whole = score_candidates(model, candidates, UINT8, runs, 1)["x"]
+    assert sum(seen) == len(runs)
+    assert np.isinf(found.typical).tolist() == np.isinf(found.total).tolist() == [False] * 3 + [True] * 2
+    assert found.typical[:3] == pytest.approx(whole.typical[:3], rel=1e-6)
+    assert found.total[:3] == pytest.approx(whole.total[:3], rel=1e-6)
+    assert np.isfinite(whole.typical).all()

@@ -58,6 +58,8 @@ def minmax(statistics: TensorStatistics, spec: QuantSpec) -> Range:
 
 
 def mean_minmax(statistics: TensorStatistics, spec: QuantSpec) -> Range:
+    if statistics.samples == statistics.finite:
+        return bounded(statistics.minimum, statistics.maximum, spec)
     unit = Fraction(1, 2**149)
     low, high = (Fraction(s) * unit / statistics.samples for s in (statistics.minima, statistics.maxima))
     return bounded(float(low), float(high), spec)

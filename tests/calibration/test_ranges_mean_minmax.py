@@ -10,7 +10,7 @@ import pytest
 from calib8.calibration.ranges import choose_range
 from calib8.calibration.ranges.mean_minmax import mean_minmax
 from calib8.calibration.tensor_statistics import TensorStatistics
-from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8
+from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.table import Range
 
 
@@ -46,11 +46,23 @@ def test_the_sum_is_exact_in_any_order() -> None:
         assert mean_minmax(total, UINT8).max == float(exact)
 
 
-@pytest.mark.parametrize("rows", [([1.0], [-1.0]), ([1e-40], [0.0], [1.0], [-1.0])])
-def test_what_cancels_out_is_not_clipped(rows: tuple[list[float], ...]) -> None:
-    for spec in (UINT8, INT8_SYMMETRIC):
-        assert mean_minmax(of_samples(*rows), spec).magnitude < 1e-38
-        assert choose_range(of_samples(*rows), spec, mean_minmax) == Range(-1.0, 1.0)
+@pytest.mark.parametrize(
+    "rows",
+    [([1.0], [-1.0]), ([1e-40], [0.0], [1.0], [-1.0]), ([1.0], [-1.0 + 2**-10]), ([0.001], [-1.0], [1.0])],
+)
+@pytest.mark.parametrize("spec", [UINT8, INT8_SYMMETRIC])
+def test_one_value_a_sample_is_not_averaged_away(rows: tuple[list[float], ...], spec: QuantSpec) -> None:
+    values = [value for row in rows for value in row]
+    extremes = Range(-1.0, 1.0) if spec.symmetric else Range(min(values), max(values))
+    assert choose_range(of_samples(*rows), spec, mean_minmax) == extremes
+    two_values = of_samples(*([value, value] for value in values))
+    assert mean_minmax(two_values, spec).magnitude < 0.001
+
+
+def test_what_cancels_out_is_not_clipped() -> None:
+    statistics = of_samples([1.0, 1.0], [-1.0, -1.0])
+    assert mean_minmax(statistics, UINT8).magnitude == 0.0
+    assert choose_range(statistics, UINT8, mean_minmax) == Range(-1.0, 1.0)
 
 
 def test_no_bins_are_needed() -> None:

@@ -109,6 +109,18 @@ def test_calibrating_draws_too(cli, model: Path, images: Path, out: Path) -> Non
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_a_page_is_not_called_like_a_picture(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
+    base = ("calibrate", model, "--data", tmp_path / "none", "-o", out / "t.json", "--plot")
+    for name in ("p.png", "p.SVG", "p.pdf"):
+        refused(
+            cli(*base, out / name), 2, f"--plot {out / name}: is called like a picture", "p.html, or a folder"
+        )
+    folder = tmp_path / "folder.png"
+    folder.mkdir()
+    refused(cli(*base, folder), 1, "none: does not exist")
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_the_page_needs_a_place(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
     base = ("calibrate", model, "--data", tmp_path / "none", "-o", out / "t.json", "--plot")
     refused(cli(*base, model / "folder"), 1, f"{model / 'folder'}: cannot be made", "is no folder")

@@ -104,14 +104,14 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
     assert list(out.iterdir()) == []
 
 
-@pytest.mark.parametrize("place", ["save_model", "choose_automatically"])
+@pytest.mark.parametrize("place", ["outcomes.save_model", "pipeline.choose_automatically"])
 def test_ctrl_c_while_results_are_made(
     cli, monkeypatch: pytest.MonkeyPatch, model: Path, images: Path, out: Path, place: str
 ) -> None:
     def interrupted(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(f"calib8.pipeline.{place}", interrupted)
+    monkeypatch.setattr(f"calib8.{place}", interrupted)
     result = cli("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx")
     assert result.exit_code == 130
     assert result.stderr == ""

@@ -14,6 +14,7 @@ from tiny_models import FLAGS, cnn, save
 from calib8.calibration.origin import Origin
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.statistics import Statistics
+from calib8.model.metadata import read_metadata
 
 Paths = dict[str, Path]
 
@@ -50,6 +51,22 @@ def test_quantize_takes_statistics_too(cli, made: Paths, images: Path, out: Path
         assert result.exit_code == 0, result.output
     assert (out / "a.json").read_bytes() == (out / "b.json").read_bytes()
     assert (out / "a.onnx").read_bytes() == (out / "b.onnx").read_bytes()
+
+
+def test_the_preprocessing_of_statistics_is_stored_and_another_one_refused(
+    cli, refused, made: Paths, out: Path
+) -> None:
+    base = ("quantize", made["model"], "--from-stats", made["stats"])
+    for name, flags in (("with", FLAGS), ("without", ())):
+        result = cli(*base, *flags, "-o", out / f"{name}.onnx")
+        assert result.exit_code == 0, result.output
+    assert (out / "with.onnx").read_bytes() == (out / "without.onnx").read_bytes()
+    stored = json.loads(read_metadata(out / "without.onnx")["preprocess"])
+    assert stored["mean"] == [128.0] and stored["size"] == [16, 16]
+    result = cli(*base, *FLAGS, "--filter", "nearest", "--mean", "127", "-o", out / "x.onnx")
+    named = "(filter nearest, not bilinear; mean 127, not 128)"
+    refused(result, 2, f"preprocessing: is not that of {made['stats']} {named}", "Leave it away")
+    assert not (out / "x.onnx").exists()
 
 
 @pytest.mark.parametrize("total", [1, 2, 4])
@@ -119,6 +136,7 @@ def test_shards_with_another_preprocessing(cli, refused, made: Paths, images: Pa
     assert cli("calibrate", made["model"], *other).exit_code == 0
     result = cli("stats", "merge", made["stats"], out / "other.npz", "-o", out / "x")
     refused(result, 1, "other.npz: was preprocessed otherwise than ", "Gather all parts with the same")
+    assert "(filter nearest, not bilinear)" in result.stderr
     assert not (out / "x").exists()
 
 

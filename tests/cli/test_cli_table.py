@@ -178,6 +178,29 @@ def test_differences_are_shown(cli, table: Path, cache: Path, out: Path) -> None
     assert cli("table", "diff", cache, other, "--exit-code").exit_code == 1
 
 
+def test_formats_of_both_tables_by_name(cli, tmp_path: Path, refused) -> None:
+    first, second = tmp_path / "a.scale", tmp_path / "b.scale"
+    for path in (first, second):
+        path.write_text("image 0.5 0\nflat 0.25 0\n")
+    base = ("table", "diff", first, second)
+    assert "0 of 2 ranges in both tables differ" in cli(*base).stdout
+    for option in ("--format", "--other-format"):
+        assert "2 of 2 ranges in both tables differ" in cli(*base, option, "tengine-uint8").stdout
+    both = cli(*base, "--format", "tengine-uint8", "--other-format", "tengine-uint8", "--exit-code")
+    assert both.exit_code == 0 and "0 of 2 ranges" in both.stdout and "0 … 127.5" in both.stdout
+    refused(cli(*base, "--format", "tensorrt"), 1, f"{first}", "no header of a TensorRT cache")
+    refused(cli(*base, "--other-format", "x"), 2, "--format x: unknown format")
+
+
+def test_a_tensor_of_zeros_is_told_to_get_a_scale(cli, out: Path, tmp_path: Path, refused) -> None:
+    table = tmp_path / "t.json"
+    table.write_text('{"a": [0.0, 0.0], "b": [-1.0, 1.0]}')  # the form of MXNet
+    base = ("table", "convert", table, "-o", out / "c.cache", "--to", "tensorrt")
+    refused(cli(*base), 2, "loses that only 0 was seen in 1 range, which gets the scale 1 ('a')", "--lossy")
+    assert cli(*base, "--lossy").exit_code == 0
+    assert "a: 3f800000\n" in (out / "c.cache").read_text()
+
+
 @pytest.mark.usefixtures("nothing_left")
 def test_what_is_refused(cli, cache: Path, model: Path, tmp_path: Path, out: Path, refused) -> None:
     layers = tmp_path / "n.table"

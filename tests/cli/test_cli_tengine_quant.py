@@ -9,18 +9,20 @@ import onnx
 import pytest
 from json_output import load
 from onnx import helper
+from PIL import Image
 from tiny_models import cnn, save
 
 import calib8
 from calib8.analysis.lint import lint
 from calib8.data.batches import batches
-from calib8.data.preprocess import Preprocess
+from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.model.taps import tapped_model
 from calib8.passes.prepare import prepare
+from small_models import onnx_model
 
 IMAGES = ("-g", "3,16,16", "-w", "128,128,128", "-s", "0.015625,0.015625,0.015625")
 PREPROCESS = Preprocess(
@@ -177,3 +179,40 @@ def test_a_table_of_another_model_is_refused(cli, refused, model: Path, out: Pat
     result = cli("tengine-quant", "-m", model, "-f", "t.scale", "-o", "o.onnx", *IMAGES)
     refused(result, 1, "'data'")
     assert [p.name for p in out.iterdir()] == ["t.scale"]
+
+
+def test_focus_feeds_four_pixels_as_one(cli, tmp_path: Path, images: Path, out: Path) -> None:
+    weight = np.random.default_rng(0).standard_normal((4, 12, 3, 3)).astype(np.float32)
+    body = "y = Conv(image, w)"
+    path = save(
+        onnx_model("float[1,12,8,8] image", "float[1,4,6,6] y", body, {"w": weight}), tmp_path / "f.onnx"
+    )
+    options = ("-w", "0,0,0", "-s", "1,1,1", "-k", "1", "-y", "16,16", "-a", "0")
+    base = ("tengine-quant", "-m", path, "-i", images, *options, "--json", out / "f.json")
+    result = cli(*base, "-g", "12,8,8", "-o", out / "q.onnx")
+    assert result.exit_code == 0, result.output
+    document = load(out / "f.json")["preprocess"]
+    assert document["focus"] is True and document["size"] == [16, 16] and document["resize"] == "letterbox"
+    padded = [whole_pixels(file) for file in sorted(images.rglob("*.png"))]
+    fed = np.concatenate([four_to_one(pixels) for pixels in padded])
+    assert fed.shape == (6, 12, 8, 8)
+    session = open_session(load_model(path))
+    outputs = np.concatenate([session.run({"image": image[None]})[0] for image in fed])
+    found = scales(out / "table_minmax.scale")
+    assert found["image"] == pytest.approx(np.abs(fed).max() / 127, rel=1e-6)
+    assert found["y"] == pytest.approx(np.abs(outputs).max() / 127, rel=1e-5)
+    assert cli(*base, "-g", "12,8,8", "-o", out / "p.onnx", "-b", "0").exit_code == 0
+    assert scales(out / "table_minmax.scale")["y"] != found["y"], "-b 0 feeds BGR"
+
+
+def whole_pixels(file: Path) -> np.ndarray:
+    """An image of 16 columns letterboxed into 16 × 16, as channels first, 0.5 around it."""
+    plain = Preprocess(size=(16, 16), resize="letterbox", filter="opencv-bilinear")
+    with Image.open(file) as image:
+        return apply_preprocess(image, plain)
+
+
+def four_to_one(pixels: np.ndarray) -> np.ndarray:
+    """[3, 16, 16] → [1, 12, 8, 8]: upper left, lower left, upper right, lower right of every four."""
+    parts = [pixels[:, row::2, column::2] for column in range(2) for row in range(2)]
+    return np.concatenate(parts)[None]

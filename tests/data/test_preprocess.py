@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from calib8.data.preprocess import Preprocess, apply_preprocess, box_size, preprocess_pixels, value_range
+from calib8.data.preprocess import (
+    Preprocess,
+    apply_preprocess,
+    box_size,
+    preprocess_difference,
+    preprocess_pixels,
+    value_range,
+)
 from calib8.errors import DataError, UsageError
 
 RED = (200, 30, 10)
@@ -313,3 +320,16 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], subje
     with pytest.raises(UsageError) as caught:
         Preprocess(**settings)
     assert subject in str(caught.value)
+
+
+def test_the_settings_that_differ_are_named() -> None:
+    plain = Preprocess(size=(8, 8))
+    other = Preprocess(size=(8, 9), crop=0.875, resize="short-side", mean=(1.5, 2, 3), color="bgr")
+    assert preprocess_difference(other.to_json(), plain.to_json()) == (
+        "color bgr, not rgb; crop 0.875, not none; mean 1.5,2,3, not 0; resize short-side, not warp; "
+        "size 8,9, not 8,8"
+    )
+    assert preprocess_difference(plain.to_json(), plain.to_json()) == ""
+    assert preprocess_difference(None, plain.to_json()) == "arrays, not images"
+    assert preprocess_difference(plain.to_json(), None) == "images, not arrays"
+    assert preprocess_difference("what", "ever") == "what, not ever"

@@ -182,3 +182,36 @@ def test_ranges_with_statistics_or_without_symmetry_are_left_alone(prepared) -> 
     counted = replace(table.entries["l"], count=5)
     table = replace(table, entries={**table.entries, "l": counted})
     assert narrowed(table, prepared.model) == table
+
+
+def of_layers(layers: str, **changes: object) -> TableFile:
+    """A table as ncnn has it, with ranges for the inputs of these layers."""
+    table = table_of(dict.fromkeys(layers, (-3.0, 3.0)))
+    return replace(TableFile("ncnn", table, keys="layers", source="n.table"), **changes)
+
+
+@pytest.mark.parametrize("target", ["ncnn", "tensorrt"])
+def test_what_an_ncnn_table_cannot_hold_stays_float(prepared, target: str) -> None:
+    names = [node.name for node in prepared.model.graph if node.op_type in ("Conv", "Gemm")]
+    scheme = target_scheme(target)
+    binding = bind(of_layers(names), prepared.model, prepared.model)
+    wanted = place(prepared.model, scheme, frozenset()).readers.keys()
+    assert wanted - binding.table.entries.keys(), "additions and pools have no line"
+    floats = without_range(prepared.model, scheme, frozenset(), binding, partial=False)
+    kinds = {node.op_type for node in prepared.model.graph if node.name in floats}
+    assert kinds and kinds <= {"Add", "GlobalAveragePool"}
+    left = place(prepared.model, scheme, frozenset(floats))
+    assert set(names) <= left.quantized_nodes() and left.readers.keys() <= binding.table.entries.keys()
+    lacking = bind(of_layers(names[:1]), prepared.model, prepared.model)
+    with pytest.raises(TableError, match=r"n\.table: lacks .*--partial leaves the nodes"):
+        without_range(prepared.model, scheme, frozenset(), lacking, partial=False)
+
+
+def test_an_ncnn_table_for_a_target_that_needs_more(prepared) -> None:
+    names = [node.name for node in prepared.model.graph if node.op_type in ("Conv", "Gemm")]
+    binding = bind(of_layers(names), prepared.model, prepared.model)
+    scheme = target_scheme("onnxruntime")
+    with pytest.raises(
+        TableError, match=r"lacks .*--target ncnn needs the inputs of layers alone; .*--range"
+    ):
+        without_range(prepared.model, scheme, frozenset(), binding, partial=False)

@@ -9,7 +9,6 @@ import pytest
 from onnx import helper, numpy_helper
 
 from calib8.errors import UnsupportedModelError
-from calib8.passes import normalize as module
 from calib8.passes.normalize import MINIMUM_IR_VERSION, WORKING_OPSET, normalize
 from small_models import Array, normal, onnx_model, ops, relative_difference, run
 
@@ -96,13 +95,15 @@ def test_an_operator_set_that_cannot_be_converted_is_refused(monkeypatch: pytest
         def __call__(self, _: ir.Model) -> None:
             raise RuntimeError("no adapter for Foo")
 
-    monkeypatch.setattr(module, "ConvertVersionPass", Broken)
+    monkeypatch.setattr("onnxscript.version_converter.ConvertVersionPass", Broken)
     with pytest.raises(UnsupportedModelError, match=r"operator set 9 cannot be converted to 17.*Foo"):
         normalize(ir.from_proto(classifier(9)))
 
 
 def test_an_operator_set_that_silently_stays_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "ConvertVersionPass", lambda *_, **__: lambda model: model)
+    monkeypatch.setattr(
+        "onnxscript.version_converter.ConvertVersionPass", lambda *_, **__: lambda model: model
+    )
     with pytest.raises(UnsupportedModelError, match="operator set 9 cannot be converted"):
         normalize(ir.from_proto(classifier(9)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -307,3 +309,19 @@ def test_random_networks_stay_the_same_function(proto: onnx.ModelProto) -> None:
     other = {"x": normal(3, 3, 8, 8, seed=77)}
     assert relative_difference(run(proto, other), run(prepared.model, other)) < 1e-4
     assert ops(prepared.model)["BatchNormalization"] == 0
+
+
+def test_a_prepared_graph_keeps_nothing_of_the_file_alive() -> None:
+    body = "a = Conv(x, w) b = BatchNormalization(a, s, s, s, s) y = Conv(b, v)"
+    ones = np.ones(4, np.float32)
+    constants = {"w": normal(4, 3, 3, 3), "s": ones, "v": normal(2, 4, 1, 1)}
+    shown = "float[N,3,8,8] x, float[4,3,3,3] w"  # old files list constants as inputs
+    proto = onnx_model(shown, "float[N,2,6,6] y", body, constants)
+    original = ir.from_proto(proto)
+    kept = [weakref.ref(value) for value in original.graph.initializers.values()]
+    tensors = [weakref.ref(ref().const_value) for ref in kept]
+    prepared = prepare(original, {"x": normal(1, 3, 8, 8)})
+    del original
+    gc.collect()
+    assert [ref() for ref in tensors] == [None] * len(tensors)
+    assert len(prepared.model.graph.initializers) == 3

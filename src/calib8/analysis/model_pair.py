@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.files import checked_path
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
@@ -86,7 +87,9 @@ def _refuse_compiled(model: Model) -> None:
 
 
 def _name(model: Model, position: str) -> str:
-    return (model.graph.name or position) if isinstance(model, onnx.ModelProto) else os.fspath(model)
+    if isinstance(model, onnx.ModelProto):
+        return model.graph.name or position
+    return str(checked_path(model, "model"))
 
 
 def _has_quantizers(model: ir.Model) -> bool:

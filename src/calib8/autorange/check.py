@@ -5,7 +5,8 @@
     total      mean over o of 10 log10( Σ_i Σ r² / Σ_i Σ (r − y)² )
     sqnr_db    (typical + total) / 2
 
-One odd image decides the total, none decides the typical figure: a good table has both.
+One odd image decides the total, none decides the typical figure: a good table has both. A table that is
+behind another one after some of the runs is not judged with the others (``Race``).
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from calib8.table import CalibrationTable
 LARGEST_DB: Final = 120.0
 """As good as equal."""
 
+LOOKS: Final = {16: 2.0, 32: 1.0}
+"""Runs → dB: a table further behind the best one on so many runs is not judged on more."""
+
 Outputs = list[npt.NDArray[Any]]
 Energies = npt.NDArray[np.float64]
 
@@ -39,12 +43,30 @@ class Check:
         name: of the table: a method, or how tensors chose one by one.
         sqnr_db: see the top of the file, −120 … 120; −inf where an output was not finite.
         typical_db, total_db: its two halves.
+        runs: on how many runs; fewer than those of others where it was behind.
     """
 
     name: str
     sqnr_db: float
     typical_db: float
     total_db: float
+    runs: int
+
+
+class Race:
+    """The best figures so far on the same runs."""
+
+    def __init__(self) -> None:
+        """Begins without any."""
+        self._best: dict[int, float] = {}
+
+    def lost(self, check: Check, allowance: float = 0.0) -> bool:
+        """Whether it makes no sense to judge a table on more runs; it may be ``allowance`` dB worse."""
+        if check.runs not in LOOKS:
+            return False
+        best = max(self._best.get(check.runs, -math.inf), check.sqnr_db)
+        self._best[check.runs] = best
+        return check.sqnr_db < best - LOOKS[check.runs] - allowance
 
 
 def float_outputs(prepared: ir.Model, runs: Sequence[Arrays], threads: int) -> list[Outputs]:
@@ -66,9 +88,10 @@ def check_table(
     runs: Sequence[Arrays],
     expected: Sequence[Outputs],
     threads: int,
+    lost: Callable[[Check], bool],
     on_run: Callable[[int], None] = lambda runs: None,
 ) -> Check:
-    """Quantizes with the table and compares.
+    """Quantizes with the table and compares, on all runs unless the table falls behind.
 
     Args:
         name: for the result.
@@ -79,7 +102,8 @@ def check_table(
         runs: inputs.
         expected: what ``float_outputs`` gave for them.
         threads: for ONNX Runtime.
-        on_run: called with 1 after each run.
+        lost: whether to stop, from the figures so far; asked where ``LOOKS`` says.
+        on_run: called with 1 after each run, and with the number of those left out.
 
     Raises:
         Calib8Error: the table lacks a tensor, or ONNX Runtime cannot run the quantized model.
@@ -106,6 +130,9 @@ def check_model(
     for feeds, reference in zip(runs, expected, strict=True):
         energies.append(_energies(reference, _floats(session.run(feeds))))
         on_run(1)
+        if len(energies) in LOOKS and lost(so_far := judged(name, np.array(energies))):
+            on_run(len(runs) - len(energies))
+            return so_far
     return judged(name, np.array(energies))
 
 
@@ -117,13 +144,13 @@ def judged(name: str, energies: Energies) -> Check:
     sums = np.sort(energies, axis=0).sum(axis=0)  # ascending: nothing depends on the order of the runs
     told = sums[:, 0] > 0.0
     if not np.all(np.isfinite(sums)):
-        return Check(name, -math.inf, -math.inf, -math.inf)
+        return Check(name, -math.inf, -math.inf, -math.inf, len(energies))
     if not np.any(told):
-        return Check(name, 0.0, 0.0, 0.0)
+        return Check(name, 0.0, 0.0, 0.0, len(energies))
     total = float(np.mean(_decibels(sums[told])))
     single = energies[:, told].reshape(-1, 2)
     typical = float(np.mean(np.sort(_decibels(single[single[:, 0] > 0.0]))))
-    return Check(name, (typical + total) / 2.0, typical, total)
+    return Check(name, (typical + total) / 2.0, typical, total, len(energies))
 
 
 def _decibels(energies: Energies) -> Energies:

@@ -1,6 +1,7 @@
 """The method ``auto``: the range that serves each tensor's readers best, if the whole model agrees.
 
-1. check     every plain method's table is judged on held-back samples; one far below the best is out
+1. check     every plain method's table is judged on held-back samples; one far below the best is out. What
+             falls behind is judged on some of them only, but for tables to prefer
 2. score     the candidates left are scored at the outputs of the layers that read the tensor
 3. combine   typical   the best candidate by the geometric mean over images
              total     the best by the sums over images
@@ -15,21 +16,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from calib8.autorange.check import Check, Outputs, check_table, float_outputs
+from calib8.autorange.check import Check, Outputs, Race, check_table, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.autorange.score import Scores, score_candidates
 from calib8.calibration.decide import AUTO
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
-from calib8.qparams import QParams, activation_qparams
+from calib8.qparams import QParams, QuantSpec, activation_qparams, representable_range
 from calib8.scheme import QuantScheme
-from calib8.table import GIVEN, CalibrationTable, TableEntry
+from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 
 BOTH: Final = "by tensor, typical and total"
 TYPICAL: Final = "by tensor, typical"
@@ -37,6 +39,12 @@ TOTAL: Final = "by tensor, total"
 FALLBACK: Final = "mse"
 NOISE_DB: Final = 0.25
 """Differences below are no reason to prefer a table."""
+
+PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
+"""Tables to prefer where figures are close, the first one most; they are judged on all runs."""
+
+ALIKE: Final = 0.005
+"""Ranges whose ends differ by no more than this share of their length are one candidate."""
 
 COLLAPSE_DB: Final = 10.0
 """A method so far below the best one offers no candidates."""
@@ -94,7 +102,7 @@ def choose_automatically(
     work = _Work(prepared, scheme, keep_float, samples, threads, progress)
     checks = work.check(tables)
     best = _preferred(checks)
-    floor = max((check.sqnr_db for check in checks), default=0.0) - COLLAPSE_DB
+    floor = max((check.sqnr_db for check in finishers(checks)), default=0.0) - COLLAPSE_DB
     sound = {check.name for check in checks if check.sqnr_db >= floor}
     offered = {name: table for name, table in tables.items() if name in sound or not checks}
     combined = work.combine(offered, best or FALLBACK)
@@ -118,30 +126,45 @@ class _Work:
     def __post_init__(self) -> None:
         self.notes: list[str] = []
         self.expected: list[Outputs] | None = None
+        self.race = Race()
+        self.judged: list[tuple[dict[str, Range], Check]] = []
 
     def check(self, tables: Mapping[str, CalibrationTable]) -> list[Check]:
         """Judges tables; what cannot be quantized or run is noted and left out."""
-        runs, found = self.samples.held_back, list[Check]()
-        counter = SampleCounter("checking the model", len(runs) * len(tables), self.progress)
-        for name, table in tables.items():
+        found = list[Check]()
+        counter = SampleCounter(
+            "checking the model", len(self.samples.held_back) * len(tables), self.progress
+        )
+        for name in sorted(tables, key=lambda name: name != FALLBACK):
+            ranges = {tensor: entry.range for tensor, entry in tables[name].entries.items()}
+            known = next((check for other, check in self.judged if other == ranges), None)
             try:
-                if self.expected is None:
-                    self.expected = float_outputs(self.prepared, runs, self.threads)
-                found.append(
-                    check_table(
-                        name, table, self.prepared, self.scheme, self.keep_float, runs, self.expected,
-                        self.threads, counter,
-                    )
-                )  # fmt: skip
+                if known is not None:
+                    counter(len(self.samples.held_back))
+                check = known or self._check(name, tables[name], counter)
             except Calib8Error as error:
                 self.notes.append(f"'{name}' could not be checked: {error.problem}")
+                continue
+            self.judged.append((ranges, check))
+            found.append(replace(check, name=name))
         return found
+
+    def _check(self, name: str, table: CalibrationTable, counter: SampleCounter) -> Check:
+        runs = self.samples.held_back
+        if self.expected is None:
+            self.expected = float_outputs(self.prepared, runs, self.threads)
+        allowance = np.inf if name in PREFERRED else 0.0
+        return check_table(
+            name, table, self.prepared, self.scheme, self.keep_float, runs, self.expected, self.threads,
+            partial(self.race.lost, allowance=allowance), counter,
+        )  # fmt: skip
 
     def combine(self, tables: Mapping[str, CalibrationTable], plain: str) -> dict[str, CalibrationTable]:
         """The tables whose tensors choose one by one; none where no scoring graph can be run."""
         spec = self.scheme.activations
         base = tables.get(plain) or next(iter(tables.values()))
-        choices = {name: _distinct(name, tables, self.scheme) for name in base.entries}
+        offered = [base, *tables.values()]
+        choices = {name: _distinct([t.entries[name] for t in offered], spec) for name in base.entries}
         codes = {name: list(found) for name, found in choices.items()}
         runs = self.samples.scored
         counter = SampleCounter("scoring ranges", len(runs), self.progress)
@@ -155,11 +178,9 @@ class _Work:
         for rule, pick in rules.items():
             entries = {}
             for name, entry in base.entries.items():
-                own = _code(entry, self.scheme)
                 entries[name] = entry
                 if name in scores:
-                    index = pick(scores[name], codes[name].index(own))
-                    entries[name] = _scored(choices[name], codes[name], index, scores[name])
+                    entries[name] = _scored(choices[name], codes[name], pick(scores[name]), scores[name])
             found[rule] = CalibrationTable(base.model_hash, entries)
         return found
 
@@ -175,35 +196,34 @@ class _Work:
         )
 
 
-def _code(entry: TableEntry, scheme: QuantScheme) -> QParams:
-    return activation_qparams(entry.range.min, entry.range.max, scheme.activations)
-
-
-def _distinct(
-    name: str, tables: Mapping[str, CalibrationTable], scheme: QuantScheme
-) -> dict[QParams, TableEntry]:
-    """The different codes that the methods give a tensor, each with the entry of the first that does."""
+def _distinct(entries: Sequence[TableEntry], spec: QuantSpec) -> dict[QParams, TableEntry]:
+    """The different codes of a tensor, each with the first entry that has it, or one much like it."""
     found: dict[QParams, TableEntry] = {}
-    for table in tables.values():
-        entry = table.entries[name]
-        found.setdefault(_code(entry, scheme), entry)
+    for entry in entries:
+        code = activation_qparams(entry.range.min, entry.range.max, spec)
+        if not any(_alike(code, other, spec) for other in found):
+            found[code] = entry
     return found
 
 
-def _best_typical(scores: Scores, own: int) -> int:
-    del own
+def _alike(code: QParams, other: QParams, spec: QuantSpec) -> bool:
+    """Whether both ends of what two codes hold differ by no more than ``ALIKE`` of its length."""
+    (low, high), (other_low, other_high) = (representable_range(q, spec) for q in (code, other))
+    allowed = ALIKE * (other_high - other_low)
+    return abs(low - other_low) <= allowed and abs(high - other_high) <= allowed
+
+
+def _best_typical(scores: Scores) -> int:
     return int(np.argmin(scores.typical))
 
 
-def _best_total(scores: Scores, own: int) -> int:
-    del own
+def _best_total(scores: Scores) -> int:
     return int(np.argmin(scores.total))
 
 
-def _best_of_both(scores: Scores, own: int) -> int:
-    """Index of the best typical score among those whose total is no worse than that of ``own``."""
-    allowed = scores.total <= scores.total[own]
-    return int(np.argmin(np.where(allowed, scores.typical, np.inf)))
+def _best_of_both(scores: Scores) -> int:
+    """Index of the best typical score among those whose total is no worse than the first one's."""
+    return int(np.argmin(np.where(scores.total <= scores.total[0], scores.typical, np.inf)))
 
 
 def _scored(
@@ -220,12 +240,18 @@ def _scored(
 
 def _preferred(checks: Sequence[Check]) -> str | None:
     """Name of the winner: see the top of the file. None without checks, or if all collapsed."""
+    checks = finishers(checks)
     best = max((check.sqnr_db for check in checks), default=-np.inf)
     if not np.isfinite(best):
         return None
     close = [check for check in checks if check.sqnr_db >= best - NOISE_DB]
-    order = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
-    return min(close, key=lambda check: (order.get(check.name, 3), -check.sqnr_db)).name
+    return min(close, key=lambda check: (PREFERRED.get(check.name, 3), -check.sqnr_db)).name
+
+
+def finishers(checks: Sequence[Check]) -> list[Check]:
+    """The checks of all runs; what was left behind cannot be compared with them."""
+    most = max((check.runs for check in checks), default=0)
+    return [check for check in checks if check.runs == most]
 
 
 def _told(table: CalibrationTable, chosen: str, checks: Sequence[Check], runs: int) -> CalibrationTable:

@@ -4,15 +4,17 @@
     ├─ Q(s₁,z₁) ─ DQ ─┐                                             errors   Σ (y₁ − y)²,  Σ (y₂ − y)² …
     └─ Q(s₂,z₂) ─ DQ ─┴─ Concat ─► reader (copy) ─► y₁, y₂ …        signal   Σ y²
 
-One run of it scores all candidates of all tensors. The candidates go through one copy as its batch; a reader
-that may mix the entries of axis 0 gets a copy per candidate. A Relu or Clip that is fused behind the reader
-belongs to it: what it cuts off is no error. A tensor that no op turns into floats (an output of the graph) is
-compared itself.
+One run of it scores all candidates of all tensors. Several candidates of a small tensor go through one copy
+of the reader as its batch, those of a large one or of one of unknown size through a copy each: so the copies
+stay in the cache and no tensor of the graph is large. A reader that may mix the entries of axis 0 gets a copy
+per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error.
+A tensor that no op turns into floats (an output of the graph) is compared itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +34,9 @@ _BATCHED: Final = frozenset(
     }
 )  # fmt: skip
 """Ops that compute every entry of axis 0 by itself."""
+
+TOGETHER: Final = 1 << 18
+"""Elements of the copies of a tensor, before or behind its reader, that are handled at once: 1 MiB."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Probe:
     readings: tuple[Reading, ...]
 
 
-def probe_model(prepared: ir.Model, candidates: dict[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
+def probe_model(prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
     """The scoring graph of a prepared model, which is not changed.
 
     Args:
@@ -78,8 +83,8 @@ def probe_model(prepared: ir.Model, candidates: dict[str, Sequence[QParams]], sp
     for name, qparams in candidates.items():
         coded = [builder.coded(values[name], q) for q in qparams]
         found = [pair for node in readers[name] for pair in builder.outcomes(node, values[name], coded)]
-        for original, outcomes in found or [(values[name], coded)]:
-            builder.measure(name, original, outcomes, len(coded))
+        for original, outcomes in found or [(values[name], [(copy, 1) for copy in coded])]:
+            builder.measure(name, original, outcomes)
     return builder.finish()
 
 
@@ -89,7 +94,9 @@ class _Builder:
     def __init__(self, model: ir.Model, spec: QuantSpec) -> None:
         self.model, self.graph, self.spec = model, model.graph, spec
         self.names = Names(model.graph)
-        self.flat = self.names.constant("calib8/flat", np.array([1, -1], np.int64))
+        self.shapes: dict[int, ir.Value] = {}
+        self.flat = self._rows(1)
+        self.last_axis = self.names.constant("calib8/axes", np.array([1], np.int64))
         self.errors: list[ir.Value] = []
         self.signals: list[ir.Value] = []
         self.found: list[Reading] = []
@@ -110,20 +117,22 @@ class _Builder:
 
     def outcomes(
         self, reader: ir.Node, value: ir.Value, coded: Sequence[ir.Value]
-    ) -> list[tuple[ir.Value, list[ir.Value]]]:
-        """Float outputs of a reader, each with those of its copies: one of all candidates, or one each."""
+    ) -> list[tuple[ir.Value, list[tuple[ir.Value, int]]]]:
+        """Float outputs of a reader, each with those of its copies and how many candidates are in these."""
         fused = activation_behind(reader)
         nodes = [reader] if fused is None else [reader, fused]
-        if _takes_batches(reader, value):
-            copies = [self._copied(nodes, value, self.add("Concat", coded, axis=0), len(coded))]
-        else:
-            copies = [self._copied(nodes, value, one, 1) for one in coded]
         last = nodes[-1]
+        size = _together([value, *last.outputs]) if _takes_batches(reader, value) else 1
+        parts = [coded[first : first + size] for first in range(0, len(coded), size)]
+        copies = [self._copied(nodes, value, self._joined(part), len(part)) for part in parts]
         return [
-            (output, [copy[index] for copy in copies])
+            (output, [(copy[index], len(part)) for copy, part in zip(copies, parts, strict=True)])
             for index, output in enumerate(last.outputs)
             if output.name and output.dtype == ir.DataType.FLOAT
         ]
+
+    def _joined(self, values: Sequence[ir.Value]) -> ir.Value:
+        return values[0] if len(values) == 1 else self.add("Concat", values, axis=0)
 
     def _copied(
         self, nodes: Sequence[ir.Node], value: ir.Value, replacement: ir.Value, times: int
@@ -135,7 +144,7 @@ class _Builder:
                 if old is value:
                     inputs.append(replacement)
                 elif old is not None and times > 1 and is_activation(old):
-                    inputs.append(self.add("Concat", [old] * times, axis=0))
+                    inputs.append(self._joined([old] * times))
                 else:
                     inputs.append(old)
             copy = self._copy(node, inputs)
@@ -156,18 +165,25 @@ class _Builder:
         self.graph.append(copy)
         return copy
 
-    def measure(self, name: str, original: ir.Value, outcomes: Sequence[ir.Value], count: int) -> None:
-        """Adds the sums of one reading."""
+    def measure(self, name: str, original: ir.Value, outcomes: Sequence[tuple[ir.Value, int]]) -> None:
+        """Adds the sums of one reading: outputs of the copies, each with its number of candidates."""
         flat = self.add("Reshape", [original, self.flat])
-        self.signals.append(self.add("ReduceSumSquare", [flat], keepdims=0, axes=[1]))
-        rows = self.flat
-        if len(outcomes) < count:
-            rows = self.names.constant("calib8/rows", np.array([count, -1], np.int64))
-        for outcome in outcomes:
-            difference = self.add("Sub", [self.add("Reshape", [outcome, rows]), flat])
-            self.errors.append(self.add("ReduceSumSquare", [difference], keepdims=0, axes=[1]))
+        self.signals.append(self._energies(flat))
+        for outcome, count in outcomes:
+            rows = self.add("Reshape", [outcome, self._rows(count)])
+            self.errors.append(self._energies(self.add("Sub", [rows, flat])))
         first = self.found[-1].last if self.found else 0
-        self.found.append(Reading(name, first, first + count))
+        self.found.append(Reading(name, first, first + sum(count for _, count in outcomes)))
+
+    def _energies(self, rows: ir.Value) -> ir.Value:
+        """Σ x² of each row; in two steps, as ONNX Runtime has no fast ReduceSumSquare."""
+        return self.add("ReduceSum", [self.add("Mul", [rows, rows]), self.last_axis], keepdims=0)
+
+    def _rows(self, count: int) -> ir.Value:
+        """The shape of ``count`` rows."""
+        if count not in self.shapes:
+            self.shapes[count] = self.names.constant("calib8/rows", np.array([count, -1], np.int64))
+        return self.shapes[count]
 
     def finish(self) -> Probe:
         """Gathers the sums into two outputs."""
@@ -187,6 +203,20 @@ def _takes_batches(reader: ir.Node, value: ir.Value) -> bool:
     if reader.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
         return _weights_are_constant(reader, value)
     return all(old is None or _grows_along(old, value, axes) for old in reader.inputs)
+
+
+def _together(values: Sequence[ir.Value]) -> int:
+    """How many candidates go through one copy of a reader; 1 where a size is not known."""
+    sizes = [_elements(value) for value in values]
+    return max(1, TOGETHER // max(sizes)) if all(sizes) else 1
+
+
+def _elements(value: ir.Value) -> int:
+    """Elements of a tensor in a run of one sample, 0 where its shape does not tell."""
+    if value.shape is None:
+        return 0
+    sizes = [size for axis, size in enumerate(value.shape) if axis or isinstance(size, int)]
+    return math.prod(size if isinstance(size, int) else 0 for size in sizes)
 
 
 def _weights_are_constant(reader: ir.Node, value: ir.Value) -> bool:

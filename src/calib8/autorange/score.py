@@ -3,6 +3,8 @@
 e(k, i)    error energy / signal energy at a reader's output, candidate k, run i
 typical    Σ readers  mean_i  ln e(k, i)              the geometric mean: one odd image does not decide
 total      Σ readers  ln( Σ_i error / Σ_i signal )    what the loudest images suffer counts
+
+What is clearly behind in both after the first runs is not scored on the others (``contenders``).
 """
 
 from __future__ import annotations
@@ -15,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.autorange.probe import Probe, probe_model
+from calib8.autorange.probe import Reading, probe_model
 from calib8.errors import DataError
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.memory import release_memory
+from calib8.model.runtime import Arrays, Session, open_session
 from calib8.qparams import QParams, QuantSpec
 
 SMALLEST_ERROR: Final = 1e-9
@@ -25,6 +28,12 @@ SMALLEST_ERROR: Final = 1e-9
 
 QUIET: Final = 1e-6
 """A run whose signal is this share of the mean counts as having that share."""
+
+FIRST: Final = 8
+"""Runs that all candidates are scored on."""
+
+BEHIND_DB: Final = 0.5
+"""Candidates so much worse than the best on these runs, by either score and reader, are out."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -34,7 +43,8 @@ class Scores:
     """Scores of the candidates of one tensor, natural logarithms of energy ratios; less is better.
 
     Attributes:
-        typical: by the geometric mean over runs, float64 [candidates]; inf where an output was not finite.
+        typical: by the geometric mean over runs, float64 [candidates]; inf where an output was not finite or
+            the candidate fell behind.
         total: by sums over runs, the same.
         readers: number of outputs looked at.
     """
@@ -42,6 +52,28 @@ class Scores:
     typical: Floats
     total: Floats
     readers: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the readers of one tensor made of its candidates.
+
+    Attributes:
+        errors: error energies per reader, float64 [readers][runs, candidates].
+        signals: energies of their outputs, float64 [readers][runs].
+    """
+
+    errors: tuple[Floats, ...]
+    signals: tuple[Floats, ...]
+
+    def then(self, later: Measured, kept: Sequence[int]) -> Measured:
+        """With more runs behind, of the candidates ``kept``."""
+        errors = zip(self.errors, later.errors, strict=True)
+        signals = zip(self.signals, later.signals, strict=True)
+        return Measured(
+            tuple(np.concatenate([before[:, kept], after]) for before, after in errors),
+            tuple(np.concatenate(pair) for pair in signals),
+        )
 
 
 def score_candidates(
@@ -56,7 +88,7 @@ def score_candidates(
 
     Args:
         prepared: the float graph.
-        candidates: tensor → how it may be coded, the same code only once.
+        candidates: tensor → how it may be coded, the same code only once. The first one is never out.
         spec: type of the codes.
         runs: inputs of the model.
         threads: for ONNX Runtime.
@@ -66,38 +98,93 @@ def score_candidates(
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     open_ones = {name: qparams for name, qparams in candidates.items() if len(qparams) > 1}
-    if not open_ones:
+    first = _measured(prepared, open_ones, spec, runs[:FIRST], threads, on_run)
+    scores = {name: tensor_scores(found) for name, found in first.items()}
+    kept = {name: contenders(found) for name, found in scores.items()}
+    left = {name: [open_ones[name][i] for i in kept[name]] for name in scores if len(kept[name]) > 1}
+    later = _measured(prepared, left, spec, runs[FIRST:], threads, on_run)
+    for name, found in later.items():
+        scores[name] = _spread(tensor_scores(first[name].then(found, kept[name])), kept[name], scores[name])
+    return scores
+
+
+def contenders(scores: Scores) -> list[int]:
+    """The candidates to go on with: the first, and what is near the best by either score."""
+    behind = BEHIND_DB * np.log(10.0) / 10.0 * scores.readers
+    near = [figures <= np.min(figures) + behind for figures in (scores.typical, scores.total)]
+    return [index for index, good in enumerate(near[0] | near[1]) if good or index == 0]
+
+
+def _spread(found: Scores, kept: Sequence[int], before: Scores) -> Scores:
+    """Scores of the candidates ``kept`` at their old places, inf at the others."""
+    typical, total = (np.full(before.typical.shape, np.inf) for _ in range(2))
+    typical[kept], total[kept] = found.typical, found.total
+    return Scores(typical, total, found.readers)
+
+
+def _measured(
+    prepared: ir.Model,
+    candidates: Mapping[str, Sequence[QParams]],
+    spec: QuantSpec,
+    runs: Sequence[Arrays],
+    threads: int,
+    on_run: Callable[[int], None],
+) -> dict[str, Measured]:
+    """Runs the scoring graph of some candidates."""
+    if not candidates or not runs:
+        on_run(len(runs))
         return {}
-    probe = probe_model(prepared, open_ones, spec)
-    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_keep_quantizers)
+    release_memory()  # of the sessions and graphs before
+    readings, session = _open(prepared, candidates, spec, threads)
     errors, signals = [], []
     for feeds in runs:
         error, signal = session.run(feeds)
-        if signal.shape != (len(probe.readings),) or error.shape != (probe.readings[-1].last,):
+        if signal.shape != (len(readings),) or error.shape != (readings[-1].last,):
             raise DataError("scoring graph", "a layer mixes its batch", "Use --method mse")
         errors.append(error.astype(np.float64))
         signals.append(signal.astype(np.float64))
         on_run(1)
-    return _scores(probe, np.array(errors), np.array(signals))
+    return _by_tensor(readings, np.array(errors), np.array(signals))
 
 
-def _keep_quantizers(options: Any) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away."""
+def _open(
+    prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec, threads: int
+) -> tuple[tuple[Reading, ...], Session]:
+    """The scoring graph opened, of which nothing else is kept."""
+    probe = probe_model(prepared, candidates, spec)
+    session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
+    readings = probe.readings
+    del probe
+    release_memory()
+    return readings, session
+
+
+def _for_scoring(options: Any) -> None:
+    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
+
+    And memory is used again at once, where a plan for all of it would lay the copies of many tensors side by
+    side.
+    """
     options.add_session_config_entry("session.disable_quant_qdq", "1")
+    options.enable_mem_pattern = False
 
 
-def _scores(probe: Probe, errors: Floats, signals: Floats) -> dict[str, Scores]:
-    """Scores from the energies of all runs, [runs, candidates of all readings] and [runs, readings]."""
-    found: dict[str, Scores] = {}
-    for index, reading in enumerate(probe.readings):
-        part = errors[:, reading.first : reading.last]
-        typical, total = reading_scores(part, signals[:, index])
-        before = found.get(reading.tensor)
-        if before is None:
-            found[reading.tensor] = Scores(typical, total, 1)
-        else:
-            found[reading.tensor] = Scores(before.typical + typical, before.total + total, before.readers + 1)
+def _by_tensor(readings: Sequence[Reading], errors: Floats, signals: Floats) -> dict[str, Measured]:
+    """What belongs to each tensor of energies [runs, candidates of all readings] and [runs, readings]."""
+    found: dict[str, Measured] = {}
+    for index, reading in enumerate(readings):
+        before = found.get(reading.tensor, Measured((), ()))
+        found[reading.tensor] = Measured(
+            (*before.errors, errors[:, reading.first : reading.last]), (*before.signals, signals[:, index])
+        )
     return found
+
+
+def tensor_scores(found: Measured) -> Scores:
+    """Typical and total score of each candidate, those of all readers added up."""
+    pairs = [reading_scores(*pair) for pair in zip(found.errors, found.signals, strict=True)]
+    typical, total = (np.sum(figures, axis=0) for figures in zip(*pairs, strict=True))
+    return Scores(typical, total, len(pairs))
 
 
 def reading_scores(errors: Floats, signals: Floats) -> tuple[Floats, Floats]:

@@ -92,6 +92,15 @@ def _check_auto(wish: Wish) -> None:
         raise UsageError(f"--percent {wish.percent}", problem, "Use --method percentile")
 
 
+def needs_bins(wish: Wish, given: Mapping[str, Range]) -> bool:
+    """Whether the table needs histograms.
+
+    Most methods choose by them, and what a range clips is read from them. ``minmax`` clips nothing, a range
+    that the user gave may.
+    """
+    return wish.method != "minmax" or bool(given)
+
+
 def decide(
     statistics: Statistics,
     averages: Averages | None,

@@ -28,7 +28,7 @@ from calib8.data.samples import Dataset
 from calib8.data.shards import Shard
 from calib8.data.trail import START, Trail
 from calib8.errors import DataError, TableError, UsageError
-from calib8.files import remove_leftovers
+from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import model_hash
 from calib8.model.runtime import runtime_version
 from calib8.progress import Progress, SampleCounter, check_positive
@@ -49,14 +49,15 @@ class Checkpointing:
         every: samples between two savings, None: as often as costs little.
 
     Raises:
-        UsageError: ``every`` is below 1.
+        UsageError: ``path`` is none, or ``every`` is below 1.
     """
 
     path: str | os.PathLike[str]
     every: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what is no number of samples."""
+        """Refuses what is no path or no number of samples."""
+        checked_path(self.path, "checkpoint")
         if self.every is not None:
             check_positive("--checkpoint-every", self.every)
 
@@ -102,6 +103,7 @@ def gather(
     decay: float | None = None,
     shard: Shard | None = None,
     checkpoint: Checkpointing | None = None,
+    bins: bool = True,
 ) -> Gathered:
     """Statistics of the named tensors over a dataset.
 
@@ -114,6 +116,8 @@ def gather(
         decay: follow moving averages with it, one sample at a time; None: do not.
         shard: which part of the data ``dataset`` is.
         checkpoint: go on with it, and keep it up to date. At the end it is complete, not removed.
+        bins: False for counts and extremes alone, which is faster; not with a checkpoint, which serves runs
+            that need more.
 
     Raises:
         DataError: bad data.
@@ -129,7 +133,7 @@ def gather(
     if resumed:
         seen(resumed)
     log = DigestLog(rest)
-    with Collector(model, tensors, threads=threads) as collector:
+    with Collector(model, tensors, threads=threads, bins=bins or keeper is not None) as collector:
         state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset), log)
         size = 1 if decay is not None else batch or collector.batch_size
         pieces = batches(log.dataset, size, threads)

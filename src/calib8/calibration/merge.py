@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from calib8.calibration.origin import origins_text, united
 from calib8.calibration.statistics import Statistics
@@ -33,6 +33,8 @@ def merge_statistics(
     """
     if isinstance(parts, str | os.PathLike):
         raise UsageError("merge", f"'{os.fspath(parts)}' is one path, not a list of parts", "Give a list")
+    if not isinstance(parts, Iterable):
+        raise UsageError("merge", f"a {type(parts).__name__} is no list of parts", "Give a list")
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
     first = ""

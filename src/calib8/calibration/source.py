@@ -12,7 +12,8 @@ import onnx_ir as ir
 
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
-from calib8.data.preprocess import Preprocess
+from calib8.data.fit import fit_preprocess
+from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
@@ -68,11 +69,15 @@ def open_data(
 
 
 def open_statistics(
-    model: Model, statistics: Statistics | str | os.PathLike[str], keep_float: Sequence[str]
+    model: Model,
+    statistics: Statistics | str | os.PathLike[str],
+    keep_float: Sequence[str],
+    preprocess: Preprocess | None = None,
 ) -> tuple[Source, Statistics]:
     """The model, prepared, and what of the statistics is needed for it.
 
     Raises:
+        UsageError: ``preprocess`` is not that of the statistics, which is known unless arrays went in.
         Calib8Error: what can be wrong with the model.
         TableError: the statistics cannot be read, or were made for another model or for other tensors.
     """
@@ -90,8 +95,19 @@ def open_statistics(
     if unknown:
         problem = f"hold '{unknown[0]}', which carries no codes in this model"
         raise TableError(name, problem, "Gather statistics of this model with this version of calib8")
+    _check_preprocess(found, preprocess, prepared.model, name)
     needed = replace(found, tensors={tensor: found.tensors[tensor] for tensor in tensors})
     return Source(prepared, tensors, None), needed
+
+
+def _check_preprocess(found: Statistics, wanted: Preprocess | None, model: ir.Model, name: str) -> None:
+    if wanted is None or found.preprocess is None:
+        return
+    fitted = fit_preprocess(wanted, graph_inputs(model), "preprocessing").to_json()
+    if fitted != found.preprocess:
+        difference = preprocess_difference(fitted, found.preprocess)
+        cure = "Leave it away, theirs is known; or gather statistics with this one"
+        raise UsageError("preprocessing", f"is not that of {name} ({difference})", cure)
 
 
 def prepare_for_table(

@@ -8,7 +8,6 @@ import os
 import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from calib8.calibration.tensor_statistics import TensorStatistics as TensorStati
 from calib8.data.digests import DIGEST_BYTES
 from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, checked_path
 
 STATISTICS_FORMAT: Final = "calib8-statistics"
 STATISTICS_VERSION: Final = 2
@@ -149,10 +148,12 @@ class Statistics:
         """Reads a file written by ``save``.
 
         Raises:
+            UsageError: no path.
             TableError: the file cannot be read, is no such file, of another version, or broken.
         """
+        file = checked_path(path, "statistics")
         try:
-            content = Path(path).read_bytes()
+            content = file.read_bytes()
         except OSError as error:
             raise _unreadable(str(path), error) from error
         return cls.from_bytes(content, str(path))

@@ -174,4 +174,5 @@ def _as_saved(options: Any) -> None:
 
     _with_tap_op(options)
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.enable_mem_pattern = False  # which takes the memory of all activations a second time
     options.execution_order = onnxruntime.ExecutionOrder.PRIORITY_BASED

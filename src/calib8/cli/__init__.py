@@ -23,6 +23,7 @@ from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
+from calib8.cli.late_modules import load_late
 from calib8.cli.quantize import quantize
 from calib8.cli.run import run
 from calib8.cli.stats import merge, show
@@ -74,6 +75,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A file name that is no valid text, or a terminal without "×", must not end a run.
             stream.reconfigure(errors="backslashreplace")
+    load_late()
     logging.basicConfig(level=logging.ERROR)
     if not sys.warnoptions:
         warnings.simplefilter("ignore")

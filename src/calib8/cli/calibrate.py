@@ -196,7 +196,8 @@ def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibra
         percent=ranges.percent, decay=ranges.decay, power_of_two=ranges.power_of_two,
         ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch,
         threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
-        checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
+        checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every,
+        keep_statistics=saved.stats is not None or request.page is not None, progress=progress,
     )  # fmt: skip
 
 

@@ -40,8 +40,8 @@ def preflight_document(found: Preflight) -> dict[str, Any]:
     """What was seen before calibrating."""
     return {
         "inputs": [_input(check) for check in found.inputs],
-        "images": found.evaluation.images,
-        "top1": found.evaluation.top1,
+        "images": found.images,
+        "top1": None if found.evaluation is None else found.evaluation.top1,
     }
 
 
@@ -91,7 +91,7 @@ def auto_document(report: AutoReport) -> dict[str, Any]:
         "wins": dict(report.wins),
         "checks": [
             {"name": c.name, "sqnr_db": finite(c.sqnr_db), "typical_db": finite(c.typical_db),
-             "total_db": finite(c.total_db)}
+             "total_db": finite(c.total_db), "runs": c.runs}
             for c in report.checks
         ],
         "scored": report.scored,

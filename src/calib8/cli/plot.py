@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 PAGE_NAME: Final = "calibration.html"
 """Name of the page in a folder."""
 
+PICTURES: Final = frozenset(
+    {".bmp", ".gif", ".jpeg", ".jpg", ".pdf", ".png", ".ps", ".svg", ".tif", ".tiff", ".webp"}
+)
+"""Suffixes of files that the page is none of; a folder that is there may have one."""
+
 TableArgument = Annotated[
     Path, typer.Argument(metavar="TABLE", show_default=False, help="A calibration table of any format.")
 ]
@@ -85,12 +90,16 @@ def check_page(
         inputs: files that are read.
 
     Raises:
-        UsageError: plotly is not installed, or the page is an input or another output.
+        UsageError: plotly is not installed, the name is that of a picture, or the page is an input or
+            another output.
         OutputError: neither the folder nor what it would be made in can be written to.
     """
     from calib8.report.page import check_report_installed
 
     check_report_installed()
+    if output.suffix.lower() in PICTURES and not output.is_dir():
+        problem = f"is called like a picture ({output.suffix}); all pictures are one HTML page"
+        raise UsageError(f"{option} {output}", problem, f"Give {output.stem}.html, or a folder")
     if output.suffix.lower() in (".html", ".htm") and not output.is_dir():
         check_outputs({**others, option: output}, inputs)
         return output

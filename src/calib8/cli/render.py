@@ -33,9 +33,8 @@ def say_preflight(terminal: Terminal, found: Preflight) -> None:
         terminal.say(_input_line(check))
         for warning in check.warnings:
             terminal.say(f"warning: input '{check.input}': {warning}", style="yellow")
-    evaluation = found.evaluation
-    if evaluation.top1 is not None:
-        terminal.say(f"FP32 top-1 on these {evaluation.images} samples: {percent(evaluation.top1)} %")
+    if found.evaluation is not None and found.evaluation.top1 is not None:
+        terminal.say(f"FP32 top-1 on these {found.images} samples: {percent(found.evaluation.top1)} %")
 
 
 def _input_line(check: InputCheck) -> str:

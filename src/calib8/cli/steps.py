@@ -68,6 +68,7 @@ def look_at_data(
         Calib8Error: what can be wrong with model, data or options.
     """
     from calib8.judge import PREFLIGHT_SAMPLES, preflight
+    from calib8.model.memory import LARGE, release_memory
     from calib8.progress import check_positive
 
     check_positive("--batch", reading.batch_size)
@@ -83,6 +84,8 @@ def look_at_data(
             threads=reading.thread_count,
             skip_bad=reading.skip_bad,
         )
+    if model.stat().st_size >= LARGE:
+        release_memory()
     say_preflight(terminal, seen)
     if preprocess is not None and not _has_images(seen):
         terminal.say(

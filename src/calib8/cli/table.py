@@ -41,6 +41,10 @@ FormatOption = Annotated[
     str | None,
     typer.Option("--format", metavar="NAME", help=f"What TABLE is: {FORMATS_HELP} Default: {TOLD}."),
 ]
+OtherFormatOption = Annotated[
+    str | None,
+    typer.Option("--other-format", metavar="NAME", help=f"What OTHER is, as --format. Default: {TOLD}."),
+]
 TypeOption = Annotated[
     str | None,
     typer.Option(
@@ -161,6 +165,8 @@ def diff(
     table: TableArgument,
     other: OtherTableArgument,
     *,
+    format: FormatOption = None,
+    other_format: OtherFormatOption = None,
     exit_code: ExitCodeOption = False,
     report: ReportOptions,
 ) -> None:
@@ -171,7 +177,7 @@ def diff(
     from calib8.formats.difference import difference
     from calib8.formats.tables import read_table
 
-    left, right = read_table(table), read_table(other)
+    left, right = read_table(table, format), read_table(other, other_format)
     if left.keys != right.keys:
         layered = table if left.keys == "layers" else other
         problem = "names layers, the other table tensors"

@@ -21,6 +21,7 @@ from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
 from calib8.data.labels import folder_labels, integer_label
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.errors import DataError, UsageError
+from calib8.files import checked_path
 from calib8.tensors import TensorSpec
 
 Array: TypeAlias = npt.NDArray[np.generic]
@@ -162,13 +163,12 @@ def open_dataset(
     if samples is not None and samples < 1:
         raise UsageError("samples", f"{samples} is too few", "Give at least 1")
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None
+    listed = None if labels is None else checked_path(labels, "labels")
     if labels is not None and (path is None or not path.is_dir()):
         cure = "Put an array 'labels' into the .npz, or yield (inputs, label) pairs"
         raise UsageError(str(labels), "a list of labels needs an image folder", cure)
     if path is not None and (path.is_dir() or path.suffix.lower() not in (".npz", ".npy")):
-        return _from_images(
-            path, inputs, preprocess, None if labels is None else Path(labels), samples, skip_bad
-        )
+        return _from_images(path, inputs, preprocess, listed, samples, skip_bad)
     if path is not None:
         return _from_arrays(read_arrays(path), path.name, inputs, preprocess, samples)
     if isinstance(data, np.ndarray):

@@ -61,6 +61,7 @@ class Binding:
         borrowed: tensor without a range of its own → name of the table with the same values.
         float_layers: nodes of the model that an ncnn table leaves in float.
         source: the file, for messages.
+        of_layers: an ncnn table, which has ranges for the inputs of layers alone.
     """
 
     table: CalibrationTable
@@ -69,6 +70,7 @@ class Binding:
     borrowed: tuple[tuple[str, str], ...] = ()
     float_layers: tuple[str, ...] = ()
     source: str = "calibration table"
+    of_layers: bool = False
 
 
 def bind(
@@ -124,6 +126,7 @@ def bind(
         borrowed,
         tuple(sorted(floats)),
         file.source,
+        file.keys == "layers",
     )
 
 
@@ -133,30 +136,40 @@ def without_range(
     """Nodes that cannot be quantized for want of a range → reason.
 
     Those are the layers that an ncnn table leaves in float, and with ``partial`` every node that reads or
-    yields a tensor without a range, as TensorRT does with it.
+    yields a tensor without a range, as TensorRT does with it. Where a target looks at the inputs of layers
+    alone, an ncnn table does so without ``partial`` for all nodes that it cannot hold: ncnn runs additions
+    and pools in float.
 
     Raises:
-        TableError: there are tensors without a range and not ``partial`` (they are listed), or no weighted
-            layer is left.
+        TableError: there are other tensors without a range and not ``partial`` (they are listed), or no
+            weighted layer is left.
     """
+    alone = binding.of_layers and scheme.placement == "weighted-inputs"
+    layers = set(layer_inputs(model))
     reasons = dict.fromkeys(binding.float_layers, "the table leaves it in float")
     while True:
         placement = place(model, scheme, keep_float | set(reasons))
         missing = [name for name in placement.readers if name not in binding.table.entries]
         if not missing:
             break
-        floats = dict(_around(model, placement, missing)) if partial else {}
+        floats = dict(_around(model, placement, missing)) if partial or alone else {}
+        if not partial:
+            floats = {node: tensor for node, tensor in floats.items() if node not in layers}
         if not floats:
-            raise TableError(
-                binding.source,
-                f"lacks {len(missing)} of {len(placement.readers)} tensors: {listed(missing)}",
-                "Give them with --range, or calibrate again; --partial leaves the nodes around them in float",
-            )
+            raise _lacking(binding, missing, len(placement.readers), alone=alone)
         reasons |= {node: f"the table has no range for '{tensor}'" for node, tensor in floats.items()}
     if reasons and not any(d.quantized and d.op_type in WEIGHTED_OPS for d in placement.decisions):
         problem = "has no range that a layer of the model could use"
         raise TableError(binding.source, problem, "Give the model that it was made for")
     return reasons
+
+
+def _lacking(binding: Binding, missing: list[str], wanted: int, *, alone: bool) -> TableError:
+    cure = "Give them with --range, or calibrate again; --partial leaves the nodes around them in float"
+    if binding.of_layers and not alone:
+        cure = f"--target ncnn needs the inputs of layers alone; for this one: {cure[0].lower()}{cure[1:]}"
+    problem = f"lacks {len(missing)} of {wanted} tensors: {listed(missing)}"
+    return TableError(binding.source, problem, cure)
 
 
 def narrowed(table: CalibrationTable, model: ir.Model) -> CalibrationTable:

@@ -81,13 +81,15 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
         after: what came out, read back and called after tensors.
         keeps_weights: the new file has scales of weights itself.
     """
-    tensors, zero_points, precision = [], [], []
+    tensors, zero_points, precision, widths = [], [], [], []
     for name, entry in before.table.entries.items():
         found = after.entries.get(name)
         if found is None:
             tensors.append(name)
-        elif _same(entry.range, found.range) or entry.range.magnitude == 0:
+        elif _same(entry.range, found.range):
             continue
+        elif entry.range.magnitude == 0:
+            widths.append(name)
         elif is_symmetric(found.range) and not is_symmetric(entry.range):
             zero_points.append(name)
             if not _close(entry.range.magnitude, found.range.magnitude):
@@ -96,6 +98,11 @@ def losses(before: TableFile, after: CalibrationTable, keeps_weights: bool) -> l
             precision.append(name)
     lost = {"": tensors, "the zero points of ": zero_points, "the exact bounds of ": precision}
     phrases = [f"{what}{_ranges(names)} ({listed(names)})" for what, names in lost.items() if names]
+    if widths:
+        get = "gets" if len(widths) == 1 else "get"
+        phrases.append(
+            f"that only 0 was seen in {_ranges(widths)}, which {get} the scale 1 ({listed(widths)})"
+        )
     if before.weight_scales and not keeps_weights:
         scales = sum(len(values) for values in before.weight_scales.values())
         phrases.append(f"{scales} channel scales of {len(before.weight_scales)} weights")

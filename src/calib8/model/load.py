@@ -12,7 +12,7 @@ from google.protobuf import json_format, text_format  # type: ignore[import-unty
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
-from calib8.files import check_model_file
+from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import open_session
 
@@ -39,10 +39,11 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         source: path of an .onnx file (external data beside it is mapped, not copied) or a ModelProto.
 
     Raises:
+        UsageError: neither of them.
         ModelError: no such file, not ONNX, truncated, missing or short external data, invalid graph.
         UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows.
     """
-    subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(source)
+    subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(checked_path(source, "model"))
     try:
         model = ir.from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
         if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set

@@ -7,7 +7,7 @@ import gc
 import sys
 from typing import Final
 
-LARGE: Final = 2**25
+LARGE: Final = 2**23
 """Bytes of constants from which on a model's memory matters more than the time to look after it."""
 
 

@@ -9,7 +9,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.errors import OutputError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, checked_path
 
 PROTOBUF_LIMIT: Final = 2**31 - 2**20
 """Largest size of one .onnx file in bytes, with a megabyte left for the graph itself."""
@@ -28,9 +28,10 @@ def save_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
     """Writes an .onnx file; models over 2 GB get their constants in ``NAME.onnx.data`` beside it.
 
     Raises:
+        UsageError: no path.
         OutputError: the file cannot be written; an old file stays intact.
     """
-    target = Path(path)
+    target = checked_path(path, "model")
     if constant_bytes(model) < PROTOBUF_LIMIT:
         with atomic_output(target) as temporary:
             temporary.write_bytes(model_bytes(model))

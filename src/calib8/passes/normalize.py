@@ -9,10 +9,10 @@ from typing import Final
 
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
-from onnxscript.version_converter import ConvertVersionPass
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import first_free, opset_version
+from calib8.passes.plain import means_the_same
 
 WORKING_OPSET: Final = 17
 """Older models are brought here: Clip, Pad, Squeeze, Softmax … then have one form each."""
@@ -48,6 +48,13 @@ def normalize(model: ir.Model) -> int:
 
 
 def _convert(model: ir.Model, before: int) -> None:
+    if means_the_same(model.graph, before):
+        model.graph.opset_imports[""] = WORKING_OPSET
+        _run(ir_passes.RemoveUnusedNodesPass(), model)
+        _run(ir_passes.RemoveUnusedOpsetsPass(), model)
+        return
+    from onnxscript.version_converter import ConvertVersionPass
+
     try:
         with _quiet("onnxscript"):
             _run(ConvertVersionPass(WORKING_OPSET, fallback=True), model)

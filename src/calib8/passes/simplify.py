@@ -1,14 +1,15 @@
 """Constants folded, identities and dropout removed, padding and hard-swish written as one node each.
 
-The rewrites are those of onnx-ir and onnxscript; only their choice is made here.
+The rewrites are those of onnx-ir and onnxscript; only their choice is made here. onnxscript is loaded where
+one of its rewrites may find something (``plain``).
 """
 
 from __future__ import annotations
 
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
-from onnxscript import optimizer, rewriter
-from onnxscript.rewriter.rules import common as rules
+
+from calib8.passes.plain import holds_layers_alone, is_plain
 
 FOLD_INPUT_LIMIT = 1 << 22
 FOLD_OUTPUT_LIMIT = 1 << 24
@@ -22,12 +23,17 @@ def fold_constants(model: ir.Model) -> int:
         Nodes removed.
     """
     before = model.graph.num_nodes()
-    optimizer.fold_constants(
-        model,
-        onnx_shape_inference=True,
-        input_size_limit=FOLD_INPUT_LIMIT,
-        output_size_limit=FOLD_OUTPUT_LIMIT,
-    )
+    if holds_layers_alone(model.graph):
+        ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    if not is_plain(model.graph):
+        from onnxscript import optimizer
+
+        optimizer.fold_constants(
+            model,
+            onnx_shape_inference=True,
+            input_size_limit=FOLD_INPUT_LIMIT,
+            output_size_limit=FOLD_OUTPUT_LIMIT,
+        )
     ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     ir_passes.RemoveUnusedNodesPass()(model)
     return before - model.graph.num_nodes()
@@ -39,6 +45,11 @@ def remove_identities(model: ir.Model) -> int:
     Returns:
         Nodes removed.
     """
+    if is_plain(model.graph):
+        return 0
+    from onnxscript import rewriter
+    from onnxscript.rewriter.rules import common as rules
+
     before = model.graph.num_nodes()
     chosen = (
         rules.dropout_zero_rule,
@@ -82,6 +93,11 @@ def fold_pads(model: ir.Model) -> int:
     Returns:
         Pad nodes removed.
     """
+    if is_plain(model.graph):
+        return 0
+    from onnxscript import rewriter
+    from onnxscript.rewriter.rules import common as rules
+
     before = model.graph.num_nodes()
     rewriter.RewritePass((rules.normalize_pad_format_conv_rule, rules.fuse_pad_into_conv_rule))(model)
     ir_passes.RemoveUnusedNodesPass()(model)
@@ -94,6 +110,11 @@ def fuse_hard_swish(model: ir.Model) -> int:
     Returns:
         Nodes removed.
     """
+    if is_plain(model.graph):
+        return 0
+    from onnxscript import rewriter
+    from onnxscript.rewriter.rules import common as rules
+
     before = model.graph.num_nodes()
     rewriter.RewritePass(rules.fuse_hardswish_rules())(model)
     ir_passes.RemoveUnusedNodesPass()(model)

@@ -68,9 +68,12 @@ def clipped_share(statistics: TensorStatistics, chosen: Range) -> float:
 
     Whether anything lies beyond a bound is known exactly from the extrema. How much is read from the bins:
     a bin is outside when its centre is, and at least the extremum itself is. Without bins that is all.
+    Outside [0, 0] are all values but the zeros.
     """
     if statistics.finite == 0:
         return 0.0
+    if chosen.magnitude == 0.0:
+        return (statistics.finite - statistics.zeros) / statistics.finite
     centres = (np.arange(BINS) + 0.5) * statistics.width
     outside = 0
     if statistics.maximum > chosen.max:

@@ -4,13 +4,15 @@
     asymmetric   [min(low, 0), max(high, 0)]
     symmetric    [−T, T],  T = max(|low|, |high|)
 
+    one value a sample   min-max: the mean of the values says nothing of how large they are
+
 One odd sample moves the range by its share only. The sums are exact integers, rounded once at the end, so
-order and batches do not matter. A tensor of one value a sample may have means next to 0, whatever its size;
-where nothing is left of it, ``choose_range`` takes min-max.
+order and batches do not matter.
 """
 
 from __future__ import annotations
 
+from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.qparams import QuantSpec
 from calib8.table import Range
@@ -23,6 +25,8 @@ def mean_minmax(statistics: TensorStatistics, spec: QuantSpec) -> Range:
         statistics: of a tensor with a finite value other than 0; bins are not needed.
         spec: how the tensor will be coded; only its symmetry matters.
     """
+    if statistics.finite == statistics.samples:
+        return minmax(statistics, spec)
     low, high = statistics.mean_minimum, statistics.mean_maximum
     if spec.symmetric:
         threshold = max(-low, high)

@@ -51,9 +51,13 @@ def mse(statistics: TensorStatistics, spec: QuantSpec) -> Range:
 
 
 def thresholds(statistics: TensorStatistics) -> Floats:
-    """The candidates T = i·w for every bin in use, ascending; the last is limited to the largest |x|."""
-    count = int(statistics.magnitude / statistics.width) + 1
-    limits: Floats = np.minimum(np.arange(1, count + 1) * statistics.width, statistics.magnitude)
+    """The candidates T = i·w for every bin in use, ascending; the last is limited to the largest |x|.
+
+    Raises:
+        CalibrationError: the statistics have no bins.
+    """
+    histogram, width = statistics.magnitude_histogram()
+    limits: Floats = np.minimum(np.arange(1, len(histogram) + 1) * width, statistics.magnitude)
     return limits
 
 
