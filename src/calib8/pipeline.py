@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from importlib.metadata import version
-from types import MappingProxyType
 from typing import Final
 
 from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
-from calib8.autorange.samples import choose_samples
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import AUTO, Wish, check_wish, decide, needs_bins, with_given
 from calib8.calibration.gather import Gathered, checkpointing, gather
@@ -20,7 +16,6 @@ from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
     Model,
     Source,
-    check_node_names,
     open_data,
     open_statistics,
     prepare_for_table,
@@ -28,23 +23,21 @@ from calib8.calibration.source import (
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.samples import DataSource, open_dataset
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
+from calib8.int8_model import int8_model, repaired_candidate
 from calib8.model.graph import graph_inputs
-from calib8.model.metadata import write_metadata
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
-from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.place import calibration_tensors
-from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Repairs, repaired, repairs_wanted
-from calib8.scheme import WEIGHTED_OPS, QuantScheme, target_scheme
+from calib8.repair.flow import Repairs, repairs_wanted
+from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import GIVEN, CalibrationTable, Range
 
 DEFAULT_METHOD: Final = AUTO
@@ -302,8 +295,8 @@ def quantize(
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
     others = {} if method is not None else _other_tables(calibration, start)
-    done = _repaired(start, wanted, calibration.dataset, others, threads, progress)
-    result = _quantized(start, done, calibration.prepared, preprocess, {})
+    done = repaired_candidate(start, wanted, calibration.dataset, others, threads, progress)
+    result = int8_model(start, done, calibration.prepared, preprocess, {})
     return replace(result, calibration=calibration, notes=calibration.notes)
 
 
@@ -348,54 +341,6 @@ def _with_table(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
     start = Candidate(prepared.model, table, scheme, keep_float, power_of_two)
-    done = _repaired(start, wanted, dataset, {}, threads, progress, unranged)
-    result = _quantized(start, done, prepared, preprocess, unranged)
+    done = repaired_candidate(start, wanted, dataset, {}, threads, progress, unranged)
+    result = int8_model(start, done, prepared, preprocess, unranged)
     return replace(result, binding=binding, notes=notes)
-
-
-def _repaired(
-    start: Candidate,
-    wanted: Repairs,
-    dataset: Dataset | None,
-    tables: Mapping[str, CalibrationTable],
-    threads: int,
-    progress: Progress,
-    unranged: Mapping[str, str] = MappingProxyType({}),
-) -> Repaired | None:
-    """What the repairs leave to quantize, None where nothing is to be repaired."""
-    if dataset is None or not wanted:
-        return None
-    check_node_names(start.model, start.keep_float)
-    candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
-    samples = choose_samples(dataset, threads)
-    return repaired(candidate, samples, wanted, tables=tables, threads=threads, progress=progress)
-
-
-def _quantized(
-    start: Candidate,
-    done: Repaired | None,
-    prepared: PreparedModel,
-    preprocess: Preprocess | None,
-    unranged: Mapping[str, str],
-) -> Quantization:
-    """``unranged``: node that stays float for want of a range → reason."""
-    check_node_names(start.model, start.keep_float)
-    final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
-    result, scheme = final.quantized(unranged), start.scheme
-    entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
-    decisions = result.placement.decisions
-    float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
-    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
-    if done is not None:
-        entries["repairs"] = json.dumps([step.name for step in done.steps if step.kept])
-        changes = channel_factors(prepared.model, final.model)
-        if changes.factors or changes.others:
-            entries[CHANNEL_FACTORS] = changes.to_json()
-    if preprocess is not None:
-        entries["preprocess"] = preprocess.to_json()
-    write_metadata(result.model, entries)
-    caution = scheme.cautions.get(scheme.activation_name, "")
-    table = start.table if done is None else done.table
-    return Quantization(
-        result.model, result.placement, result.qparams, table, prepared, None, caution, repaired=done
-    )

@@ -109,7 +109,7 @@ def check_table(
         Calib8Error: the table lacks a tensor, or ONNX Runtime cannot run the quantized model.
     """
     quantized = quantize_graph(prepared, table, scheme, keep_float)
-    return check_model(name, quantized.model, runs, expected, threads, on_run)
+    return check_model(name, quantized.model, runs, expected, threads, on_run, lost)
 
 
 def check_model(
@@ -119,6 +119,7 @@ def check_model(
     expected: Sequence[Outputs],
     threads: int,
     on_run: Callable[[int], None] = lambda runs: None,
+    lost: Callable[[Check], bool] = lambda check: False,
 ) -> Check:
     """Compares a quantized model; the arguments are those of ``check_table``.
 

@@ -352,11 +352,11 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "cle": cross_layer,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
+    "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
     "scales": search_weight_scales,
     "eq": equalize_outputs,
     "eq-tengine": equalize_outputs_like_tengine,
     "round": second_order_rounding,
-    "round-centered": partial(second_order_rounding, centered=True),
     "adaround": ada_round,
     "bias": correct_biases,
     "bias-median": partial(correct_biases, average="median"),
@@ -365,9 +365,9 @@ REPAIRS: Final[Mapping[str, Repair]] = {
 """All repairs by name, in the order in which they are carried out."""
 
 ONE_OF: Final = (
-    ("equalize-activations", "equalize-activations-tight"),
+    ("equalize-activations", "equalize-activations-tight", "equalize-activations-wide"),
     ("scales", "eq", "eq-tengine"),
-    ("round", "round-centered", "adaround"),
+    ("round", "adaround"),
     ("bias", "bias-median", "bias-sequential"),
 )
 """Repairs that do the same in different ways."""
@@ -376,11 +376,9 @@ _ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(
-        stages=(_ACTIVATIONS, ("round", "round-centered")), finish=("bias", "bias-median"), held_back=64
-    ),
+    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-median"), held_back=64),
     "best": Effort(
-        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "round-centered", "adaround")),
+        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "adaround")),
         finish=("bias", "bias-median", "bias-sequential"),
         held_back=64,
     ),

@@ -1,0 +1,95 @@
+"""The end of the pipeline: repairs, then integers, then what is stored with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from importlib.metadata import version
+from types import MappingProxyType
+
+from calib8.autorange.samples import choose_samples
+from calib8.calibration.source import check_node_names
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import Dataset
+from calib8.model.metadata import write_metadata
+from calib8.outcomes import Quantization
+from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
+from calib8.passes.prepare import PreparedModel
+from calib8.progress import Progress
+from calib8.repair.candidate import Candidate
+from calib8.repair.flow import Repaired, Repairs, repaired
+from calib8.scheme import WEIGHTED_OPS
+from calib8.table import CalibrationTable
+
+
+def repaired_candidate(
+    start: Candidate,
+    wanted: Repairs,
+    dataset: Dataset | None,
+    tables: Mapping[str, CalibrationTable],
+    threads: int,
+    progress: Progress,
+    unranged: Mapping[str, str] = MappingProxyType({}),
+) -> Repaired | None:
+    """What the repairs leave to quantize, None where nothing is to be repaired.
+
+    Args:
+        start: model, ranges and target.
+        wanted: which repairs.
+        dataset: what they look at, None where there are no data.
+        tables: other ranges to try, by name.
+        threads, progress: see ``calib8.pipeline.calibrate``.
+        unranged: nodes that stay float for want of a range → reason.
+
+    Raises:
+        Calib8Error: a node to keep in float does not exist, or a model cannot be run.
+    """
+    if dataset is None or not wanted:
+        return None
+    check_node_names(start.model, start.keep_float)
+    candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
+    samples = choose_samples(dataset, threads)
+    return repaired(candidate, samples, wanted, tables=tables, threads=threads, progress=progress)
+
+
+def int8_model(
+    start: Candidate,
+    done: Repaired | None,
+    prepared: PreparedModel,
+    preprocess: Preprocess | None,
+    unranged: Mapping[str, str],
+) -> Quantization:
+    """The INT8 model with all that is to be known of it; ``calibration``, ``binding`` and notes are not set.
+
+    Args:
+        start: what there was before repairs.
+        done: what repairs left of it.
+        prepared: the prepared float model.
+        preprocess: how images become its inputs, None where that is not known.
+        unranged: nodes that stay float for want of a range → reason.
+
+    Raises:
+        UsageError: a node to keep in float does not exist.
+        TableError: the table lacks a tensor.
+    """
+    check_node_names(start.model, start.keep_float)
+    final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
+    result, scheme = final.quantized(unranged), start.scheme
+    entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
+    decisions = result.placement.decisions
+    float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
+    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
+    if done is not None:
+        entries["repairs"] = json.dumps([step.name for step in done.steps if step.kept])
+        changes = channel_factors(prepared.model, final.model)
+        if changes.factors or changes.others:
+            entries[CHANNEL_FACTORS] = changes.to_json()
+    if preprocess is not None:
+        entries["preprocess"] = preprocess.to_json()
+    write_metadata(result.model, entries)
+    caution = scheme.cautions.get(scheme.activation_name, "")
+    table = start.table if done is None else done.table
+    return Quantization(
+        result.model, result.placement, result.qparams, table, prepared, None, caution, repaired=done
+    )
