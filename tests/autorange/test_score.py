@@ -65,7 +65,7 @@ def test_single_candidates_need_no_score() -> None:
 
 def test_the_first_and_what_is_near_the_best_by_either_score_go_on() -> None:
     decibel = np.log(10.0) / 10.0
-    typical, total = np.array([9.0, 0.0, 0.8, 1.2, 5.0, np.inf]), np.array([9.0, 3.0, 5.0, 5.0, 0.0, 0.1])
+    typical, total = np.array([9.0, 0.0, 1.8, 2.2, 5.0, np.inf]), np.array([9.0, 3.0, 5.0, 5.0, 0.0, 0.1])
     assert contenders(Scores(typical * decibel, total * decibel, 2)) == [0, 1, 2, 4, 5]
     assert contenders(Scores(typical * decibel, total * decibel, 1)) == [0, 1, 4, 5]
 

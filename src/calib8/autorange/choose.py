@@ -29,7 +29,7 @@ from calib8.calibration.decide import AUTO
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
-from calib8.qparams import QParams, QuantSpec, activation_qparams, representable_range
+from calib8.qparams import QParams, QuantSpec, activation_qparams
 from calib8.scheme import QuantScheme
 from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 
@@ -42,9 +42,6 @@ NOISE_DB: Final = 0.25
 
 PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
 """Tables to prefer where figures are close, the first one most; they are judged on all runs."""
-
-ALIKE: Final = 0.005
-"""Ranges whose ends differ by no more than this share of their length are one candidate."""
 
 COLLAPSE_DB: Final = 10.0
 """A method so far below the best one offers no candidates."""
@@ -197,20 +194,11 @@ class _Work:
 
 
 def _distinct(entries: Sequence[TableEntry], spec: QuantSpec) -> dict[QParams, TableEntry]:
-    """The different codes of a tensor, each with the first entry that has it, or one much like it."""
+    """The different codes of a tensor, each with the first entry that has it."""
     found: dict[QParams, TableEntry] = {}
     for entry in entries:
-        code = activation_qparams(entry.range.min, entry.range.max, spec)
-        if not any(_alike(code, other, spec) for other in found):
-            found[code] = entry
+        found.setdefault(activation_qparams(entry.range.min, entry.range.max, spec), entry)
     return found
-
-
-def _alike(code: QParams, other: QParams, spec: QuantSpec) -> bool:
-    """Whether both ends of what two codes hold differ by no more than ``ALIKE`` of its length."""
-    (low, high), (other_low, other_high) = (representable_range(q, spec) for q in (code, other))
-    allowed = ALIKE * (other_high - other_low)
-    return abs(low - other_low) <= allowed and abs(high - other_high) <= allowed
 
 
 def _best_typical(scores: Scores) -> int:

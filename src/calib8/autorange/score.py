@@ -32,7 +32,7 @@ QUIET: Final = 1e-6
 FIRST: Final = 8
 """Runs that all candidates are scored on."""
 
-BEHIND_DB: Final = 0.5
+BEHIND_DB: Final = 1.0
 """Candidates so much worse than the best on these runs, by either score and reader, are out."""
 
 Floats = npt.NDArray[np.float64]
