@@ -28,7 +28,9 @@ BODY = """
 LAYERS = ("a", "c", "d", "u", "y")
 
 
-def net(narrowed: dict[str, Range] | None = None) -> tuple[Candidate, tuple[dict[str, Array], ...]]:
+def net(
+    narrowed: dict[str, Range] | None = None, target: str = "onnxruntime"
+) -> tuple[Candidate, tuple[dict[str, Array], ...]]:
     constants = {
         "w1": normal(6, 3, 3, 3), "b1": normal(6, seed=1), "w2": normal(6, 1, 3, 3, seed=2),
         "b2": normal(6, seed=3), "w3": normal(6, 6, 1, 1, seed=4), "w4": normal(6, 4, 2, 2, seed=5),
@@ -36,9 +38,8 @@ def net(narrowed: dict[str, Range] | None = None) -> tuple[Candidate, tuple[dict
     }  # fmt: skip
     runs = pictures(7, 3, 8, 8)
     outputs = "float[N,7] y, float[N,6,8,8] z"
-    return candidate_of(
-        onnx_model("float[N,3,8,8] x", outputs, BODY, constants), runs, narrowed=narrowed
-    ), runs
+    proto = onnx_model("float[N,3,8,8] x", outputs, BODY, constants)
+    return candidate_of(proto, runs, target, narrowed), runs
 
 
 def layer_names(candidate: Candidate) -> dict[str, str]:
@@ -91,8 +92,9 @@ def test_it_is_the_slow_way_made_fast(certainty: float) -> None:
         assert result.correction(layer).weight is candidate.correction(layer).weight
 
 
-def test_the_typical_error_before_every_activation_is_gone() -> None:
-    candidate, runs = net()
+@pytest.mark.parametrize("target", ["onnxruntime", "tensorrt", "tflite"])
+def test_the_typical_error_before_every_activation_is_gone(target: str) -> None:
+    candidate, runs = net(target=target)
     candidate = roughened(candidate, 5)
     corrected, _ = correct_biases_in_sequence(candidate, data_of(runs), certainty=0.0)
     for tensor, layer in layer_names(candidate).items():
