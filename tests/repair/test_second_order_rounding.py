@@ -16,6 +16,7 @@ from calib8.autorange.samples import choose_samples
 from calib8.data.presets import preset
 from calib8.pipeline import calibrate
 from calib8.quantization.corrections import LayerCorrection
+from calib8.repair import layer_rows as layer_rows_module
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs
 from calib8.repair.second_order_rounding import damped_products, second_order_rounding
@@ -96,6 +97,15 @@ def test_without_layers_there_is_nothing_to_do() -> None:
     floats = frozenset(node.name or "" for node in made.model.graph)
     found, report = second_order_rounding(replace(made, keep_float=floats), data)
     assert found.corrections == {} and report.layers == () and report.notes == ()
+
+
+def test_layers_too_wide_for_a_matrix_are_passed_over_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_rows_module, "MOST_INPUTS", 9)
+    made, data = candidate_and_data()
+    found, report = second_order_rounding(made, data)
+    assert any("sums 27 inputs, more than 9: left as it was" in note for note in report.notes)
+    wide = [name for name in ("a", "i") if f"'{name}'" in " ".join(report.notes)]
+    assert wide == ["a", "i"] and not set(wide) & set(found.corrections) and len(report.layers) == LAYERS - 2
 
 
 def test_the_corrected_model_is_valid() -> None:

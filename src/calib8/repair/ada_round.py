@@ -25,7 +25,15 @@ import numpy.typing as npt
 from calib8._core import second_order
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.layer_rows import Floats, LayerRows, int8_layers, rounded_layers, row_costs, with_rows
+from calib8.repair.layer_rows import (
+    Floats,
+    LayerRows,
+    int8_layers,
+    passed_over,
+    rounded_layers,
+    row_costs,
+    with_rows,
+)
 from calib8.repair.second_order_rounding import damped_products
 
 NAME: Final = "adaround"
@@ -93,7 +101,7 @@ def ada_round(
         if np.any(better):
             changed[layer.name] = replace(layer, codes=np.where(better[..., None], codes, layer.codes))
         counter(1)
-    return with_rows(candidate, changed), RepairReport(NAME, tuple(changed))
+    return with_rows(candidate, changed), RepairReport(NAME, tuple(changed), passed_over(candidate))
 
 
 def learned_codes(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.moments import Moments, layer_moments
 from calib8.repair.windows import from_rows, groups_of, to_rows
 from calib8.scheme import WEIGHTED_OPS
+
+MOST_INPUTS: Final = 8192
+"""Layers that sum more inputs are passed over: the moments of one would take more than half a gigabyte."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -81,16 +85,38 @@ def shared_costs(layer: LayerRows, costs: Floats) -> Floats:
 
 
 def rounded_layers(candidate: Candidate, data: RepairData) -> Iterator[tuple[LayerRows, Moments]]:
-    """Every int8 layer of the candidate with the moments of its coded inputs, in graph order.
+    """The int8 layers of the candidate with the moments of their coded inputs, in graph order.
+
+    Those of more than ``MOST_INPUTS`` inputs are not among them.
 
     Raises:
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found, layers = int8_layers(candidate)
+    found, nodes = int8_layers(candidate)
+    layers = [node for node in nodes if _inputs(node) <= MOST_INPUTS]
     spec = candidate.scheme.activations
     for node, moments in layer_moments(candidate.model, layers, found.qparams, spec, data):
         yield layer_rows(candidate, node), moments
+
+
+def passed_over(candidate: Candidate) -> tuple[str, ...]:
+    """Notes on the layers that ``rounded_layers`` leaves out for their size."""
+    nodes = [node for node in candidate.model.graph if node.op_type in WEIGHTED_OPS]
+    return tuple(
+        f"'{node.name}' sums {_inputs(node)} inputs, more than {MOST_INPUTS}: left as it was"
+        for node in nodes
+        if _inputs(node) > MOST_INPUTS and node.name not in candidate.keep_float
+    )
+
+
+def _inputs(node: ir.Node) -> int:
+    """Inputs that an output of a layer is summed over; 0 where its weight is computed or no matrix."""
+    weight = constant(node.inputs[1])
+    if weight is None or weight.ndim < 2:
+        return 0
+    size: int = to_rows(node, weight).shape[2]
+    return size
 
 
 def int8_layers(candidate: Candidate) -> tuple[QuantizedGraph, list[ir.Node]]:

@@ -23,7 +23,15 @@ import numpy as np
 
 from calib8._core import second_order
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.layer_rows import Floats, LayerRows, rounded_layers, row_costs, shared_costs, with_rows
+from calib8.repair.layer_rows import (
+    Floats,
+    LayerRows,
+    passed_over,
+    rounded_layers,
+    row_costs,
+    shared_costs,
+    with_rows,
+)
 from calib8.repair.moments import Moments
 
 NAME: Final = "round"
@@ -64,7 +72,8 @@ def second_order_rounding(
             changed[layer.name] = found
             shares.append(float(np.sum(new) / np.sum(old)))
     notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
-    return with_rows(candidate, changed), RepairReport(NAME, tuple(changed), notes)
+    report = RepairReport(NAME, tuple(changed), (*notes, *passed_over(candidate)))
+    return with_rows(candidate, changed), report
 
 
 def _least(

@@ -23,6 +23,7 @@ from calib8.repair.layer_rows import (
     LayerRows,
     int8_layers,
     layer_rows,
+    passed_over,
     plain_scales,
     rounded_layers,
     row_costs,
@@ -64,7 +65,8 @@ def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate,
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     found = ((layer, damped_products(moments)) for layer, moments in rounded_layers(candidate, data))
-    return _searched(candidate, "eq", found, ZOOMS, data.threads)
+    repaired, report = _searched(candidate, "eq", found, ZOOMS, data.threads)
+    return repaired, replace(report, notes=(*report.notes, *passed_over(candidate)))
 
 
 def _searched(
