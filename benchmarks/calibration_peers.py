@@ -3,7 +3,8 @@
     python benchmarks/calibration_peers.py TOOL MODEL IMAGES COUNT FOLDER
 
 TOOL is ``onnxruntime-minmax``, ``-entropy`` or ``-percentile``, ``nncf``, ``modelopt-max`` or ``-entropy``.
-IMAGES holds float32 images of 3x224x224 one behind the other. Prints JSON: wall and processor seconds of the
+IMAGES holds float32 images of 3x224x224 one behind the other, or is an .npy file of inputs, float32
+[samples, …]. Prints JSON: wall and processor seconds of the
 calibration (``part_s``, ``part_cpu_s``; None where a tool does not let it be told apart), of the whole
 quantization that writes a file (``whole_s``, ``whole_cpu_s``), and the peak of resident memory in MB.
 """
@@ -52,6 +53,11 @@ def peak_megabytes() -> float:
 
 
 def images(file: Path, name: str, count: int, batch: int = 1) -> Iterator[dict[str, np.ndarray]]:
+    if file.suffix == ".npy":
+        inputs = np.load(file, mmap_mode="r")[:count]
+        for start in range(0, len(inputs), batch):
+            yield {name: np.array(inputs[start : start + batch])}
+        return
     size = 4 * int(np.prod(SHAPE))
     with file.open("rb") as source:
         for start in range(0, count, batch):

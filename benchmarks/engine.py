@@ -112,7 +112,7 @@ def joined(paths: Sequence[Path]) -> dict[str, Any]:
         if other["machine"]["processor"] != first["machine"]["processor"]:
             raise SystemExit("the files are of different machines: write a page for each")
         results = first["results"] + other["results"]
-        groups = {group: grouped(first, other, group) for group in ("calibration", "accuracy")}
+        groups = {group: grouped(first, other, group) for group in ("calibration", "accuracy", "repair")}
         first = {**other, **first, "results": results} | {group: one for group, one in groups.items() if one}
     return dict(first)
 

@@ -15,6 +15,7 @@ from calib8.processors import usable_cores
 from calibration_tables import sections as calibration_sections
 from cold_start import cold_start_rows
 from parts import part_rows
+from repair_tables import repair_section
 from rounding import rounding_rows
 from topologies import TOPOLOGIES
 
@@ -110,6 +111,8 @@ def sections(document: dict[str, Any]) -> Iterator[str]:
     yield from calibration_sections(document.get("calibration", {}))
     if "accuracy" in document:
         yield results_section(document["accuracy"])
+    if "repair" in document:
+        yield repair_section(document["repair"])
     for entry in document.get("parts", ()):
         peak = document["machine"]["peak_gmacs"]["1"]
         yield section(f"Where the time goes: {entry['model']}", PARTS, part_rows(entry, peak))

@@ -1,0 +1,146 @@
+"""INT8 accuracy by effort, beside other tools: top-1, top-5, agreement, SQNR, seconds and peak memory.
+
+    python benchmarks/repair.py DATA [--models mobilenet_v2,…] [--rows balanced,nccf,…] [--judged N]
+                                [--nncf PYTHON] [--json FILE]
+
+DATA holds the models and images that ``models.json`` names. Every row is quantized in a process of its own
+from the same at most 100 calibration samples with two threads; all are judged on the evaluation samples,
+which nothing else has seen, in ONNX Runtime. ``--nncf`` is the Python of an environment with NNCF.
+``engine.py --from`` takes the file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import calib8
+from accuracy_tables import FLOAT
+from calib8.data.samples import open_dataset
+from calib8.judge import evaluate
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calibration_peers import peak_megabytes
+from engine import names, write
+from methods import BATCH, Network, opened
+from repair_tables import repair_rows
+from results import machine
+
+SAMPLES = 100
+PEERS = ("onnxruntime-minmax", "onnxruntime-entropy", "nncf")
+NAIVE = "naive"
+EFFORTS = ("fast", "balanced", "best")
+ROWS = (NAIVE, *PEERS, *EFFORTS)
+HERE = Path(__file__).parent
+
+
+def quantized(network: Network, row: str, file: Path) -> dict[str, Any]:
+    """Quantizes in this process; seconds, peak memory and what was done."""
+    wish: dict[str, Any] = {"effort": row}
+    if row == NAIVE:
+        wish = {"method": "minmax", "repair": ["none"]}
+    start = time.perf_counter()
+    made = calib8.quantize(
+        network.model, network.data, preprocess=network.preprocess, samples=SAMPLES, threads=2, **wish
+    )
+    made.save(file)
+    seconds = time.perf_counter() - start
+    steps = [] if made.repaired is None else [step.name for step in made.repaired.steps if step.kept]
+    return {"seconds": seconds, "peak_mb": peak_megabytes(), "kept": steps}
+
+
+def in_own_process(name: str, root: Path, row: str, file: Path) -> dict[str, Any]:
+    command = [sys.executable, __file__, str(root), "--models", name, "--one", row, "--output", str(file)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+def by_peer(row: str, network: Network, inputs: Path, folder: Path, python: str) -> dict[str, Any]:
+    """What another tool makes of the same inputs."""
+    folder.mkdir()
+    command = [python, str(HERE / "calibration_peers.py"), row, str(network.model), str(inputs), str(SAMPLES)]
+    done = subprocess.run([*command, str(folder)], check=True, capture_output=True, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
+    return {"seconds": found["whole_s"], "peak_mb": found["peak_mb"], "kept": []}
+
+
+def calibration_inputs(network: Network, file: Path) -> Path:
+    """The inputs of the calibration samples as one array, float32 [samples, …]."""
+    specs = graph_inputs(load_model(network.model))
+    dataset = open_dataset(network.data, specs, network.preprocess, samples=SAMPLES)
+    np.save(file, np.concatenate([sample.inputs[specs[0].name] for sample in dataset]))
+    return file
+
+
+def measure(
+    network: Network, root: Path, folder: Path, rows: Sequence[str], judged: int | None, nncf: str | None
+) -> list[dict[str, Any]]:
+    """A record of FP32 and of each row."""
+    inputs = calibration_inputs(network, folder / "inputs.npy")
+    files, made = {FLOAT: network.model}, {FLOAT: {"seconds": None, "peak_mb": None, "kept": []}}
+    for row in rows:
+        try:
+            if row in PEERS:
+                python = nncf if row == "nncf" else sys.executable
+                if python is None:
+                    continue
+                made[row] = by_peer(row, network, inputs, folder / row, python)
+                files[row] = folder / row / "int8.onnx"
+            else:
+                files[row] = folder / f"{row}.onnx"
+                made[row] = in_own_process(network.name, root, row, files[row])
+        except subprocess.CalledProcessError as error:
+            print(f"{network.name} {row}: {error.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
+            files.pop(row, None)
+    results = evaluate(
+        list(files.values()), network.evaluation, preprocess=network.preprocess, samples=judged, batch=BATCH,
+        threads=2,
+    )  # fmt: skip
+    return [
+        {"network": network.name, "row": row, "judged": result.images, "top1": result.top1,
+         "top5": result.top5, "agreement": result.agreement, "sqnr_db": result.sqnr_db, **made[row]}
+        for row, result in zip(files, results, strict=True)
+    ]  # fmt: skip
+
+
+def main() -> None:
+    chosen = arguments()
+    entries = json.loads((HERE / "models.json").read_text())
+    if chosen.one:
+        with opened(chosen.models[0], entries[chosen.models[0]], chosen.data) as (network, _):
+            print(json.dumps(quantized(network, chosen.one, chosen.output)))
+        return
+    document: dict[str, Any] = {"machine": machine(), "results": [], "repair": {"records": []}}
+    for name in chosen.models or entries:
+        with opened(name, entries[name], chosen.data) as (network, folder):
+            found = measure(network, chosen.data, folder, chosen.rows, chosen.judged, chosen.nncf)
+        document["repair"]["records"] += found
+        write(document, chosen.json)
+        print("\n".join(repair_rows(found)), flush=True)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--models", type=names, default=[])
+    parser.add_argument("--rows", type=names, default=list(ROWS))
+    parser.add_argument("--judged", type=int)
+    parser.add_argument("--nncf", help="Python of an environment that has NNCF")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Results of ``repair.py`` as tables: figures come from its document, never from a hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from accuracy_tables import FLOAT
+from calibration_tables import section, table
+
+TITLES = {
+    FLOAT: "FP32",
+    "naive": "calib8, min-max, no repair",
+    "onnxruntime-minmax": "onnxruntime, MinMax",
+    "onnxruntime-entropy": "onnxruntime, Entropy",
+    "nncf": "NNCF",
+    "fast": "**calib8 fast**",
+    "balanced": "**calib8 balanced** (default)",
+    "best": "**calib8 best**",
+}
+
+TEXT = """INT8 (uint8 activations, int8 weights per channel) in ONNX Runtime, beside what other tools make of \
+the same calibration samples with their defaults. Top-1 and top-5 in %, agreement with FP32's class in %, SQNR \
+of all outputs together in dB; seconds and peak memory of the whole quantization in a process of its own. \
+`–` is what a network or the images have not. Of 400 images one is 0.25 points: differences of agreement below \
+about a point are noise, SQNR separates better."""
+
+
+def repair_section(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """What docs/results.md shows."""
+    return section("Accuracy by effort, beside other tools", TEXT, repair_rows(found["records"]))
+
+
+def repair_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line per network and row, what was kept of all repairs last."""
+    return table(
+        ["network", "", "top-1", "top-5", "agreement", "SQNR", "s", "MB", "repairs kept"],
+        [
+            [
+                record["network"],
+                TITLES.get(record["row"], record["row"]),
+                *(_number(record[key], 100.0, 2) for key in ("top1", "top5", "agreement")),
+                _number(record["sqnr_db"], 1.0, 2),
+                _number(record["seconds"], 1.0, 1),
+                _number(record["peak_mb"], 1.0, 0),
+                ", ".join(record["kept"]),
+            ]
+            for record in records
+        ],
+    )
+
+
+def _number(value: float | None, factor: float, digits: int) -> str:
+    return "–" if value is None else f"{factor * value:.{digits}f}"
