@@ -1,6 +1,6 @@
 """INT8 accuracy by effort, beside other tools: top-1, top-5, agreement, SQNR, seconds and peak memory.
 
-    python benchmarks/repair.py DATA [--models mobilenet_v2,…] [--rows balanced,nccf,…] [--judged N]
+    python benchmarks/repair.py DATA [--models mobilenet_v2,…] [--rows balanced,nncf,…] [--judged N]
                                 [--nncf PYTHON] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names. Every row is quantized in a process of its own
