@@ -93,6 +93,12 @@ def figure(record: Mapping[str, Any] | None, key: str) -> str:
 def network_rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
     """A line per network: how many samples it was calibrated on and judged with."""
     plain = {record["network"]: record for record in records if record["method"] == FLOAT}
+    latest = {(record["network"], record["method"]): record for record in records}
+    for record in latest.values():
+        expected = plain[record["network"]]["judged"]
+        if record["judged"] != expected:
+            name = f"{record['network']}, {record['method']}"
+            raise SystemExit(f"{name}: judged with {record['judged']} samples, FP32 with {expected}")
     return table(
         ["network", "calibration samples", "samples judged"],
         [[record["network"], str(record["samples"]), f"{record['judged']:,}"] for record in plain.values()],

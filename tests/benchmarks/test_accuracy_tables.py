@@ -86,6 +86,11 @@ def test_pages_hold_the_tables() -> None:
     assert results_section(FOUND) in page(document)
 
 
+def test_figures_from_different_samples_are_not_put_side_by_side() -> None:
+    with pytest.raises(SystemExit, match=r"a, aciq: judged with 200 samples, FP32 with 400"):
+        document_page({**FOUND, "methods": [*RECORDS, run_of("a", "aciq", judged=200)]})
+
+
 def test_files_of_several_runs_are_joined_and_the_first_names_the_machine(tmp_path: Path) -> None:
     files = [tmp_path / "speed.json", tmp_path / "one.json", tmp_path / "two.json"]
     for index, file in enumerate(files):
