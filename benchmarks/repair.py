@@ -118,7 +118,7 @@ def main() -> None:
         with opened(chosen.models[0], entries[chosen.models[0]], chosen.data) as (network, _):
             print(json.dumps(quantized(network, chosen.one, chosen.output)))
         return
-    document: dict[str, Any] = {"machine": machine(), "results": [], "repair": {"records": []}}
+    document: dict[str, Any] = {"machine": machine([1, 2]), "results": [], "repair": {"records": []}}
     for name in chosen.models or entries:
         with opened(name, entries[name], chosen.data) as (network, folder):
             found = measure(network, chosen.data, folder, chosen.rows, chosen.judged, chosen.nncf)
