@@ -11,7 +11,7 @@ from calib8.model.runtime import Arrays
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QParams, quantize
 from calib8.repair import moments as module
 from calib8.repair.candidate import RepairData
-from calib8.repair.moments import EXACT_FLOAT32, layer_moments
+from calib8.repair.moments import EXACT_FLOAT32, POSITIONS, layer_moments
 from calib8.repair.windows import columns, from_rows, groups_of, spread, to_rows
 from small_models import graph, normal, run
 
@@ -120,7 +120,7 @@ def test_moments_are_the_sums_over_the_columns() -> None:
         code = NET_CODES["xab"[index]]
         codes = [quantize(x, code.scale, code.zero_point, UINT8).astype(np.int64) - code.zero_point
                  for x in source]  # fmt: skip
-        every = np.concatenate([columns(node, one, 256, n) for n, one in enumerate(codes)], axis=2)
+        every = np.concatenate([columns(node, one, POSITIONS, n) for n, one in enumerate(codes)], axis=2)
         wide = every.astype(np.int64)
         assert moments.count == every.shape[2]
         assert np.array_equal(moments.second, wide @ wide.transpose(0, 2, 1))
@@ -141,7 +141,8 @@ def test_neither_threads_nor_memory_change_moments(monkeypatch: pytest.MonkeyPat
         assert np.array_equal(left.second, right.second)
 
 
-def test_sums_of_the_largest_codes_are_exact() -> None:
+def test_sums_of_the_largest_codes_are_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POSITIONS", 256)
     model = graph("float[1,2,40,40] x", "float y", "y = Conv(x, w)", {"w": normal(3, 2, 1, 1)})
     runs = tuple({"x": np.full((1, 2, 40, 40), 1e9, np.float32)} for _ in range(3))
     for code, spec, top in ((QParams(0.1, 0), UINT8, 255), (QParams(0.1, 0), INT8_SYMMETRIC, 127)):

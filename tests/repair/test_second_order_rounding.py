@@ -18,7 +18,7 @@ from calib8.pipeline import calibrate
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import layer_rows as layer_rows_module
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs
+from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs, shared_costs
 from calib8.repair.second_order_rounding import damped_products, second_order_rounding
 from calib8.scheme import target_scheme
 from small_models import normal, onnx_model
@@ -46,6 +46,27 @@ def test_the_model_is_closer_to_float_on_other_pictures() -> None:
     made, data = candidate_and_data()
     found, _ = second_order_rounding(made, data)
     assert noise(found, pictures(20, seed=77)) < 0.8
+
+
+def test_several_scales_cost_no_row_more_than_one() -> None:
+    made, data = candidate_and_data()
+    one, _ = second_order_rounding(made, data)
+    many, _ = second_order_rounding(made, data, zooms=(1.0, 0.9, 0.95, 1.05))
+    less = 0
+    for layer, moments in rounded_layers(made, data):
+        left, right = layer_rows(one, layer.node), layer_rows(many, layer.node)
+        products = damped_products(moments)
+        costs = [
+            shared_costs(layer, row_costs(layer, rows.scales, rows.codes, products, 1))
+            for rows in (left, right)
+        ]
+        assert np.all(costs[1] <= costs[0])
+        if layer.node.op_type == "ConvTranspose":
+            assert np.array_equal(right.scales[0], right.scales[1])
+        ratio = right.scales / left.scales
+        assert np.all(np.min(np.abs(ratio[..., None] - [1.0, 0.9, 0.95, 1.05]), axis=-1) < 1e-6)
+        less += int(np.sum(costs[1] < costs[0]))
+    assert less > 10
 
 
 def test_threads_leave_no_trace() -> None:
