@@ -8,6 +8,8 @@ from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
 
+import onnx_ir as ir
+
 from calib8.autorange.samples import choose_samples
 from calib8.calibration.source import check_node_names
 from calib8.data.preprocess import Preprocess
@@ -30,6 +32,8 @@ def repaired_candidate(
     tables: Mapping[str, CalibrationTable],
     threads: int,
     progress: Progress,
+    *,
+    original: ir.Model | None = None,
     unranged: Mapping[str, str] = MappingProxyType({}),
 ) -> Repaired | None:
     """What the repairs leave to quantize, None where nothing is to be repaired.
@@ -40,17 +44,20 @@ def repaired_candidate(
         dataset: what they look at, None where there are no data.
         tables: other ranges to try, by name.
         threads, progress: see ``calib8.pipeline.calibrate``.
+        original: the model as it was loaded, where a repair needs it.
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
         Calib8Error: a node to keep in float does not exist, or a model cannot be run.
     """
-    if dataset is None or not wanted:
+    if not wanted:
         return None
     check_node_names(start.model, start.keep_float)
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
-    samples = choose_samples(dataset, threads)
-    return repaired(candidate, samples, wanted, tables=tables, threads=threads, progress=progress)
+    samples = None if dataset is None else choose_samples(dataset, threads)
+    return repaired(
+        candidate, samples, wanted, tables=tables, original=original, threads=threads, progress=progress
+    )
 
 
 def int8_model(

@@ -30,6 +30,7 @@ from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.int8_model import int8_model, repaired_candidate
 from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
@@ -254,10 +255,10 @@ def quantize(
         power_of_two: the scales of all activations are powers of two, those that ops share too. A table
             that was made so asks for it by itself.
         ranges: as for ``calibrate``; they win over the table too, and give it what it lacks.
-        effort: how much is tried to keep the accuracy, a key of ``calib8.repair.flow.EFFORTS``. None:
+        effort: how much is tried to keep the accuracy, a key of ``calib8.repair.repairs.EFFORTS``. None:
             ``balanced`` where there are data to calibrate with, else nothing.
-        repair: keys of ``calib8.repair.flow.REPAIRS`` to carry out, in place of an effort; ``("none",)`` for
-            none at all. Both need data.
+        repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
+            for none at all. All but ``DATA_FREE`` ones need data.
         keep_float: names of nodes to keep in float.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, progress: see
             ``calibrate``; with the effort ``fast`` the default method is ``mse``.
@@ -295,7 +296,10 @@ def quantize(
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
     others = {} if method is not None else _other_tables(calibration, start)
-    done = repaired_candidate(start, wanted, calibration.dataset, others, threads, progress)
+    done = repaired_candidate(
+        start, wanted, calibration.dataset, others, threads, progress,
+        original=load_model(model) if wanted.names else None,
+    )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
     return replace(result, calibration=calibration, notes=calibration.notes)
 
@@ -341,6 +345,8 @@ def _with_table(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
     start = Candidate(prepared.model, table, scheme, keep_float, power_of_two)
-    done = repaired_candidate(start, wanted, dataset, {}, threads, progress, unranged)
+    done = repaired_candidate(
+        start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
+    )
     result = int8_model(start, done, prepared, preprocess, unranged)
     return replace(result, binding=binding, notes=notes)

@@ -15,16 +15,8 @@ from calib8.autorange.samples import ChosenSamples
 from calib8.errors import UsageError
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.flow import (
-    EFFORTS,
-    NONE,
-    ONE_OF,
-    REPAIRS,
-    repair_by_effort,
-    repair_by_name,
-    repairs_called,
-    repairs_wanted,
-)
+from calib8.repair.flow import repair_by_effort, repair_by_name, repairs_called, repairs_wanted
+from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS
 from calib8.scheme import target_scheme
 from small_models import normal, onnx_model
 
@@ -81,9 +73,9 @@ def test_what_makes_it_worse_is_not_taken(mobile: Candidate, monkeypatch: pytest
         changed = replace(candidate, corrections={layer.name or "": zeros})
         return changed, RepairReport("ruin", (layer.name or "",))
 
-    monkeypatch.setitem(REPAIRS, "bias-median", ruin)  # type: ignore[arg-type]
+    monkeypatch.setitem(REPAIRS, "bias-sequential", ruin)  # type: ignore[arg-type]
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
-    [step] = [step for step in found.steps if step.name == "bias-median"]
+    [step] = [step for step in found.steps if step.name == "bias-sequential"]
     assert not step.kept and step.after_db < step.before_db
     assert all(
         correction.weight is None or correction.weight.any()
@@ -151,6 +143,7 @@ def test_groups_of_alternatives_name_repairs() -> None:
         ("fast", ["bias"], True, "does not go with --effort"),
         ("fast", None, False, "none are given"),
         (None, ["bias"], False, "none are given"),
+        (None, ["scales", "round"], False, "none are given"),
     ],
 )
 def test_requests_that_make_no_sense_are_refused(
@@ -165,4 +158,18 @@ def test_what_is_done_where_nothing_is_asked_for() -> None:
     assert not repairs_wanted(None, None, with_data=True, with_table=True)
     assert not repairs_wanted(None, None, with_data=False, with_table=False)
     assert not repairs_wanted(None, [NONE], with_data=False, with_table=False)
+    assert repairs_wanted(None, ["scales"], with_data=False, with_table=True).names == ("scales",)
     assert repairs_wanted("fast", None, with_data=True, with_table=True).method == "mse"
+
+
+def test_repairs_without_data_are_done_and_not_judged(mobile: Candidate) -> None:
+    found = repair_by_name(mobile, None, ["scales"])
+    [step] = found.steps
+    assert step.kept and math.isnan(step.before_db) and math.isnan(step.after_db)
+    assert found.held_back == 0
+    assert set(DATA_FREE) <= REPAIRS.keys()
+
+
+def test_analytic_correction_wants_the_original(mobile: Candidate) -> None:
+    with pytest.raises(UsageError, match="as it was loaded"):
+        repair_by_name(mobile, None, ["bias-analytic"])

@@ -211,8 +211,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
         )  # fmt: skip
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
-    if result.repaired is not None:
-        say_repairs(terminal, result.repaired)
+    _say_repaired(terminal, result)
     return _Outcome(result, seen, progress.done)
 
 
@@ -227,12 +226,13 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             activations=ranges.activations, preprocess=request.preprocess,
             method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            keep_float=request.keep_float,
+            repair=request.repairs.names, keep_float=request.keep_float,
         )  # fmt: skip
     samples = 0
     if result.calibration is not None:
         samples = result.calibration.statistics.samples
         say_calibration(terminal, result.calibration, result.table, samples)
+    _say_repaired(terminal, result)
     return _Outcome(result, None, samples)
 
 
@@ -264,10 +264,17 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             activations=ranges.activations,
             power_of_two=ranges.power_of_two,
             ranges=parse_given(ranges.range or ()),
+            repair=request.repairs.names,
             preprocess=request.preprocess,
             keep_float=request.keep_float,
         )
+    _say_repaired(terminal, result)
     return _Outcome(result, None, 0)
+
+
+def _say_repaired(terminal: Terminal, result: Quantization) -> None:
+    if result.repaired is not None:
+        say_repairs(terminal, result.repaired)
 
 
 def _write_report(path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome) -> None:

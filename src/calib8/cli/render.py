@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -185,6 +186,9 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
     for step in found.steps:
         if not step.layers and step.before_db == step.after_db:
             terminal.say(f"{step.name}: nothing to do")
+            continue
+        if math.isnan(step.after_db):
+            terminal.say(f"{step.name}: {count(len(step.layers), 'layer')} changed")
             continue
         figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
         on = f" ({count(len(step.layers), 'layer')})" if step.layers else ""

@@ -68,11 +68,15 @@ class RepairData:
             the order of the files.
         threads: for ONNX Runtime and native code; no result depends on it.
         progress: see ``Progress``.
+        prepared: the prepared model as it was before any repair.
+        original: the model as it was loaded, its batch normalizations not folded.
     """
 
     runs: tuple[Arrays, ...]
     threads: int = 2
     progress: Progress = silent
+    prepared: ir.Model | None = None
+    original: ir.Model | None = None
 
 
 @dataclass(frozen=True)

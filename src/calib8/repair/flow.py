@@ -1,6 +1,6 @@
 """The order of repairs, and which of them stay.
 
-by name      exactly those that the user wants, in the order of ``ORDER``
+by name      exactly those that the user wants, in the order of ``REPAIRS``
 by effort    a search in stages, each with alternatives; what is best on samples held back goes on
 
     quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected
@@ -14,34 +14,34 @@ equalization makes weights coarser, and what that adds on average is what the co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+import onnx_ir as ir
+
 from calib8.autorange.check import Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples
 from calib8.errors import UsageError
 from calib8.progress import Progress, SampleCounter, silent
-from calib8.repair.ada_round import ada_round
 from calib8.repair.bias import correct_biases
-from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.constant_channels import cure_constant_channels
-from calib8.repair.cross_layer import cross_layer
-from calib8.repair.eq_tengine import equalize_outputs_like_tengine
-from calib8.repair.equalize_activations import equalize_activations
-from calib8.repair.second_order_rounding import second_order_rounding
-from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
+from calib8.repair.repairs import (
+    DATA_FREE,
+    DEFAULT_EFFORT,
+    EFFORTS,
+    NONE,
+    ONE_OF,
+    REPAIRS,
+    Effort,
+    Repair,
+)
 from calib8.table import CalibrationTable
-
-Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
 
 GAIN_DB: Final = 0.1
 """Smaller gains are no reason to change anything."""
-
-NONE: Final = "none"
 
 
 @dataclass(frozen=True)
@@ -82,23 +82,6 @@ class Repaired:
     steps: tuple[Step, ...]
     effort: str
     held_back: int
-
-
-@dataclass(frozen=True)
-class Effort:
-    """How much is tried.
-
-    Attributes:
-        stages: names of the alternatives of each stage, keys of ``REPAIRS``.
-        finish: ways to correct biases, keys of ``REPAIRS``.
-        held_back: at most so many runs judge.
-        method: the range method where the user names none.
-    """
-
-    stages: tuple[tuple[str, ...], ...]
-    finish: tuple[str, ...]
-    held_back: int
-    method: str | None = None
 
 
 @dataclass
@@ -147,7 +130,7 @@ def repair_by_effort(
         Calib8Error: a model cannot be run.
     """
     plan = effort_called(effort)
-    data = RepairData(samples.scored, threads, progress)
+    data = RepairData(samples.scored, threads, progress, candidate.model)
     judge = _Judge(samples, plan.held_back, threads, progress)
     search = _Search(judge, data)
     best = search.judged(candidate)
@@ -161,33 +144,38 @@ def repair_by_effort(
 
 def repair_by_name(
     candidate: Candidate,
-    samples: ChosenSamples,
+    samples: ChosenSamples | None,
     names: Sequence[str],
     *,
+    original: ir.Model | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
-    """The candidate with exactly the named repairs, in the order of ``ORDER``; what each gained is told.
+    """The candidate with exactly the named repairs, in the order of ``REPAIRS``; what each gained is told.
 
     Args:
-        candidate, samples, threads, progress: as for ``repair_by_effort``.
+        candidate, threads, progress: as for ``repair_by_effort``.
+        samples: as there; None will do for repairs that look at no data, whose gain is unknown then.
         names: keys of ``REPAIRS``, or ``NONE`` alone.
+        original: the model as it was loaded, for repairs that look at its batch normalizations.
 
     Raises:
-        UsageError: there is no such repair.
+        UsageError: there is no such repair, or it needs data.
         Calib8Error: a model cannot be run.
     """
     wanted = repairs_called(names)
-    data = RepairData(samples.scored, threads, progress)
-    judge = _Judge(samples, len(samples.held_back), threads, progress)
+    check_data(wanted, with_data=samples is not None)
+    runs = () if samples is None else samples.scored
+    data = RepairData(runs, threads, progress, candidate.model, original)
+    judge = None if samples is None else _Judge(samples, len(samples.held_back), threads, progress)
     steps, table = list[Step](), candidate.table
-    before = judge.quality(candidate) if wanted else math.nan
+    before = judge.quality(candidate) if judge is not None and wanted else math.nan
     for name in wanted:
         candidate, report = REPAIRS[name](candidate, data)
-        after = judge.quality(candidate) if report.layers else before
+        after = judge.quality(candidate) if judge is not None and report.layers else before
         steps.append(Step(name, before, after, True, report.layers, report.notes))
         before = after
-    return Repaired(candidate, table, tuple(steps), "", len(samples.held_back))
+    return Repaired(candidate, table, tuple(steps), "", 0 if samples is None else len(samples.held_back))
 
 
 @dataclass(frozen=True)
@@ -226,19 +214,33 @@ def repairs_wanted(
     found = Repairs("" if effort is None else effort, repairs_called(names or ()))
     if effort is not None:
         effort_called(effort)
-    if found and not with_data:
+    if found.effort and not with_data:
         raise UsageError(option, "repairs look at data, and none are given", "Give --data")
+    check_data(found.names, with_data=with_data)
     if effort is None and names is None and with_data and not with_table:
         return Repairs(DEFAULT_EFFORT)
     return found
 
 
+def check_data(names: Sequence[str], *, with_data: bool) -> None:
+    """Refuses repairs that need data where there are none.
+
+    Raises:
+        UsageError: there is one.
+    """
+    blind = [name for name in names if name not in DATA_FREE]
+    if blind and not with_data:
+        cure = f"Give --data; without them there are {', '.join(DATA_FREE)}"
+        raise UsageError(f"--repair {blind[0]}", "it looks at data, and none are given", cure)
+
+
 def repaired(
     candidate: Candidate,
-    samples: ChosenSamples,
+    samples: ChosenSamples | None,
     wanted: Repairs,
     *,
     tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
+    original: ir.Model | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
@@ -247,11 +249,13 @@ def repaired(
     Raises:
         Calib8Error: a model cannot be run.
     """
-    if wanted.effort:
+    if wanted.effort and samples is not None:
         return repair_by_effort(
             candidate, samples, wanted.effort, tables=tables, threads=threads, progress=progress
         )
-    return repair_by_name(candidate, samples, wanted.names, threads=threads, progress=progress)
+    return repair_by_name(
+        candidate, samples, wanted.names, original=original, threads=threads, progress=progress
+    )
 
 
 def effort_called(name: str) -> Effort:
@@ -345,44 +349,3 @@ def _with_table(
     if table == candidate.table:
         return candidate, RepairReport("ranges", ())
     return replace(candidate, table=table), RepairReport("ranges", ())
-
-
-REPAIRS: Final[Mapping[str, Repair]] = {
-    "constant-channels": cure_constant_channels,
-    "cle": cross_layer,
-    "equalize-activations": equalize_activations,
-    "equalize-activations-tight": partial(equalize_activations, margin=1.0),
-    "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
-    "scales": search_weight_scales,
-    "eq": equalize_outputs,
-    "eq-tengine": equalize_outputs_like_tengine,
-    "round": second_order_rounding,
-    "adaround": ada_round,
-    "bias": correct_biases,
-    "bias-median": partial(correct_biases, average="median"),
-    "bias-sequential": correct_biases_in_sequence,
-}
-"""All repairs by name, in the order in which they are carried out."""
-
-ONE_OF: Final = (
-    ("equalize-activations", "equalize-activations-tight", "equalize-activations-wide"),
-    ("scales", "eq", "eq-tengine"),
-    ("round", "adaround"),
-    ("bias", "bias-median", "bias-sequential"),
-)
-"""Repairs that do the same in different ways."""
-
-_ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
-
-EFFORTS: Final[Mapping[str, Effort]] = {
-    "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-median"), held_back=64),
-    "best": Effort(
-        stages=(("cle",), _ACTIVATIONS, ("scales", "eq"), ("round", "adaround")),
-        finish=("bias", "bias-median", "bias-sequential"),
-        held_back=64,
-    ),
-}
-"""What each effort tries."""
-
-DEFAULT_EFFORT: Final = "balanced"

@@ -1,0 +1,117 @@
+"""All repairs by name, which of them exclude each other, and what each effort tries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from calib8.errors import UsageError
+from calib8.passes.batch_norm_moments import batch_norm_moments
+from calib8.passes.channel_factors import channel_factors
+from calib8.repair.ada_round import ada_round
+from calib8.repair.bias import correct_biases
+from calib8.repair.bias_analytic import correct_biases_analytically
+from calib8.repair.bias_sequential import correct_biases_in_sequence
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.constant_channels import cure_constant_channels
+from calib8.repair.cross_layer import cross_layer
+from calib8.repair.eq_tengine import equalize_outputs_like_tengine
+from calib8.repair.equalize_activations import equalize_activations
+from calib8.repair.second_order_rounding import second_order_rounding
+from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
+
+Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
+
+NONE: Final = "none"
+"""Stands for no repair at all."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is tried.
+
+    Attributes:
+        stages: names of the alternatives of each stage, keys of ``REPAIRS``.
+        finish: ways to correct biases, keys of ``REPAIRS``.
+        held_back: at most so many runs judge.
+        method: the range method where the user names none.
+    """
+
+    stages: tuple[tuple[str, ...], ...]
+    finish: tuple[str, ...]
+    held_back: int
+    method: str | None = None
+
+
+def _biases_in_sequence(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Corrects biases in one shot, then what that leaves layer by layer."""
+    first, report = correct_biases(candidate, data)
+    second, more = correct_biases_in_sequence(first, data)
+    layers = dict.fromkeys((*report.layers, *more.layers))
+    notes = dict.fromkeys((*report.notes, *more.notes))
+    return second, RepairReport("bias-sequential", tuple(layers), tuple(notes))
+
+
+def _biases_analytically(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Corrects biases by the batch normalizations of the original, its channels scaled as the candidate's.
+
+    Raises:
+        UsageError: the original is not known.
+    """
+    if data.original is None or data.prepared is None:
+        raise UsageError("bias-analytic", "the model as it was loaded is needed", "Give original=")
+    changes = channel_factors(data.prepared, candidate.model)
+    moments = {
+        name: one.scaled(changes.factors[name]) if name in changes.factors else one
+        for name, one in batch_norm_moments(data.original).items()
+        if name not in changes.others
+    }
+    return correct_biases_analytically(candidate, moments)
+
+
+REPAIRS: Final[Mapping[str, Repair]] = {
+    "constant-channels": cure_constant_channels,
+    "cle": cross_layer,
+    "equalize-activations": equalize_activations,
+    "equalize-activations-tight": partial(equalize_activations, margin=1.0),
+    "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
+    "scales": search_weight_scales,
+    "eq": equalize_outputs,
+    "eq-tengine": equalize_outputs_like_tengine,
+    "round": second_order_rounding,
+    "adaround": ada_round,
+    "bias": correct_biases,
+    "bias-median": partial(correct_biases, average="median"),
+    "bias-sequential": _biases_in_sequence,
+    "bias-analytic": _biases_analytically,
+}
+"""All repairs by name, in the order in which they are carried out."""
+
+DATA_FREE: Final = ("scales", "bias-analytic")
+"""Repairs that look at no data."""
+
+ONE_OF: Final = (
+    ("equalize-activations", "equalize-activations-tight", "equalize-activations-wide"),
+    ("scales", "eq", "eq-tengine"),
+    ("round", "adaround"),
+    ("bias", "bias-median", "bias-sequential", "bias-analytic"),
+)
+"""Repairs that do the same in different ways."""
+
+_ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
+_ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, "equalize-activations-wide")
+
+EFFORTS: Final[Mapping[str, Effort]] = {
+    "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
+    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-sequential"), held_back=64),
+    "best": Effort(
+        stages=(("cle",), _ALL_ACTIVATIONS, ("scales", "eq"), ("round", "adaround")),
+        finish=("bias", "bias-median", "bias-sequential"),
+        held_back=64,
+    ),
+}
+"""What each effort tries."""
+
+DEFAULT_EFFORT: Final = "balanced"
