@@ -122,6 +122,30 @@ def test_scales_of_weights_and_biases(cli, model: Path, images: Path, out: Path)
     assert [float(b) for b in biases["b1"]] == pytest.approx([w * table["image"] for w in weights["w1"]])
 
 
+def test_dfq_equalizes_and_eq_chooses_scales_of_weights(cli, model: Path, images: Path, out: Path) -> None:
+    found = {}
+    for algorithm in ("0", "3", "4"):
+        result = cli("tengine-quant", "-m", model, "-i", images, "-o", "int8.onnx", "-a", algorithm, *IMAGES)
+        assert result.exit_code == 0, result.output
+        lines = (out / "scale_weight.txt").read_text().splitlines()
+        scales = {line.split()[0]: np.array(line.split()[1:], np.float32) for line in lines}
+        found[algorithm] = scales, (out / "table_minmax.scale").read_text()
+        coded = [
+            numpy_helper.to_array(tensor)
+            for tensor in onnx.load(out / "int8.onnx").graph.initializer
+            if tensor.name.endswith("/codes/scale")
+        ]
+        for row in scales.values():
+            assert any(
+                row.size == array.size and np.allclose(row, array.reshape(-1), rtol=1e-6) for array in coded
+            )
+    plain, equalized, searched = (found[algorithm] for algorithm in ("0", "3", "4"))
+    assert plain[1] == searched[1] != equalized[1]
+    for other in (equalized[0], searched[0]):
+        assert other.keys() == plain[0].keys()
+        assert any(not np.array_equal(other[name], plain[0][name]) for name in plain[0])
+
+
 def test_the_model_has_the_scales_of_the_table(cli, model: Path, images: Path, out: Path) -> None:
     options = ("-m", model, "-i", images, "-o", "int8.onnx", "-t", "1", *IMAGES)
     assert cli("tengine-quant", *options, "--json", "r.json").exit_code == 0
@@ -161,8 +185,6 @@ def test_the_default_mean_is_told_to_be_that_of_bgr(cli, model: Path, images: Pa
         (("-m", "n.onnx", "-i", "x", "-o", "o.tmfile"), 1, ("-o o.tmfile", "Write an .onnx")),
         (("-m", "n.onnx", "-o", "o.onnx"), 2, ("-i", "images are missing", "-f")),
         (("-m", "n.onnx", "-o", "o.onnx", "-f", "t.scale", "-z", "1"), 2, ("-i", "missing")),
-        (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "3"), 2, ("-a 3", "DFQ", "not there yet")),
-        (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "4"), 2, ("-a 4", "EQ", "not there yet")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-a", "5"), 2, ("-a 5", "unknown algorithm")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-z", "8"), 2, ("-z 8", "neither 0 nor 1")),
         (("-m", "n.onnx", "-i", "x", "-o", "o.onnx", "-t", "0"), 2, ("-t 0", "at least 1")),

@@ -12,7 +12,7 @@ from calib8.cli.documents import evaluation_document
 from calib8.cli.options import ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import evaluation_table, say_preflight
+from calib8.cli.render import evaluation_table, say_preflight, say_repairs
 from calib8.cli.steps import say_calibration
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import OutputError
@@ -73,6 +73,8 @@ def _quantize(terminal: Terminal, model: Path) -> Quantization:
         result = pipeline.quantize(model, data, preprocess=preprocess, threads=threads, progress=progress)
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
+    if result.repaired is not None:
+        say_repairs(terminal, result.repaired)
     return result
 
 

@@ -181,17 +181,21 @@ def _macs(macs: int | None) -> str:
 
 
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
-    """Which repairs are part of the result, and which were tried in vain."""
+    """Which repairs are part of the result, and which were tried in vain or found nothing to do."""
     where = f"on {count(found.held_back, 'sample')} held back"
     for step in found.steps:
-        if not step.layers and step.before_db == step.after_db:
-            terminal.say(f"{step.name}: nothing to do")
+        if not step.kept or not (step.layers or step.before_db != step.after_db):
             continue
+        on = count(len(step.layers), "layer")
         if math.isnan(step.after_db):
-            terminal.say(f"{step.name}: {count(len(step.layers), 'layer')} changed")
+            terminal.say(f"{step.name}: {on} changed")
             continue
         figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
-        on = f" ({count(len(step.layers), 'layer')})" if step.layers else ""
-        terminal.say(f"{step.name}: {figures}{on}{'' if step.kept else ', not taken'}")
-        for note in step.notes if step.kept else ():
+        terminal.say(f"{step.name}: {figures}{f', {on}' if step.layers else ''}")
+        for note in step.notes:
             terminal.say(f"  note: {note}")
+    idle = [step.name for step in found.steps if not step.layers and step.before_db == step.after_db]
+    vain = [step.name for step in found.steps if not step.kept and step.name not in idle]
+    for names, what in ((vain, "tried, and left out"), (idle, "nothing to do for")):
+        if names:
+            terminal.say(f"{what}: {', '.join(names)}")

@@ -21,7 +21,7 @@ from calib8.cli.compare import comparison_table, say_comparison
 from calib8.cli.options import ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import say_sizes
+from calib8.cli.render import say_repairs, say_sizes
 from calib8.cli.steps import look_at_data, say_calibration
 from calib8.cli.tengine_options import TengineImages, tengine_preprocess
 from calib8.cli.terminal import Terminal, open_terminal
@@ -45,25 +45,29 @@ TENGINE_SUFFIX: Final = ".tmfile"
 
 
 class Algorithm(NamedTuple):
-    """A value of ``-a``: what the tool calls it, the method here, and the file of its scales."""
+    """A value of ``-a``: what the tool calls it, method and repair here, and the file of its scales."""
 
     title: str
     method: str
     file: Path
+    repair: str = "none"
 
 
 ALGORITHMS: Final[dict[int, Algorithm]] = {
     0: Algorithm("min-max", "minmax", Path("table_minmax.scale")),
     1: Algorithm("KL", "entropy-tengine", Path("table_kl.scale")),
     2: Algorithm("ACIQ", "aciq-tengine", Path("table_aciq.scale")),
+    3: Algorithm("DFQ", "minmax", Path("table_minmax.scale"), "cle"),
+    4: Algorithm("EQ", "minmax", Path("table_minmax.scale"), "eq-tengine"),
 }
-NOT_YET: Final[dict[int, str]] = {3: "DFQ", 4: "EQ"}
 
 _MODEL_HELP: Final = "The float model, an .onnx file."
 _OUTPUT_HELP: Final = "The INT8 model to write, an .onnx file."
 _IMAGES_HELP: Final = "Folder of images to calibrate with; needed without -f."
 _TABLE_HELP: Final = "Scales of an earlier run; nothing is calibrated."
-_ALGORITHM_HELP: Final = "How thresholds are chosen: 0 min-max, 1 KL, 2 ACIQ. Default: 0."
+_ALGORITHM_HELP: Final = (
+    "How it is calibrated: 0 min-max, 1 KL, 2 ACIQ, 3 DFQ and 4 EQ (both with min-max). Default: 0."
+)
 _THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable cores."
 _EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
 
@@ -82,7 +86,7 @@ class TengineRun:
 
     images: Annotated[Path | None, _option("-i", "DIR", _IMAGES_HELP)] = None
     table: Annotated[Path | None, _option("-f", "FILE.scale", _TABLE_HELP)] = None
-    algorithm: Annotated[int, _option("-a", "0|1|2", _ALGORITHM_HELP)] = 0
+    algorithm: Annotated[int, _option("-a", "0|1|2|3|4", _ALGORITHM_HELP)] = 0
     threads: Annotated[int | None, _option("-t", "N", _THREADS_HELP)] = None
     evaluate: Annotated[int, _option("-z", "0|1", _EVALUATE_HELP)] = 0
 
@@ -126,11 +130,9 @@ def tengine_quant(
 
 
 def _algorithm(run: TengineRun) -> Algorithm:
-    if run.algorithm in NOT_YET:
-        problem = f"{NOT_YET[run.algorithm]} is not there yet"
-        raise UsageError(f"-a {run.algorithm}", problem, "Use 0 (min-max), 1 (KL) or 2 (ACIQ)")
     if run.algorithm not in ALGORITHMS:
-        raise UsageError(f"-a {run.algorithm}", "unknown algorithm", "Use 0 (min-max), 1 (KL) or 2 (ACIQ)")
+        cure = f"Use {', '.join(f'{number} ({one.title})' for number, one in ALGORITHMS.items())}"
+        raise UsageError(f"-a {run.algorithm}", "unknown algorithm", cure)
     return ALGORITHMS[run.algorithm]
 
 
@@ -180,11 +182,14 @@ def _quantized(
             target=TARGET,
             preprocess=preprocess,
             method=algorithm.method,
+            repair=(algorithm.repair,),
             threads=run.reading.thread_count,
             progress=progress,
         )
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
+    if result.repaired is not None:
+        say_repairs(terminal, result.repaired)
     return result
 
 
@@ -192,12 +197,15 @@ def _side_files(result: Quantization, table_file: Path | None) -> dict[Path, str
     """Path → content."""
     from calib8.formats import tengine
 
-    model, table = result.prepared.model, _with_softmax(result.table, result.prepared.model)
+    done = None if result.repaired is None else result.repaired.candidate
+    model = result.prepared.model if done is None else done.model
+    table = _with_softmax(result.table if done is None else done.table, model)
+    corrections = {} if done is None else done.corrections
     files = {} if table_file is None else {table_file: tengine.write(table)}
     return {
         **files,
-        WEIGHT_FILE: tengine.write_weight_scales(model, table),
-        BIAS_FILE: tengine.write_bias_scales(model, table),
+        WEIGHT_FILE: tengine.write_weight_scales(model, table, corrections),
+        BIAS_FILE: tengine.write_bias_scales(model, table, corrections),
     }
 
 

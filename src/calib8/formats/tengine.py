@@ -27,6 +27,7 @@ from calib8.formats.table_file import (
 )
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
+from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.weights import channel_axis, room_for_bias, weight_scales
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import CalibrationTable
@@ -105,32 +106,38 @@ def write(table: CalibrationTable, form: str = "tengine") -> str:
     return "".join(lines)
 
 
-def write_weight_scales(model: ir.Model, table: CalibrationTable) -> str:
+def write_weight_scales(
+    model: ir.Model, table: CalibrationTable, corrections: Corrections = NO_CORRECTIONS
+) -> str:
     """``scale_weight.txt``: a line per Conv, ConvTranspose, Gemm and MatMul with constant weights.
 
     Args:
         model: a prepared graph.
         table: ranges of its tensors. Where it has the input of a layer, scales are enlarged so that the
             bias fits into int32 (``room_for_bias``).
+        corrections: of the layers, where repairs chose their scales.
 
     Raises:
         TableError: a name with a space or line break.
     """
-    return "".join(_line(node.inputs[1], scales) for node, scales, _ in _layers(model, table))
+    return "".join(_line(node.inputs[1], scales) for node, scales, _ in _layers(model, table, corrections))
 
 
-def write_bias_scales(model: ir.Model, table: CalibrationTable) -> str:
+def write_bias_scales(
+    model: ir.Model, table: CalibrationTable, corrections: Corrections = NO_CORRECTIONS
+) -> str:
     """``scale_bias.txt``: weight scale times input scale, a line per layer with a constant bias.
 
     Args:
         model: a prepared graph.
         table: ranges of its tensors; a layer whose input it lacks has no line.
+        corrections: of the layers, where repairs chose their scales.
 
     Raises:
         TableError: a name with a space or line break.
     """
     lines = []
-    for node, scales, input_scale in _layers(model, table):
+    for node, scales, input_scale in _layers(model, table, corrections):
         if input_scale is not None and constant(input_at(node, 2)) is not None:
             lines.append(_line(node.inputs[2], scales * np.float32(input_scale)))
     return "".join(lines)
@@ -157,14 +164,17 @@ def read_channel_scales(text: str, source: str) -> dict[str, tuple[float, ...]]:
 
 
 def _layers(
-    model: ir.Model, table: CalibrationTable
+    model: ir.Model, table: CalibrationTable, corrections: Corrections
 ) -> Iterator[tuple[ir.Node, npt.NDArray[np.float32], float | None]]:
     """Layers with constant weights, their weight scales in output order, their input's scale if known."""
     for node in model.graph:
         weight = constant(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
         if weight is None or node.inputs[0] is None:
             continue
+        correction = corrections.get(node.name or "")
+        chosen = None if correction is None else correction.weight_scale
         scales = weight_scales(weight.astype(np.float32), channel_axis(node), INT8_SYMMETRIC)
+        scales = scales if chosen is None else chosen
         groups = int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else 1
         entry = table.entries.get(node.inputs[0].name or "")
         if entry is None:
