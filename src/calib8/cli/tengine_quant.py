@@ -65,9 +65,7 @@ _MODEL_HELP: Final = "The float model, an .onnx file."
 _OUTPUT_HELP: Final = "The INT8 model to write, an .onnx file."
 _IMAGES_HELP: Final = "Folder of images to calibrate with; needed without -f."
 _TABLE_HELP: Final = "Scales of an earlier run; nothing is calibrated."
-_ALGORITHM_HELP: Final = (
-    "How it is calibrated: 0 min-max, 1 KL, 2 ACIQ, 3 DFQ and 4 EQ (both with min-max). Default: 0."
-)
+_ALGORITHM_HELP: Final = "How it is calibrated: 0 min-max, 1 KL, 2 ACIQ, 3 DFQ, 4 EQ. Default: 0."
 _THREADS_HELP: Final = "Threads; no result depends on it. Default: all usable cores."
 _EVALUATE_HELP: Final = "1: show what every layer loses on some of the images. Default: 0."
 
