@@ -13,12 +13,19 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
-from calib8.quantization.qdq import dequantizer, float_origin, label, weight_is_coded, weighted_layers
+from calib8.quantization.qdq import (
+    ACTIVATIONS,
+    dequantizer,
+    float_origin,
+    label,
+    weight_is_coded,
+    weighted_layers,
+)
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
     """Names of the float tensors that pass Q and DQ, in graph order, each once."""
-    found = (value.name or "" for _, value in _pairs(model))
+    found = (value.name or "" for _, value in coded_pairs(model))
     return tuple(dict.fromkeys(found))
 
 
@@ -43,21 +50,21 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
-        floats: labels of nodes that are in float, whatever the others say.
+        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
     """
     copy = model.clone()
     kept = set(layers) - set(floats)
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
     _free_readers(copy, set(floats))
-    for dequantized, origin in _pairs(copy):
+    for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
 
 
-def _pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
-    """Dequantized activations, each with the float tensor before all its codes."""
+def coded_pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
+    """Dequantized activations, each with the float tensor before all its codes, in graph order."""
     found = []
     for node in model.graph:
         value = node.outputs[0]
@@ -81,13 +88,24 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
 
 
 def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
-    """The named nodes read what there is before Q and DQ."""
-    origins = dict(_pairs(model))
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
+    origins = dict(coded_pairs(model))
+    for index, output in enumerate(model.graph.outputs):
+        if output in origins and _maker(origins[output]) in floats:
+            model.graph.outputs[index] = origins[output]
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
                 if value in origins:
                     node.replace_input_with(index, origins[value])
+
+
+def _maker(value: ir.Value) -> str | None:
+    """Label of the node that yields a value, or the value before a Relu or Clip."""
+    node = value.producer()
+    if node is not None and node.op_type in ACTIVATIONS and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return None if node is None else label(node)
 
 
 def _free_layers(model: ir.Model, constants: Mapping[str, FloatConstants]) -> None:
