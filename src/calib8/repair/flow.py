@@ -130,7 +130,7 @@ def repair_by_effort(
         Calib8Error: a model cannot be run.
     """
     plan = effort_called(effort)
-    data = RepairData(samples.scored, threads, progress, candidate.model)
+    data = RepairData(samples.scored[: plan.repairing], threads, progress, candidate.model)
     judge = _Judge(samples, plan.held_back, threads, progress)
     search = _Search(judge, data)
     best = search.judged(candidate)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.errors import UsageError
 from calib8.passes.batch_norm_moments import batch_norm_moments
 from calib8.passes.channel_factors import channel_factors
@@ -35,13 +36,14 @@ class Effort:
     Attributes:
         stages: names of the alternatives of each stage, keys of ``REPAIRS``.
         finish: ways to correct biases, keys of ``REPAIRS``.
-        held_back: at most so many runs judge.
+        repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
     """
 
     stages: tuple[tuple[str, ...], ...]
     finish: tuple[str, ...]
-    held_back: int
+    repairing: int = SCORED
+    held_back: int = HELD_BACK
     method: str | None = None
 
 
@@ -104,12 +106,11 @@ _ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, "equalize-activations-wide")
 
 EFFORTS: Final[Mapping[str, Effort]] = {
-    "fast": Effort(stages=(), finish=("bias",), held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-sequential"), held_back=64),
+    "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
+    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-sequential")),
     "best": Effort(
-        stages=(("cle",), _ALL_ACTIVATIONS, ("scales", "eq"), ("round", "adaround")),
+        stages=(("cle",), _ALL_ACTIVATIONS, ("eq",), ("round",)),
         finish=("bias", "bias-median", "bias-sequential"),
-        held_back=64,
     ),
 }
 """What each effort tries."""
