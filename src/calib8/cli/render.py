@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from calib8.repair.flow import Repaired
 
 _SKIPPED_SHOWN: Final = 5
+CHANNEL_FACTORS: Final = "channel_factors"
 
 NOTHING: Final = "–"
 """Stands where a figure is not known."""
@@ -112,6 +113,8 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
     terminal.say(f"{found.parameters:,} parameters, {_macs(found.macs)} multiply-accumulates per sample")
     terminal.say("ops: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
     for key, value in found.metadata.items():
+        if key == CHANNEL_FACTORS:
+            continue  # a number per channel, for compare
         terminal.say(f"{key}: {value}")
     if found.layers:
         terminal.show(_layer_table(found))
