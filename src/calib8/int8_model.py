@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
-from calib8.autorange.samples import choose_samples
+from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.calibration.source import check_node_names
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
@@ -20,7 +20,7 @@ from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Repairs, repaired
+from calib8.repair.flow import Repaired, Repairs, effort_called, repaired
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import CalibrationTable
 
@@ -54,10 +54,22 @@ def repaired_candidate(
         return None
     check_node_names(start.model, start.keep_float)
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
-    samples = None if dataset is None else choose_samples(dataset, threads)
+    samples = None if dataset is None else samples_for(wanted, dataset, threads)
     return repaired(
         candidate, samples, wanted, tables=tables, original=original, threads=threads, progress=progress
     )
+
+
+def samples_for(wanted: Repairs, dataset: Dataset, threads: int) -> ChosenSamples:
+    """The samples that repairs look at, and those that judge them.
+
+    Raises:
+        DataError: nothing can be read any more.
+    """
+    if not wanted.effort:
+        return choose_samples(dataset, threads)
+    plan = effort_called(wanted.effort)
+    return choose_samples(dataset, threads, scored=plan.repairing, held_back=plan.held_back)
 
 
 def int8_model(

@@ -41,26 +41,29 @@ class ChosenSamples:
     shared: bool
 
 
-def choose_samples(dataset: Dataset, threads: int) -> ChosenSamples:
+def choose_samples(
+    dataset: Dataset, threads: int, *, scored: int = SCORED, held_back: int = HELD_BACK
+) -> ChosenSamples:
     """Reads the samples to score and check with; what is read a second time must be there a second time.
 
     Args:
         dataset: the calibration data; its list of skipped images is left alone.
         threads: how many decode.
+        scored, held_back: at most so many runs of each kind.
 
     Raises:
         DataError: nothing can be read any more.
     """
-    runs = _runs(dataset, threads)
+    runs = _runs(dataset, threads, scored + held_back)
     if len(runs) < FEWEST_TO_SPLIT:
         return ChosenSamples(runs, runs, shared=True)
-    scored = min(SCORED, len(runs) // 2)
-    return ChosenSamples(runs[:scored], runs[scored : scored + HELD_BACK], shared=False)
+    scored = min(scored, len(runs) // 2)
+    return ChosenSamples(runs[:scored], runs[scored : scored + held_back], shared=False)
 
 
-def _runs(dataset: Dataset, threads: int) -> tuple[Arrays, ...]:
+def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:
     prints = ((pending.fingerprint(), pending) for pending in dataset.pending())
-    chosen = [pending for _, pending in heapq.nsmallest(SCORED + HELD_BACK, prints, key=itemgetter(0))]
+    chosen = [pending for _, pending in heapq.nsmallest(most, prints, key=itemgetter(0))]
 
     def pending() -> Iterator[Pending]:
         return iter(chosen)
