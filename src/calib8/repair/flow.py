@@ -137,7 +137,7 @@ def repair_by_effort(
     best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
     for stage in plan.stages:
-        best = search.stage(best, {name: REPAIRS[name] for name in stage})
+        best = search.stage(best, {name: in_turn(name) for name in stage})
     final = search.finish(best.candidate, plan.finish)
     return Repaired(final, table, tuple(search.steps), effort, len(samples.held_back[: plan.held_back]))
 
@@ -289,6 +289,22 @@ def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
             problem = f"'{twice[0]}' and '{twice[1]}' do the same in two ways"
             raise UsageError(f"--repair {','.join(names)}", problem, "Choose one of them")
     return tuple(name for name in REPAIRS if name in names)
+
+
+def in_turn(names: str) -> Repair:
+    """Several repairs one after the other, their names joined by ``+``, as one."""
+    repairs = [REPAIRS[name] for name in names.split("+")]
+
+    def carried_out(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+        layers: dict[str, None] = {}
+        notes: list[str] = []
+        for repair in repairs:
+            candidate, report = repair(candidate, data)
+            layers |= dict.fromkeys(report.layers)
+            notes += report.notes
+        return candidate, RepairReport(names, tuple(layers), tuple(notes))
+
+    return carried_out
 
 
 @dataclass(frozen=True)

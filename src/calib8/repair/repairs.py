@@ -34,7 +34,7 @@ class Effort:
     """How much is tried.
 
     Attributes:
-        stages: names of the alternatives of each stage, keys of ``REPAIRS``.
+        stages: the alternatives of each stage, keys of ``REPAIRS`` or several of them joined by ``+``.
         finish: ways to correct biases, keys of ``REPAIRS``.
         repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
@@ -109,7 +109,7 @@ EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
     "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-sequential")),
     "best": Effort(
-        stages=(("cle",), _ALL_ACTIVATIONS, ("eq",), ("round",)),
+        stages=(("cle",), _ALL_ACTIVATIONS, ("round", "eq+round")),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
