@@ -7,7 +7,8 @@
     ├── DataError             images, labels or arrays do not fit                             exit code 1
     ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
     ├── TableError            a table, statistics or checkpoint, broken or of another model   exit code 1
-    └── OutputError           a result cannot be written                                      exit code 1
+    ├── OutputError           a result cannot be written                                      exit code 1
+    └── PromiseError          no model that was tried keeps the promise, on the command line   exit code 3
 
 Every message is one line: ``subject: problem. cure.``
 """
@@ -65,3 +66,9 @@ class TableError(Calib8Error):
 
 class OutputError(Calib8Error):
     """A result cannot be written (permissions, full disk, missing folder)."""
+
+
+class PromiseError(Calib8Error):
+    """No model that was tried keeps the promise (exit code 3); the command line alone raises it."""
+
+    exit_code: ClassVar[int] = 3

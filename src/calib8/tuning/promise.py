@@ -55,6 +55,16 @@ class Promise:
         return figure - self.value if self.kind == "drop" else self.value - figure
 
     @property
+    def noun(self) -> str:
+        """Name of the figure."""
+        return {"agreement": "agreement", "drop": "drop", "sqnr": "SQNR"}[self.kind]
+
+    @property
+    def unit(self) -> str:
+        """Unit of the figure."""
+        return _LIMITS[self.kind][2]
+
+    @property
     def text(self) -> str:
         """Such as ``agreement of at least 99.5 %``."""
         return {
