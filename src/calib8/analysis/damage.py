@@ -4,9 +4,15 @@ weights    only the codes of its weight and bias
 codes      only the codes of the tensor that it yields
 both       weights and codes of that layer
 
-The figures are SQNR of the float outputs in dB, the mean of a typical and a total one
-(``calib8.autorange.check``). A layer is looked at on a few samples: what ranks layers is the difference of
-many dB, not of tenths.
+The figures are SQNR of the float outputs in dB against the graph without any codes, the mean of a typical
+and a total one (``calib8.autorange.check``). All parts are judged in one sweep (``calib8.analysis.sweep``);
+where the graph does not allow that, in a session for each (``Dissection.fallback`` says why). A layer is
+looked at on a few samples: what ranks layers is the difference of many dB, not of tenths.
+
+    dissection = Dissection(int8 graph, constants, float model, runs, threads)
+    dissection.qualities([Part(layers, tensors), …])      any parts, one sweep
+    dissection.with_floats(nodes)                         all codes but those of some nodes, one session
+    damages(dissection, taps)                             three parts per tap
 """
 
 from __future__ import annotations
@@ -20,30 +26,17 @@ import onnx_ir as ir
 from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_reference import FloatConstants, FloatReference
 from calib8.analysis.partly_coded import coded_layers, coded_tensors, partly_coded
-from calib8.autorange.check import Outputs, check_model, float_outputs
+from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
+from calib8.analysis.sweep_graph import Part
+from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outputs, judged
 from calib8.errors import ModelError
 from calib8.model.runtime import Arrays
 from calib8.quantization.qdq import label
 
-FEWEST_DB: Final = 40.0
+FEWEST_DB: Final = 20.0
 """Without any codes the graph must be at least so near to the float model."""
 
-
-@dataclass(frozen=True)
-class Part:
-    """What loses its codes, or keeps them, together.
-
-    Attributes:
-        layers: labels of layers whose weights are codes.
-        tensors: names of tensors that pass Q and DQ.
-    """
-
-    layers: tuple[str, ...]
-    tensors: tuple[str, ...]
-
-    def __add__(self, other: Part) -> Part:
-        """Both."""
-        return Part(self.layers + other.layers, self.tensors + other.tensors)
+NOTHING: Final = Part((), ())
 
 
 @dataclass(frozen=True)
@@ -62,7 +55,11 @@ class Damage:
 
 
 class Dissection:
-    """An int8 graph that can be taken apart, and the outputs that it is judged by."""
+    """An int8 graph that can be taken apart, and the outputs that it is judged by.
+
+    Attributes:
+        fallback: why parts were judged one by one, empty where they were swept or none was judged.
+    """
 
     def __init__(
         self,
@@ -75,7 +72,7 @@ class Dissection:
         """Runs the float model, and the graph without any codes to see that it is the same function.
 
         Args:
-            model: a QDQ graph.
+            model: a QDQ graph, constants as initializers, types inferred.
             constants: what its layers compute with in the float model.
             reference: the float model, its outputs in the same order.
             runs: inputs of single runs.
@@ -86,48 +83,102 @@ class Dissection:
         """
         self.model, self.constants, self.runs, self.threads = model, constants, runs, threads
         self.layers, self.tensors = coded_layers(model), coded_tensors(model)
+        self.fallback = ""
         self.expected: list[Outputs] = float_outputs(reference, runs, threads)
-        bare = self.quality(Part((), ()))
-        if bare < FEWEST_DB:
+        bare = self._partly(NOTHING)
+        found = check_model("", bare, runs, self.expected, threads).sqnr_db
+        if found < FEWEST_DB:
             raise ModelError(
                 model.graph.name or "model",
-                f"without its codes it is no longer the float model (outputs agree to {bare:.1f} dB)",
+                f"without its codes it is no longer the float model (outputs agree to {found:.1f} dB)",
                 "Give the float model that it was made from",
             )
+        self.bare: list[Outputs] = float_outputs(bare, runs, threads)
 
     def quality(self, part: Part) -> float:
-        """SQNR of the outputs in dB where only ``part`` has codes."""
-        found = partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
-        return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
+        """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
+        return check_model("", self._partly(part), self.runs, self.bare, self.threads).sqnr_db
+
+    def qualities(
+        self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
+    ) -> tuple[float, ...]:
+        """``quality`` of all parts, in one sweep where that can be.
+
+        Args:
+            parts: each may name any layers and tensors.
+            on_part: called with the number of parts that are done, ``len(parts)`` in all.
+        """
+        if not parts:
+            return ()
+        done = 0
+
+        def count(number: int) -> None:
+            nonlocal done
+            done += number
+            on_part(number)
+
+        try:
+            found = part_energies(
+                self.model, self.constants, parts, self.runs, self.bare, self.threads, count
+            )
+        except SWEEP_FAULTS as error:
+            self.fallback = f"{error.subject}: {error.problem}"
+            return self._one_by_one(parts, done, on_part)
+        return tuple(judged("", energies).sqnr_db for energies in found)
+
+    def _one_by_one(
+        self, parts: Sequence[Part], done: int, on_part: Callable[[int], None]
+    ) -> tuple[float, ...]:
+        """A session for each part; so many are already said to be done."""
+        found = []
+        for number, part in enumerate(parts):
+            found.append(self.quality(part))
+            on_part(1 if number >= done else 0)
+        return tuple(found)
 
     def with_floats(self, nodes: Collection[str]) -> float:
-        """SQNR of the outputs in dB of the whole model with the named nodes in float."""
+        """SQNR of the outputs in dB, against the float model, of all of it with the named nodes in float."""
         found = partly_coded(
             self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=nodes
         )
         return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
 
+    def _partly(self, part: Part) -> ir.Model:
+        return partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
+
 
 def damages(
-    dissection: Dissection, taps: Sequence[Tap], on_tap: Callable[[int], None] = lambda taps: None
+    dissection: Dissection, taps: Sequence[Tap], on_part: Callable[[int], None] = lambda parts: None
 ) -> tuple[Damage, ...]:
     """What every tapped layer alone does to the outputs, in the order of the taps.
 
     Args:
         dissection: the int8 graph.
         taps: places where it is compared.
-        on_tap: called with 1 after each.
+        on_part: called with the number of parts that are done, of ``number_of_parts`` in all.
     """
-    found = []
-    for tap in taps:
-        weights, codes = weight_part(dissection, tap), code_part(dissection, tap)
-        parts = [part for part in (weights, codes) if part is not None]
-        single = [None if part is None else dissection.quality(part) for part in (weights, codes)]
-        both = dissection.quality(parts[0] + parts[1]) if len(parts) == 2 else None
-        alone = next((figure for figure in single if figure is not None), 120.0)
-        found.append(Damage(single[0], single[1], alone if both is None else both))
-        on_tap(1)
-    return tuple(found)
+    pairs = [(weight_part(dissection, tap), code_part(dissection, tap)) for tap in taps]
+    parts = list(dict.fromkeys(part for pair in pairs for part in _single_and_both(*pair)))
+    found = dict(zip(parts, dissection.qualities(parts, on_part), strict=True))
+    result = []
+    for weights, codes in pairs:
+        alone = [found[part] if part is not None else None for part in (weights, codes)]
+        together = _single_and_both(weights, codes)
+        both = found[together[-1]] if together else LARGEST_DB
+        result.append(Damage(alone[0], alone[1], both))
+    return tuple(result)
+
+
+def number_of_parts(dissection: Dissection, taps: Sequence[Tap]) -> int:
+    """How many parts ``damages`` judges."""
+    pairs = ((weight_part(dissection, tap), code_part(dissection, tap)) for tap in taps)
+    return len({part for pair in pairs for part in _single_and_both(*pair)})
+
+
+def _single_and_both(weights: Part | None, codes: Part | None) -> list[Part]:
+    """Each that there is, and last the two together."""
+    single = [part for part in (weights, codes) if part is not None]
+    return [*single, single[0] + single[1]] if len(single) == 2 else single
 
 
 def weight_part(dissection: Dissection, tap: Tap) -> Part | None:

@@ -18,7 +18,7 @@ from calib8.quantization.qdq import dequantizer, float_origin, label, weight_is_
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
     """Names of the float tensors that pass Q and DQ, in graph order, each once."""
-    found = (value.name or "" for _, value in _pairs(model))
+    found = (value.name or "" for _, value in coded_pairs(model))
     return tuple(dict.fromkeys(found))
 
 
@@ -49,15 +49,15 @@ def partly_coded(
     kept = set(layers) - set(floats)
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
     _free_readers(copy, set(floats))
-    for dequantized, origin in _pairs(copy):
+    for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
 
 
-def _pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
-    """Dequantized activations, each with the float tensor before all its codes."""
+def coded_pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
+    """Dequantized activations, each with the float tensor before all its codes, in graph order."""
     found = []
     for node in model.graph:
         value = node.outputs[0]
@@ -82,7 +82,7 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
 
 def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
     """The named nodes read what there is before Q and DQ."""
-    origins = dict(_pairs(model))
+    origins = dict(coded_pairs(model))
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
