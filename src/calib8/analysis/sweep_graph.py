@@ -141,7 +141,9 @@ class _Builder:
     def _check_codes(self, node: ir.Node) -> None:
         readers = [use.node.op_type for use in node.outputs[0].uses()]
         if node.outputs[0].is_graph_output() or any(op != "DequantizeLinear" for op in readers):
-            raise UnsupportedModelError(label(node), "its codes are read as such", "Compare it layer by layer")
+            raise UnsupportedModelError(
+                label(node), "its codes are read as such", "Compare it layer by layer"
+            )
         self.found[node.outputs[0]] = self.found[_first(node)]
 
     def _dequantized(self, node: ir.Node) -> None:
@@ -246,7 +248,9 @@ class _Builder:
             if output.dtype != ir.DataType.FLOAT:
                 continue
             if output not in self.found:
-                raise UnsupportedModelError(output.name or "output", "is constant", "Compare it layer by layer")
+                raise UnsupportedModelError(
+                    output.name or "output", "is constant", "Compare it layer by layer"
+                )
             found = self.found[output]
             first = self._rows(found, (0,))
             plain.append(self._new("Identity", [first]))

@@ -117,6 +117,7 @@ def tune(
     """
     from calib8.tuning import tune as tuning
     from calib8.tuning.promise import promise_of, seconds_of
+    from calib8.tuning.search import LAST_EFFORT
 
     terminal, reading = open_terminal(report.quiet), data_options.reading
     out = output or Path(model.with_suffix(".int8.onnx").name)
@@ -131,7 +132,7 @@ def tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
             min_sqnr=promises.min_sqnr, judge_data=judges, labels=labels, preprocess=preprocess,
             target=search.target, activations=search.activations,
-            effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
+            effort=LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,
             samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,

@@ -18,7 +18,7 @@ from calib8.tuning.judging import Judge
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.search import LAST_EFFORT
-from calib8.tuning.sensitivities import floatable, ordered_units
+from calib8.tuning.sensitivities import merged, ordered_steps
 from calib8.tuning.trial import Settings, Trial, best_of
 
 GROWTH: Final = 4.0
@@ -116,26 +116,27 @@ class Attempts:
         return self._recipes.sharings()
 
     def units(self, base: Settings) -> tuple[Unit, ...]:
-        """The units that may be in float, those that help most in front; looked for once in a search.
+        """The steps in which units become float, that which helps most in front; looked for once in a search.
 
         Raises:
             Calib8Error: a model cannot be run.
         """
         folder = self._recipes.folder
+        stored = folder.read_json("units.json")
         _, done = self._recipes.made(base)
         placement = done.candidate.quantized().placement
         found = units_of(self._recipes.prepared.model, placement, self._sample)
-        order = folder.read_json("units.json")
-        if order is None:
+        if stored is None:
             candidate, runs = done.candidate, self._recipes.samples.scored
-            ordered, note = ordered_units(
+            ordered, note = ordered_steps(
                 candidate, found, runs, self._recipes.threads, self._recipes.progress
             )
-            order = {"units": [unit.nodes[0] for unit in ordered], "note": note}
-            folder.write("units.json", json.dumps(order, indent=1, ensure_ascii=False) + "\n")
-        self.notes += [order["note"]] if order["note"] else []
-        rank = {name: index for index, name in enumerate(order["units"])}
-        return floatable(sorted(found, key=lambda unit: rank.get(unit.nodes[0], len(rank))))
+            stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
+            folder.write("units.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
+        self.notes += [stored["note"]] if stored["note"] else []
+        home = {node: unit for unit in found for node in unit.nodes}
+        ways = [list(dict.fromkeys(home[node] for node in step)) for step in stored["steps"]]
+        return tuple(merged(way) for way in ways)
 
     def _expected(self, settings: Settings) -> float:
         """Seconds that a trial takes at least, as far as those before it tell."""

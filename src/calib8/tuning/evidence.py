@@ -73,7 +73,7 @@ def margins(reference: npt.NDArray[np.generic], scores: npt.NDArray[np.generic])
 
 def runner_up(reference: npt.NDArray[np.generic]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Best and second best class of every row; the lower one first among equals."""
-    order = np.argsort(-reference, axis=1, kind="stable")
+    order = np.argsort(-reference.astype(np.float64), axis=1, kind="stable")
     return order[:, 0], order[:, 1]
 
 

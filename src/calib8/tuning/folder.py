@@ -4,7 +4,7 @@ settings.json       what is tuned, with what, for which promise: another search 
 statistics          of the calibration samples; statistics.part while they are gathered
 ranges.json         what ``auto`` chose
 <effort>.npz        the candidate that the repairs of an effort left (``calib8.tuning.stored``)
-units.json          names of the units in the order in which they become float
+units.json          names of the nodes that become float, step by step
 trials.jsonl        one line per trial
 closest.onnx        the closest model, while none keeps the promise
 

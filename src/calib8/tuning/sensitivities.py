@@ -1,25 +1,30 @@
-"""In which order units become float: what most of the noise per work comes from goes first.
+"""In which order units become float: what takes away most of the noise per work goes first.
 
-noise(part)    10^(−SQNR/10) of the outputs where the codes of that part alone are left
-benefit(unit)  Σ noise(weights of its nodes) + Σ noise(tensors that it reads) / readers
-order          benefit / (work + 0.001 · work of all), descending: a unit of next to no work is not free, its
-               neighbours need codes of what it yields
+noise(part)    10^(−SQNR/10) of the outputs where the codes of that part alone are left; all parts are looked
+               at in one sweep (``calib8.analysis.damage``)
+gone(S)        what of the noise is gone with the units S in float: that of their weights, and that of every
+               tensor of which all units around it are in S; a tensor between float and int8 keeps its codes
+step           the units that come next together: one unit, or all around a tensor that are still int8
+order          of steps by gain of gone / Σ (work + 0.001 · work of all), descending: a unit of next to no
+               work is not free, its neighbours need codes of what it yields
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.damage import Dissection, Part
+from calib8.analysis.damage import Dissection
 from calib8.analysis.float_reference import FloatConstants
+from calib8.analysis.sweep_graph import Part
 from calib8.errors import Calib8Error
 from calib8.model.graph import constant, input_at
 from calib8.model.runtime import Arrays
+from calib8.passes.place import Placement
 from calib8.progress import Progress, SampleCounter
 from calib8.quantization.qdq import label
 from calib8.repair.candidate import Candidate
@@ -33,10 +38,12 @@ LEAST_WORK: Final = 0.001
 """Share of all work that every unit in float counts for."""
 
 
-def ordered_units(
+def ordered_steps(
     candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
 ) -> tuple[tuple[Unit, ...], str]:
-    """The units, those to become float first in front; and why they are ordered by work alone, if so.
+    """The steps, each as one unit, the first one in front; and why they are ordered by work alone, if so.
+
+    The last layers that multiply are left out: with them in float nothing would be int8.
 
     Args:
         candidate: what the int8 model is made from.
@@ -46,61 +53,104 @@ def ordered_units(
         progress: see ``Progress``.
     """
     try:
-        benefit = _benefits(candidate, units, runs[:LOOKED_AT], threads, progress)
+        noise = _part_noise(candidate, units, runs[:LOOKED_AT], threads, progress)
         note = ""
     except Calib8Error as error:
-        benefit, note = dict.fromkeys(units, 1.0), f"units ordered by their work alone: {error.problem}"
-    rank = {unit: index for index, unit in enumerate(units)}
+        noise, note = Noise(dict.fromkeys(units, 1.0), {}), f"nodes ordered by their work: {error.problem}"
+    return floatable(steps(units, noise), units), note
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise at the outputs by where it comes from.
+
+    Attributes:
+        weights: unit → of its weights.
+        tensors: units around a tensor → of its codes; those of tensors with the same units added up.
+    """
+
+    weights: Mapping[Unit, float]
+    tensors: Mapping[frozenset[Unit], float]
+
+    def gain(self, chosen: frozenset[Unit], more: frozenset[Unit]) -> float:
+        """What is gone with ``more`` in float beside ``chosen``."""
+        both = chosen | more
+        inside = sum(noise for around, noise in self.tensors.items() if around <= both and around & more)
+        return sum(self.weights.get(unit, 0.0) for unit in more) + inside
+
+
+def steps(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
+    """All units in steps, see the top of the file; each step merged into one unit."""
     least = max(LEAST_WORK * sum(unit.work for unit in units), 1.0)
-    found = sorted(units, key=lambda unit: (-benefit[unit] / (unit.work + least), rank[unit]))
-    return tuple(found), note
+    rank = {unit: index for index, unit in enumerate(units)}
+    groups = [frozenset({unit}) for unit in units] + list(noise.tensors)
+    chosen, found = frozenset[Unit](), list[Unit]()
+    while len(chosen) < len(units):
+        left = {group - chosen for group in groups if group - chosen}
+
+        def worth(group: frozenset[Unit], before: frozenset[Unit] = chosen) -> tuple[float, list[int]]:
+            price = sum(unit.work + least for unit in group)
+            return -noise.gain(before, group) / price, sorted(rank[unit] for unit in group)
+
+        best = min(left, key=worth)
+        chosen |= best
+        found.append(merged(sorted(best, key=rank.__getitem__)))
+    return tuple(found)
 
 
-def floatable(units: Sequence[Unit]) -> tuple[Unit, ...]:
-    """Those in front of the last unit that multiplies: a model without any such in int8 is a float model."""
-    last = max((index for index, unit in enumerate(units) if unit.macs), default=0)
-    return tuple(units[:last])
+def merged(units: Sequence[Unit]) -> Unit:
+    """Several units as one."""
+    nodes = tuple(node for unit in units for node in unit.nodes)
+    return Unit(nodes, sum(unit.macs for unit in units), sum(unit.work for unit in units))
 
 
-def _benefits(
+def floatable(ordered: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The first steps, as many as leave a unit that multiplies: a model without one is a float model."""
+    left = sum(1 for unit in units if unit.macs)
+    multiplying = {unit.nodes[0] for unit in units if unit.macs}
+    found = []
+    for step in ordered:
+        left -= sum(node in multiplying for node in step.nodes)
+        if left < 1:
+            break
+        found.append(step)
+    return tuple(found)
+
+
+def _part_noise(
     candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
-) -> dict[Unit, float]:
+) -> Noise:
     quantized = candidate.quantized()
     constants = _float_constants(candidate.model)
     dissection = Dissection(quantized.model, constants, candidate.model, runs, threads)
     layers = [name for name in dissection.layers if name in constants]
-    counter = SampleCounter("taking layers apart", len(layers) + len(dissection.tensors), progress)
-    weights, codes = dict[str, float](), dict[str, float]()
-    for name in layers:
-        weights[name] = _noise(dissection.quality(Part((name,), ())))
-        counter(1)
-    for name in dissection.tensors:
-        codes[name] = _noise(dissection.quality(Part((), (name,))))
-        counter(1)
-    return _summed(candidate.model, quantized.placement.quantized_nodes(), units, weights, codes)
+    parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
+    counter = SampleCounter("taking layers apart", len(parts), progress)
+    noise = [_noise(found) for found in dissection.qualities(parts, counter)]
+    weights = dict(zip(layers, noise, strict=False))
+    around = _units_around(candidate.model, quantized.placement, units)
+    tensors: dict[frozenset[Unit], float] = {}
+    for name, found in zip(dissection.tensors, noise[len(layers) :], strict=True):
+        if group := around.get(name):
+            tensors[group] = tensors.get(group, 0.0) + found
+    return Noise({unit: sum(weights.get(node, 0.0) for node in unit.nodes) for unit in units}, tensors)
 
 
-def _summed(
-    model: ir.Model,
-    quantized: frozenset[str],
-    units: Sequence[Unit],
-    weights: Mapping[str, float],
-    codes: Mapping[str, float],
-) -> dict[Unit, float]:
-    reads = {
-        label(node): [value.name or "" for value in node.inputs if value is not None]
-        for node in model.graph
-        if node.name in quantized
-    }
-    readers = Counter(name for names in reads.values() for name in set(names))
-    return {
-        unit: sum(
-            weights.get(node, 0.0)
-            + sum(codes.get(name, 0.0) / readers[name] for name in set(reads.get(node, ())))
-            for node in unit.nodes
-        )
-        for unit in units
-    }
+def _units_around(model: ir.Model, placement: Placement, units: Sequence[Unit]) -> dict[str, frozenset[Unit]]:
+    """Tensor with codes → the units that keep them there while one of them is int8."""
+    home = {node: unit for unit in units for node in unit.nodes}
+    found: dict[str, set[Unit]] = {name: set() for name in placement.readers}
+    for node in model.graph:
+        unit = home.get(node.name or "")
+        if unit is None:
+            continue
+        for value in node.inputs:
+            if value is not None and value.name in found:
+                found[value.name].add(unit)
+        for value in node.outputs:
+            if value.name in found and placement.readers[value.name] is None:
+                found[value.name].add(unit)
+    return {name: frozenset(group) for name, group in found.items()}
 
 
 def _noise(sqnr_db: float) -> float:
