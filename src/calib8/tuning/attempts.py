@@ -40,7 +40,7 @@ class Clock:
 
     budget: float
     text: str
-    _mark: float = field(default_factory=time.monotonic)
+    _mark: float = field(default_factory=lambda: time.monotonic())
 
     def lap(self) -> float:
         """Seconds since the last call, or since the start."""
