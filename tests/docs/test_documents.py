@@ -81,6 +81,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     int8, mixed, cache, ncnn = (folder / name for name in ("int8.onnx", "mixed.onnx", "t.cache", "t.table"))
     cache.write_text(CACHE)
     ncnn.write_text("stem/conv_param_0 127 \nstem/conv 127 \n#block1/depthwise 1 \n")
+    calibration = MODEL_PATH.parent / "digits_calibration.npz"
+    tuned = [*flags[:6], "--data", calibration, "--samples", "24", "--min-sqnr", "20", "--effort", "fast"]
     lossy = ["--to", "tensorrt", "--lossy", "-o", folder / "lossy.cache"]
     bound = ["--partial", "--model", MODEL_PATH, "-o", folder / "bound.json"]
     runs: list[list[Any]] = [
@@ -105,6 +107,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["table", "convert", folder / "table.json", *lossy],
         ["table", "diff", folder / "lossy.cache", cache],
         ["table", "plot", folder / "table.json", "--stats", folder / "stats", "-o", folder / "page.html"],
+        ["tune", MODEL_PATH, *tuned, "-o", folder / "tuned.onnx"],
         ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
     ]
     found: dict[str, list[Any]] = {}

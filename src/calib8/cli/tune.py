@@ -165,7 +165,7 @@ def _certainty(found: Tuning) -> str:
     """What the bound is, and what the samples could prove without looking at margins."""
     from calib8.tuning.evidence import counted_limit, samples_to_count
 
-    text = "'at worst' holds with 95 % certainty for samples like them"
+    text = "'at worst': as many others like them do better with 95 % certainty"
     if found.promise.kind == "sqnr":
         return text
     promised = found.promise.value / 100.0
@@ -177,20 +177,25 @@ def _certainty(found: Tuning) -> str:
     )
 
 
+_COLUMNS: Final = {"agreement": "agreement %", "top1": "top-1 %", "sqnr": "SQNR dB"}
+
+
 def trials_table(found: Tuning) -> Table:
     """One row per trial, in the order in which they were made."""
-    unit = found.promise.unit
+    unit, kind = found.promise.unit, found.promise.kind
     table = plain_table("trial", "effort", "Concat")
+    shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
     headers = ("float nodes", "float MACs %", f"{found.promise.noun} {unit}", f"at worst {unit}")
-    for header in (*headers, "agreement %", "top-1 %", "SQNR dB", "seconds", "kept"):
+    for header in (*headers, *(_COLUMNS[name] for name in shown), "seconds", "kept"):
         table.add_column(header, justify="right")
     for index, trial in enumerate(found.trials, 1):
         f = trial.figures
-        marks = ("yes" if trial.kept else "no") + (" *" if trial is found.best else "")
+        others = {"agreement": f.agreement, "top1": f.top1, "sqnr": f.sqnr_db}
         table.add_row(
             str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
-            f"{100.0 * trial.cost:.2f}", f"{f.value:.2f}", f"{f.bound:.2f}", _two(f.agreement), _two(f.top1),
-            _two(f.sqnr_db), f"{trial.seconds:.1f}", marks,
+            f"{100.0 * trial.cost:.2f}", f"{f.value:.2f}", f"{f.bound:.2f}",
+            *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
+            ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
         )  # fmt: skip
     return table
 

@@ -17,7 +17,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
-from calib8.tuning.evidence import Margins, expected_change, margins, ratio_bound_db, runner_up
+from calib8.tuning.evidence import Margins, change_bound, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
 
 LARGEST_BYTES: Final = 1 << 27
@@ -160,7 +160,7 @@ class Judge:
         best, second, coded = (np.concatenate(parts) for parts in zip(*seen.classes, strict=True))
         found = _joined(seen.margins)
         agreement = 100.0 * float(np.mean(best == coded))
-        at_worst = 100.0 * (1.0 - expected_change(found, np.ones(seen.rows)))
+        at_worst = 100.0 * (1.0 - change_bound(found, np.ones(seen.rows)))
         told = {"sqnr": (sqnr, bound), "agreement": (agreement, max(at_worst, 0.0))}
         known = np.array([label is not None for label in seen.labels])
         top1 = None
@@ -169,7 +169,7 @@ class Judge:
             hit, top1 = best[known] == labels, 100.0 * float(np.mean(coded[known] == labels))
             gain = np.where(hit, 1.0, np.where(second[known] == labels, -1.0, 0.0))
             few = Margins(found.margin[known], found.loss[known], found.spread[known])
-            told["drop"] = (100.0 * float(np.mean(hit)) - top1, 100.0 * expected_change(few, gain))
+            told["drop"] = (100.0 * float(np.mean(hit)) - top1, 100.0 * change_bound(few, gain))
         samples = int(known.sum()) if self._promise.kind == "drop" else seen.rows
         return Figures(*told[self._promise.kind], agreement, top1, sqnr, samples)
 
