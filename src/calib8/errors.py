@@ -61,7 +61,7 @@ class CalibrationError(Calib8Error):
 
 
 class TableError(Calib8Error):
-    """A calibration table, statistics or a checkpoint that cannot be read or is of another model or run."""
+    """A table, statistics, a checkpoint or a search that cannot be read or is of another model or run."""
 
 
 class OutputError(Calib8Error):

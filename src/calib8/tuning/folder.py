@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from calib8.errors import OutputError, TableError
 from calib8.files import atomic_output, remove_leftovers
+from calib8.repair.flow import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
 VERSION: Final = 1
@@ -119,7 +120,7 @@ class Folder:
             self.write("settings.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
         elif found != wanted:
             raise TableError(str(self.path), f"holds a search {_difference(found, wanted)}", _CURE)
-        for name in (*_NAMES, "closest.onnx"):
+        for name in (*_NAMES, "closest.onnx", *(f"{effort}.npz" for effort in EFFORTS)):
             remove_leftovers(self.path / name)
 
     def _read_trials(self) -> list[Trial]:

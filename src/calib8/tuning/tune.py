@@ -13,7 +13,7 @@ from calib8.calibration.source import Model, check_node_names, open_data
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.errors import UsageError
-from calib8.files import checked_path
+from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
@@ -126,6 +126,7 @@ def tune(
     )
     judge = Judge(prepared.model, parts.judging, promise, threads, progress)
     folder = Folder(place, _settings(prepared, parts, promise, scheme, effort, keep_float))
+    remove_leftovers(out)
     floats = frozenset(keep_float)
     recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, progress)
     attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
