@@ -24,7 +24,7 @@ ROOMS = (
     {"session", "outcomes"},
     {"analysis", "report", "int8_model"},
     {"pipeline", "judge"},
-    {"demo"},
+    {"demo", "remedies"},
     {"cli"},
     {"__main__"},
     {"__init__"},
