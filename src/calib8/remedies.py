@@ -31,6 +31,9 @@ from calib8.scheme import TARGETS, QuantScheme, target_scheme
 METHOD: Final = "mse"
 """The range method of models that are made here."""
 
+ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
+"""Repairs that are tried whatever the findings are: they cost little, and help where no layer stands out."""
+
 MOST: Final = 6
 """Wishes that are tried."""
 
@@ -79,6 +82,7 @@ class Treated:
     Attributes:
         diagnosis: see there.
         remedies: the one to take first; those that gain less than ``TELLING_DB`` are left out.
+        tried: how many ways were tried; none where the data are not what the network was trained with.
         target: that they were made for, a key of ``calib8.scheme.TARGETS``.
         activations: type of their activations.
         made_here: the int8 model was made for the diagnosis.
@@ -86,6 +90,7 @@ class Treated:
 
     diagnosis: Diagnosis
     remedies: tuple[Remedy, ...]
+    tried: int
     target: str
     activations: str
     made_here: bool
@@ -139,7 +144,7 @@ def diagnose_and_treat(
             )  # fmt: skip
         clinic = _Clinic(diagnosis, made, scheme, threads)
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
-    return Treated(diagnosis, remedies, scheme.name, scheme.activation_name, int8 is None)
+    return Treated(diagnosis, remedies, len(wishes), scheme.name, scheme.activation_name, int8 is None)
 
 
 def _scheme(fp32: Model, int8: Model) -> QuantScheme:
@@ -175,6 +180,8 @@ def _wishes(diagnosis: Diagnosis, *, again: bool) -> tuple[Wish, ...]:
             found.setdefault(Wish(repairs=repairs))
     if diagnosis.advice is not None:
         found.setdefault(Wish(keep_float=diagnosis.advice.nodes))
+    for repairs in ALWAYS:
+        found.setdefault(Wish(repairs=repairs))
     return tuple(found)[:MOST]
 
 

@@ -116,7 +116,7 @@ class Diagnosis:
         comparison: the int8 model beside the float one, all samples.
         layers: worst damage first.
         findings: the causes, the most important first.
-        advice: which nodes to keep in float, None where no few of them help.
+        advice: which nodes to keep in float, None where no few of them help by ``TELLING_DB``.
         sqnr_db: of the outputs, on the samples that damage is measured on; each branch of an output that a
             Concat makes counts as an output.
         looked_at: how many samples these are.
@@ -340,18 +340,19 @@ def _plain_floats(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
 
 
 def _advice(losses: Sequence[LayerLoss], dissection: Dissection, whole: float) -> FloatAdvice | None:
-    """The smallest number of the worst nodes that is worth it together."""
+    """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help."""
     nodes = list(dict.fromkeys(name for one in losses for name in _plain_floats(dissection.model, one)))
     shares = mac_shares(dissection.model)
+    best: FloatAdvice | None = None
     for number in TOGETHER:
         taken = tuple(nodes[:number])
-        gain = dissection.with_floats(taken) - whole
         known = [shares.get(name) for name in taken]
         total = None if None in known else sum(share or 0.0 for share in known)
         if total is not None and total > MOST_MACS:
             break
-        if gain >= ENOUGH_DB:
-            return FloatAdvice(taken, gain, total)
-        if number >= len(nodes):
+        gain = dissection.with_floats(taken) - whole
+        if gain >= TELLING_DB:
+            best = FloatAdvice(taken, gain, total)
+        if gain >= ENOUGH_DB or number >= len(nodes):
             break
-    return None
+    return best

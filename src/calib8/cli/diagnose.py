@@ -83,7 +83,7 @@ def diagnose(
     terminal.show(layer_table(found, top))
     say_diagnosis(terminal, found, top)
     commands = [quantize_command(found, remedy, fp32, data) for remedy in found.remedies]
-    say_remedies(terminal, found.remedies, commands)
+    say_remedies(terminal, found, commands)
     if report.json is not None:
         write_json(report.json, _document(found, fp32, int8, commands))
 
@@ -130,7 +130,7 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
         text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
         terminal.say(text)
     if not diagnosis.findings:
-        terminal.say("nothing is out of proportion")
+        terminal.say("no single cause: nothing is out of proportion")
     for number, finding in enumerate(diagnosis.findings, 1):
         terminal.say(f"{number}. {_finding(finding)}", style="yellow")
 
@@ -142,13 +142,19 @@ def _finding(finding: Finding) -> str:
     return f"{where}: {finding.reason.text}{advice}{gain}"
 
 
-def say_remedies(terminal: Terminal, remedies: Sequence[Remedy], commands: Sequence[str]) -> None:
+def say_remedies(terminal: Terminal, found: Treated, commands: Sequence[str]) -> None:
     """What was tried with success, and how to do the best of it."""
-    for remedy in remedies:
+    if not found.tried:
+        terminal.say("put that right first: no remedy was tried")
+        return
+    for remedy in found.remedies:
         terminal.say(f"{remedy_text(remedy)}: {remedy.gain_db:+.1f} dB, {_costs(remedy)}")
     if commands:
         terminal.say("do the first:")
         terminal.say(f"  {commands[0]}")
+    else:
+        wishes = f"{found.tried} {'remedy' if found.tried == 1 else 'remedies'}"
+        terminal.say(f"{wishes} tried, none gained 1 dB; 'calib8 quantize --effort best' tries more")
 
 
 def remedy_text(remedy: Remedy) -> str:
