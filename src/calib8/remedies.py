@@ -25,7 +25,7 @@ from calib8.outcomes import Calibration
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import REPAIRS, repairs_called
+from calib8.repair.flow import GAIN_DB, REPAIRS, repairs_called
 from calib8.scheme import TARGETS, QuantScheme, target_scheme
 
 METHOD: Final = "mse"
@@ -103,6 +103,7 @@ def diagnose_and_treat(
     *,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
+    batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
     progress: Progress = silent,
@@ -115,6 +116,7 @@ def diagnose_and_treat(
         data: images or arrays that can be read several times; all of them calibrate what is made here.
         preprocess: how images become inputs; None takes what ``int8`` has stored.
         samples: at most so many for the comparison.
+        batch: samples per run of the comparison; no result depends on it.
         threads, skip_bad, progress: see ``calib8.pipeline.calibrate``.
 
     Raises:
@@ -131,8 +133,8 @@ def diagnose_and_treat(
     else:
         quantized, scheme = int8, _scheme(fp32, int8)
     diagnosis = diagnose(
-        fp32, quantized, data, preprocess=preprocess, samples=samples, threads=threads, skip_bad=skip_bad,
-        progress=progress,
+        fp32, quantized, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
+        skip_bad=skip_bad, progress=progress,
     )  # fmt: skip
     wishes = _wishes(diagnosis, again=int8 is not None)
     remedies: tuple[Remedy, ...] = ()
@@ -209,7 +211,8 @@ class _Clinic:
             together = self._remedy(replace(repairs, keep_float=floats.keep_float))
             if together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB:
                 good.append(together)
-        return tuple(sorted(good, key=_rank))
+        needed = [one for one in good if not any(_contains(one, other) for other in good)]
+        return tuple(sorted(needed, key=_rank))
 
     def _remedy(self, wish: Wish) -> Remedy:
         table = self.calibration.table
@@ -236,6 +239,13 @@ class _Clinic:
             chosen = choose_samples(self.calibration.dataset, self.threads)
             self.data = RepairData(chosen.scored, self.threads)
         return self.data
+
+
+def _contains(one: Remedy, other: Remedy) -> bool:
+    """Whether a remedy is another one and more that gains nothing."""
+    more = set(one.wish.repairs) > set(other.wish.repairs)
+    same = (one.wish.method, one.wish.keep_float) == (other.wish.method, other.wish.keep_float)
+    return more and same and one.sqnr_db < other.sqnr_db + GAIN_DB
 
 
 def _rank(remedy: Remedy) -> float:

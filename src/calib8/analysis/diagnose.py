@@ -154,6 +154,7 @@ def diagnose(
     *,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
+    batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
     progress: Progress = silent,
@@ -166,15 +167,15 @@ def diagnose(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; None takes what the int8 model has stored.
         samples: at most so many for the comparison.
-        threads, skip_bad, progress: see ``calibrate``.
+        batch, threads, skip_bad, progress: see ``calibrate``; ``batch`` is that of the comparison.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
     check_positive("--threads", threads)
     comparison = compare(
-        fp32, int8, data, preprocess=preprocess, samples=samples, threads=threads, skip_bad=skip_bad,
-        progress=progress,
+        fp32, int8, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
+        skip_bad=skip_bad, progress=progress,
     )  # fmt: skip
     opened = _open(fp32, int8, data, preprocess, samples, threads, skip_bad=skip_bad)
     _check_weights(comparison, opened.pair)

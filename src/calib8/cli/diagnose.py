@@ -12,21 +12,12 @@ from rich.table import Table
 
 from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, decibels
 from calib8.cli.documents import finite
-from calib8.cli.options import (
-    DATA,
-    DataOption,
-    PreprocessOptions,
-    ReportOptions,
-    SkipBadOption,
-    ThreadsOption,
-    option,
-)
+from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
     from calib8.analysis.diagnose import Finding, LayerLoss
@@ -42,9 +33,6 @@ Int8Argument = Annotated[
     ),
 ]
 TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many layers to show.")]
-SamplesOption = Annotated[
-    int, option(DATA, "--samples", "N", f"Compare at most so many, evenly spaced. Default: {SAMPLES}.")
-]
 
 
 def diagnose(
@@ -53,9 +41,7 @@ def diagnose(
     *,
     data: DataOption,
     top: TopOption = 10,
-    samples: SamplesOption = SAMPLES,
-    threads: ThreadsOption = None,
-    skip_bad: SkipBadOption = False,
+    reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
@@ -73,11 +59,11 @@ def diagnose(
     from calib8.remedies import diagnose_and_treat
 
     check_positive("--top", top)
-    check_positive("--samples", samples)
     with shown_progress(terminal, "opening the models") as progress:
         found = diagnose_and_treat(
-            fp32, int8, data, preprocess=preprocess, samples=samples,
-            threads=usable_cores() if threads is None else threads, skip_bad=skip_bad, progress=progress,
+            fp32, int8, data, preprocess=preprocess,
+            samples=SAMPLES if reading.samples is None else reading.samples, batch=reading.batch_size,
+            threads=reading.thread_count, skip_bad=reading.skip_bad, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
@@ -184,7 +170,7 @@ def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path) -> 
         words += ["--target", found.target]
     if found.activations != "uint8":
         words += ["--activations", found.activations]
-    words += [*remedy.wish.flags(), "-o", f"{fp32.stem}.int8.onnx"]
+    words += [*remedy.wish.flags(), "-o", f"{fp32.stem}.repaired.onnx"]
     return shlex.join(words)
 
 

@@ -57,27 +57,25 @@ _BATCH_HELP: Final = (
     "Samples per run; no result depends on it. Default: 1, for calibration what serves the model best."
 )
 
-ThreadsOption = Annotated[
-    int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
-]
-SkipBadOption = Annotated[
-    bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
-]
-
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How much of the data is read, and how; None: not given."""
 
     samples: Annotated[
-        int | None, option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all.")
+        int | None,
+        option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all; 32 for diagnose."),
     ] = None
     batch: Annotated[
         int | None,
         option(DATA, "--batch", "N", _BATCH_HELP),
     ] = None
-    threads: ThreadsOption = None
-    skip_bad: SkipBadOption = False
+    threads: Annotated[
+        int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
+    ] = None
+    skip_bad: Annotated[
+        bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
+    ] = False
 
     @property
     def batch_size(self) -> int:
