@@ -92,6 +92,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["quantize", MODEL_PATH, *flags, "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
+        ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],
         ["run", MODEL_PATH, *flags],
         ["run", one_output(folder / "image.onnx"), *flags],
         ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
@@ -125,7 +126,17 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     "command",
     [
-        *("calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"),
+        *(
+            "calibrate",
+            "quantize",
+            "evaluate",
+            "compare",
+            "diagnose",
+            "run",
+            "inspect",
+            "compile",
+            "benchmark",
+        ),
         *("table show", "table convert", "table diff", "table plot", "tengine-quant"),
         *("stats merge", "stats show"),
     ],

@@ -1,6 +1,6 @@
 """Which nodes compute every entry of axis 0 by itself, so that several versions of a tensor may go through.
 
-    [1, …] → node → [1, …]          [n, …] → node → [n, …], row by row the same
+    [k, …] → node → [m, …]          [n·k, …] → node → [n·m, …], one version behind the other
 
 What is not known to work so is refused: a node that mixes rows would make wrong figures of right ones.
 """
@@ -44,7 +44,7 @@ def with_rows(node: ir.Node, rows: int, changing: Collection[ir.Value]) -> Input
     """What a node needs to compute ``rows`` versions at once; None if it may mix them.
 
     Args:
-        node: works on activations of one row (their axis 0 has one entry in a run).
+        node: of a graph whose shapes are those of one version.
         rows: how many versions there will be.
         changing: the values that will have them; all others stay.
 
@@ -136,18 +136,16 @@ def _transpose(node: ir.Node, rows: int) -> Inputs | None:
 
 def _flatten(node: ir.Node, rows: int) -> Inputs | None:
     del rows
-    return AS_THEY_ARE if int_attribute(node, "axis", 1) == 1 else None
+    return AS_THEY_ARE if int_attribute(node, "axis", 1) > 0 else None
 
 
 def _reshape(node: ir.Node, rows: int) -> Inputs | None:
-    """The first size becomes the number of rows: it is 1, the input's own, or what is left.
-
-    Where what is left is not 1 the sizes do not fit, and the run fails.
-    """
-    shape = constant(node.inputs[1])
-    if shape is None or shape.size == 0 or int_attribute(node, "allowzero", 0):
+    """The first size is that of all versions together."""
+    shape, value = constant(node.inputs[1]), node.outputs[0]
+    first = None if value.shape is None or not value.shape.rank() else value.shape[0]
+    if shape is None or not isinstance(first, int) or int_attribute(node, "allowzero", 0):
         return None
-    return {1: np.concatenate([[rows], shape[1:]]).astype(np.int64)} if shape[0] in (-1, 0, 1) else None
+    return {1: np.concatenate([[rows * first], shape[1:]]).astype(np.int64)}
 
 
 def _reducing(node: ir.Node, rows: int) -> Inputs | None:
@@ -164,8 +162,9 @@ def _resize(node: ir.Node, rows: int) -> Inputs | None:
     scales, sizes = constant(input_at(node, 2)), constant(input_at(node, 3))
     if "axes" in node.attributes:
         return None
-    if sizes is not None and sizes.size and sizes[0] == 1:
-        return {3: np.concatenate([[rows], sizes[1:]]).astype(np.int64)}
+    first = None if node.outputs[0].shape is None else node.outputs[0].shape[0]
+    if sizes is not None and sizes.size and sizes[0] == first:
+        return {3: np.concatenate([[rows * first], sizes[1:]]).astype(np.int64)}
     return AS_THEY_ARE if scales is not None and scales.size and scales[0] == 1.0 else None
 
 

@@ -5,7 +5,8 @@ codes      only the codes of the tensor that it yields
 both       weights and codes of that layer
 
 The figures are SQNR of the float outputs in dB against the graph without any codes, the mean of a typical
-and a total one (``calib8.autorange.check``). All parts are judged in one sweep (``calib8.analysis.sweep``);
+and a total one (``calib8.autorange.check``); each branch of an output that a Concat makes counts as one
+(``calib8.analysis.output_branches``). All parts are judged in one sweep (``calib8.analysis.sweep``);
 where the graph does not allow that, in a session for each (``Dissection.fallback`` says why). A layer is
 looked at on a few samples: what ranks layers is the difference of many dB, not of tenths.
 
@@ -25,8 +26,9 @@ import onnx_ir as ir
 
 from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_reference import FloatConstants, FloatReference
+from calib8.analysis.output_branches import output_branches, with_branches
 from calib8.analysis.partly_coded import coded_layers, coded_tensors, partly_coded
-from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
+from calib8.analysis.sweep import SWEEP_FAULTS, as_written, part_energies
 from calib8.analysis.sweep_graph import Part
 from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outputs, judged
 from calib8.errors import ModelError
@@ -58,6 +60,8 @@ class Dissection:
     """An int8 graph that can be taken apart, and the outputs that it is judged by.
 
     Attributes:
+        model: the graph.
+        branches: for each output of the graph as it was what it is made of.
         fallback: why parts were judged one by one, empty where they were swept or none was judged.
     """
 
@@ -81,10 +85,11 @@ class Dissection:
         Raises:
             ModelError: the graph without codes computes something else than the float model.
         """
-        self.model, self.constants, self.runs, self.threads = model, constants, runs, threads
+        self.branches = output_branches(reference)
+        self.model, self.constants = model, constants
+        self.runs, self.threads, self.fallback = runs, threads, ""
         self.layers, self.tensors = coded_layers(model), coded_tensors(model)
-        self.fallback = ""
-        self.expected: list[Outputs] = float_outputs(reference, runs, threads)
+        self.expected: list[Outputs] = float_outputs(with_branches(reference, self.branches), runs, threads)
         bare = self._partly(NOTHING)
         found = check_model("", bare, runs, self.expected, threads).sqnr_db
         if found < FEWEST_DB:
@@ -97,7 +102,8 @@ class Dissection:
 
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
-        return check_model("", self._partly(part), self.runs, self.bare, self.threads).sqnr_db
+        model = self._partly(part)
+        return check_model("", model, self.runs, self.bare, self.threads, configure=as_written).sqnr_db
 
     def qualities(
         self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
@@ -119,7 +125,13 @@ class Dissection:
 
         try:
             found = part_energies(
-                self.model, self.constants, parts, self.runs, self.bare, self.threads, count
+                with_branches(self.model, self.branches),
+                self.constants,
+                parts,
+                self.runs,
+                self.bare,
+                self.threads,
+                count,
             )
         except SWEEP_FAULTS as error:
             self.fallback = f"{error.subject}: {error.problem}"
@@ -141,10 +153,16 @@ class Dissection:
         found = partly_coded(
             self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=nodes
         )
+        return self.of_model(found)
+
+    def of_model(self, model: ir.Model) -> float:
+        """SQNR of the outputs in dB, against the float model, of another int8 form of it."""
+        found = with_branches(model, self.branches)
         return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
 
     def _partly(self, part: Part) -> ir.Model:
-        return partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
+        found = partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
+        return with_branches(found, self.branches)
 
 
 def damages(

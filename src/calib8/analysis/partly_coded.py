@@ -13,7 +13,14 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
-from calib8.quantization.qdq import dequantizer, float_origin, label, weight_is_coded, weighted_layers
+from calib8.quantization.qdq import (
+    ACTIVATIONS,
+    dequantizer,
+    float_origin,
+    label,
+    weight_is_coded,
+    weighted_layers,
+)
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -43,7 +50,7 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
-        floats: labels of nodes that are in float, whatever the others say.
+        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
     """
     copy = model.clone()
     kept = set(layers) - set(floats)
@@ -81,13 +88,24 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
 
 
 def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
-    """The named nodes read what there is before Q and DQ."""
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
     origins = dict(coded_pairs(model))
+    for index, output in enumerate(model.graph.outputs):
+        if output in origins and _maker(origins[output]) in floats:
+            model.graph.outputs[index] = origins[output]
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
                 if value in origins:
                     node.replace_input_with(index, origins[value])
+
+
+def _maker(value: ir.Value) -> str | None:
+    """Label of the node that yields a value, or the value before a Relu or Clip."""
+    node = value.producer()
+    if node is not None and node.op_type in ACTIVATIONS and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return None if node is None else label(node)
 
 
 def _free_layers(model: ir.Model, constants: Mapping[str, FloatConstants]) -> None:

@@ -9,7 +9,7 @@ believed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from calib8.analysis.partly_coded import coded_pairs
 from calib8.analysis.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.autorange.check import Outputs
 from calib8.errors import DataError, ModelError, UnsupportedModelError
-from calib8.model.runtime import Arrays, Session, open_session
+from calib8.model.runtime import Arrays, open_session
 from calib8.quantization.qdq import infer_shapes, label
 
 LARGEST: Final = 1 << 24
@@ -31,6 +31,9 @@ MOST: Final = 128
 
 SAME: Final = 1e-8
 """Row 0 differs from the model without codes by at most this share of its energy (80 dB)."""
+
+FLOOR: Final = 1e-12
+"""So much per element is no difference either: float functions are not exact where they are almost 0."""
 
 Energies = npt.NDArray[np.float64]
 
@@ -50,37 +53,33 @@ def part_energies(
         model: a QDQ graph, constants as initializers, types inferred.
         constants: label of a layer → what it computes with without codes.
         parts: what keeps its codes.
-        runs: inputs of single samples.
+        runs: inputs of single runs, all of the same shapes.
         bare: float outputs of the graph without any codes, for every run.
         threads: for ONNX Runtime.
         on_part: called with the number of parts that are done.
 
     Raises:
-        UnsupportedModelError: the graph cannot be swept (``sweep_graph``), or takes more than one sample.
+        UnsupportedModelError: the graph cannot be swept (``sweep_graph``), or runs differ in their shapes.
         ModelError, DataError: ONNX Runtime cannot run the sweep, or row 0 is not the model without codes.
     """
-    if any(len(array) != 1 for feeds in runs for array in feeds.values() if array.ndim):
-        problem = "takes several samples at once"
-        raise UnsupportedModelError(model.graph.name or "model", problem, "Free the first size of its inputs")
+    model = _as_run(model, runs)
     found = np.zeros((len(parts), len(runs), len(bare[0]), 2))
-    for numbers in _sweeps(model, parts, runs[0]):
+    for numbers in _sweeps(model, parts):
         chosen = {number + 1: parts[number] for number in numbers}
         graph = sweep_graph(model, constants, chosen, {v: o.name or "" for v, o in coded_pairs(model)})
-        session = open_session(graph.model, threads=threads, name="sweep", configure=_one_by_one)
+        session = open_session(graph.model, threads=threads, name="sweep", configure=as_written)
         for run, (feeds, expected) in enumerate(zip(runs, bare, strict=True)):
-            _add_run(found[:, run], numbers, graph, _run(session, feeds), expected)
+            _add_run(found[:, run], numbers, graph, session.run(feeds), expected)
         on_part(len(numbers))
     return found
 
 
-def _one_by_one(options: object) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away."""
-    add = getattr(options, "add_session_config_entry")  # noqa: B009
-    add("session.disable_quant_qdq", "1")
+def as_written(options: Any) -> None:
+    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
 
-
-def _run(session: Session, feeds: Arrays) -> Outputs:
-    return session.run(feeds)
+    It would also put the float weight of a layer between them into codes of its own.
+    """
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 
 def _add_run(
@@ -103,15 +102,31 @@ def _check_row(plain: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]
     if plain.shape == expected.shape:
         with np.errstate(invalid="ignore"):
             noise = float(np.sum(np.square(wide - plain)))
-        if noise <= SAME * float(np.sum(np.square(wide))):
+        if noise <= SAME * float(np.sum(np.square(wide))) + FLOOR * wide.size:
             return
     raise DataError("sweep", "row 0 is not the model without codes", "Compare it layer by layer")
 
 
-def _sweeps(model: ir.Model, parts: Sequence[Part], feeds: Arrays) -> Iterator[list[int]]:
+def _as_run(model: ir.Model, runs: Sequence[Arrays]) -> ir.Model:
+    """A copy with the shapes that the runs have."""
+    copy, first = model.clone(), {name: array.shape for name, array in runs[0].items()}
+    if any(first != {name: array.shape for name, array in feeds.items()} for feeds in runs):
+        problem = "is run with inputs of different shapes"
+        raise UnsupportedModelError(model.graph.name or "model", problem, "Give data of one shape")
+    for value in copy.graph.inputs:
+        if value.name in first:
+            value.shape = ir.Shape(first[value.name])
+    for node in copy.graph:
+        for value in node.outputs:
+            value.shape = None
+    infer_shapes(copy)
+    return copy
+
+
+def _sweeps(model: ir.Model, parts: Sequence[Part]) -> Iterator[list[int]]:
     """Numbers of the parts of each sweep, in the order in which their first codes stand in the graph."""
     firsts = _first_nodes(model, parts)
-    largest = _largest_behind(model, feeds)
+    largest = _largest_behind(model)
     order = sorted(range(len(parts)), key=lambda number: (firsts[number], number))
     while order:
         taken = max(1, min(MOST, LARGEST // max(largest[firsts[order[0]]], 1) - 1))
@@ -133,18 +148,10 @@ def _first_nodes(model: ir.Model, parts: Sequence[Part]) -> list[int]:
     ]
 
 
-def _largest_behind(model: ir.Model, feeds: Arrays) -> list[int]:
+def _largest_behind(model: ir.Model) -> list[int]:
     """For every node the elements of the largest tensor that it or a later one yields, where known."""
-    copy = model.clone()
-    for value in copy.graph.inputs:
-        if value.name in feeds:
-            value.shape = ir.Shape(feeds[value.name].shape)
-    for node in copy.graph:
-        for value in node.outputs:
-            value.shape = None
-    infer_shapes(copy)
     largest, sizes = 0, list[int]()
-    for node in reversed(list(copy.graph)):
+    for node in reversed(list(model.graph)):
         for value in node.outputs:
             shape = [] if value.shape is None else [size for size in value.shape if isinstance(size, int)]
             largest = max(largest, int(np.prod(shape, dtype=np.int64)))

@@ -68,12 +68,14 @@ class _Rows:
     """A tensor in several versions.
 
     Attributes:
-        value: axis 0 has an entry per version.
+        value: the versions one behind the other along axis 0.
         ids: whose they are: 0 without codes, n of part n.
+        size: entries of axis 0 that each version has.
     """
 
     value: ir.Value
     ids: tuple[int, ...]
+    size: int
 
 
 def sweep_graph(
@@ -85,7 +87,7 @@ def sweep_graph(
     """The graph that judges some parts of a QDQ graph, which is not changed.
 
     Args:
-        model: a QDQ graph for one sample per run, constants as initializers, types inferred.
+        model: a QDQ graph with the shapes of a run, constants as initializers.
         constants: label of a layer → what it computes with without codes; other layers keep their codes.
         parts: number from 1 on → part.
         origins: dequantized value of ``model`` → name of the float tensor before all its codes.
@@ -120,7 +122,7 @@ class _Builder:
         self.layers = _users({number: part.layers for number, part in parts.items()})
         self.tensors = _users({number: part.tensors for number, part in parts.items()})
         fed = (value for value in model.graph.inputs if value.name not in model.graph.initializers)
-        self.found = {value: _Rows(value, (0,)) for value in fed}
+        self.found = {value: _Rows(value, (0,), _size(value) or 0) for value in fed}
         self.gathered: dict[tuple[ir.Value, tuple[int, ...]], ir.Value] = {}
 
     def add(self, node: ir.Node) -> None:
@@ -163,7 +165,7 @@ class _Builder:
         others = tuple(number for number in before.ids if number not in coded)
         kept = self._rows(before, others)
         value = self._new("Concat", [kept, rows], axis=0)
-        self.found[node.outputs[0]] = _Rows(value, (*others, *coded))
+        self.found[node.outputs[0]] = _Rows(value, (*others, *coded), before.size)
 
     def _layer(self, node: ir.Node) -> None:
         """Rows of parts that code this layer go through it as it is, others through its float form."""
@@ -177,7 +179,7 @@ class _Builder:
         if coded:
             rows.append(self._checked(node, self._rows(before, coded), len(coded), node.inputs[1:]))
         value = rows[0] if len(rows) == 1 else self._new("Concat", rows, axis=0)
-        self.found[node.outputs[0]] = _Rows(value, (*others, *coded))
+        self.found[node.outputs[0]] = _Rows(value, (*others, *coded), before.size)
 
     def _checked(
         self, node: ir.Node, value: ir.Value, count: int, constants: Sequence[ir.Value | None]
@@ -197,16 +199,18 @@ class _Builder:
     def _plain(self, node: ir.Node, ids: tuple[int, ...]) -> None:
         """All rows go through a node that has no codes of its own."""
         changing = {value for value in node.inputs if value in self.found}
-        stated = with_rows(node, len(ids), changing)
-        sizes = (value.shape for value in (*changing, node.outputs[0]))
-        if stated is None or any(shape is None or not shape.rank() for shape in sizes):
+        stated, size = with_rows(node, len(ids), changing), _size(node.outputs[0])
+        before = {self.found[value].size for value in changing}
+        if stated is None or not size or len(before) != 1 or 0 in before:
+            raise _mixes(node)
+        if node.op_type not in ("Reshape", "Flatten") and size not in before:
             raise _mixes(node)
         inputs = [
             self._rows(self.found[value], ids) if value in self.found else value for value in node.inputs
         ]
         for index, array in stated.items():
             inputs[index] = self.names.constant(f"calib8/{node.name}/rows", array)
-        self.found[node.outputs[0]] = _Rows(self._copy(node, inputs), ids)
+        self.found[node.outputs[0]] = _Rows(self._copy(node, inputs), ids, size)
 
     def _rows(self, versions: _Rows, ids: tuple[int, ...]) -> ir.Value:
         """The rows ``ids`` of a tensor, row 0 for parts that do not differ from it there."""
@@ -214,8 +218,9 @@ class _Builder:
             return versions.value
         key = (versions.value, ids)
         if key not in self.gathered:
-            places = [versions.ids.index(number) if number in versions.ids else 0 for number in ids]
-            indices = self.names.constant("calib8/rows", np.array(places, np.int64))
+            places = [versions.ids.index(number if number in versions.ids else 0) for number in ids]
+            entries = np.array(places)[:, None] * versions.size + np.arange(versions.size)
+            indices = self.names.constant("calib8/rows", entries.reshape(-1).astype(np.int64))
             self.gathered[key] = self._new("Gather", [versions.value, indices], axis=0)
         return self.gathered[key]
 
@@ -289,6 +294,12 @@ def _first(node: ir.Node) -> ir.Value:
     value = input_at(node, 0)
     assert value is not None
     return value
+
+
+def _size(value: ir.Value) -> int | None:
+    """Entries of axis 0, None where that is not known."""
+    first = value.shape[0] if value.shape is not None and value.shape.rank() else None
+    return first if isinstance(first, int) else None
 
 
 def _mixes(node: ir.Node) -> UnsupportedModelError:

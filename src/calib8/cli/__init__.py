@@ -22,6 +22,7 @@ from calib8.cli.commands import as_command
 from calib8.cli.compare import compare
 from calib8.cli.compile import compile
 from calib8.cli.demo import demo
+from calib8.cli.diagnose import diagnose
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
 from calib8.cli.late_modules import load_late
@@ -60,7 +61,11 @@ def _program(
     """Options that come before the command."""
 
 
-for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark, tune):
+_COMMANDS = (
+    demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, benchmark, tune,
+)  # fmt: skip
+
+for _function in _COMMANDS:
     app.command(_function.__name__)(as_command(_function))
 app.command("tengine-quant")(as_command(tengine_quant))
 app.add_typer(table_app, name="table")
