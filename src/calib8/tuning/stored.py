@@ -67,7 +67,7 @@ def load_repaired(start: Candidate, path: Path) -> Repaired:
         TableError: the file is broken.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as content:
             arrays = dict(content)
         document = json.loads(arrays["document"].tobytes())
         corrections = {
