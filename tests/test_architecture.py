@@ -24,7 +24,7 @@ ROOMS = (
     {"session", "outcomes"},
     {"analysis", "report", "int8_model"},
     {"pipeline", "judge"},
-    {"demo"},
+    {"demo", "remedies", "tuning"},
     {"cli"},
     {"__main__"},
     {"__init__"},

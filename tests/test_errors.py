@@ -7,7 +7,7 @@ import inspect
 import pytest
 
 from calib8 import errors
-from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
+from calib8.errors import Calib8Error, ModelError, PromiseError, UnsupportedModelError, UsageError
 
 CLASSES = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, Calib8Error)]
 
@@ -27,7 +27,7 @@ def test_line_breaks_and_trailing_dots_vanish() -> None:
 def test_every_error_can_be_caught_at_the_root_and_is_drawn_in_the_tree(kind: type[Calib8Error]) -> None:
     assert issubclass(kind, Calib8Error)
     assert kind.__name__ in (errors.__doc__ or "")
-    assert kind.exit_code == (2 if kind is UsageError else 1)
+    assert kind.exit_code == {UsageError: 2, PromiseError: 3}.get(kind, 1)
 
 
 def test_unsupported_is_a_model_error() -> None:

@@ -30,6 +30,7 @@ PUBLIC = {
     "Range",
     "Statistics",
     "TableError",
+    "Tuning",
     "UnsupportedModelError",
     "UsageError",
     "calibrate",
@@ -43,6 +44,7 @@ PUBLIC = {
     "preset",
     "quantize",
     "read_table",
+    "tune",
 }
 
 

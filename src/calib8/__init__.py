@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from calib8.session import InferenceSession as InferenceSession
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
+    from calib8.tuning.tune import Tuning as Tuning
+    from calib8.tuning.tune import tune as tune
 
     __version__: str
 
@@ -64,6 +66,7 @@ _HOMES: Final[dict[str, str]] = {
     "Range": "table",
     "Statistics": "calibration.statistics",
     "TableError": "errors",
+    "Tuning": "tuning.tune",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",
     "calibrate": "pipeline",
@@ -77,6 +80,7 @@ _HOMES: Final[dict[str, str]] = {
     "preset": "data.presets",
     "quantize": "pipeline",
     "read_table": "formats.tables",
+    "tune": "tuning.tune",
 }
 
 __all__ = ["__version__", *_HOMES]

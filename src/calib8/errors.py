@@ -7,7 +7,8 @@
     ├── DataError             images, labels or arrays do not fit                             exit code 1
     ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
     ├── TableError            a table, statistics or checkpoint, broken or of another model   exit code 1
-    └── OutputError           a result cannot be written                                      exit code 1
+    ├── OutputError           a result cannot be written                                      exit code 1
+    └── PromiseError          no model that was tried keeps the promise, on the command line   exit code 3
 
 Every message is one line: ``subject: problem. cure.``
 """
@@ -60,8 +61,14 @@ class CalibrationError(Calib8Error):
 
 
 class TableError(Calib8Error):
-    """A calibration table, statistics or a checkpoint that cannot be read or is of another model or run."""
+    """A table, statistics, a checkpoint or a search that cannot be read or is of another model or run."""
 
 
 class OutputError(Calib8Error):
     """A result cannot be written (permissions, full disk, missing folder)."""
+
+
+class PromiseError(Calib8Error):
+    """No model that was tried keeps the promise (exit code 3); the command line alone raises it."""
+
+    exit_code: ClassVar[int] = 3

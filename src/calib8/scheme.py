@@ -58,6 +58,7 @@ class QuantScheme:
             times the smallest (inf: always, 0: never).
         pair_limit: largest sum of two weight codes of one sign that a kernel multiplies together (see
             ``calib8.quantization.pairs``); channels that exceed it get a larger scale. None: any.
+        seal_float_layers: layers in float need a seal, see ``calib8.quantization.seal``.
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
@@ -72,6 +73,7 @@ class QuantScheme:
     shared_scale_ops: frozenset[str] = frozenset()
     concat_share_ratio: float = 2.0
     pair_limit: int | None = None
+    seal_float_layers: bool = False
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
@@ -99,6 +101,7 @@ class QuantScheme:
 
 _ONNXRUNTIME: Final = QuantScheme(
     "onnxruntime",
+    seal_float_layers=True,
     cautions={
         "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
         "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",

@@ -81,6 +81,8 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     int8, mixed, cache, ncnn = (folder / name for name in ("int8.onnx", "mixed.onnx", "t.cache", "t.table"))
     cache.write_text(CACHE)
     ncnn.write_text("stem/conv_param_0 127 \nstem/conv 127 \n#block1/depthwise 1 \n")
+    calibration = MODEL_PATH.parent / "digits_calibration.npz"
+    tuned = [*flags[:6], "--data", calibration, "--samples", "24", "--min-sqnr", "20", "--effort", "fast"]
     lossy = ["--to", "tensorrt", "--lossy", "-o", folder / "lossy.cache"]
     bound = ["--partial", "--model", MODEL_PATH, "-o", folder / "bound.json"]
     runs: list[list[Any]] = [
@@ -90,6 +92,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["quantize", MODEL_PATH, *flags, "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
+        ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],
         ["run", MODEL_PATH, *flags],
         ["run", one_output(folder / "image.onnx"), *flags],
         ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
@@ -105,6 +108,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["table", "convert", folder / "table.json", *lossy],
         ["table", "diff", folder / "lossy.cache", cache],
         ["table", "plot", folder / "table.json", "--stats", folder / "stats", "-o", folder / "page.html"],
+        ["tune", MODEL_PATH, *tuned, "-o", folder / "tuned.onnx"],
         ["benchmark", int8, "--runtime", "calib8", "--threads", "1", "--rounds", "1", "--profile"],
     ]
     found: dict[str, list[Any]] = {}
@@ -122,7 +126,17 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
 @pytest.mark.parametrize(
     "command",
     [
-        *("calibrate", "quantize", "evaluate", "compare", "run", "inspect", "compile", "benchmark"),
+        *(
+            "calibrate",
+            "quantize",
+            "evaluate",
+            "compare",
+            "diagnose",
+            "run",
+            "inspect",
+            "compile",
+            "benchmark",
+        ),
         *("table show", "table convert", "table diff", "table plot", "tengine-quant"),
         *("stats merge", "stats show"),
     ],

@@ -112,7 +112,9 @@ def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mo
             if words[0] == "cp":
                 continue
             output = ran(words[1:], environment)
-            tolerance = INT8_DIGITS if words[1] in ("demo", "evaluate", "compare", "run") else DIGITS
+            tolerance = (
+                INT8_DIGITS if words[1] in ("demo", "evaluate", "compare", "diagnose", "run") else DIGITS
+            )
             assert alike(shown, output, tolerance), f"docs/cli.md:{block.line}: {' '.join(words)}\n{output}"
             run += 1
     assert run >= 18

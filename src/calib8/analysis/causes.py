@@ -1,15 +1,17 @@
 """Why a layer loses much: what its tensors, its weights and the data tell, in plain words.
 
 input       the input's codes do not fit the data: more than 1 % clipped, or less than a third in use
+branches    inputs of a Concat that share codes, or entries of a constant factor, differ 8 times in reach
+batch normalization   one channel is scaled 100 times as much as the median channel
 scale       one channel reaches 30 times the median of the channels: max_c |t_c| / median_c |t_c|
-branches    inputs of a Concat or factors of a Mul reach 8 times as far as others that share their codes
 clipped     more than 1 % of the values lie outside of the codes
 weights     codes of the weight that are worse than 30 dB
+codes       none of these
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -17,13 +19,23 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.batch_norms import BatchNormInspection
+from calib8.analysis.batch_norms import MAX_RATIO, BatchNormInspection, inspect_batch_norms
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
+from calib8.analysis.float_reference import FloatReference
+from calib8.model.graph import constant, sole_consumer
 from calib8.quantization.qdq import label
 
 Cause = Literal[
-    "preprocessing", "input", "batch normalization", "scale", "branches", "clipped", "weights", "codes"
+    "statistics",
+    "preprocessing",
+    "input",
+    "batch normalization",
+    "scale",
+    "branches",
+    "clipped",
+    "weights",
+    "codes",
 ]
 
 DOMINANT: Final = 30.0
@@ -35,6 +47,12 @@ APART: Final = 8.0
 CLIPPED: Final = 0.01
 USED: Final = 1.0 / 3.0
 POOR_WEIGHT_DB: Final = 30.0
+STEPS: Final = 6
+"""So many nodes with one input may lie between a BatchNormalization and the tensor that has codes."""
+
+_MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+
+_APART_ADVICE: Final = "Keep the Concat in float: each branch then has codes of its own"
 
 Maxima = Mapping[str, npt.NDArray[np.float64]]
 
@@ -47,35 +65,114 @@ class Reason:
         cause: one of ``Cause``.
         text: the observation, one sentence with its figures.
         advice: what may help, one sentence; empty where keeping the node in float is all.
+        repairs: alternatives worth a try, each some names of ``calib8.repair.flow.REPAIRS``.
+        floats: labels of the nodes that must be in float so that it goes away, the one to blame first;
+            empty where the damage tells.
     """
 
     cause: Cause
     text: str
     advice: str
+    repairs: tuple[tuple[str, ...], ...] = ()
+    floats: tuple[str, ...] = ()
 
 
-def why(
-    row: TensorComparison,
-    damage: Damage,
-    maxima: Maxima,
-    graph: ir.Model,
-    norms: Mapping[str, BatchNormInspection],
-) -> Reason:
+class Facts:
+    """What is known of the float model beside the figures of each tensor.
+
+    Attributes:
+        maxima: tensor → largest magnitude per entry of axis 1, in the scale of the int8 model.
+    """
+
+    def __init__(self, reference: FloatReference, maxima: Maxima) -> None:
+        """Looks for suspicious normalizations."""
+        self.maxima = maxima
+        self._tensors, self._original = reference.tensors, _values(reference.forms[0])
+        found = inspect_batch_norms(reference.forms[0])
+        self._norms = {one.name: one for one in found if one.ratio > MAX_RATIO}
+
+    def producer(self, tensor: str) -> ir.Node | None:
+        """The node of the float model that yields a tensor."""
+        value = self._tensors.get(tensor)
+        return None if value is None else value.producer()
+
+    def readers(self, tensor: str) -> list[ir.Node]:
+        """The nodes of the float model that read a tensor."""
+        value = self._tensors.get(tensor)
+        return [] if value is None else list(dict.fromkeys(use.node for use in value.uses()))
+
+    def concat(self, tensor: str) -> ir.Node | None:
+        """The Concat that yields a tensor, or what only moves values of its result."""
+        return concat_behind(self._tensors.get(tensor))
+
+    def reach(self, tensor: str) -> float | None:
+        """Largest magnitude of a tensor."""
+        found = self.maxima.get(tensor)
+        return None if found is None else float(np.max(found, initial=0.0))
+
+    def norm(self, tensor: str) -> BatchNormInspection | None:
+        """A suspicious normalization behind a tensor, or in front of it behind the next layer."""
+        value = self._original.get(tensor)
+        if value is None or not self._norms:
+            return None
+        before = self._norm_before(value)
+        behind = (
+            use.node for reader in (use.node for use in value.uses()) for use in reader.outputs[0].uses()
+        )
+        return before or next(
+            (self._norms[label(node)] for node in behind if label(node) in self._norms), None
+        )
+
+    def _norm_before(self, value: ir.Value) -> BatchNormInspection | None:
+        node = value.producer()
+        for _ in range(STEPS):
+            if node is None or label(node) in self._norms:
+                break
+            source = node.inputs[0] if sum(one is not None for one in node.inputs) == 1 else None
+            node = None if source is None else source.producer()
+        return None if node is None else self._norms.get(label(node))
+
+
+def _values(model: ir.Model) -> dict[str, ir.Value]:
+    return {value.name or "": value for node in model.graph for value in node.outputs} | {
+        value.name or "": value for value in model.graph.inputs
+    }
+
+
+def concat_behind(value: ir.Value | None) -> ir.Node | None:
+    """The Concat that a tensor, or what it is moved from, comes from; None where it comes from elsewhere."""
+    node = None if value is None else value.producer()
+    while node is not None and node.op_type in _MOVING and node.inputs[0] is not None:
+        node = node.inputs[0].producer()
+    return node if node is not None and node.op_type == "Concat" else None
+
+
+def tensors_to_look_at(reference: FloatReference, tensors: Iterable[str]) -> list[str]:
+    """The tensors and the inputs of the Concats among them: names of which ``Facts`` wants the maxima."""
+    found: list[str] = []
+    for name in tensors:
+        found.append(name)
+        node = concat_behind(reference.tensors.get(name))
+        if node is not None:
+            found += [one.name or "" for one in node.inputs if one is not None and constant(one) is None]
+    return [name for name in dict.fromkeys(found) if name in reference.tensors]
+
+
+def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
     """The most telling reason of one layer's loss.
 
     Args:
         row: what ``compare`` found at the tensor it yields.
         damage: what its codes do to the outputs.
-        maxima: tensor of the float model → largest magnitude per channel.
-        graph: the float model in which the tensors are computed.
-        norms: tensor → a suspicious BatchNormalization that yields it.
+        facts: what else is known.
     """
     reasons = (
-        _input(row), _norm(row, norms), _scale(row, maxima), _branches(row, maxima, graph), _clipped(row),
-        _weights(row, damage),
+        _input(row), _branches(row, facts), _shared(row, facts), _factors(row, facts), _norm(row, facts),
+        _scale(row, facts), _clipped(row), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
-    return found or Reason("codes", f"{_loss(row)}; nothing is out of proportion", "")
+    text = f"SQNR of the layer alone {row.local.sqnr_db:.1f} dB; nothing is out of proportion"
+    return found or Reason("codes", text, "")
 
 
 def _input(row: TensorComparison) -> Reason | None:
@@ -94,20 +191,75 @@ def _input(row: TensorComparison) -> Reason | None:
     return Reason("input", text, "Compare mean, scale and colour order with those of the training")
 
 
-def _norm(row: TensorComparison, norms: Mapping[str, BatchNormInspection]) -> Reason | None:
-    found = next((norms[name] for name in (row.tensor, *row.nodes) if name in norms), None)
+def _branches(row: TensorComparison, facts: Facts) -> Reason | None:
+    """Branches of different size that meet in one tensor."""
+    node = facts.concat(row.tensor)
+    if node is None or row.scale is None:
+        return None
+    names = [value.name or "" for value in node.inputs if value is not None]
+    reach = {name: found for name in names if (found := facts.reach(name))}
+    if len(reach) < 2:
+        return None
+    small, large = min(reach, key=lambda name: reach[name]), max(reach, key=lambda name: reach[name])
+    if reach[large] < APART * reach[small]:
+        return None
+    text = (
+        f"'{large}' reaches {reach[large]:.4g} and '{small}' {reach[small]:.4g}: one scale has to hold both"
+    )
+    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(node))
+
+
+def _with_moves(node: ir.Node) -> tuple[str, ...]:
+    """A node and those behind it that only move its values."""
+    found = [label(node)]
+    while (reader := sole_consumer(node.outputs[0])) is not None and reader.op_type in _MOVING:
+        found.append(label(reader))
+        node = reader
+    return tuple(found)
+
+
+def _shared(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A branch that has the codes of a larger one, because one Concat reads both."""
+    if row.representable is None or row.node is None:
+        return None
+    readers = [node for node in facts.readers(row.tensor) if node.op_type == "Concat"]
+    held = max(abs(bound) for bound in row.representable)
+    reach = max(abs(bound) for bound in row.observed)
+    if not readers or not 0.0 < APART * reach <= held:
+        return None
+    text = f"'{row.tensor}' reaches {reach:.4g}, the codes that it shares with the other branches {held:.4g}"
+    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(readers[0]))
+
+
+def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A product with a constant whose entries are of different size."""
+    node = facts.producer(row.tensor)
+    if node is None or node.op_type not in ("Mul", "Div") or row.scale is None:
+        return None
+    arrays = (constant(value) for value in node.inputs)
+    found = next((np.abs(array) for array in arrays if array is not None and array.size > 1), None)
+    if found is None or not np.any(found > 0) or found.max() < APART * found[found > 0].min():
+        return None
+    low, high = float(found[found > 0].min()), float(found.max())
+    text = f"its constant factor has entries of {low:.4g} … {high:.4g}: one scale has to hold all products"
+    return Reason("branches", text, f"Keep the {node.op_type} in float", floats=_with_moves(node))
+
+
+def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
+    found = facts.norm(row.tensor)
     if found is None:
         return None
     text = (
         f"BatchNormalization {found.name}: channel {found.channel} has γ = {found.gamma:.3g}, σ² = "
         f"{found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
     )
-    return Reason("batch normalization", text, "The channel is (almost) constant before it: set its γ to 0")
+    advice = "The channel was (almost) constant in training: its gain can be taken away"
+    return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
 
 
-def _scale(row: TensorComparison, maxima: Maxima) -> Reason | None:
+def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
     """One channel that takes the codes of all others."""
-    reach = maxima.get(row.tensor)
+    reach = facts.maxima.get(row.tensor)
     if reach is None or reach.size < 2 or row.scale is None or len(row.scale) > 1:
         return None
     alive = reach[reach > 0.0]
@@ -117,30 +269,10 @@ def _scale(row: TensorComparison, maxima: Maxima) -> Reason | None:
         return None
     text = (
         f"channel {channel} reaches {reach[channel]:.4g}, the median channel {median:.4g}: one scale for all "
-        "leaves it few codes"
+        "leaves them few codes"
     )
-    return Reason("scale", text, "Equalize the layers around it")
-
-
-def _branches(row: TensorComparison, maxima: Maxima, graph: ir.Model) -> Reason | None:
-    """Branches of different size that meet in one tensor."""
-    producer = next((node for node in graph.graph if label(node) == row.node), None)
-    if producer is None or producer.op_type != "Concat":
-        return None
-    reach = {
-        value.name or "": float(np.max(maxima[value.name or ""], initial=0.0))
-        for value in producer.inputs
-        if value is not None and value.name in maxima
-    }
-    small, large = (
-        min(reach, key=lambda name: reach[name], default=""),
-        max(reach, key=lambda name: reach[name], default=""),
-    )
-    if len(reach) < 2 or reach[large] < APART * reach[small]:
-        return None
-    sizes = f"'{large}' reaches {reach[large]:.4g} and '{small}' {reach[small]:.4g}"
-    text = f"{sizes}, and one scale has to hold both"
-    return Reason("branches", text, "")
+    repairs = (("cle", "bias"), ("equalize-activations-wide", "bias"))
+    return Reason("scale", text, "Equalize the layers around it", repairs)
 
 
 def _clipped(row: TensorComparison) -> Reason | None:
@@ -160,14 +292,4 @@ def _weights(row: TensorComparison, damage: Damage) -> Reason | None:
     if damage.weights is None or (damage.codes is not None and damage.codes < damage.weights):
         return None
     text = f"the codes of its weight are {row.weight_sqnr_db:.1f} dB from it"
-    return Reason("weights", text, "Quantize it with a scale per channel")
-
-
-def _loss(row: TensorComparison) -> str:
-    return f"SQNR of the layer alone {row.local.sqnr_db:.1f} dB"
-
-
-def ordered(reasons: Sequence[Reason]) -> list[int]:
-    """Indices of the reasons, those first that explain all that comes behind them."""
-    first: dict[str, int] = {"preprocessing": 0, "input": 0}
-    return sorted(range(len(reasons)), key=lambda index: first.get(reasons[index].cause, 1))
+    return Reason("weights", text, "Equalize its channels", (("cle", "bias"), ("scales", "bias")))

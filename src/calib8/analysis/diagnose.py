@@ -3,7 +3,11 @@
 1. compare     every tensor, its layer alone and the model up to it            (``calib8.analysis.compare``)
 2. damage      the codes of one layer alone, at the outputs                    (``calib8.analysis.damage``)
 3. reasons     what the worst layers have in common with known failures        (``calib8.analysis.causes``)
-4. gains       the model with a layer in float, and with the worst ones together
+4. inputs      whether the data are what the network was trained and calibrated with
+5. gains       the model with a layer in float, and with the worst ones together
+
+Findings come in that order: what is wrong with the inputs explains all else; then by what the model gains
+where the nodes of a finding stay in float.
 """
 
 from __future__ import annotations
@@ -16,21 +20,22 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.batch_norms import BatchNormInspection, inspect_batch_norms
-from calib8.analysis.causes import Maxima, Reason, ordered, why
+from calib8.analysis.causes import Facts, Maxima, Reason, tensors_to_look_at, why
 from calib8.analysis.compare import Comparison, TensorComparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.counts import macs, with_batch_of_one
-from calib8.analysis.damage import Damage, Dissection, damages, reference_constants
+from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.autorange.samples import choose_samples
-from calib8.data.preprocess import Preprocess
-from calib8.data.samples import DataSource, open_dataset
+from calib8.data.preprocess import Preprocess, preprocess_difference
+from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
-from calib8.progress import Progress, SampleCounter, silent
+from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.quantization.qdq import dequantizer, float_origin, label
+from calib8.repair.batch_norm_statistics import batch_norm_drift
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
@@ -43,6 +48,15 @@ TOGETHER: Final = (1, 2, 3, 5, 8)
 
 ENOUGH_DB: Final = 3.0
 """A gain that is worth to be told: half of the noise is gone."""
+
+TELLING_DB: Final = 1.0
+"""What gains less in float is no finding."""
+
+MOST_MACS: Final = 0.25
+"""Share of the multiply-accumulates that an advice may keep in float."""
+
+FOREIGN_DB: Final = 5.0
+"""Weights so far from those of the float model, in the median layer, are those of another one."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +116,13 @@ class Diagnosis:
         comparison: the int8 model beside the float one, all samples.
         layers: worst damage first.
         findings: the causes, the most important first.
-        advice: which nodes to keep in float, None where no few of them help.
-        sqnr_db: of the outputs, on the samples that damage is measured on.
-        looked_at: how many these are.
+        advice: which nodes to keep in float, None where no few of them help by ``TELLING_DB``.
+        sqnr_db: of the outputs, on the samples that damage is measured on; each branch of an output that a
+            Concat makes counts as an output.
+        looked_at: how many samples these are.
+        fallback: why every layer had to run in a session of its own, empty where they did not.
+        preprocess: how the images were prepared, None where arrays went in as they were.
+        dissection: to judge other int8 forms on the same samples.
     """
 
     comparison: Comparison
@@ -113,6 +131,20 @@ class Diagnosis:
     advice: FloatAdvice | None
     sqnr_db: float
     looked_at: int
+    fallback: str
+    preprocess: Preprocess | None
+    dissection: Dissection
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """Models and data of one diagnosis."""
+
+    pair: ModelPair
+    dataset: Dataset
+    runs: tuple[Arrays, ...]
+    reference: FloatReference
+    found: Counterparts
 
 
 def diagnose(
@@ -122,6 +154,7 @@ def diagnose(
     *,
     preprocess: Preprocess | None = None,
     samples: int | None = None,
+    batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
     progress: Progress = silent,
@@ -134,33 +167,62 @@ def diagnose(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs; None takes what the int8 model has stored.
         samples: at most so many for the comparison.
-        threads, skip_bad, progress: see ``calibrate``.
+        batch, threads, skip_bad, progress: see ``calibrate``; ``batch`` is that of the comparison.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
+    check_positive("--threads", threads)
     comparison = compare(
-        fp32, int8, data, preprocess=preprocess, samples=samples, threads=threads, skip_bad=skip_bad,
-        progress=progress,
+        fp32, int8, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
+        skip_bad=skip_bad, progress=progress,
     )  # fmt: skip
+    opened = _open(fp32, int8, data, preprocess, samples, threads, skip_bad=skip_bad)
+    _check_weights(comparison, opened.pair)
+    runs, reference, taps = opened.runs[:LOOKED_AT], opened.reference, opened.found.taps
+    constants = reference_constants(opened.pair.int8, taps, reference)
+    dissection = Dissection(opened.pair.int8, constants, reference.forms[-1], runs, threads)
+    counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
+    found = damages(dissection, taps, counter)
+    losses = _losses(opened.pair.int8, comparison, opened.found, found)
+    facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
+    whole = dissection.with_floats(())
+    findings = (*_inputs(opened, threads), *_findings(losses, dissection, facts, whole))
+    advice = _advice(losses, dissection, whole)
+    return Diagnosis(
+        comparison, tuple(losses), findings, advice, whole, len(runs), dissection.fallback,
+        opened.dataset.preprocess, dissection,
+    )  # fmt: skip
+
+
+def _open(
+    fp32: Model,
+    int8: Model,
+    data: DataSource,
+    preprocess: Preprocess | None,
+    samples: int | None,
+    threads: int,
+    *,
+    skip_bad: bool,
+) -> _Opened:
     pair = open_pair(fp32, int8)
-    stored = _stored(pair)
-    dataset = open_dataset(data, pair.inputs, preprocess or stored, samples=samples, skip_bad=skip_bad)
-    runs = choose_samples(dataset, threads).scored[:LOOKED_AT]
+    dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
+    runs = choose_samples(dataset, threads).scored
     reference = float_reference(pair.fp32, runs[0], pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
-    constants = reference_constants(pair.int8, found.taps, reference)
-    dissection = Dissection(pair.int8, constants, reference.forms[-1], runs, threads)
-    counter = SampleCounter("taking layers apart", len(found.taps), progress)
-    losses = _losses(pair.int8, comparison, found, damages(dissection, found.taps, counter))
-    maxima = _channel_maxima(reference, found, runs, threads)
-    whole = dissection.with_floats(())
-    findings = _findings(losses, dissection, maxima, reference, whole)
-    mismatch = _preprocessing(preprocess, stored)
-    if mismatch is not None:
-        findings.insert(0, mismatch)
-    advice = _advice(losses, dissection, whole)
-    return Diagnosis(comparison, tuple(losses), tuple(findings), advice, whole, len(runs))
+    return _Opened(pair, dataset, runs, reference, found)
+
+
+def _check_weights(comparison: Comparison, pair: ModelPair) -> None:
+    """Refuses an int8 model whose weights are those of another network of the same shape."""
+    known = [row.weight_sqnr_db for row in comparison.tensors if row.weight_sqnr_db is not None]
+    if known and float(np.median(known)) < FOREIGN_DB:
+        raise ModelError(
+            pair.int8_name,
+            f"its weights are not those of {pair.fp32_name} (SQNR {float(np.median(known)):.1f} dB in the "
+            "median layer)",
+            "Give the float model that it was made from",
+        )
 
 
 def _stored(pair: ModelPair) -> Preprocess | None:
@@ -173,7 +235,7 @@ def _losses(
 ) -> list[LayerLoss]:
     """One per tap, worst first."""
     rows = {(row.tensor, row.dtype): row for row in comparison.tensors}
-    shares = _mac_shares(int8)
+    shares = mac_shares(int8)
     losses = []
     for tap, one in zip(found.taps, damage, strict=True):
         row = rows[tap.reference, None if tap.code is None else tap.code.spec.dtype.name]
@@ -181,7 +243,7 @@ def _losses(
     return sorted(losses, key=lambda loss: loss.damage.both)
 
 
-def _mac_shares(model: ir.Model) -> dict[str, float | None]:
+def mac_shares(model: ir.Model) -> dict[str, float | None]:
     """Node → its share of the multiply-accumulates."""
     counted = {label(node): macs(node) for node in with_batch_of_one(model).graph}
     total = sum(count or 0 for count in counted.values())
@@ -192,7 +254,7 @@ def _channel_maxima(
     reference: FloatReference, found: Counterparts, runs: Sequence[Arrays], threads: int
 ) -> Maxima:
     """Tensor → largest magnitude per entry of axis 1, over the runs."""
-    names = list(dict.fromkeys(tap.reference for tap in found.taps))
+    names = tensors_to_look_at(reference, (tap.reference for tap in found.taps))
     session = reference.open(names, threads)
     maxima: dict[str, np.ndarray] = {}
     for feeds in runs:
@@ -205,42 +267,64 @@ def _channel_maxima(
     return maxima
 
 
-def _findings(
-    losses: Sequence[LayerLoss],
-    dissection: Dissection,
-    maxima: Maxima,
-    reference: FloatReference,
-    whole: float,
-) -> list[Finding]:
-    """The worst layers with their reasons, those that gain most in float first."""
-    norms = _norms(reference)
+def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
+    """What is wrong with the data as a whole."""
     found = []
+    given, stored = opened.dataset.preprocess, _stored(opened.pair)
+    difference = "" if None in (given, stored) else preprocess_difference(_json(given), _json(stored))
+    if difference:
+        text = f"the images are prepared in another way than for the calibration ({difference})"
+        found.append(Reason("preprocessing", text, "One of the two must be wrong"))
+    drifts = batch_norm_drift(opened.pair.fp32, opened.runs, threads)
+    if drifts and drifts[0].suspicious:
+        one = drifts[0]
+        text = (
+            f"the first BatchNormalization, {one.name}, sees other values than in training: its means are "
+            f"{one.shift:.2f} standard deviations off, its standard deviations {one.ratio:.2f} times as large"
+        )
+        advice = "Compare mean, scale and colour order with those of the training"
+        found.append(Reason("statistics", text, advice))
+    return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
+
+
+def _json(preprocess: Preprocess | None) -> str | None:
+    return None if preprocess is None else preprocess.to_json()
+
+
+def _findings(
+    losses: Sequence[LayerLoss], dissection: Dissection, facts: Facts, whole: float
+) -> tuple[Finding, ...]:
+    """The worst layers with their reasons, those that gain most in float first; each node once."""
+    gains: dict[tuple[str, ...], float] = {(): 0.0}
+    found: dict[tuple[str, ...], Finding] = {}
     for loss in islice(losses, FINDINGS):
-        reason = why(loss.row, loss.damage, maxima, reference.forms[-1], norms)
-        floats = floats_for(dissection.model, loss)
-        gain = dissection.with_floats(floats) - whole if floats else 0.0
-        found.append(Finding(loss.row.node, loss.row.tensor, reason, floats, gain))
-    found.sort(key=lambda finding: -finding.gain_db)
-    return [found[index] for index in ordered([finding.reason for finding in found])]
+        reason = why(loss.row, loss.damage, facts)
+        floats = floats_for(dissection.model, loss, reason)
+        if floats not in gains:
+            gains[floats] = dissection.with_floats(floats) - whole
+        known = found.get(floats)
+        fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
+        if gains[floats] < fewest and reason.cause != "input":
+            continue
+        if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
+            node = reason.floats[0] if reason.floats else loss.row.node
+            found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
+    first = {"input": 0}
+    return tuple(sorted(found.values(), key=lambda one: (first.get(one.reason.cause, 1), -one.gain_db)))
 
 
-def _norms(reference: FloatReference) -> dict[str, BatchNormInspection]:
-    """Suspicious normalizations, by name and by the tensor that they yield."""
-    found = {one.name: one for one in inspect_batch_norms(reference.forms[0]) if one.suspicious}
-    for node in reference.forms[0].graph:
-        if label(node) in found:
-            found[node.outputs[0].name or ""] = found[label(node)]
-    return found
-
-
-def floats_for(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
+def floats_for(int8: ir.Model, loss: LayerLoss, reason: Reason) -> tuple[str, ...]:
     """Nodes to keep in float so that a layer no longer loses what it loses most of.
 
-    Where its weights do the damage that is the layer; where the codes of its result do, all that read them.
+    Where the reason tells them it is these; where its weights do the damage the layer;
+    where the codes of its result do, all that read them.
     """
-    damage, node = loss.damage, loss.row.node
-    own = () if node is None else (node,)
-    if damage.codes is None or (damage.weights is not None and damage.weights <= damage.codes):
+    damage, own = loss.damage, () if loss.row.node is None else (loss.row.node,)
+    if reason.floats:
+        return reason.floats
+    if damage.codes is None:
+        return own
+    if damage.weights is not None and damage.weights <= damage.codes:
         return own
     readers = dict.fromkeys(
         label(reader)
@@ -248,40 +332,28 @@ def floats_for(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
         if dequantizer(pair.outputs[0]) is not None and float_origin(pair.outputs[0]).name == loss.row.tensor
         for reader in (use.node for use in pair.outputs[0].uses())
     )
-    return tuple(readers)
+    return tuple(readers) or own
+
+
+def _plain_floats(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
+    """``floats_for`` without a look at the reason."""
+    return floats_for(int8, loss, Reason("codes", "", ""))
 
 
 def _advice(losses: Sequence[LayerLoss], dissection: Dissection, whole: float) -> FloatAdvice | None:
-    """The smallest number of the worst nodes that is worth it together."""
-    nodes = list(dict.fromkeys(name for loss in losses for name in floats_for(dissection.model, loss)))
-    shares = _mac_shares(dissection.model)
+    """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help."""
+    nodes = list(dict.fromkeys(name for one in losses for name in _plain_floats(dissection.model, one)))
+    shares = mac_shares(dissection.model)
+    best: FloatAdvice | None = None
     for number in TOGETHER:
         taken = tuple(nodes[:number])
-        gain = dissection.with_floats(taken) - whole
-        if gain >= ENOUGH_DB:
-            known = [shares.get(name) for name in taken]
-            total = None if None in known else sum(share or 0.0 for share in known)
-            return FloatAdvice(taken, gain, total)
-        if number >= len(nodes):
+        known = [shares.get(name) for name in taken]
+        total = None if None in known else sum(share or 0.0 for share in known)
+        if total is not None and total > MOST_MACS:
             break
-    return None
-
-
-def _preprocessing(given: Preprocess | None, stored: Preprocess | None) -> Finding | None:
-    """The first thing to look at: the model was calibrated on other inputs than it gets now."""
-    if given is None or stored is None or given == stored:
-        return None
-    text = (
-        "the images are prepared in another way than they were for the calibration: "
-        f"{_differences(given, stored)}"
-    )
-    advice = "Calibrate again with the preprocessing of the training"
-    return Finding(None, "", Reason("preprocessing", text, advice), (), 0.0)
-
-
-def _differences(given: Preprocess, stored: Preprocess) -> str:
-    import json
-
-    now, then = json.loads(given.to_json()), json.loads(stored.to_json())
-    keys = [key for key in now if now[key] != then.get(key)]
-    return ", ".join(f"{key} is {now[key]} and was {then.get(key)}" for key in keys)
+        gain = dissection.with_floats(taken) - whole
+        if gain >= TELLING_DB:
+            best = FloatAdvice(taken, gain, total)
+        if gain >= ENOUGH_DB or number >= len(nodes):
+            break
+    return best

@@ -8,6 +8,7 @@ The noise of a large branch hides all that happens to a small one; as outputs of
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -47,27 +48,46 @@ def output_branches(model: ir.Model) -> tuple[Branches | None, ...]:
 
 def _branches(value: ir.Value) -> Branches | None:
     """Follows an output back to a Concat."""
-    orders: list[tuple[int, ...]] = []
+    behind: list[ir.Node] = []
     node = float_origin(value).producer()
-    while node is not None and node.op_type in (*_KEEPING, "Transpose"):
-        if node.op_type == "Transpose":
-            orders.append(ints_attribute(node, "perm", ()))
+    while node is not None and node.op_type in (*_KEEPING, "Transpose", "Reshape"):
+        behind.append(node)
         source = node.inputs[0]
         node = None if source is None else float_origin(source).producer()
-    if node is None or node.op_type != "Concat" or not all(orders):
+    if node is None or node.op_type != "Concat":
         return None
-    axes, axis = rank(node.outputs[0]), int_attribute(node, "axis", 0)
-    inputs = [value for value in node.inputs if value is not None]
+    axes, inputs = rank(node.outputs[0]), [value for value in node.inputs if value is not None]
     if axes is None or len(inputs) < 2 or any(value.shape is None for value in inputs):
         return None
-    axis %= axes
-    sizes = tuple(value.shape[axis] for value in inputs if value.shape is not None)
-    for order in reversed(orders):
-        axis = order.index(axis)
+    axis: int | None = int_attribute(node, "axis", 0) % axes
+    sizes = tuple(value.shape[axis or 0] for value in inputs if value.shape is not None)
+    for one in reversed(behind):
+        axis = None if axis is None else _axis_behind(one, axis)
     if not axis or not all(isinstance(size, int) for size in sizes):
         return None
     names = tuple(float_origin(value).name or "" for value in inputs)
     return Branches(label(node), names, axis, tuple(int(size) for size in sizes if isinstance(size, int)))
+
+
+def _axis_behind(node: ir.Node, axis: int) -> int | None:
+    """Where a node leaves an axis of its input; None where it takes it apart."""
+    if node.op_type == "Transpose":
+        order = ints_attribute(node, "perm", ())
+        return order.index(axis) if axis in order else None
+    if node.op_type != "Reshape":
+        return axis
+    before, after = (_sizes(value) for value in (node.inputs[0], node.outputs[0]))
+    if len(before) <= axis or not after:
+        return None
+    prefix = math.prod(before[:axis])
+    places = (i for i, size in enumerate(after) if size == before[axis] and math.prod(after[:i]) == prefix)
+    return next(places, None)
+
+
+def _sizes(value: ir.Value | None) -> list[int]:
+    """Sizes of a tensor, 1 for what is not known: the batch."""
+    shape = () if value is None or value.shape is None else value.shape
+    return [size if isinstance(size, int) else 1 for size in shape]
 
 
 def with_branches(model: ir.Model, found: Sequence[Branches | None]) -> ir.Model:

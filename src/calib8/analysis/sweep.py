@@ -67,15 +67,18 @@ def part_energies(
     for numbers in _sweeps(model, parts):
         chosen = {number + 1: parts[number] for number in numbers}
         graph = sweep_graph(model, constants, chosen, {v: o.name or "" for v, o in coded_pairs(model)})
-        session = open_session(graph.model, threads=threads, name="sweep", configure=_one_by_one)
+        session = open_session(graph.model, threads=threads, name="sweep", configure=as_written)
         for run, (feeds, expected) in enumerate(zip(runs, bare, strict=True)):
             _add_run(found[:, run], numbers, graph, session.run(feeds), expected)
         on_part(len(numbers))
     return found
 
 
-def _one_by_one(options: Any) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away."""
+def as_written(options: Any) -> None:
+    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
+
+    It would also put the float weight of a layer between them into codes of its own.
+    """
     options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 

@@ -120,13 +120,14 @@ def check_model(
     threads: int,
     on_run: Callable[[int], None] = lambda runs: None,
     lost: Callable[[Check], bool] = lambda check: False,
+    configure: Callable[[Any], None] = lambda options: None,
 ) -> Check:
-    """Compares a quantized model; the arguments are those of ``check_table``.
+    """Compares a quantized model; the arguments are those of ``check_table`` and ``open_session``.
 
     Raises:
         ModelError, DataError: ONNX Runtime cannot run it.
     """
-    session = open_session(model, threads=threads)
+    session = open_session(model, threads=threads, configure=configure)
     energies = []
     for feeds, reference in zip(runs, expected, strict=True):
         energies.append(_energies(reference, _floats(session.run(feeds))))

@@ -1,6 +1,7 @@
 """The command line: ``calib8 COMMAND``, one module per command.
 
-Exit codes: 0 done, 1 something is wrong with model, data, table or output, 2 wrong usage, 130 Ctrl-C.
+Exit codes: 0 done, 1 something is wrong with model, data, table or output, 2 wrong usage, 3 a promise that is
+not kept, 130 Ctrl-C.
 The modules here import the other rooms inside their functions, so that ``--help`` is instant.
 """
 
@@ -21,6 +22,7 @@ from calib8.cli.commands import as_command
 from calib8.cli.compare import compare
 from calib8.cli.compile import compile
 from calib8.cli.demo import demo
+from calib8.cli.diagnose import diagnose
 from calib8.cli.evaluate import evaluate
 from calib8.cli.inspect import inspect
 from calib8.cli.late_modules import load_late
@@ -29,6 +31,7 @@ from calib8.cli.run import run
 from calib8.cli.stats import merge, show
 from calib8.cli.table import table_app
 from calib8.cli.tengine_quant import tengine_quant
+from calib8.cli.tune import tune
 
 app = typer.Typer(
     name="calib8",
@@ -58,7 +61,11 @@ def _program(
     """Options that come before the command."""
 
 
-for _function in (demo, quantize, calibrate, evaluate, compare, run, inspect, compile, benchmark):
+_COMMANDS = (
+    demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, benchmark, tune,
+)  # fmt: skip
+
+for _function in _COMMANDS:
     app.command(_function.__name__)(as_command(_function))
 app.command("tengine-quant")(as_command(tengine_quant))
 app.add_typer(table_app, name="table")

@@ -104,11 +104,11 @@ def _row(t: TensorComparison) -> tuple[str, ...]:
     return (
         f"input '{t.tensor}'" if t.node is None else t.node,
         t.op_type or NOTHING,
-        _decibels(t.local.sqnr_db),
-        _decibels(t.cumulative.sqnr_db),
-        _cosine(t.local.cosine),
-        _cosine(t.cumulative.cosine),
-        _decibels(t.weight_sqnr_db),
+        decibels(t.local.sqnr_db),
+        decibels(t.cumulative.sqnr_db),
+        cosine_text(t.local.cosine),
+        cosine_text(t.cumulative.cosine),
+        decibels(t.weight_sqnr_db),
         percent(t.saturated),
         _one_of(t.scale, "scales"),
         _one_of(t.zero_point, "zero points"),
@@ -122,7 +122,7 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
     terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
     agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"
     terminal.say(
-        f"outputs: SQNR {_decibels(found.outputs.sqnr_db)} dB, cosine {_cosine(found.outputs.cosine)}"
+        f"outputs: SQNR {decibels(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
         f"{agreement} on {count(found.images, 'sample')}"
     )
     if not found.left_out:
@@ -135,13 +135,15 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
         terminal.say(f"  and {len(found.left_out) - _LEFT_OUT_SHOWN} more")
 
 
-def _decibels(value: float | None) -> str:
+def decibels(value: float | None) -> str:
+    """A figure in dB with two digits."""
     if value is None:
         return NOTHING
     return f"{value:.2f}" if math.isfinite(value) else ("∞" if value > 0 else "−∞")
 
 
-def _cosine(value: float | None) -> str:
+def cosine_text(value: float | None) -> str:
+    """A cosine with five digits."""
     return NOTHING if value is None else f"{value:.5f}"
 
 
@@ -159,12 +161,13 @@ def _document(found: Comparison) -> dict[str, Any]:
         "images": found.images,
         "sort": found.sort,
         "outputs": {**_distance(found.outputs), "agreement": found.agreement},
-        "tensors": [_tensor(tensor) for tensor in found.tensors],
+        "tensors": [comparison_document(tensor) for tensor in found.tensors],
         "left_out": [{"tensor": item.tensor, "reason": item.reason} for item in found.left_out],
     }
 
 
-def _tensor(t: TensorComparison) -> dict[str, Any]:
+def comparison_document(t: TensorComparison) -> dict[str, Any]:
+    """What was compared of one tensor."""
     return {
         "tensor": t.tensor,
         "node": t.node,

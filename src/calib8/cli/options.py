@@ -63,7 +63,8 @@ class ReadingOptions:
     """How much of the data is read, and how; None: not given."""
 
     samples: Annotated[
-        int | None, option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all.")
+        int | None,
+        option(DATA, "--samples", "N", "At most so many, evenly spaced. Default: all; 32 for diagnose."),
     ] = None
     batch: Annotated[
         int | None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +61,35 @@ def given_flags(options: PreprocessOptions) -> dict[str, Any]:
         "dtype": options.dtype,
     }
     return {name: value for name, value in read.items() if value is not None}
+
+
+def preprocessing_flags(p: Preprocess | None) -> list[str]:
+    """The flags that ask for a preprocessing, those of defaults left out; none for arrays."""
+    from calib8.data.preprocess import Preprocess
+
+    if p is None:
+        return []
+    plain, flags = Preprocess(), list[str]()
+    for field in fields(p):
+        value, name = getattr(p, field.name), field.name.replace("_", "-")
+        if value == getattr(plain, field.name) and field.name != "mean":
+            continue
+        if isinstance(value, bool):
+            flags.append(f"--{name}")
+        elif isinstance(value, tuple):
+            same = field.name in ("mean", "scale") and len(set(value)) == 1
+            flags += [f"--{name}", ",".join(_shortest(one) for one in (value[:1] if same else value))]
+        else:
+            flags += [f"--{name}", str(value)]
+    return flags
+
+
+def _shortest(value: float) -> str:
+    """A number as it is written, or as 1/n where that is the same."""
+    inverse = round(1.0 / value) if value else 0
+    if inverse > 1 and 1.0 / inverse == value:
+        return f"1/{inverse}"
+    return repr(value).removesuffix(".0")
 
 
 def _made_room_for(flags: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From a prepared model and a table to the int8 graph: place → resolve ranges → insert."""
+"""From a prepared model and a table to the int8 graph: place → resolve ranges → insert → seal."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from calib8.passes.resolve_ranges import resolve_ranges
 from calib8.qparams import QParams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
+from calib8.quantization.seal import seal_float_layers
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 
@@ -71,5 +72,7 @@ def quantize_graph(
         if not result.float_layers:
             break
         overflowing |= result.float_layers
+    if scheme.seal_float_layers:
+        seal_float_layers(result.model)
     placement = keep_layers_float(placement, overflowing)
     return QuantizedGraph(result.model, placement, result.qparams, floats)

@@ -1,0 +1,224 @@
+"""``calib8 diagnose``: where an int8 model loses its accuracy, why, and the flags that give it back."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, decibels
+from calib8.cli.documents import finite
+from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.outputs import check_outputs, write_json
+from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.terminal import Terminal, open_terminal
+
+if TYPE_CHECKING:
+    from calib8.analysis.diagnose import Finding, LayerLoss
+    from calib8.remedies import Remedy, Treated
+
+SAMPLES: Final = 32
+"""Compared where nothing else is asked for."""
+
+Int8Argument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[INT8]", show_default=False, help="The quantized model. Default: one made in memory."
+    ),
+]
+TopOption = Annotated[int, typer.Option("--top", metavar="N", help="How many layers to show.")]
+
+
+def diagnose(
+    fp32: FloatArgument,
+    int8: Int8Argument = None,
+    *,
+    data: DataOption,
+    top: TopOption = 10,
+    reading: ReadingOptions,
+    preprocessing: PreprocessOptions,
+    report: ReportOptions,
+) -> None:
+    """Find out why an INT8 model lost its accuracy, and what helps.
+
+    Shows what the codes of every layer alone do to the outputs, the causes, and the flags of 'quantize'
+    that gained most when they were tried. Without INT8 a plainly quantized model is looked at.
+    """
+    terminal = open_terminal(report.quiet)
+    check_outputs({"--json": report.json}, [fp32, int8, data])
+    models = [path for path in (int8, fp32) if path is not None]
+    preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
+
+    from calib8.progress import check_positive
+    from calib8.remedies import diagnose_and_treat
+
+    check_positive("--top", top)
+    with shown_progress(terminal, "opening the models") as progress:
+        found = diagnose_and_treat(
+            fp32, int8, data, preprocess=preprocess,
+            samples=SAMPLES if reading.samples is None else reading.samples, batch=reading.batch_size,
+            threads=reading.thread_count, skip_bad=reading.skip_bad, progress=progress,
+        )  # fmt: skip
+    say_missing(terminal, progress.missing)
+    terminal.show(layer_table(found, top))
+    say_diagnosis(terminal, found, top)
+    commands = [quantize_command(found, remedy, fp32, data) for remedy in found.remedies]
+    say_remedies(terminal, found, commands)
+    if report.json is not None:
+        write_json(report.json, _document(found, fp32, int8, commands))
+
+
+def layer_table(found: Treated, top: int) -> Table:
+    """One row per layer, the first ``top`` of them."""
+    table = plain_table("layer", "op")
+    for header in (
+        "weights dB", "codes dB", "both dB", "local dB", "cumulative dB", "cosine", "saturated %",
+        "vanished %", "MACs %",
+    ):  # fmt: skip
+        table.add_column(header, justify="right")
+    for loss in found.diagnosis.layers[:top]:
+        table.add_row(*_row(loss))
+    return table
+
+
+def _row(loss: LayerLoss) -> tuple[str, ...]:
+    row, damage = loss.row, loss.damage
+    return (
+        f"input '{row.tensor}'" if row.node is None else row.node,
+        row.op_type or NOTHING,
+        decibels(damage.weights),
+        decibels(damage.codes),
+        decibels(damage.both),
+        decibels(row.local.sqnr_db),
+        decibels(row.cumulative.sqnr_db),
+        cosine_text(row.cumulative.cosine),
+        percent(row.saturated),
+        percent(row.vanished),
+        percent(loss.macs),
+    )
+
+
+def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
+    """How many layers are shown, the loss at the outputs, and the causes."""
+    diagnosis = found.diagnosis
+    shown, total = min(top, len(diagnosis.layers)), len(diagnosis.layers)
+    terminal.say(f"{shown} of {count(total, 'layer')} shown, worst damage to the outputs first")
+    model = "a model with ranges of 'mse', no repairs" if found.made_here else "INT8"
+    looked = count(diagnosis.looked_at, "sample")
+    terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB on {looked}")
+    if diagnosis.fallback:
+        text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
+        terminal.say(text)
+    if not diagnosis.findings:
+        terminal.say("no single cause: nothing is out of proportion")
+    for number, finding in enumerate(diagnosis.findings, 1):
+        terminal.say(f"{number}. {_finding(finding)}", style="yellow")
+
+
+def _finding(finding: Finding) -> str:
+    where = finding.node or (f"input '{finding.tensor}'" if finding.tensor else "data")
+    advice = f". {finding.reason.advice}" if finding.reason.advice else ""
+    gain = f" ({finding.gain_db:+.1f} dB without these codes)" if finding.floats else ""
+    return f"{where}: {finding.reason.text}{advice}{gain}"
+
+
+def say_remedies(terminal: Terminal, found: Treated, commands: Sequence[str]) -> None:
+    """What was tried with success, and how to do the best of it."""
+    if not found.tried:
+        terminal.say("put that right first: no remedy was tried")
+        return
+    for remedy in found.remedies:
+        terminal.say(f"{remedy_text(remedy)}: {remedy.gain_db:+.1f} dB, {_costs(remedy)}")
+    if commands:
+        terminal.say("do the first:")
+        terminal.say(f"  {commands[0]}")
+    else:
+        wishes = f"{found.tried} {'remedy' if found.tried == 1 else 'remedies'}"
+        terminal.say(f"{wishes} tried, none gained 1 dB; 'calib8 quantize --effort best' tries more")
+
+
+def remedy_text(remedy: Remedy) -> str:
+    """What to do, in words."""
+    wish, parts = remedy.wish, list[str]()
+    if wish.repairs:
+        parts.append(f"repair with {', '.join(wish.repairs)}")
+    if wish.keep_float:
+        number = "this node" if len(wish.keep_float) == 1 else f"these {len(wish.keep_float)} nodes"
+        parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
+    if not parts:
+        parts.append(f"calibrate with --method {wish.method}")
+    return "; ".join(parts)
+
+
+def _costs(remedy: Remedy) -> str:
+    if not remedy.wish.keep_float:
+        return "costs no speed"
+    return f"costs {percent(remedy.macs)} % of the MACs"
+
+
+def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path) -> str:
+    """The command line that makes the model of a remedy."""
+    words = ["calib8", "quantize", str(fp32), "--data", str(data)]
+    words += preprocessing_flags(found.diagnosis.preprocess)
+    if found.target != "onnxruntime":
+        words += ["--target", found.target]
+    if found.activations != "uint8":
+        words += ["--activations", found.activations]
+    words += [*remedy.wish.flags(), "-o", f"{fp32.stem}.repaired.onnx"]
+    return shlex.join(words)
+
+
+def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:
+    diagnosis = found.diagnosis
+    return {
+        "fp32": str(fp32),
+        "int8": None if int8 is None else str(int8),
+        "images": diagnosis.comparison.images,
+        "looked_at": diagnosis.looked_at,
+        "sqnr_db": finite(diagnosis.sqnr_db),
+        "fallback": diagnosis.fallback or None,
+        "layers": [_layer(loss) for loss in diagnosis.layers],
+        "findings": [
+            {
+                "node": one.node,
+                "tensor": one.tensor or None,
+                "cause": one.reason.cause,
+                "text": one.reason.text,
+                "advice": one.reason.advice,
+                "keep_float": list(one.floats),
+                "gain_db": finite(one.gain_db),
+            }
+            for one in diagnosis.findings
+        ],
+        "remedies": [
+            {
+                "method": one.wish.method,
+                "repairs": list(one.wish.repairs),
+                "keep_float": list(one.wish.keep_float),
+                "sqnr_db": finite(one.sqnr_db),
+                "gain_db": finite(one.gain_db),
+                "macs": one.macs,
+                "command": command,
+            }
+            for one, command in zip(found.remedies, commands, strict=True)
+        ],
+    }
+
+
+def _layer(loss: LayerLoss) -> dict[str, Any]:
+    damage = loss.damage
+    return {
+        **comparison_document(loss.row),
+        "damage": {
+            "weights": finite(damage.weights),
+            "codes": finite(damage.codes),
+            "both": finite(damage.both),
+        },
+        "macs": loss.macs,
+    }

@@ -1,0 +1,254 @@
+"""``calib8 tune``: the cheapest int8 model that keeps a promise about its accuracy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.table import Table
+
+from calib8.cli.options import (
+    DATA,
+    DataOption,
+    LabelsOption,
+    ModelArgument,
+    PreprocessOptions,
+    ReadingOptions,
+    ReportOptions,
+    option,
+)
+from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
+from calib8.cli.preprocessing import chosen_preprocess
+from calib8.cli.progress import shown_progress
+from calib8.cli.render import NOTHING, count, plain_table, say_sizes
+from calib8.cli.steps import look_at_data
+from calib8.cli.terminal import Terminal, open_terminal
+from calib8.errors import PromiseError
+
+if TYPE_CHECKING:
+    from calib8.tuning.trial import Trial
+    from calib8.tuning.tune import Tuning
+
+PROMISE: Final = "Promise (one of them)"
+SEARCH: Final = "Search"
+
+_DROP_HELP: Final = "Top-1 at most P percentage points below the float model's; needs labels."
+_AGREEMENT_HELP: Final = "The best class is the float model's for at least P % of the samples."
+_SQNR_HELP: Final = "Signal to noise of the outputs of at least D dB."
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromiseOptions:
+    """What has to be kept; None: not given."""
+
+    max_drop: Annotated[float | None, option(PROMISE, "--max-drop", "P", _DROP_HELP)] = None
+    min_agreement: Annotated[float | None, option(PROMISE, "--min-agreement", "P", _AGREEMENT_HELP)] = None
+    min_sqnr: Annotated[float | None, option(PROMISE, "--min-sqnr", "D", _SQNR_HELP)] = None
+
+
+_JUDGE_HELP: Final = "Samples to judge with; all of --data calibrates then. Default: half of --data."
+_SAMPLES_HELP: Final = "At most so many of --data, and of --judge-data, evenly spaced. Default: all."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions:
+    """How much of the data is read, and how; None: not given."""
+
+    judge_data: Annotated[Path | None, option(DATA, "--judge-data", "DIR|FILE", _JUDGE_HELP)] = None
+    labels: LabelsOption = None
+    samples: Annotated[int | None, option(DATA, "--samples", "N", _SAMPLES_HELP)] = None
+    threads: Annotated[
+        int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
+    ] = None
+    skip_bad: Annotated[
+        bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
+    ] = False
+
+    @property
+    def reading(self) -> ReadingOptions:
+        """The options that other commands share."""
+        return ReadingOptions(samples=self.samples, threads=self.threads, skip_bad=self.skip_bad)
+
+
+_BUDGET_HELP: Final = "Time for all runs together, such as 90s, 10m or 1h. Default: as long as it takes."
+_WORK_HELP: Final = "Folder of the search, which a later run goes on with. Default: OUT.onnx.tune."
+_EFFORT_HELP: Final = "The most that is tried to keep the accuracy: fast, balanced or best. Default: best."
+_TARGET_HELP: Final = "Runtime of the result, as for quantize. Default: onnxruntime."
+_ACTIVATIONS_HELP: Final = "Code of the activations. Default: what the target takes."
+_KEEP_HELP: Final = "Name of a node that is in float anyway; may be given several times."
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchOptions:
+    """What is searched, where and for how long; None: not given."""
+
+    budget: Annotated[str | None, option(SEARCH, "--budget", "TIME", _BUDGET_HELP)] = None
+    work: Annotated[Path | None, option(SEARCH, "--work", "DIR", _WORK_HELP)] = None
+    effort: Annotated[str | None, option(SEARCH, "--effort", "NAME", _EFFORT_HELP)] = None
+    target: Annotated[str, option(SEARCH, "--target", "NAME", _TARGET_HELP)] = "onnxruntime"
+    activations: Annotated[str | None, option(SEARCH, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
+    keep_float: Annotated[list[str] | None, option(SEARCH, "--keep-float", "NODE", _KEEP_HELP)] = None
+
+
+_OUTPUT_HELP: Final = "The INT8 model. Default: the name of MODEL with .int8.onnx, in this folder."
+OutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="OUT.onnx", show_default=False, help=_OUTPUT_HELP),
+]
+
+
+def tune(
+    model: ModelArgument,
+    data: DataOption,
+    output: OutputOption = None,
+    *,
+    promises: PromiseOptions,
+    data_options: SampleOptions,
+    search: SearchOptions,
+    preprocessing: PreprocessOptions,
+    report: ReportOptions,
+) -> None:
+    """Find the cheapest INT8 model that keeps a promise.
+
+    Repairs and nodes in float are tried until the promise holds on samples that neither calibrated nor
+    repaired. A run that was stopped goes on where it was. Exit code 3: the promise is not kept.
+    """
+    from calib8.tuning import tune as tuning
+    from calib8.tuning.promise import promise_of, seconds_of
+    from calib8.tuning.search import LAST_EFFORT
+
+    terminal, reading = open_terminal(report.quiet), data_options.reading
+    out = output or Path(model.with_suffix(".int8.onnx").name)
+    judges, labels = data_options.judge_data, data_options.labels
+    check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
+    promise_of(promises.max_drop, promises.min_agreement, promises.min_sqnr)
+    seconds_of(search.budget)
+    preprocess = chosen_preprocess(preprocessing)
+    look_at_data(terminal, model, data, preprocess, labels if judges is None else None, reading)
+    with shown_progress(terminal, "preparing the model") as progress:
+        found = tuning.tune(
+            model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
+            min_sqnr=promises.min_sqnr, judge_data=judges, labels=labels, preprocess=preprocess,
+            target=search.target, activations=search.activations,
+            effort=LAST_EFFORT if search.effort is None else search.effort,
+            keep_float=search.keep_float or (), budget=search.budget, work=search.work,
+            samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
+            progress=progress,
+        )  # fmt: skip
+    if report.json is not None:
+        write_json(report.json, tuning_document(model, found))
+    _say(terminal, model, found)
+    if not found.kept:
+        raise _broken_promise(found)
+
+
+def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
+    terminal.show(trials_table(found))
+    for note in found.notes:
+        terminal.say(f"note: {note}")
+    judged = count(found.judged, "sample")
+    terminal.say(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
+    if not found.kept:
+        return
+    terminal.say(f"kept: {found.promise.text}; {_figures(found.best, found.promise.unit)}")
+    floats = found.best.settings.floats
+    which = (
+        f"{count(len(floats), 'node')} in float: {', '.join(floats)}" if floats else "no more node in float"
+    )
+    terminal.say(f"{100.0 * found.best.cost:.2f} % of the MACs in float, {which}")
+    say_sizes(terminal, (model, model_bytes_on_disk(model)), (found.path, model_bytes_on_disk(found.path)))
+
+
+def _certainty(found: Tuning) -> str:
+    """What the bound is, and what the samples could prove without looking at margins."""
+    from calib8.tuning.evidence import counted_limit, samples_to_count
+
+    text = "'at worst': as many others like them do better with 95 % certainty"
+    if found.promise.kind == "sqnr":
+        return text
+    promised = found.promise.value / 100.0
+    share = 1.0 - promised if found.promise.kind == "drop" else promised
+    limit = f"{100.0 * counted_limit(found.judged):.2f} %"
+    needed = f", {100.0 * share:g} % takes {samples_to_count(share)}" if share < 1.0 else ""
+    return (
+        f"{text}\nby counting alone they prove no more than {limit} agreement{needed}: margins tell the rest"
+    )
+
+
+_COLUMNS: Final = {"agreement": "agreement %", "top1": "top-1 %", "sqnr": "SQNR dB"}
+
+
+def trials_table(found: Tuning) -> Table:
+    """One row per trial, in the order in which they were made."""
+    unit, kind = found.promise.unit, found.promise.kind
+    table = plain_table("trial", "effort", "Concat")
+    shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
+    headers = ("float nodes", "float MACs %", f"{found.promise.noun} {unit}", f"at worst {unit}")
+    for header in (*headers, *(_COLUMNS[name] for name in shown), "seconds", "kept"):
+        table.add_column(header, justify="right")
+    for index, trial in enumerate(found.trials, 1):
+        f = trial.figures
+        others = {"agreement": f.agreement, "top1": f.top1, "sqnr": f.sqnr_db}
+        table.add_row(
+            str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
+            f"{100.0 * trial.cost:.2f}", f"{f.value:.2f}", f"{f.bound:.2f}",
+            *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
+            ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
+        )  # fmt: skip
+    return table
+
+
+def _figures(trial: Trial, unit: str) -> str:
+    f = trial.figures
+    return f"it is {f.value:.2f} {unit}, at worst {f.bound:.2f} {unit}"
+
+
+def _broken_promise(found: Tuning) -> PromiseError:
+    why = "is not kept" if found.complete else "is not kept within the budget"
+    problem = f"{why}; the closest model: {_figures(found.best, found.promise.unit)}"
+    cure = "Promise less, give more samples to judge with, or take it as it is"
+    if not found.complete:
+        cure = "Run it again with a larger --budget: it goes on where it was"
+    return PromiseError(found.promise.text, f"{problem}, is {found.path}", cure)
+
+
+def _two(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.2f}"
+
+
+def tuning_document(model: Path, found: Tuning) -> dict[str, Any]:
+    """The result for machines."""
+    return {
+        "model": str(model),
+        "output": str(found.path),
+        "work": str(found.work),
+        "promise": {"kind": found.promise.kind, "value": found.promise.value},
+        "kept": found.kept,
+        "complete": found.complete,
+        "calibrated": found.calibrated,
+        "judged": found.judged,
+        "float_top1": None if found.float_top1 is None else found.float_top1 / 100.0,
+        "best": found.trials.index(found.best),
+        "trials": [_trial(trial) for trial in found.trials],
+        "notes": list(found.notes),
+    }
+
+
+def _trial(trial: Trial) -> dict[str, Any]:
+    f = trial.figures
+    return {
+        "effort": trial.settings.effort,
+        "concat": trial.settings.concat,
+        "floats": list(trial.settings.floats),
+        "float_macs": trial.cost,
+        "kept": trial.kept,
+        "value": f.value,
+        "bound": f.bound,
+        "agreement": None if f.agreement is None else f.agreement / 100.0,
+        "top1": None if f.top1 is None else f.top1 / 100.0,
+        "sqnr_db": f.sqnr_db,
+        "samples": f.samples,
+        "seconds": trial.seconds,
+    }

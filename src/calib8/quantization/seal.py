@@ -1,0 +1,51 @@
+"""Layers that are to stay float, kept from a runtime that would make them int8 by itself.
+
+… → DequantizeLinear → Conv → Relu → QuantizeLinear → …        weight and bias float
+… → DequantizeLinear → Sum → Conv → Relu → QuantizeLinear → …
+
+ONNX Runtime 1.21 and newer (its rewrite ``WeightBiasQuantization``) takes the first form for an int8 layer
+of which somebody forgot the weights, and rounds them: one scale for all, whatever that does to them. It looks
+for a DequantizeLinear right before the layer. A Sum of one tensor is that tensor, and no rewrite removes it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.model.graph import Names, constant
+from calib8.quantization.qdq import dequantizer, label
+
+SEALED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
+"""Ops whose weights ONNX Runtime quantizes."""
+
+
+def seal_float_layers(model: ir.Model) -> int:
+    """Puts a Sum before every layer with a float weight that reads dequantized codes; the number of layers.
+
+    Args:
+        model: a QDQ graph; changed in place.
+    """
+    names, sealed = Names(model.graph), dict[ir.Value, ir.Value]()
+    count = 0
+    for node in list(model.graph):
+        source = node.inputs[0] if node.inputs else None
+        if node.op_type not in SEALED_OPS or source is None or dequantizer(source) is None:
+            continue
+        if constant(node.inputs[1]) is None:
+            continue
+        if source not in sealed:
+            sealed[source] = _summed(model.graph, names, source, node)
+        node.replace_input_with(0, sealed[source])
+        count += 1
+    return count
+
+
+def _summed(graph: ir.Graph, names: Names, source: ir.Value, before: ir.Node) -> ir.Value:
+    name = names.value(f"{source.name}/float")
+    output = ir.Value(name=name, type=source.type, shape=source.shape)
+    graph.insert_before(
+        before, ir.Node("", "Sum", [source], outputs=[output], name=names.node(f"{label(before)}/Sum"))
+    )
+    return output

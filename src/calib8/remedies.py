@@ -1,0 +1,254 @@
+"""What helps against the findings of a diagnosis: every remedy is carried out and measured first.
+
+    finding → wishes (repairs, nodes in float, another method) → quantized in memory → SQNR of the outputs
+
+The samples are those that the diagnosis looked at; the figures are comparable with its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8 import pipeline
+from calib8.analysis.diagnose import ENOUGH_DB, TELLING_DB, Diagnosis, diagnose, mac_shares
+from calib8.analysis.model_pair import Model, open_pair
+from calib8.autorange.samples import choose_samples
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import DataSource
+from calib8.errors import UsageError
+from calib8.model.metadata import PREFIX
+from calib8.outcomes import Calibration
+from calib8.progress import Progress, SampleCounter, silent
+from calib8.quantization.qdq import readable_copy
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.flow import GAIN_DB, REPAIRS, repairs_called
+from calib8.scheme import TARGETS, QuantScheme, target_scheme
+
+METHOD: Final = "mse"
+"""The range method of models that are made here."""
+
+ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
+"""Repairs that are tried whatever the findings are: they cost little, and help where no layer stands out."""
+
+MOST: Final = 6
+"""Wishes that are tried."""
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A way to quantize.
+
+    Attributes:
+        method: for the ranges.
+        repairs: keys of ``calib8.repair.flow.REPAIRS``.
+        keep_float: names of nodes.
+    """
+
+    method: str = METHOD
+    repairs: tuple[str, ...] = ()
+    keep_float: tuple[str, ...] = ()
+
+    def flags(self) -> tuple[str, ...]:
+        """The options of ``calib8 quantize`` that carry it out."""
+        nodes = (part for name in self.keep_float for part in ("--keep-float", name))
+        return ("--method", self.method, "--repair", ",".join(self.repairs) or "none", *nodes)
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A way to quantize that is better than the model that was diagnosed.
+
+    Attributes:
+        wish: how.
+        sqnr_db: of the outputs, as in ``Diagnosis``.
+        gain_db: that minus the figure of the model that was diagnosed.
+        macs: share of the multiply-accumulates of nodes kept in float, 0 … 1; None where unknown.
+    """
+
+    wish: Wish
+    sqnr_db: float
+    gain_db: float
+    macs: float | None
+
+
+@dataclass(frozen=True)
+class Treated:
+    """A diagnosis and what helps.
+
+    Attributes:
+        diagnosis: see there.
+        remedies: the one to take first; those that gain less than ``TELLING_DB`` are left out.
+        tried: how many ways were tried; none where the data are not what the network was trained with.
+        target: that they were made for, a key of ``calib8.scheme.TARGETS``.
+        activations: type of their activations.
+        made_here: the int8 model was made for the diagnosis.
+    """
+
+    diagnosis: Diagnosis
+    remedies: tuple[Remedy, ...]
+    tried: int
+    target: str
+    activations: str
+    made_here: bool
+
+
+def diagnose_and_treat(
+    fp32: Model,
+    int8: Model | None,
+    data: DataSource,
+    *,
+    preprocess: Preprocess | None = None,
+    samples: int | None = None,
+    batch: int = 1,
+    threads: int = 2,
+    skip_bad: bool = False,
+    progress: Progress = silent,
+) -> Treated:
+    """Diagnoses an int8 model and tries what may help.
+
+    Args:
+        fp32: path or ModelProto of the float model.
+        int8: the QDQ model made from it; None: one made with the method ``METHOD`` and without repairs.
+        data: images or arrays that can be read several times; all of them calibrate what is made here.
+        preprocess: how images become inputs; None takes what ``int8`` has stored.
+        samples: at most so many for the comparison.
+        batch: samples per run of the comparison; no result depends on it.
+        threads, skip_bad, progress: see ``calib8.pipeline.calibrate``.
+
+    Raises:
+        Calib8Error: what can be wrong with models, data or options, in one line each.
+    """
+    made, scheme = None, target_scheme("onnxruntime")
+    quantized: Model
+    if int8 is None:
+        quantization = pipeline.quantize(
+            fp32, data, method=METHOD, repair=("none",), preprocess=preprocess, threads=threads,
+            skip_bad=skip_bad, progress=progress,
+        )  # fmt: skip
+        made, quantized = quantization.calibration, ir.to_proto(quantization.model)
+    else:
+        quantized, scheme = int8, _scheme(fp32, int8)
+    diagnosis = diagnose(
+        fp32, quantized, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
+        skip_bad=skip_bad, progress=progress,
+    )  # fmt: skip
+    wishes = _wishes(diagnosis, again=int8 is not None)
+    remedies: tuple[Remedy, ...] = ()
+    if wishes:
+        if made is None:
+            made = pipeline.calibrate(
+                fp32, data, method=METHOD, preprocess=diagnosis.preprocess, target=scheme.name,
+                activations=scheme.activation_name, threads=threads, skip_bad=skip_bad, progress=progress,
+            )  # fmt: skip
+        clinic = _Clinic(diagnosis, made, scheme, threads)
+        remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
+    return Treated(diagnosis, remedies, len(wishes), scheme.name, scheme.activation_name, int8 is None)
+
+
+def _scheme(fp32: Model, int8: Model) -> QuantScheme:
+    """The target that calib8 made a model for; the default one for models of other tools."""
+    stored = open_pair(fp32, int8).int8.metadata_props
+    name, activations = stored.get(PREFIX + "target", ""), stored.get(PREFIX + "activations", "")
+    if name not in TARGETS:
+        return target_scheme("onnxruntime")
+    try:
+        return target_scheme(name).with_activations(activations)
+    except UsageError:
+        return target_scheme(name)
+
+
+def _wishes(diagnosis: Diagnosis, *, again: bool) -> tuple[Wish, ...]:
+    """What the findings ask for, each once; ``again``: to calibrate anew is a remedy too.
+
+    Where the data are not what the network was trained with, nothing helps but other data; where they are
+    not what the int8 model was calibrated with, nothing else is worth a look.
+    """
+    causes = {finding.reason.cause for finding in diagnosis.findings}
+    if "statistics" in causes:
+        return ()
+    if again and causes & {"preprocessing", "input"}:
+        return (Wish(),)
+    found: dict[Wish, None] = {}
+    for finding in diagnosis.findings:
+        if finding.reason.cause == "branches":
+            found.setdefault(Wish(keep_float=finding.floats))
+        if finding.reason.cause == "clipped":
+            found.setdefault(Wish("minmax"))
+        for repairs in finding.reason.repairs:
+            found.setdefault(Wish(repairs=repairs))
+    if diagnosis.advice is not None:
+        found.setdefault(Wish(keep_float=diagnosis.advice.nodes))
+    for repairs in ALWAYS:
+        found.setdefault(Wish(repairs=repairs))
+    return tuple(found)[:MOST]
+
+
+class _Clinic:
+    """Quantizes in memory, and judges as the diagnosis does."""
+
+    def __init__(
+        self, diagnosis: Diagnosis, calibration: Calibration, scheme: QuantScheme, threads: int
+    ) -> None:
+        self.diagnosis, self.calibration, self.scheme, self.threads = diagnosis, calibration, scheme, threads
+        self.shares = mac_shares(diagnosis.dissection.model)
+        self.data: RepairData | None = None
+
+    def tried(self, wishes: Sequence[Wish], counter: SampleCounter) -> tuple[Remedy, ...]:
+        """Those that help, the one to take first; the best repairs and nodes are tried together too."""
+        found = []
+        for wish in wishes:
+            found.append(self._remedy(wish))
+            counter(1)
+        found.sort(key=_rank)
+        repairs = next((one.wish for one in found if one.wish.repairs), None)
+        floats = next((one.wish for one in found if one.wish.keep_float), None)
+        good = [one for one in found if one.gain_db >= TELLING_DB]
+        if repairs is not None and floats is not None and len(good) > 1:
+            together = self._remedy(replace(repairs, keep_float=floats.keep_float))
+            if together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB:
+                good.append(together)
+        needed = [one for one in good if not any(_contains(one, other) for other in good)]
+        return tuple(sorted(needed, key=_rank))
+
+    def _remedy(self, wish: Wish) -> Remedy:
+        table = self.calibration.table
+        if wish.method != METHOD:
+            table = pipeline.calibrate(
+                ir.to_proto(self.calibration.prepared.model), statistics=self.calibration.statistics,
+                method=wish.method, target=self.scheme.name, activations=self.scheme.activation_name,
+            ).table  # fmt: skip
+        known = {node.name for node in self.calibration.prepared.model.graph}
+        nodes = frozenset(wish.keep_float) & known
+        candidate = Candidate(self.calibration.prepared.model, table, self.scheme, nodes)
+        for name in repairs_called(wish.repairs):
+            candidate, _ = REPAIRS[name](candidate, self._repair_data())
+        quality = self.diagnosis.dissection.of_model(readable_copy(candidate.quantized().model))
+        shares = [self.shares.get(name) for name in wish.keep_float]
+        total = None if None in shares else sum(share or 0.0 for share in shares)
+        return Remedy(wish, quality, quality - self.diagnosis.sqnr_db, total)
+
+    def _repair_data(self) -> RepairData:
+        """The samples that ``calib8 quantize`` repairs with."""
+        if self.data is None:
+            if self.calibration.dataset is None:
+                raise UsageError("repairs", "look at data, and none are given", "Give --data")
+            chosen = choose_samples(self.calibration.dataset, self.threads)
+            self.data = RepairData(chosen.scored, self.threads)
+        return self.data
+
+
+def _contains(one: Remedy, other: Remedy) -> bool:
+    """Whether a remedy is another one and more that gains nothing."""
+    more = set(one.wish.repairs) > set(other.wish.repairs)
+    same = (one.wish.method, one.wish.keep_float) == (other.wish.method, other.wish.keep_float)
+    return more and same and one.sqnr_db < other.sqnr_db + GAIN_DB
+
+
+def _rank(remedy: Remedy) -> float:
+    """Less is better: float layers must earn ``ENOUGH_DB``."""
+    costs = remedy.macs is None or remedy.macs > 0.0
+    return (ENOUGH_DB if costs else 0.0) - remedy.sqnr_db

@@ -1,0 +1,98 @@
+"""What a model costs that is not all int8, and which nodes go into float together.
+
+cost    share of the multiply-accumulates that are not computed from codes, 0 … 1
+unit    a quantized node with the activations that runtimes compute with it: Conv → Relu
+work    multiply-accumulates of a unit + elements that it yields
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from calib8.analysis.counts import elements, macs, stored_values
+from calib8.model.graph import sole_consumer
+from calib8.model.runtime import Arrays
+from calib8.passes.place import Placement
+from calib8.quantization.qdq import infer_shapes
+from calib8.scheme import UNARY_OPS
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Nodes that are float or int8 together.
+
+    Attributes:
+        nodes: their names, in graph order; the first one is what the unit is called by.
+        macs: multiply-accumulates.
+        work: these and the elements that the unit yields.
+    """
+
+    nodes: tuple[str, ...]
+    macs: int
+    work: int
+
+
+def node_macs(model: ir.Model, sample: Arrays) -> dict[str, int]:
+    """Name of every node of a float graph → its multiply-accumulates for inputs shaped like ``sample``.
+
+    Where a size stays unknown, the number of the weights stands for them.
+    """
+    return {
+        node.name or "": _macs_or_weights(node) for node in _with_shapes_of(model, sample).graph if node.name
+    }
+
+
+def float_share(counted: Mapping[str, int], placement: Placement) -> float:
+    """The cost: the share of the multiply-accumulates outside of the quantized nodes, 0 … 1."""
+    quantized = placement.quantized_nodes()
+    total = sum(counted.values())
+    return sum(count for node, count in counted.items() if node not in quantized) / total if total else 0.0
+
+
+def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Unit, ...]:
+    """The units of the quantized nodes, in graph order.
+
+    Args:
+        model: the prepared float graph.
+        placement: which of its nodes are quantized.
+        sample: inputs of one run, for the shapes.
+    """
+    quantized, groups = placement.quantized_nodes(), dict[str, list[ir.Node]]()
+    home: dict[str, str] = {}
+    for node in _with_shapes_of(model, sample).graph:
+        name = node.name or ""
+        if name not in quantized:
+            continue
+        source = node.inputs[0]
+        producer = None if source is None or node.op_type not in UNARY_OPS else source.producer()
+        joins = producer is not None and producer.name in home and sole_consumer(producer.outputs[0]) is node
+        home[name] = home[producer.name or ""] if joins and producer is not None else name
+        groups.setdefault(home[name], []).append(node)
+    return tuple(_unit(nodes) for nodes in groups.values())
+
+
+def _unit(nodes: list[ir.Node]) -> Unit:
+    counted = sum(_macs_or_weights(node) for node in nodes)
+    yielded = sum(elements(value) or 0 for node in nodes for value in node.outputs)
+    return Unit(tuple(node.name or "" for node in nodes), counted, counted + yielded)
+
+
+def _macs_or_weights(node: ir.Node) -> int:
+    found = macs(node)
+    return sum(elements(value) or 0 for value in stored_values(node)) if found is None else found
+
+
+def _with_shapes_of(model: ir.Model, sample: Arrays) -> ir.Model:
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        array = sample.get(value.name or "")
+        if array is not None:
+            value.shape = ir.Shape(array.shape)
+    for node in copy.graph:
+        for value in node.outputs:
+            value.shape = None
+    infer_shapes(copy)
+    return copy

@@ -1,0 +1,159 @@
+"""From data to candidates that can be made int8: statistics once, then ranges and repairs by effort.
+
+fast        ranges mse
+balanced    ranges auto, mse as an alternative
+best        the same with more repairs                       (``calib8.repair.flow.EFFORTS``)
+
+What takes long is kept in the folder of the search and read from there, in the same run too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.autorange.choose import choose_automatically
+from calib8.autorange.plain import plain_tables
+from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.calibration.decide import Wish, decide
+from calib8.calibration.gather import Checkpointing, gather
+from calib8.calibration.source import tensors_to_calibrate
+from calib8.calibration.statistics import Statistics
+from calib8.data.samples import Dataset
+from calib8.passes.prepare import PreparedModel
+from calib8.progress import Progress
+from calib8.repair.candidate import Candidate
+from calib8.repair.flow import Repaired, Repairs, repaired
+from calib8.scheme import QuantScheme
+from calib8.table import CalibrationTable
+from calib8.tuning.folder import Folder
+from calib8.tuning.stored import load_repaired, save_repaired
+from calib8.tuning.trial import Settings
+
+USUAL: Final = "usual"
+
+CONCAT: Final[Mapping[str, float | None]] = {USUAL: None, "requantize": 0.0, "unify": float("inf")}
+"""How the inputs of a Concat share a scale → ``QuantScheme.concat_share_ratio``; None: the target's."""
+
+_PLAIN: Final = "mse"
+_FAST: Final = "fast"
+
+
+@dataclass(frozen=True)
+class Recipes:
+    """What all models of a search are made from.
+
+    Attributes:
+        prepared: the float graph.
+        scheme: the target.
+        keep_float: nodes that the user wants in float.
+        dataset: the samples to calibrate and repair with.
+        folder: where results are kept.
+        threads: no result depends on it.
+        progress: see ``Progress``.
+    """
+
+    prepared: PreparedModel
+    scheme: QuantScheme
+    keep_float: frozenset[str]
+    dataset: Dataset
+    folder: Folder
+    threads: int
+    progress: Progress
+    _found: dict[str, Repaired] = field(default_factory=dict)
+
+    @cached_property
+    def samples(self) -> ChosenSamples:
+        """Those that repairs look at."""
+        return choose_samples(self.dataset, self.threads)
+
+    @cached_property
+    def statistics(self) -> Statistics:
+        """Of all calibration samples, gathered once."""
+        path = self.folder.path / "statistics"
+        if path.exists():
+            return Statistics.load(path)
+        part = self.folder.path / "statistics.part"
+        tensors = tensors_to_calibrate(self.prepared.model, self.keep_float)
+        found = gather(
+            self.prepared.model, tensors, self.dataset, batch=None, threads=self.threads,
+            progress=self.progress, checkpoint=Checkpointing(part),
+        )  # fmt: skip
+        found.statistics.save(path)
+        part.unlink(missing_ok=True)
+        return found.statistics
+
+    def start(self, effort: str, concat: str = USUAL) -> Candidate:
+        """Model and ranges before repairs."""
+        table = self._plain if effort == _FAST else self._automatic
+        return Candidate(self.prepared.model, table, self._sharing(concat), self.keep_float)
+
+    def made(self, settings: Settings) -> tuple[Candidate, Repaired]:
+        """What a model is made from: the start with all of ``floats`` in float, and what repairs left of it.
+
+        Raises:
+            Calib8Error: a model cannot be run, or a file of the folder is broken.
+        """
+        done = self._repaired(settings.effort)
+        floats = self.keep_float | frozenset(settings.floats)
+        start = replace(self.start(settings.effort, settings.concat), keep_float=floats)
+        scheme = self._sharing(settings.concat)
+        return start, replace(done, candidate=replace(done.candidate, scheme=scheme, keep_float=floats))
+
+    def sharings(self) -> tuple[str, ...]:
+        """Keys of ``CONCAT`` that differ for this model and target."""
+        scheme = self.scheme
+        fixed = scheme.concat_share_ratio == float("inf") or "Concat" in scheme.shared_scale_ops
+        found, seen = [USUAL], [self.start(_FAST).quantized().qparams]
+        for name in () if fixed or not _concatenates(self.prepared.model) else tuple(CONCAT)[1:]:
+            qparams = self.start(_FAST, name).quantized().qparams
+            if qparams not in seen:
+                found.append(name)
+                seen.append(qparams)
+        return tuple(found)
+
+    def _sharing(self, concat: str) -> QuantScheme:
+        ratio = CONCAT[concat]
+        return self.scheme if ratio is None else replace(self.scheme, concat_share_ratio=ratio)
+
+    def _repaired(self, effort: str) -> Repaired:
+        if effort not in self._found:
+            path, start = self._path(effort), self.start(effort)
+            if not path.exists():
+                others = {} if effort == _FAST else {f"ranges {_PLAIN}": self._plain}
+                done = repaired(
+                    start, self.samples, Repairs(effort), tables=others, threads=self.threads,
+                    progress=self.progress,
+                )  # fmt: skip
+                save_repaired(done, start, path)
+            self._found[effort] = load_repaired(start, path)
+        return self._found[effort]
+
+    def _path(self, effort: str) -> Path:
+        return self.folder.path / f"{effort}.npz"
+
+    @cached_property
+    def _plain(self) -> CalibrationTable:
+        wish = Wish(_PLAIN)
+        return decide(self.statistics, None, self.scheme.activations, wish, {}, threads=self.threads)
+
+    @cached_property
+    def _automatic(self) -> CalibrationTable:
+        path = self.folder.path / "ranges.json"
+        if not path.exists():
+            plain = plain_tables(self.statistics, self.scheme.activations, threads=self.threads)
+            table, _ = choose_automatically(
+                self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
+                threads=self.threads, progress=self.progress,
+            )  # fmt: skip
+            table.save(path)
+        return CalibrationTable.load(path)
+
+
+def _concatenates(model: ir.Model) -> bool:
+    return any(node.op_type == "Concat" for node in model.graph)

@@ -1,0 +1,169 @@
+"""In which order units become float: what takes away most of the noise per work goes first.
+
+noise(part)    10^(−SQNR/10) of the outputs where the codes of that part alone are left; all parts are looked
+               at in one sweep (``calib8.analysis.damage``)
+gone(S)        what of the noise is gone with the units S in float: that of their weights, and that of every
+               tensor of which all units around it are in S; a tensor between float and int8 keeps its codes
+step           the units that come next together: one unit, or all around a tensor that are still int8
+order          of steps by gain of gone / Σ (work + 0.001 · work of all), descending: a unit of next to no
+               work is not free, its neighbours need codes of what it yields
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.analysis.damage import Dissection
+from calib8.analysis.float_reference import FloatConstants
+from calib8.analysis.sweep_graph import Part
+from calib8.errors import Calib8Error
+from calib8.model.graph import constant, input_at
+from calib8.model.runtime import Arrays
+from calib8.passes.place import Placement
+from calib8.progress import Progress, SampleCounter
+from calib8.quantization.qdq import label
+from calib8.repair.candidate import Candidate
+from calib8.scheme import WEIGHTED_OPS
+from calib8.tuning.costs import Unit
+
+LOOKED_AT: Final = 4
+"""Runs: what orders units is a difference of many dB."""
+
+LEAST_WORK: Final = 0.001
+"""Share of all work that every unit in float counts for."""
+
+
+def ordered_steps(
+    candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
+) -> tuple[tuple[Unit, ...], str]:
+    """The steps, each as one unit, the first one in front; and why they are ordered by work alone, if so.
+
+    The last layers that multiply are left out: with them in float nothing would be int8.
+
+    Args:
+        candidate: what the int8 model is made from.
+        units: all that may become float.
+        runs: inputs to look at.
+        threads: for ONNX Runtime.
+        progress: see ``Progress``.
+    """
+    try:
+        noise = _part_noise(candidate, units, runs[:LOOKED_AT], threads, progress)
+        note = ""
+    except Calib8Error as error:
+        noise, note = Noise(dict.fromkeys(units, 1.0), {}), f"nodes ordered by their work: {error.problem}"
+    return floatable(steps(units, noise), units), note
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Noise at the outputs by where it comes from.
+
+    Attributes:
+        weights: unit → of its weights.
+        tensors: units around a tensor → of its codes; those of tensors with the same units added up.
+    """
+
+    weights: Mapping[Unit, float]
+    tensors: Mapping[frozenset[Unit], float]
+
+    def gain(self, chosen: frozenset[Unit], more: frozenset[Unit]) -> float:
+        """What is gone with ``more`` in float beside ``chosen``."""
+        both = chosen | more
+        inside = sum(noise for around, noise in self.tensors.items() if around <= both and around & more)
+        return sum(self.weights.get(unit, 0.0) for unit in more) + inside
+
+
+def steps(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
+    """All units in steps, see the top of the file; each step merged into one unit."""
+    least = max(LEAST_WORK * sum(unit.work for unit in units), 1.0)
+    rank = {unit: index for index, unit in enumerate(units)}
+    groups = [frozenset({unit}) for unit in units] + list(noise.tensors)
+    chosen, found = frozenset[Unit](), list[Unit]()
+    while len(chosen) < len(units):
+        left = {group - chosen for group in groups if group - chosen}
+
+        def worth(group: frozenset[Unit], before: frozenset[Unit] = chosen) -> tuple[float, list[int]]:
+            price = sum(unit.work + least for unit in group)
+            return -noise.gain(before, group) / price, sorted(rank[unit] for unit in group)
+
+        best = min(left, key=worth)
+        chosen |= best
+        found.append(merged(sorted(best, key=rank.__getitem__)))
+    return tuple(found)
+
+
+def merged(units: Sequence[Unit]) -> Unit:
+    """Several units as one."""
+    nodes = tuple(node for unit in units for node in unit.nodes)
+    return Unit(nodes, sum(unit.macs for unit in units), sum(unit.work for unit in units))
+
+
+def floatable(ordered: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The first steps, as many as leave a unit that multiplies: a model without one is a float model."""
+    left = sum(1 for unit in units if unit.macs)
+    multiplying = {unit.nodes[0] for unit in units if unit.macs}
+    found = []
+    for step in ordered:
+        left -= sum(node in multiplying for node in step.nodes)
+        if left < 1:
+            break
+        found.append(step)
+    return tuple(found)
+
+
+def _part_noise(
+    candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
+) -> Noise:
+    quantized = candidate.quantized()
+    constants = _float_constants(candidate.model)
+    dissection = Dissection(quantized.model, constants, candidate.model, runs, threads)
+    layers = [name for name in dissection.layers if name in constants]
+    parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
+    counter = SampleCounter("taking layers apart", len(parts), progress)
+    noise = [_noise(found) for found in dissection.qualities(parts, counter)]
+    weights = dict(zip(layers, noise, strict=False))
+    around = _units_around(candidate.model, quantized.placement, units)
+    tensors: dict[frozenset[Unit], float] = {}
+    for name, found in zip(dissection.tensors, noise[len(layers) :], strict=True):
+        if group := around.get(name):
+            tensors[group] = tensors.get(group, 0.0) + found
+    return Noise({unit: sum(weights.get(node, 0.0) for node in unit.nodes) for unit in units}, tensors)
+
+
+def _units_around(model: ir.Model, placement: Placement, units: Sequence[Unit]) -> dict[str, frozenset[Unit]]:
+    """Tensor with codes → the units that keep them there while one of them is int8."""
+    home = {node: unit for unit in units for node in unit.nodes}
+    found: dict[str, set[Unit]] = {name: set() for name in placement.readers}
+    for node in model.graph:
+        unit = home.get(node.name or "")
+        if unit is None:
+            continue
+        for value in node.inputs:
+            if value is not None and value.name in found:
+                found[value.name].add(unit)
+        for value in node.outputs:
+            if value.name in found and placement.readers[value.name] is None:
+                found[value.name].add(unit)
+    return {name: frozenset(group) for name, group in found.items()}
+
+
+def _noise(sqnr_db: float) -> float:
+    return float(10.0 ** (-sqnr_db / 10.0)) if math.isfinite(sqnr_db) else 1e12
+
+
+def _float_constants(model: ir.Model) -> dict[str, FloatConstants]:
+    """What the layers of the float graph compute with."""
+    found = {}
+    for node in model.graph:
+        if node.op_type not in WEIGHTED_OPS:
+            continue
+        weight, bias = constant(node.inputs[1]), constant(input_at(node, 2))
+        if weight is not None:
+            found[label(node)] = FloatConstants(weight, bias)
+    return found

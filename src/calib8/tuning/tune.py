@@ -1,0 +1,209 @@
+"""``tune``: the cheapest int8 model that keeps a promise on samples that did not help to make it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from calib8.calibration.source import Model, check_node_names, open_data
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import DataSource, open_dataset
+from calib8.errors import UsageError
+from calib8.files import checked_path, remove_leftovers
+from calib8.model.graph import graph_inputs, model_hash
+from calib8.passes.prepare import PreparedModel
+from calib8.progress import Progress, check_positive, silent
+from calib8.repair.flow import EFFORTS, effort_called
+from calib8.scheme import QuantScheme, target_scheme
+from calib8.tuning.attempts import Attempts, BudgetOver, Clock
+from calib8.tuning.folder import Folder
+from calib8.tuning.judging import Judge
+from calib8.tuning.promise import Promise, promise_of, seconds_of
+from calib8.tuning.recipes import Recipes
+from calib8.tuning.search import LAST_EFFORT, Search
+from calib8.tuning.split import Split, split
+from calib8.tuning.trial import Trial, best_of
+
+CLOSEST = "closest.onnx"
+"""Name in the folder of the model that came closest, while none keeps the promise."""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What ``tune`` found.
+
+    Attributes:
+        promise: what had to be kept.
+        kept: it is kept, and ``path`` the output; else ``path`` is the closest model in the folder.
+        best: the trial of that model.
+        trials: all of them, in order, those of earlier runs too.
+        path: the model.
+        work: the folder of the search.
+        float_top1: of the float model on the samples that judge, in percent; None without labels.
+        calibrated, judged: samples of each kind.
+        complete: False where the budget ended the search.
+        notes: what else there is to know.
+    """
+
+    promise: Promise
+    kept: bool
+    best: Trial
+    trials: tuple[Trial, ...]
+    path: Path
+    work: Path
+    float_top1: float | None
+    calibrated: int
+    judged: int
+    complete: bool
+    notes: tuple[str, ...]
+
+
+def tune(
+    model: Model,
+    data: DataSource,
+    output: str | os.PathLike[str],
+    *,
+    max_drop: float | None = None,
+    min_agreement: float | None = None,
+    min_sqnr: float | None = None,
+    judge_data: DataSource | None = None,
+    labels: str | os.PathLike[str] | None = None,
+    preprocess: Preprocess | None = None,
+    target: str = "onnxruntime",
+    activations: str | None = None,
+    effort: str = LAST_EFFORT,
+    keep_float: Sequence[str] = (),
+    budget: str | float | None = None,
+    work: str | os.PathLike[str] | None = None,
+    samples: int | None = None,
+    threads: int = 2,
+    skip_bad: bool = False,
+    progress: Progress = silent,
+) -> Tuning:
+    """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
+
+    The cost is the share of the multiply-accumulates that are not in int8. A run that was stopped goes on
+    with its folder, and ends with the same model, byte for byte, unless the budget ended one of them.
+
+    Args:
+        model: path or ModelProto of the float model.
+        data: see ``calib8.data.samples.open_dataset``; half of it judges unless ``judge_data`` does.
+        output: the int8 model, written as soon as one keeps the promise, and whenever a cheaper one does.
+        max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
+        min_agreement: promise: the best class is the float model's in so many percent of the samples.
+        min_sqnr: promise: SQNR of the outputs in dB.
+        judge_data: samples to judge with.
+        labels: a list of the samples that judge, for an image folder.
+        preprocess: how images become inputs.
+        target: a key of ``calib8.scheme.TARGETS``.
+        activations: activation type, None for the target's own.
+        effort: a key of ``calib8.repair.flow.EFFORTS``: the most that is tried.
+        keep_float: names of nodes that are in float anyway.
+        budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; no trial begins that would
+            not fit.
+        work: the folder of the search, None: ``output`` with ``.tune`` behind it.
+        samples: at most so many of ``data``, and of ``judge_data``.
+        threads, skip_bad, progress: see ``calib8.calibrate``.
+
+    Raises:
+        UsageError: no promise or two, one that cannot be, a budget too small for one trial.
+        TableError: the folder is that of another search.
+        Calib8Error: what else can be wrong with model, data or options, in one line each.
+    """
+    promise, clock = promise_of(max_drop, min_agreement, min_sqnr), Clock(seconds_of(budget), str(budget))
+    effort_called(effort)
+    check_positive("--threads", threads)
+    scheme = target_scheme(target)
+    scheme = scheme if activations is None else scheme.with_activations(activations)
+    out = checked_path(output, "output")
+    place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
+    prepared, parts = _opened(
+        model, data, judge_data, labels, preprocess, keep_float, samples=samples, skip_bad=skip_bad
+    )
+    judge = Judge(prepared.model, parts.judging, promise, threads, progress)
+    folder = Folder(place, _settings(prepared, parts, promise, scheme, effort, keep_float))
+    remove_leftovers(out)
+    floats = frozenset(keep_float)
+    recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, progress)
+    attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
+    complete = True
+    try:
+        efforts = tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1]
+        Search(attempts.attempt, attempts.units, promise).run(efforts, attempts.sharings())
+    except BudgetOver:
+        complete = False
+    return _told(promise, attempts, folder, parts, judge, complete)
+
+
+def _opened(
+    model: Model,
+    data: DataSource,
+    judge_data: DataSource | None,
+    labels: str | os.PathLike[str] | None,
+    preprocess: Preprocess | None,
+    keep_float: Sequence[str],
+    *,
+    samples: int | None,
+    skip_bad: bool,
+) -> tuple[PreparedModel, Split]:
+    """The model and the two sets of samples."""
+    source, dataset = open_data(
+        model, data, preprocess=preprocess, labels=labels if judge_data is None else None, samples=samples,
+        skip_bad=skip_bad, keep_float=keep_float, shard=None,
+    )  # fmt: skip
+    prepared = source.prepared
+    check_node_names(prepared.model, frozenset(keep_float))
+    judges = None
+    if judge_data is not None:
+        judges = open_dataset(
+            judge_data, graph_inputs(prepared.model), preprocess, labels=labels, samples=samples,
+            skip_bad=skip_bad,
+        )  # fmt: skip
+    return prepared, split(dataset, judges)
+
+
+def _settings(
+    prepared: PreparedModel,
+    parts: Split,
+    promise: Promise,
+    scheme: QuantScheme,
+    effort: str,
+    keep_float: Sequence[str],
+) -> dict[str, object]:
+    """What makes a search what it is; the budget and the number of threads do not."""
+    preprocess = parts.calibrating.preprocess
+    return {
+        "calib8": version("calib8"),
+        "model": model_hash(prepared.model),
+        "calibrating": parts.calibrating_digest,
+        "judging": parts.judging_digest,
+        "preprocess": None if preprocess is None else json.loads(preprocess.to_json()),
+        "promise": promise.text,
+        "target": scheme.name,
+        "activations": scheme.activation_name,
+        "effort": effort,
+        "keep_float": sorted(set(keep_float)),
+    }
+
+
+def _told(
+    promise: Promise, attempts: Attempts, folder: Folder, parts: Split, judge: Judge, complete: bool
+) -> Tuning:
+    best = best_of(folder.trials, promise)
+    if best is None:
+        problem = f"is over before the first trial, {attempts.clock.spent(()):.0f} s were needed so far"
+        cure = "Give more time; what was gathered is kept and not gathered again"
+        raise UsageError(f"--budget {attempts.clock.text}", problem, cure)
+    notes = list(attempts.notes)
+    if parts.left_out:
+        notes.append(f"{parts.left_out} samples did not calibrate: they are among those that judge")
+    if not complete:
+        notes.append("the budget ended the search: with more of it there may be a cheaper model")
+    return Tuning(
+        promise, best.kept, best, tuple(folder.trials), attempts.written(best), folder.path,
+        judge.float_top1, parts.calibrating.count or 0, best.figures.samples, complete, tuple(notes),
+    )  # fmt: skip

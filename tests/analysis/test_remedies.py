@@ -1,0 +1,131 @@
+"""What a diagnosis advises gives back the accuracy when it is carried out."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
+
+import calib8
+from calib8.errors import Calib8Error
+from calib8.remedies import Treated, Wish, diagnose_and_treat
+from calib8.repair.flow import REPAIRS
+from small_models import run
+
+
+@functools.cache
+def treated(net: Callable[[], onnx.ModelProto], mean: float = 0.0) -> Treated:
+    return diagnose_and_treat(net(), None, samples(mean=mean), threads=1)
+
+
+def carried_out(proto: onnx.ModelProto, wish: Wish, data: Any) -> onnx.ModelProto:
+    """The model that ``calib8 quantize`` makes with these options."""
+    found = calib8.quantize(
+        proto,
+        data,
+        method=wish.method,
+        repair=wish.repairs or ("none",),
+        keep_float=wish.keep_float,
+        threads=1,
+    )
+    return ir.to_proto(found.model)
+
+
+def sqnr_db(fp32: onnx.ModelProto, int8: onnx.ModelProto, rows: slice = slice(None)) -> float:
+    """Over images that nobody calibrated with; ``rows`` along axis 1 of the output."""
+    signal = noise = 0.0
+    for feeds in samples(40)[24:]:
+        left, right = (run(model, feeds)[0][:, rows].astype(np.float64) for model in (fp32, int8))
+        signal += float(np.sum(left**2))
+        noise += float(np.sum((left - right) ** 2))
+    return 10.0 * float(np.log10(signal / noise))
+
+
+def test_a_loud_channel_is_cured_by_the_advice() -> None:
+    proto = one_loud_channel()
+    found = treated(one_loud_channel)
+    assert found.made_here and found.diagnosis.findings[0].node == "second"
+    best = found.remedies[0]
+    assert best.wish.repairs == ("cle", "bias") and best.gain_db > 30.0
+    assert not best.wish.keep_float and best.macs == 0.0
+    assert sqnr_db(proto, carried_out(proto, Wish(), samples())) < 5.0
+    assert sqnr_db(proto, carried_out(proto, best.wish, samples())) > 35.0
+
+
+def test_a_detector_is_cured_by_the_advice() -> None:
+    proto = detector()
+    found = treated(detector)
+    assert found.diagnosis.findings[0].node == "detections"
+    best = found.remedies[0]
+    assert "detections" in best.wish.keep_float and best.macs == 0.0 and best.gain_db > 15.0
+    scores = slice(4, 10)
+    assert sqnr_db(proto, carried_out(proto, Wish(), samples()), scores) < 5.0
+    assert sqnr_db(proto, carried_out(proto, best.wish, samples()), scores) > 35.0
+
+
+def test_a_dead_normalization_is_cured_by_the_advice() -> None:
+    proto = dead_norm()
+    best = treated(dead_norm).remedies[0]
+    assert "constant-channels" in best.wish.repairs and best.gain_db > 5.0
+    plainly, cured = (sqnr_db(proto, carried_out(proto, wish, samples())) for wish in (Wish(), best.wish))
+    assert cured > plainly + 5.0
+
+
+def test_figures_are_those_of_the_model_that_the_options_make() -> None:
+    proto = one_loud_channel()
+    found = treated(one_loud_channel)
+    again = found.diagnosis.dissection
+    for remedy in found.remedies:
+        model = carried_out(proto, remedy.wish, samples())
+        quality = again.of_model(ir.from_proto(onnx.shape_inference.infer_shapes(model)))
+        assert quality == pytest.approx(remedy.sqnr_db, abs=1e-6)
+        assert remedy.gain_db == pytest.approx(remedy.sqnr_db - found.diagnosis.sqnr_db)
+
+
+def test_wrong_data_have_no_remedy() -> None:
+    found = treated(normalized, mean=3.0)
+    assert found.diagnosis.findings[0].reason.cause == "statistics"
+    assert found.remedies == () and found.tried == 0
+    assert treated(normalized).tried > 0
+
+
+def test_a_model_calibrated_with_other_data_is_calibrated_again() -> None:
+    proto = plain()
+    int8 = carried_out(proto, Wish(), samples(scale=0.05))
+    found = diagnose_and_treat(proto, int8, samples(), threads=1)
+    assert not found.made_here and found.diagnosis.findings[0].reason.cause == "input"
+    [remedy] = found.remedies
+    assert remedy.wish == Wish() and remedy.gain_db > 10.0
+    assert remedy.wish.flags() == ("--method", "mse", "--repair", "none")
+
+
+def test_advice_names_repairs_that_there_are() -> None:
+    for net in (plain, one_loud_channel, detector, dead_norm):
+        found = treated(net)
+        for finding in found.diagnosis.findings:
+            assert set(sum(finding.reason.repairs, ())) <= set(REPAIRS)
+        figures = [remedy.gain_db for remedy in found.remedies]
+        assert all(gain >= 1.0 for gain in figures)
+
+
+def test_the_target_of_the_int8_model_is_kept() -> None:
+    proto = one_loud_channel()
+    int8 = calib8.quantize(
+        proto, samples(), method="mse", repair=("none",), target="openvino", activations="int8-symmetric"
+    )
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert (found.target, found.activations) == ("openvino", "int8-symmetric")
+    assert found.remedies[0].gain_db > 20.0
+
+
+def test_missing_data_and_models_are_told() -> None:
+    with pytest.raises(Calib8Error, match="nowhere"):
+        diagnose_and_treat(plain(), None, "nowhere")
+    with pytest.raises(Calib8Error, match=r"none\.onnx"):
+        diagnose_and_treat("none.onnx", None, samples())

@@ -1,0 +1,49 @@
+"""Promises and budgets as they are given."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from calib8.errors import UsageError
+from calib8.tuning.promise import Promise, promise_of, seconds_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90s", 90.0),
+        ("10m", 600.0),
+        ("1.5h", 5400.0),
+        ("45", 45.0),
+        (" 2 M ", 120.0),
+        (12.5, 12.5),
+        (".5s", 0.5),
+    ],
+)
+def test_budgets(text: str | float, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+def test_no_budget_is_as_long_as_it_takes() -> None:
+    assert seconds_of(None) == math.inf
+
+
+@pytest.mark.parametrize("text", ["", "m", "-1m", "10 days", "1e3", "nan", "0s", 0, -5])
+def test_what_is_no_time_is_refused(text: str | float) -> None:
+    with pytest.raises(UsageError, match="is no time"):
+        seconds_of(text)
+
+
+def test_a_promise_is_kept_on_its_side() -> None:
+    agreement, drop = promise_of(None, 99.5, None), promise_of(0.1, None, None)
+    assert agreement == Promise("agreement", 99.5) and drop == Promise("drop", 0.1)
+    assert agreement.kept(99.5) and not agreement.kept(99.4)
+    assert drop.kept(0.1) and drop.kept(-3.0) and not drop.kept(0.2)
+    assert agreement.shortfall(99.0) == pytest.approx(0.5) and drop.shortfall(0.0) == pytest.approx(-0.1)
+
+
+@pytest.mark.parametrize("limits", [(0.0, None, None), (None, 100.0, None), (None, None, 120.0)])
+def test_the_ends_are_promises_too(limits: tuple[float | None, float | None, float | None]) -> None:
+    assert promise_of(*limits).text

@@ -1,0 +1,112 @@
+"""The search, on made-up figures: which trials there are, and that nothing cheaper was passed over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from calib8.tuning.costs import Unit
+from calib8.tuning.judging import Figures
+from calib8.tuning.promise import Promise
+from calib8.tuning.search import Search
+from calib8.tuning.sensitivities import Noise, floatable, steps
+from calib8.tuning.trial import Settings, Trial, best_of, closeness
+
+PROMISE = Promise("sqnr", 30.0)
+UNITS = tuple(Unit((f"n{index}",), 10 + index, 20 + index) for index in range(12))
+EFFORTS = ("fast", "balanced", "best")
+
+
+class World:
+    """A network whose SQNR is ``quality(settings)``; remembers what was asked."""
+
+    def __init__(self, quality: Callable[[Settings], float]) -> None:
+        self.quality, self.asked, self.swept = quality, list[Trial](), 0
+
+    def attempt(self, settings: Settings) -> Trial:
+        for trial in self.asked:
+            if trial.settings == settings:
+                return trial
+        value = self.quality(settings)
+        figures = Figures(value, value, None, None, value, 100)
+        cost = sum(unit.macs for unit in UNITS if unit.nodes[0] in settings.floats) / 1000
+        self.asked.append(Trial(settings, figures, cost, PROMISE.kept(value), 1.0))
+        return self.asked[-1]
+
+    def units(self, base: Settings) -> Sequence[Unit]:
+        self.swept += 1
+        return UNITS
+
+    def search(self, efforts: Sequence[str] = EFFORTS, sharings: Sequence[str] = ("usual",)) -> Trial:
+        Search(self.attempt, self.units, PROMISE).run(efforts, sharings)
+        best = best_of(self.asked, PROMISE)
+        assert best is not None
+        return best
+
+
+def test_it_ends_with_the_first_all_int8_model_that_keeps_the_promise() -> None:
+    world = World(lambda s: {"fast": 20.0, "balanced": 31.0, "best": 40.0}[s.effort])
+    assert world.search().settings == Settings("balanced", "usual")
+    assert [trial.settings.effort for trial in world.asked] == ["fast", "balanced"]
+    assert world.swept == 0
+
+
+@pytest.mark.parametrize("needed", range(1, 13))
+def test_it_finds_the_fewest_units_with_few_trials(needed: int) -> None:
+    names = {unit.nodes[0] for unit in UNITS[:needed]}
+
+    def quality(s: Settings) -> float:
+        return 20.0 + 10.0 * len(names & set(s.floats)) / needed
+
+    world = World(quality)
+    best = world.search(("fast",))
+    assert best.kept and set(best.settings.floats) == names
+    assert world.swept == 1
+    bisected = [t for t in world.asked if t.settings.floats]
+    assert len(bisected) <= 2 * 4 + needed
+
+
+def test_units_that_do_not_help_are_given_back() -> None:
+    world = World(lambda s: 31.0 if {"n2", "n6"} <= set(s.floats) else 20.0)
+    assert world.search(("fast",)).settings.floats == ("n2", "n6")
+
+
+def test_the_best_effort_is_tried_with_no_more_units_than_were_needed() -> None:
+    def quality(s: Settings) -> float:
+        return {"fast": 20.0, "balanced": 22.0, "best": 26.0}[s.effort] + 1.0 * len(s.floats)
+
+    world = World(quality)
+    best = world.search()
+    assert best.settings.effort == "best" and len(best.settings.floats) == 4
+    assert max(len(t.settings.floats) for t in world.asked if t.settings.effort == "best") <= 8
+
+
+def test_ways_to_share_scales_are_tried_before_units_become_float() -> None:
+    world = World(lambda s: 31.0 if s.concat == "unify" else 20.0)
+    assert world.search(("fast",), ("usual", "requantize", "unify")).settings.concat == "unify"
+    assert world.swept == 0
+
+
+def test_what_cannot_be_kept_ends_and_names_the_closest() -> None:
+    world = World(lambda s: 10.0 + 0.5 * len(s.floats))
+    best = world.search()
+    assert not best.kept and len(best.settings.floats) == len(UNITS)
+    assert best is min(world.asked, key=lambda trial: closeness(trial, PROMISE))
+
+
+def test_a_tensor_loses_its_noise_only_with_all_units_around_it() -> None:
+    a, b, c = (Unit((name,), 100, 100) for name in "abc")
+    noise = Noise({a: 0.0, b: 0.0, c: 0.1}, {frozenset({a, b}): 1.0})
+    assert noise.gain(frozenset(), frozenset({a})) == 0.0
+    assert noise.gain(frozenset(), frozenset({a, b})) == 1.0
+    assert noise.gain(frozenset({a}), frozenset({b})) == 1.0
+    first, second = steps((a, b, c), noise)
+    assert first.nodes == ("a", "b") and first.macs == 200 and second.nodes == ("c",)
+    assert floatable((first, second), (a, b, c)) == (first,)
+
+
+def test_the_cheaper_of_two_equal_units_comes_first() -> None:
+    small, large = Unit(("small",), 10, 10), Unit(("large",), 1000, 1000)
+    ordered = steps((large, small), Noise({small: 1.0, large: 1.0}, {}))
+    assert [unit.nodes[0] for unit in ordered] == ["small", "large"]

@@ -1,0 +1,62 @@
+"""Networks of which none, one or all layers have to be float, and samples for them."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from small_models import normal, onnx_model
+
+BODY = """
+a = Conv<pads = [1, 1, 1, 1]>(x, w1, b1)
+r1 = Relu(a)
+b = Conv<pads = [1, 1, 1, 1]>(r1, w2, b2)
+r2 = Relu(b)
+c = Conv<pads = [1, 1, 1, 1]>(r2, w3)
+p = GlobalAveragePool(c)
+y = Flatten(p)
+"""
+
+COARSE = "b"
+"""Name of the layer that int8 destroys, of ``one_coarse_layer``."""
+
+
+def even_net() -> onnx.ModelProto:
+    """Three layers that int8 serves well: x float[N,3,6,6] → y float[N,5]."""
+    return _net(normal(4, 4, 3, 3, seed=2))
+
+
+def one_coarse_layer() -> onnx.ModelProto:
+    """The same function classes, but one weight of 3000 per output channel, on a channel that is always 0.
+
+    It alone decides about the scale of its channel: all others of the layer round to 0.
+    """
+    weight = normal(4, 4, 3, 3, seed=2)
+    weight[:, 0] = 3000.0
+    return _net(weight)
+
+
+def _net(weight: npt.NDArray[np.float32]) -> onnx.ModelProto:
+    bias = normal(4, seed=4)
+    bias[0] = -1000.0  # channel 0 is dead
+    constants = {
+        "w1": normal(4, 3, 3, 3, seed=1), "b1": bias, "w2": weight, "b2": normal(4, seed=5),
+        "w3": normal(5, 4, 3, 3, seed=3),
+    }  # fmt: skip
+    model = onnx_model("float[N,3,6,6] x", "float[N,5] y", BODY, constants)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    return model
+
+
+def inputs(count: int = 48, seed: int = 0) -> npt.NDArray[np.float32]:
+    """[count, 3, 6, 6]."""
+    return np.random.default_rng(seed).normal(0.0, 1.0, (count, 3, 6, 6)).astype(np.float32)
+
+
+def float_classes(model: onnx.ModelProto, samples: npt.NDArray[np.float32]) -> list[int]:
+    """The best class of every sample."""
+    from small_models import run
+
+    return [int(np.argmax(run(model, {"x": sample[None]})[0])) for sample in samples]
