@@ -189,7 +189,8 @@ def diagnose(
     losses = _losses(opened.pair.int8, comparison, opened.found, found)
     facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
     sqnr_db = dissection.with_floats(())
-    findings = (*_inputs(opened, threads), *_findings(losses, dissection, facts, sqnr_db))
+    layers = _findings(losses, dissection, facts, sqnr_db)
+    findings = _explaining((*_inputs(opened, threads), *layers))
     advice = _advice(losses, dissection, sqnr_db)
     return Diagnosis(
         comparison, tuple(losses), findings, advice, sqnr_db, len(runs), dissection.fallback,
@@ -287,6 +288,14 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         advice = "Compare mean, scale and colour order with those of the training"
         found.append(Reason("statistics", text, advice))
     return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
+
+
+def _explaining(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Those that explain the others: codes that are not made for such data make all layers look bad."""
+    causes = {finding.reason.cause for finding in findings}
+    if not causes & {"preprocessing", "input"}:
+        return findings
+    return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
 
 
 def _json(preprocess: Preprocess | None) -> str | None:
