@@ -96,3 +96,13 @@ def dead_norm() -> onnx.ModelProto:
     parts = [np.ones(8), np.full(8, 0.2), mean, variance]
     y = net.op("BatchNormalization", y, *(net.const(part) for part in parts), name="dead")
     return net.model(net.conv(net.op("Relu", y, name="norm_relu"), 8, 4, name="last"))
+
+
+def uneven_factors() -> onnx.ModelProto:
+    """Offsets times the strides 1 and 64 in one Mul, before another layer."""
+    net = _net()
+    y = net.op("Relu", net.conv("x", 4, 8, name="trunk"), name="trunk_relu")
+    strides = np.where(np.arange(8) < 4, 1.0, 64.0).reshape(1, 8, 1, 1)
+    y = net.op("Mul", y, net.const(strides), name="strided")
+    weight = net.rng.normal(0, 0.5, (4, 8, 1, 1)) / strides
+    return net.model(net.op("Conv", y, net.const(weight), net.weight(4), name="last"))

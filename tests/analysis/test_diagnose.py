@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 
 import calib8
 from calib8.analysis.diagnose import Diagnosis, diagnose
@@ -138,3 +138,9 @@ def test_bad_data_are_refused() -> None:
         diagnose(proto, int8, [], threads=1)
     with pytest.raises(UsageError, match="--threads 0"):
         diagnose(proto, int8, data, threads=0)
+
+
+def test_a_product_with_factors_of_different_size_is_found() -> None:
+    first = diagnosed(uneven_factors()).findings[0]
+    assert (first.node, first.reason.cause) == ("strided", "branches")
+    assert "entries of 1 … 64" in first.reason.text and first.floats == ("strided", "last")

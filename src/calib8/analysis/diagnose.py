@@ -25,6 +25,7 @@ from calib8.analysis.compare import Comparison, TensorComparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.counts import macs, with_batch_of_one
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
+from calib8.analysis.dropped_activations import with_dropped_activations
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.autorange.samples import choose_samples
@@ -181,16 +182,18 @@ def diagnose(
     _check_weights(comparison, opened.pair)
     runs, reference, taps = opened.runs[:LOOKED_AT], opened.reference, opened.found.taps
     constants = reference_constants(opened.pair.int8, taps, reference)
-    dissection = Dissection(opened.pair.int8, constants, reference.forms[-1], runs, threads)
+    whole = with_dropped_activations(opened.pair.int8, taps, reference.tensors)
+    dissection = Dissection(whole, constants, reference.forms[-1], runs, threads)
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found)
     facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
-    whole = dissection.with_floats(())
-    findings = (*_inputs(opened, threads), *_findings(losses, dissection, facts, whole))
-    advice = _advice(losses, dissection, whole)
+    sqnr_db = dissection.with_floats(())
+    layers = _findings(losses, dissection, facts, sqnr_db)
+    findings = _explaining((*_inputs(opened, threads), *layers))
+    advice = _advice(losses, dissection, sqnr_db)
     return Diagnosis(
-        comparison, tuple(losses), findings, advice, whole, len(runs), dissection.fallback,
+        comparison, tuple(losses), findings, advice, sqnr_db, len(runs), dissection.fallback,
         opened.dataset.preprocess, dissection,
     )  # fmt: skip
 
@@ -287,6 +290,14 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
     return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
 
 
+def _explaining(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Those that explain the others: codes that are not made for such data make all layers look bad."""
+    causes = {finding.reason.cause for finding in findings}
+    if not causes & {"preprocessing", "input"}:
+        return findings
+    return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
+
+
 def _json(preprocess: Preprocess | None) -> str | None:
     return None if preprocess is None else preprocess.to_json()
 
@@ -310,29 +321,40 @@ def _findings(
             node = reason.floats[0] if reason.floats else loss.row.node
             found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
     first = {"input": 0}
-    return tuple(sorted(found.values(), key=lambda one: (first.get(one.reason.cause, 1), -one.gain_db)))
+    listed = sorted(found.values(), key=lambda one: (first.get(one.reason.cause, 1), -one.gain_db))
+    return tuple(one for place, one in enumerate(listed) if not _is_told(one, listed, place))
+
+
+def _is_told(finding: Finding, listed: Sequence[Finding], place: int) -> bool:
+    """Whether an earlier finding says the same, or one with a cause explains all of its nodes."""
+    if any(other.reason.text == finding.reason.text for other in listed[:place]):
+        return True
+    causes = (other for other in listed if other.reason.cause != "codes")
+    return finding.reason.cause == "codes" and any(
+        set(finding.floats) <= set(other.floats) for other in causes
+    )
 
 
 def floats_for(int8: ir.Model, loss: LayerLoss, reason: Reason) -> tuple[str, ...]:
     """Nodes to keep in float so that a layer no longer loses what it loses most of.
 
-    Where the reason tells them it is these; where its weights do the damage the layer;
-    where the codes of its result do, all that read them.
+    Where its weights do the damage that is the layer. A tensor has codes as long as what yields it or one
+    of those that read it is in int8, so that all of these belong together.
     """
     damage, own = loss.damage, () if loss.row.node is None else (loss.row.node,)
     if reason.floats:
-        return reason.floats
-    if damage.codes is None:
+        last = next((node for node in int8.graph if label(node) == reason.floats[-1]), None)
+        tensor = loss.row.tensor if last is None else last.outputs[0].name or ""
+        return tuple(dict.fromkeys((*reason.floats, *_readers(int8, tensor))))
+    if damage.codes is None or (damage.weights is not None and damage.weights <= damage.codes):
         return own
-    if damage.weights is not None and damage.weights <= damage.codes:
-        return own
-    readers = dict.fromkeys(
-        label(reader)
-        for pair in int8.graph
-        if dequantizer(pair.outputs[0]) is not None and float_origin(pair.outputs[0]).name == loss.row.tensor
-        for reader in (use.node for use in pair.outputs[0].uses())
-    )
-    return tuple(readers) or own
+    return tuple(dict.fromkeys((*own, *_readers(int8, loss.row.tensor))))
+
+
+def _readers(int8: ir.Model, tensor: str) -> list[str]:
+    """Labels of the nodes that read the codes of a tensor, in graph order."""
+    pairs = (node.outputs[0] for node in int8.graph if dequantizer(node.outputs[0]) is not None)
+    return [label(use.node) for value in pairs if float_origin(value).name == tensor for use in value.uses()]
 
 
 def _plain_floats(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
