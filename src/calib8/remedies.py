@@ -25,7 +25,8 @@ from calib8.outcomes import Calibration
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import GAIN_DB, REPAIRS, repairs_called
+from calib8.repair.flow import GAIN_DB, repairs_called
+from calib8.repair.repairs import REPAIRS
 from calib8.scheme import TARGETS, QuantScheme, target_scheme
 
 METHOD: Final = "mse"

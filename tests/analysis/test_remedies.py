@@ -15,7 +15,7 @@ from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain
 import calib8
 from calib8.errors import Calib8Error
 from calib8.remedies import Treated, Wish, diagnose_and_treat
-from calib8.repair.flow import REPAIRS
+from calib8.repair.repairs import REPAIRS
 from small_models import run
 
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from calib8.errors import OutputError, TableError
 from calib8.files import atomic_output, remove_leftovers
-from calib8.repair.flow import EFFORTS
+from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
 VERSION: Final = 1

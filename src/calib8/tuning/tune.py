@@ -17,7 +17,8 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
-from calib8.repair.flow import EFFORTS, effort_called
+from calib8.repair.flow import effort_called
+from calib8.repair.repairs import EFFORTS
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.tuning.attempts import Attempts, BudgetOver, Clock
 from calib8.tuning.folder import Folder
