@@ -35,7 +35,9 @@ EVERY = 7
 def int8(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("compare") / "int8.onnx"
     data = shared_data / NETWORK.calibration
-    quantize(shared_data / NETWORK.file, data, preprocess=NETWORK.preprocess, samples=16, repair=("none",)).save(path)
+    quantize(
+        shared_data / NETWORK.file, data, preprocess=NETWORK.preprocess, samples=16, repair=("none",)
+    ).save(path)
     return path
 
 
