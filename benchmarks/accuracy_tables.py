@@ -18,7 +18,7 @@ FLOAT = "float32"
 TITLES = {FLOAT: "FP32", AUTO: "**auto**"}
 
 CELLS = """A cell is top-1 % / agreement with FP32 % / SQNR of the outputs in dB; `–` is what a network or \
-the images have not."""
+the images have not, or what was not measured."""
 
 PAGE = """# Accuracy by range method
 

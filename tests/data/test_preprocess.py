@@ -333,3 +333,22 @@ def test_the_settings_that_differ_are_named() -> None:
     assert preprocess_difference(None, plain.to_json()) == "arrays, not images"
     assert preprocess_difference(plain.to_json(), None) == "images, not arrays"
     assert preprocess_difference("what", "ever") == "what, not ever"
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "told"),
+    [
+        ('{"mean": [123.675]}', '{"mean": [123.6751]}', "mean 123.675, not 123.6751"),
+        (
+            '{"scale": [0.00392156862745098]}',
+            '{"scale": [0.003921569]}',
+            "0.00392156862745098, not 0.003921569",
+        ),
+        ('{"mean": [128.0]}', '{"mean": null}', "mean 128, not none"),
+        ('{"mean": ["a"]}', '{"mean": [null]}', "mean a, not None"),
+        ('{"crop": 224}', "5", '{"crop": 224}, not 5'),
+        ("{", '{"crop": 1}', '{, not {"crop": 1}'),
+    ],
+)
+def test_differences_are_told_whatever_they_are(left: str, right: str, told: str) -> None:
+    assert told in preprocess_difference(left, right)

@@ -134,10 +134,12 @@ class _Work:
         )
         for name in sorted(tables, key=lambda name: name != FALLBACK):
             ranges = {tensor: entry.range for tensor, entry in tables[name].entries.items()}
-            known = next((check for other, check in self.judged if other == ranges), None)
+            most = len(self.samples.held_back)
+            equal = (check for other, check in self.judged if other == ranges)
+            known = next((one for one in equal if one.runs == most or name not in PREFERRED), None)
             try:
                 if known is not None:
-                    counter(len(self.samples.held_back))
+                    counter(most)
                 check = known or self._check(name, tables[name], counter)
             except Calib8Error as error:
                 self.notes.append(f"'{name}' could not be checked: {error.problem}")

@@ -95,10 +95,10 @@ def _check_auto(wish: Wish) -> None:
 def needs_bins(wish: Wish, given: Mapping[str, Range]) -> bool:
     """Whether the table needs histograms.
 
-    Most methods choose by them, and what a range clips is read from them. ``minmax`` clips nothing, a range
-    that the user gave may.
+    Most methods choose by them, and what a range clips is read from them. ``minmax`` clips nothing; a range
+    that the user gave may, and so may one whose power of two float32 does not hold.
     """
-    return wish.method != "minmax" or bool(given)
+    return wish.method != "minmax" or wish.power_of_two or bool(given)
 
 
 def decide(

@@ -145,10 +145,15 @@ def say_calibration(
 
 def say_auto(terminal: Terminal, report: AutoReport) -> None:
     """Which table won, how often each method did, and what could not be done."""
-    figures = {check.name: check.sqnr_db for check in report.checks}
+    from calib8.autorange.choose import finishers
+
+    finished = finishers(report.checks)
+    figures = {check.name: check.sqnr_db for check in finished}
     others = [value for name, value in figures.items() if name != report.chosen]
     won = f", {figures[report.chosen]:.1f} dB" if report.chosen in figures else ""
-    rest = f" (others {min(others):.1f} … {max(others):.1f} dB)" if others else ""
+    behind = len(report.checks) - len(finished)
+    fell = f", {behind} fell behind" if behind else ""
+    rest = f" (others {min(others):.1f} … {max(others):.1f} dB{fell})" if others else ""
     samples = count(report.held_back, "sample")
     terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")
     terminal.say("tensors by method: " + ", ".join(f"{name} {wins}" for name, wins in report.wins.items()))

@@ -129,7 +129,7 @@ def preprocess_difference(left: str | None, right: str | None) -> str:
     try:
         here, there = json.loads(left), json.loads(right)
         names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         return f"{left}, not {right}"
     return "; ".join(f"{name} {_setting(here, name)}, not {_setting(there, name)}" for name in names)
 
@@ -137,8 +137,8 @@ def preprocess_difference(left: str | None, right: str | None) -> str:
 def _setting(settings: dict[str, Any], name: str) -> str:
     value = settings.get(name)
     if isinstance(value, list):
-        return ",".join(f"{number:g}" for number in value)
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        return ",".join(str(number).removesuffix(".0") for number in value)
+    return "none" if value is None else str(value).removesuffix(".0")
 
 
 def apply_preprocess(image: Image.Image, p: Preprocess, name: str = "image") -> npt.NDArray[np.generic]:
