@@ -187,7 +187,7 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
     """Which repairs are part of the result, and which were tried in vain or found nothing to do."""
     where = f"on {count(found.held_back, 'sample')} held back"
     for step in found.steps:
-        if not step.kept or not (step.layers or step.before_db != step.after_db):
+        if not step.kept:
             continue
         on = count(len(step.layers), "layer")
         if math.isnan(step.after_db):
@@ -197,8 +197,12 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
         terminal.say(f"{step.name}: {figures}{f', {on}' if step.layers else ''}")
         for note in step.notes:
             terminal.say(f"  note: {note}")
-    idle = [step.name for step in found.steps if not step.layers and step.before_db == step.after_db]
-    vain = [step.name for step in found.steps if not step.kept and step.name not in idle]
-    for names, what in ((vain, "tried, and left out"), (idle, "nothing to do for")):
-        if names:
-            terminal.say(f"{what}: {', '.join(names)}")
+    left = [step for step in found.steps if not step.kept]
+    idle = [step for step in left if not step.layers and not abs(step.after_db - step.before_db) > 0.0]
+    vain = [step.name for step in left if step not in idle]
+    if vain:
+        terminal.say(f"tried, and left out: {', '.join(vain)}")
+    if idle:
+        terminal.say(f"nothing to do for: {', '.join(step.name for step in idle)}")
+        for note in dict.fromkeys(note for step in idle for note in step.notes):
+            terminal.say(f"  note: {note}")

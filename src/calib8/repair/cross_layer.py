@@ -77,8 +77,8 @@ def _remove_limits(
         return ()
     if limits == "replace":
         return remove_limits(model, names)
-    known = names & table.entries.keys()
-    return remove_unreached_limits(model, {name: table.entries[name].observed.max for name in known})
+    seen = {name: entry.observed.max for name, entry in table.entries.items() if entry.count}
+    return remove_unreached_limits(model, {name: seen[name] for name in names & seen.keys()})
 
 
 def _absorb(model: ir.Model, data: RepairData, given: set[str]) -> Absorption:

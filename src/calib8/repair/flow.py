@@ -133,13 +133,17 @@ def repair_by_effort(
     data = RepairData(samples.scored[: plan.repairing], threads, progress, candidate.model)
     judge = _Judge(samples, plan.held_back, threads, progress)
     search = _Search(judge, data)
-    best = search.judged(candidate)
+    bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
     for stage in plan.stages:
         best = search.stage(best, {name: in_turn(name) for name in stage})
     final = search.finish(best.candidate, plan.finish)
-    return Repaired(final, table, tuple(search.steps), effort, len(samples.held_back[: plan.held_back]))
+    steps = tuple(search.steps)
+    if final.quality < bare:  # what the stages found only serves with corrected biases, and they do not
+        final, table = _Judged(candidate, bare), candidate.table
+        steps = tuple(replace(step, kept=False) for step in steps)
+    return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
 
 
 def repair_by_name(
@@ -173,7 +177,7 @@ def repair_by_name(
     for name in wanted:
         candidate, report = REPAIRS[name](candidate, data)
         after = judge.quality(candidate) if judge is not None and report.layers else before
-        steps.append(Step(name, before, after, True, report.layers, report.notes))
+        steps.append(Step(name, before, after, bool(report.layers), report.layers, report.notes))
         before = after
     return Repaired(candidate, table, tuple(steps), "", 0 if samples is None else len(samples.held_back))
 
@@ -343,8 +347,8 @@ class _Search:
         self.steps += [replace(step, kept=step.name == winner) for step in tried]
         return found
 
-    def finish(self, candidate: Candidate, ways: Sequence[str]) -> Candidate:
-        """The best of the candidate and of it with corrected biases."""
+    def finish(self, candidate: Candidate, ways: Sequence[str]) -> _Judged:
+        """The best of the candidate and of it with corrected biases, and its quality."""
         bare = self.judge.quality(candidate)
         found, best, tried, winner = candidate, bare, list[Step](), ""
         for name in ways:
@@ -354,7 +358,7 @@ class _Search:
             if quality > max(best, bare + GAIN_DB):
                 found, best, winner = changed, quality, name
         self.steps += [replace(step, kept=step.name == winner) for step in tried]
-        return found
+        return _Judged(found, best)
 
 
 def _with_table(
