@@ -10,8 +10,6 @@ import numpy as np
 import pytest
 from tiny_models import cnn, save
 
-from conftest import Cli
-
 
 @pytest.fixture
 def arrays(tmp_path: Path) -> Path:
@@ -23,7 +21,7 @@ def arrays(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_kept_promise(cli: Cli, model: Path, arrays: Path, out: Path) -> None:
+def test_a_kept_promise(cli, model: Path, arrays: Path, out: Path) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
     result = cli(
         "tune",
@@ -52,7 +50,7 @@ def test_a_kept_promise(cli: Cli, model: Path, arrays: Path, out: Path) -> None:
     assert (out / "tuned.onnx.tune" / "trials.jsonl").exists()
 
 
-def test_agreement_says_what_counting_would_prove(cli: Cli, model: Path, arrays: Path, out: Path) -> None:
+def test_agreement_says_what_counting_would_prove(cli, model: Path, arrays: Path, out: Path) -> None:
     result = cli(
         "tune", model, "--data", arrays, "--min-agreement", "20", "--effort", "fast", "-o", out / "t.onnx"
     )
@@ -61,7 +59,7 @@ def test_agreement_says_what_counting_would_prove(cli: Cli, model: Path, arrays:
 
 
 def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
-    cli: Cli, model: Path, arrays: Path, out: Path
+    cli, model: Path, arrays: Path, out: Path
 ) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
     result = cli(
@@ -87,7 +85,7 @@ def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
     assert not document["kept"] and document["output"] == str(closest)
 
 
-def test_a_second_run_makes_no_new_trial(cli: Cli, model: Path, arrays: Path, out: Path) -> None:
+def test_a_second_run_makes_no_new_trial(cli, model: Path, arrays: Path, out: Path) -> None:
     arguments = ("tune", model, "--data", arrays, "--min-sqnr", "15", "--effort", "fast")
     assert cli(*arguments, "-o", out / "t.onnx", "--work", out / "w").exit_code == 0
     trials = (out / "w" / "trials.jsonl").read_bytes()
@@ -111,7 +109,7 @@ def test_a_second_run_makes_no_new_trial(cli: Cli, model: Path, arrays: Path, ou
     ],
 )
 def test_usage_that_makes_no_sense_is_refused(
-    cli: Cli,
+    cli,
     model: Path,
     arrays: Path,
     out: Path,
@@ -124,7 +122,7 @@ def test_usage_that_makes_no_sense_is_refused(
 
 
 def test_labels_are_needed_for_a_drop(
-    cli: Cli, model: Path, tmp_path: Path, out: Path, refused: Callable[..., str]
+    cli, model: Path, tmp_path: Path, out: Path, refused: Callable[..., str]
 ) -> None:
     bare = tmp_path / "bare.npz"
     np.savez(bare, image=np.random.default_rng(3).normal(0, 1, (40, 3, 16, 16)).astype(np.float32))
@@ -134,7 +132,7 @@ def test_labels_are_needed_for_a_drop(
 
 @pytest.mark.usefixtures("nothing_left")
 def test_too_few_samples_are_refused(
-    cli: Cli, model: Path, images: Path, out: Path, refused: Callable[..., str]
+    cli, model: Path, images: Path, out: Path, refused: Callable[..., str]
 ) -> None:
     flags = ("--mean", "128", "--scale", "1/64")
     result = cli("tune", model, "--data", images, "--min-sqnr", "20", *flags, "-o", out / "t.onnx")
@@ -142,7 +140,7 @@ def test_too_few_samples_are_refused(
 
 
 def test_the_folder_of_another_model_is_refused(
-    cli: Cli, model: Path, arrays: Path, tmp_path: Path, out: Path, refused: Callable[..., str]
+    cli, model: Path, arrays: Path, tmp_path: Path, out: Path, refused: Callable[..., str]
 ) -> None:
     other = save(cnn(seed=5), tmp_path / "other.onnx")
     arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "--work", out / "w")
@@ -152,7 +150,7 @@ def test_the_folder_of_another_model_is_refused(
 
 
 def test_a_folder_with_other_things_is_refused(
-    cli: Cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
 ) -> None:
     (out / "w").mkdir()
     (out / "w" / "letter.txt").write_text("dear")
@@ -165,7 +163,7 @@ def test_a_folder_with_other_things_is_refused(
 
 @pytest.mark.parametrize("name", ["trials.jsonl", "settings.json", "fast.npz"])
 def test_a_broken_folder_is_told(
-    cli: Cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
 ) -> None:
     arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
