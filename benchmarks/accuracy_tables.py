@@ -29,8 +29,8 @@ point on 400 images are noise; SQNR separates better.
 
 {sections}
 To repeat it: `python benchmarks/methods.py DATA --images {images} --json FILE --page docs/accuracy.md`, where
-DATA holds the models and images that `benchmarks/models.json` names. `--from FILE` writes the page from
-earlier files.
+DATA holds the models and images that `benchmarks/models.json` names. `--judged N`
+takes fewer samples to judge with, as the tables tell; `--from FILE` writes the page from earlier files.
 """
 
 NETWORKS = """The detector of faces (ultraface) and the two networks of PP-OCR run on ImageNet photos, for \

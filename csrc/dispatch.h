@@ -30,8 +30,9 @@ const Isa& isa_by_name(const std::string& name);
 const Isa& active_isa();
 
 // Architecture of this CPU, and on x86-64 the widest set that it has of those among which float inference
-// chooses its kernels: "x86_64 avx512f", "x86_64 avx2", "x86_64 avx", "x86_64", "aarch64", "other". On CPUs
-// of one such type ONNX Runtime computes the same bits. CALIB8_ISA changes nothing of it.
+// chooses its kernels: "x86_64 avx512f", "x86_64 avx2", "x86_64 avx", "x86_64", "aarch64", "other". On x86-64
+// CPUs of one such type ONNX Runtime computes the same bits; elsewhere it tells architectures apart, no more.
+// CALIB8_ISA changes nothing of it.
 std::string cpu_type();
 
 // While it lives, the calling thread rounds to nearest and keeps denormals, whatever it did before.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,3 +56,9 @@ def test_saving_to_a_number() -> None:
         with pytest.raises(Calib8Error, match=r"type int|a int") as caught:
             save(FIVE)
         assert isinstance(caught.value, UsageError | OutputError)
+
+
+@pytest.mark.parametrize("path", ["model.onnx", Path("model.onnx")])
+def test_one_path_in_place_of_a_list(path: str | Path) -> None:
+    with pytest.raises(UsageError, match=r"is one path \('.*'\)\. Give a list"):
+        calib8.evaluate(path, DATA)

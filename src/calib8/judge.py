@@ -60,6 +60,8 @@ def evaluate(
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
+    if isinstance(models, str | os.PathLike):
+        raise UsageError("models", f"is one path ('{models}')", "Give a list of paths")
     if not models:
         raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
     for model in models:

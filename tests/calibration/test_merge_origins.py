@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -87,3 +90,15 @@ def test_equal_parts_that_know_no_samples_are_told() -> None:
     assert merge_statistics([part(0), part(0)], repeated=True).samples == 4
     empty = Statistics("m", {"t": TensorStatistics.empty()})
     assert merge_statistics([empty, empty, part(0)]).to_bytes() == part(0).to_bytes()
+
+
+def test_the_instruction_set_of_the_kernels_is_no_part_of_the_origin() -> None:
+    script = "from calib8 import _core; print(_core.isa(), _core.cpu_type())"
+    told = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "CALIB8_ISA": "reference"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert told.split(" ", 1) == ["reference", f"{this_origin().cpu}\n"]
