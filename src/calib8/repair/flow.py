@@ -138,10 +138,10 @@ def repair_by_effort(
     table = best.candidate.table
     for stage in plan.stages:
         best = search.stage(best, {name: in_turn(name) for name in stage})
-    final = search.finish(best.candidate, plan.finish)
+    final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)
     if final.quality < bare:  # what the stages found only serves with corrected biases, and they do not
-        final, table = _Judged(candidate, bare), candidate.table
+        final, table = _Finished(candidate, bare), candidate.table
         steps = tuple(replace(step, kept=False) for step in steps)
     return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
 
@@ -313,7 +313,17 @@ def in_turn(names: str) -> Repair:
 
 @dataclass(frozen=True)
 class _Judged:
-    """A candidate as the stages left it, and its quality with corrected biases."""
+    """A candidate as the stages left it; with its biases corrected; what that changed; its quality."""
+
+    candidate: Candidate
+    corrected: Candidate
+    report: RepairReport
+    quality: float
+
+
+@dataclass(frozen=True)
+class _Finished:
+    """A candidate that nothing more happens to, and its quality as it is."""
 
     candidate: Candidate
     quality: float
@@ -329,8 +339,8 @@ class _Search:
 
     def judged(self, candidate: Candidate) -> _Judged:
         """The candidate and its quality."""
-        corrected, _ = correct_biases(candidate, self.data)
-        return _Judged(candidate, self.judge.quality(corrected))
+        corrected, report = correct_biases(candidate, self.data)
+        return _Judged(candidate, corrected, report, self.judge.quality(corrected))
 
     def stage(self, best: _Judged, alternatives: Mapping[str, Repair]) -> _Judged:
         """The best of what there was and of all alternatives."""
@@ -347,18 +357,24 @@ class _Search:
         self.steps += [replace(step, kept=step.name == winner) for step in tried]
         return found
 
-    def finish(self, candidate: Candidate, ways: Sequence[str]) -> _Judged:
-        """The best of the candidate and of it with corrected biases, and its quality."""
-        bare = self.judge.quality(candidate)
-        found, best, tried, winner = candidate, bare, list[Step](), ""
+    def finish(self, judged: _Judged, bare: float | None, ways: Sequence[str]) -> _Finished:
+        """The best of the candidate, whose quality may be known, and of it with corrected biases."""
+        known = self.judge.quality(judged.candidate) if bare is None else bare
+        found, tried, winner = _Finished(judged.candidate, known), list[Step](), ""
         for name in ways:
-            changed, report = REPAIRS[name](candidate, self.data)
-            quality = self.judge.quality(changed) if report.layers else bare
-            tried.append(Step(name, bare, quality, False, report.layers, report.notes))
-            if quality > max(best, bare + GAIN_DB):
-                found, best, winner = changed, quality, name
+            changed, report, quality = self._finished(judged, name, known)
+            tried.append(Step(name, known, quality, False, report.layers, report.notes))
+            if quality > max(found.quality, known + GAIN_DB):
+                found, winner = _Finished(changed, quality), name
         self.steps += [replace(step, kept=step.name == winner) for step in tried]
-        return _Judged(found, best)
+        return found
+
+    def _finished(self, judged: _Judged, way: str, bare: float) -> tuple[Candidate, RepairReport, float]:
+        """The candidate with biases corrected in one way, and its quality."""
+        if REPAIRS[way] is correct_biases:  # the way in which the stages judged
+            return judged.corrected, judged.report, judged.quality
+        changed, report = REPAIRS[way](judged.candidate, self.data)
+        return changed, report, self.judge.quality(changed) if report.layers else bare
 
 
 def _with_table(
