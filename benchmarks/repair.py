@@ -5,7 +5,8 @@
 
 DATA holds the models and images that ``models.json`` names. Every row is quantized in a process of its own
 from the same at most 100 calibration samples with two threads; all are judged on the evaluation samples,
-which nothing else has seen, in ONNX Runtime. ``--nncf`` is the Python of an environment with NNCF.
+which nothing else has seen, in ONNX Runtime. ``--nncf`` is the Python of an environment with NNCF. Other
+tools get models of an opset below 13 converted to it: per-channel weights need it. What fails has a row too.
 ``engine.py --from`` takes the file.
 """
 
@@ -21,10 +22,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.version_converter
 
 import calib8
 from accuracy_tables import FLOAT
+from calib8.analysis.runtimes import open_in_runtime
 from calib8.data.samples import open_dataset
+from calib8.errors import Calib8Error
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -39,6 +44,7 @@ PEERS = ("onnxruntime-minmax", "onnxruntime-entropy", "nncf")
 NAIVE = "naive"
 EFFORTS = ("fast", "balanced", "best")
 ROWS = (NAIVE, *PEERS, *EFFORTS)
+PEERS_OPSET = 13
 HERE = Path(__file__).parent
 
 
@@ -63,12 +69,13 @@ def in_own_process(name: str, root: Path, row: str, file: Path) -> dict[str, Any
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def by_peer(row: str, network: Network, inputs: Path, folder: Path, python: str) -> dict[str, Any]:
+def by_peer(row: str, model: Path, inputs: Path, folder: Path, python: str) -> dict[str, Any]:
     """What another tool makes of the same inputs."""
     folder.mkdir()
-    command = [python, str(HERE / "calibration_peers.py"), row, str(network.model), str(inputs), str(SAMPLES)]
+    command = [python, str(HERE / "calibration_peers.py"), row, str(model), str(inputs), str(SAMPLES)]
     done = subprocess.run([*command, str(folder)], check=True, capture_output=True, text=True)
     found = json.loads(done.stdout.splitlines()[-1])
+    open_in_runtime(folder / "int8.onnx", "onnxruntime", 2)
     return {"seconds": found["whole_s"], "peak_mb": found["peak_mb"], "kept": []}
 
 
@@ -84,31 +91,52 @@ def measure(
     network: Network, root: Path, folder: Path, rows: Sequence[str], judged: int | None, nncf: str | None
 ) -> list[dict[str, Any]]:
     """A record of FP32 and of each row."""
-    inputs = calibration_inputs(network, folder / "inputs.npy")
+    inputs, peers_model = calibration_inputs(network, folder / "inputs.npy"), for_peers(network, folder)
     files, made = {FLOAT: network.model}, {FLOAT: {"seconds": None, "peak_mb": None, "kept": []}}
+    failed = []
     for row in rows:
         try:
             if row in PEERS:
                 python = nncf if row == "nncf" else sys.executable
                 if python is None:
                     continue
-                made[row] = by_peer(row, network, inputs, folder / row, python)
+                made[row] = by_peer(row, peers_model, inputs, folder / row, python)
                 files[row] = folder / row / "int8.onnx"
             else:
+                made[row] = in_own_process(network.name, root, row, folder / f"{row}.onnx")
                 files[row] = folder / f"{row}.onnx"
-                made[row] = in_own_process(network.name, root, row, files[row])
-        except subprocess.CalledProcessError as error:
-            print(f"{network.name} {row}: {error.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
-            files.pop(row, None)
+        except (subprocess.CalledProcessError, Calib8Error) as error:
+            failed.append(failure(network, row, error))
     results = evaluate(
         list(files.values()), network.evaluation, preprocess=network.preprocess, samples=judged, batch=BATCH,
         threads=2,
     )  # fmt: skip
-    return [
+    found = [
         {"network": network.name, "row": row, "judged": result.images, "top1": result.top1,
          "top5": result.top5, "agreement": result.agreement, "sqnr_db": result.sqnr_db, **made[row]}
         for row, result in zip(files, results, strict=True)
-    ]  # fmt: skip
+    ] + failed  # fmt: skip
+    order = (FLOAT, *rows)
+    return sorted(found, key=lambda record: order.index(record["row"]))
+
+
+def for_peers(network: Network, folder: Path) -> Path:
+    """The model as other tools get it."""
+    model = onnx.load(network.model)
+    if max(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")) >= PEERS_OPSET:
+        return network.model
+    onnx.save(onnx.version_converter.convert_version(model, PEERS_OPSET), folder / "peers.onnx")
+    return folder / "peers.onnx"
+
+
+def failure(network: Network, row: str, error: Exception) -> dict[str, Any]:
+    """The record of a row that came to nothing; the last line of what it said goes to stderr."""
+    said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+    reason = (said.strip().splitlines() or ["no message"])[-1]
+    print(f"{network.name} {row}: {reason}", file=sys.stderr)
+    nothing = dict.fromkeys(("judged", "top1", "top5", "agreement", "sqnr_db", "seconds", "peak_mb"))
+    why = "out of memory" if "Memory" in reason else "no model that ONNX Runtime loads"
+    return {"network": network.name, "row": row, **nothing, "kept": [f"fails: {why}"]}
 
 
 def main() -> None:
