@@ -14,6 +14,7 @@ from calib8.qparams import INT8_SYMMETRIC
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import PAIR_LIMIT, largest_pair, pair_reach, pairs_beyond, weight_pairs
 from calib8.quantization.weights import quantize_layer, quantize_weight, weight_scales
+from calib8.scheme import target_scheme
 from small_models import Array, normal
 
 
@@ -84,7 +85,7 @@ def test_two_outputs_per_group_are_no_depthwise_layer() -> None:
 
 
 def limited(weight: Array, layer: ir.Node, **options: LayerCorrection) -> tuple[Array, Array]:
-    result = quantize_layer(layer, weight, None, 0.1, INT8_SYMMETRIC, pair_limit=PAIR_LIMIT, **options)
+    result = quantize_layer(layer, weight, None, 0.1, target_scheme("onnxruntime-avx2"), **options)
     return result.weight, result.weight_scale
 
 

@@ -8,7 +8,9 @@ Output channel ``o`` of group ``g`` is channel ``g · outputs + o`` of the layer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -80,7 +82,7 @@ class LayerChannels:
 
     def layout(self) -> Vector:
         """The weight in the layer's own layout, float64."""
-        return _layer_layout(self.layer, self.weight, _array(self.layer).shape)
+        return in_layout(self.layer, self.weight, _array(self.layer).shape)
 
     def write(self, graph: ir.Graph) -> None:
         """Puts the constants, as float32, into the layer; shared ones stay for their other readers."""
@@ -108,7 +110,7 @@ def layer_channels(layer: ir.Node) -> LayerChannels | None:
     if bias.size not in (1, channels):
         return None
     vector = None if input_at(layer, 2) is None else np.broadcast_to(bias, channels)
-    return LayerChannels(layer, _by_channel(layer, weight.astype(np.float64)), vector)
+    return LayerChannels(layer, by_channel(layer, weight.astype(np.float64)), vector)
 
 
 def _factors(layer: ir.Node) -> tuple[float, float]:
@@ -121,22 +123,35 @@ def _array(layer: ir.Node) -> npt.NDArray[np.generic]:
     return array
 
 
-def _by_channel(layer: ir.Node, weight: Vector) -> Vector:
-    groups = int_attribute(layer, "group", 1)
+def groups_of(layer: ir.Node) -> int:
+    """Groups of a Conv or ConvTranspose, 1 for Gemm and MatMul."""
+    return int_attribute(layer, "group", 1) if layer.op_type in ("Conv", "ConvTranspose") else 1
+
+
+def by_channel(layer: ir.Node, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A weight in the layer's own layout as [groups, outputs of a group, inputs of a group, taps].
+
+    The inputs of a MatMul with more axes than two are all but its last one.
+    """
+    groups = groups_of(layer)
     if layer.op_type == "Conv":
         return weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
     if layer.op_type == "ConvTranspose":
         split = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
         return split.transpose(0, 2, 1, 3)
-    outputs_first = layer.op_type == "Gemm" and int_attribute(layer, "transB", 0)
-    matrix = weight if outputs_first else weight.T
-    return matrix[None, :, :, None]
+    matrix = weight if _outputs_first(layer) else np.moveaxis(weight, -1, 0)
+    return matrix.reshape(1, len(matrix), -1, 1)
 
 
-def _layer_layout(layer: ir.Node, weight: Vector, shape: tuple[int, ...]) -> Vector:
+def in_layout(layer: ir.Node, weight: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+    """The inverse of ``by_channel`` for a weight of this shape; a MatMul has two axes."""
     if layer.op_type == "Conv":
         return weight.reshape(shape)
     if layer.op_type == "ConvTranspose":
         return weight.transpose(0, 2, 1, 3).reshape(shape)
     matrix = weight[0, :, :, 0]
-    return matrix if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0) else matrix.T
+    return matrix if _outputs_first(layer) else matrix.T
+
+
+def _outputs_first(layer: ir.Node) -> bool:
+    return layer.op_type == "Gemm" and bool(int_attribute(layer, "transB", 0))

@@ -42,11 +42,13 @@ class QuantizedModel:
         model: the QDQ graph.
         qparams: tensor name → scale and zero point of its activation codes.
         float_layers: weighted layer that had to stay float after all → reason.
+        dropped: layer with a correction → number of channels of which not all codes could stay.
     """
 
     model: ir.Model
     qparams: dict[str, QParams]
     float_layers: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 def insert_quantizers(
@@ -70,7 +72,7 @@ def insert_quantizers(
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
     names = Names(model.graph)
-    float_layers = _quantize_layers(names, placement, qparams, scheme, corrections)
+    float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme)
     for value in list(_values(model)):
@@ -79,7 +81,7 @@ def insert_quantizers(
     _requantize_for_concat(names, qparams, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
-    return QuantizedModel(model, qparams, float_layers)
+    return QuantizedModel(model, qparams, float_layers, dropped)
 
 
 def activation_codes(
@@ -119,10 +121,11 @@ def _quantize_layers(
     qparams: Mapping[str, QParams],
     scheme: QuantScheme,
     corrections: Corrections,
-) -> dict[str, str]:
-    """Weights and biases of every quantized layer become integers behind DQ."""
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Weights and biases of every quantized layer become integers behind DQ; what could not, see above."""
     quantized = placement.quantized_nodes()
     float_layers: dict[str, str] = {}
+    dropped: dict[str, int] = {}
     for node in list(names.graph):
         if node.name not in quantized or node.op_type not in WEIGHTED_OPS:
             continue
@@ -130,15 +133,19 @@ def _quantize_layers(
         assert source is not None and source.name is not None
         try:
             correction = corrections.get(node.name or "", AS_IT_IS)
-            _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
+            channels = _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
         except OverflowError as error:
             float_layers[node.name or ""] = str(error)
-    return float_layers
+            continue
+        if channels:
+            dropped[node.name or ""] = channels
+    return float_layers, dropped
 
 
 def _quantize_layer(
     names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme, correction: LayerCorrection
-) -> None:
+) -> int:
+    """Returns the number of channels of which not all codes of the correction could stay."""
     weight = constant(node.inputs[1])
     assert weight is not None
     bias = correction.bias
@@ -147,10 +154,7 @@ def _quantize_layer(
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(
-        node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction,
-        scheme.weight_granularity, scheme.pair_limit,
-    )  # fmt: skip
+    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme, correction)
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
     bias_axis = None if layer.axis is None else 0
@@ -159,6 +163,7 @@ def _quantize_layer(
         _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, bias_axis)
     elif correction.bias is not None:
         node.replace_input_with(2, names.constant(_constant_name(names, node, 2), correction.bias))
+    return layer.dropped
 
 
 def _make_room(node: ir.Node) -> None:

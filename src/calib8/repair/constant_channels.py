@@ -19,8 +19,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at, int_attribute
-from calib8.model.runtime import open_session
-from calib8.model.taps import tapped_model
+from calib8.model.taps import Taps
 from calib8.passes.fold_affine import output_channels
 from calib8.progress import SampleCounter
 from calib8.quantization.weights import channel_axis
@@ -97,11 +96,13 @@ def _exploding(node: ir.Node) -> npt.NDArray[np.int64]:
 def _observe(model: ir.Model, layers: Sequence[str], data: RepairData) -> Mapping[str, _Bounds]:
     """Bounds of the outputs of these layers over the runs."""
     outputs = {node.name: node.outputs[0].name or "" for node in model.graph}
-    session = open_session(tapped_model(model, [outputs[name] for name in layers]), threads=data.threads)
+    taps = Taps(model, [outputs[name] for name in layers], data.threads)
     counter = SampleCounter("looking for constant channels", len(data.runs), data.progress)
     found: dict[str, _Bounds] = {}
     for feeds in data.runs:
-        for name, values in zip(layers, session.run(feeds), strict=True):
+        tensors = taps.values(feeds)
+        for name in layers:
+            values = np.asarray(tensors[outputs[name]], np.float32)
             rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
             low, high = rows.min(axis=1), rows.max(axis=1)
             old = found.setdefault(name, _Bounds(low, high))
