@@ -301,7 +301,7 @@ def quantize(
         original=load_model(model) if wanted.names else None,
     )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
-    return replace(result, calibration=calibration, notes=calibration.notes)
+    return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
 
 
 def _other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
@@ -349,4 +349,4 @@ def _with_table(
         start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
     )
     result = int8_model(start, done, prepared, preprocess, unranged)
-    return replace(result, binding=binding, notes=notes)
+    return replace(result, binding=binding, notes=(*notes, *result.notes))

@@ -62,7 +62,8 @@ def equalize_outputs_like_tengine(candidate: Candidate, data: RepairData) -> tup
         for node, inputs in zip(some, inputs_of_all, strict=True):
             layer = layer_rows(layers[node], candidate.scheme)
             scales = layer.zoomed(layer.plain, tengine_zooms(layer, inputs, graph.qparams, data.threads))
-            changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
+            if np.any(scales != layer.scales):
+                changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     return with_rows(candidate, changed), RepairReport("eq-tengine", tuple(changed))
 
 

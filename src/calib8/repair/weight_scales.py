@@ -82,10 +82,10 @@ def _searched(
     channels = moved = 0
     for layer, products in layers:
         best = best_zooms(layer, products, zooms, threads)
-        other = best != 1.0
+        scales = layer.zoomed(layer.plain, best)
+        other = scales != layer.plain
         channels, moved = channels + other.size, moved + int(np.sum(other))
         if np.any(other):
-            scales = layer.zoomed(layer.plain, best)
             changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     notes = (f"{moved} of {channels} channels got another scale",)
     return with_rows(candidate, changed), RepairReport(name, tuple(changed), notes if changed else ())
