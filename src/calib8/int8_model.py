@@ -97,6 +97,7 @@ def int8_model(
     final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
     result, scheme = final.quantized(unranged), start.scheme
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
+    entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
@@ -119,4 +120,4 @@ def int8_model(
 def _dropped(result: QuantizedGraph) -> Iterator[str]:
     """What codes that a repair chose did not get into the model."""
     for name, channels in result.dropped.items():
-        yield f"'{name}': {channels} channels lost what a repair chose, as scale or pairs do not fit the target"
+        yield f"'{name}': codes chosen for {channels} channels do not fit the target; rounded plainly"
