@@ -12,7 +12,9 @@ import pytest
 from rounding_nets import candidate_of as calibrated
 from rounding_nets import coded_of, net, pictures
 
+from calib8.int8_model import int8_model
 from calib8.model.graph import constant
+from calib8.pipeline import calibrate
 from calib8.qparams import QuantSpec
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import largest_pair
@@ -21,6 +23,7 @@ from calib8.repair.ada_round import ada_round
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
+from calib8.repair.flow import Repaired
 from calib8.repair.repairs import Repair
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
@@ -137,5 +140,9 @@ def test_codes_that_do_not_fit_are_counted(base: tuple[Candidate, RepairData]) -
     codes = quantize_weight(layer.exact, scale, 0, made.scheme.weights)
     broken = replace(made, corrections={layer.name: LayerCorrection(codes, scale)})
     assert broken.quantized().dropped == {layer.name: layer.scale.size - 1}
+    found = calibrate(net(), [dict(feeds) for feeds in pictures(4)], method="minmax", threads=1)
+    done = Repaired(broken, broken.table, (), "", 0)
+    [note] = int8_model(made, done, found.prepared, None, {}).notes
+    assert note.startswith(f"'{layer.name}': codes chosen for {layer.scale.size - 1} channels")
     fits = replace(broken, scheme=target_scheme("onnxruntime"))
     assert fits.quantized().dropped == {}
