@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from calib8.analysis.tensor_codes import SPECS
 from calib8.model.graph import constant, float_attribute
-from calib8.passes.layer_channels import by_channel
+from calib8.model.weight_layout import by_channel
 from calib8.quantization.qdq import (
     Codes,
     bias_value,

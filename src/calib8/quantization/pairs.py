@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.passes.layer_channels import by_channel
+from calib8.model.weight_layout import by_channel
 
 PAIR_LIMIT: Final = 128
 """Largest |w₀| + |w₁| of one sign that cannot saturate beside uint8 activations."""

@@ -23,7 +23,7 @@ import onnx_ir as ir
 
 from calib8._core import second_order
 from calib8.model.graph import constant
-from calib8.passes.layer_channels import groups_of
+from calib8.model.weight_layout import groups_of
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import within_limit
 from calib8.quantization.quantize import QuantizedGraph

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, ints_attribute
 from calib8.model.padding import auto_pad, conv_pads, halves, stated_pads
-from calib8.passes.layer_channels import by_channel, groups_of, in_layout
+from calib8.model.weight_layout import by_channel, groups_of, in_layout
 
 GOLDEN: Final = 0.6180339887498949
 """Share of a step by which the first position moves from run to run."""
