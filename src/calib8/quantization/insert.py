@@ -18,6 +18,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.errors import ModelError
 from calib8.model.graph import (
     Names,
     constant,
@@ -29,7 +30,7 @@ from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
-from calib8.quantization.weights import AS_IT_IS, quantize_layer
+from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
 from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.table import Range
 
@@ -67,7 +68,11 @@ def insert_quantizers(
         scheme: types of the codes and rules of the target.
         corrections: what replaces the plain rounding of constants; of layers that stay float they are not
             used.
+
+    Raises:
+        ModelError: a correction is for a layer that the graph does not have, or for one of another shape.
     """
+    _check_corrections(prepared, corrections)
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
@@ -82,6 +87,26 @@ def insert_quantizers(
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
     return QuantizedModel(model, qparams, float_layers, dropped)
+
+
+def _check_corrections(model: ir.Model, corrections: Corrections) -> None:
+    layers = {node.name: node for node in model.graph if node.op_type in WEIGHTED_OPS}
+    for name, correction in corrections.items():
+        layer = layers.get(name)
+        weight = None if layer is None else constant(layer.inputs[1])
+        if layer is None or weight is None:
+            problem = "has a correction, and is no layer with constant weights"
+        elif correction.weight is not None and correction.weight.shape != weight.shape:
+            problem = f"has weights {list(weight.shape)}, its correction {list(correction.weight.shape)}"
+        elif correction.weight_scale is not None and correction.weight_scale.shape != (
+            entries := weight.shape[channel_axis(layer)],
+        ):
+            problem = f"takes {entries} scales, its correction has {correction.weight_scale.size}"
+        elif correction.bias is not None and correction.bias.size != output_channels(layer, weight):
+            problem = f"has {output_channels(layer, weight)} channels, its correction {correction.bias.size}"
+        else:
+            continue
+        raise ModelError(f"layer '{name}'", problem, "Repair the model that is to be quantized")
 
 
 def activation_codes(
