@@ -87,20 +87,26 @@ def within_limit(layer: ir.Node, codes: Weights, exact: Weights, limit: int) -> 
         exact: the weights in steps of their scales, in the same layout.
         limit: see ``QuantScheme.pair_limit``.
     """
-    pairs, wanted = weight_pairs(layer, codes), weight_pairs(layer, exact)
-    places = weight_pairs(layer, np.arange(1, codes.size + 1).reshape(codes.shape))
-    if pairs is None or wanted is None or places is None:
+    pairs = weight_pairs(layer, codes)
+    if pairs is None:
         return codes
-    moved = pairs.astype(np.int64)
+    ahead, behind = (np.maximum(sign * pairs.astype(np.int16), 0).sum(axis=-1) for sign in (1, -1))
+    beyond = np.maximum(ahead, behind) > limit
+    if not np.any(beyond):
+        return codes
+    wanted = weight_pairs(layer, exact)
+    places = weight_pairs(layer, np.arange(1, codes.size + 1).reshape(codes.shape))
+    assert wanted is not None and places is not None
+    moved = pairs[beyond].astype(np.int64)
     for sign in (1, -1):
         sizes = np.maximum(sign * moved, 0)
         excess = np.maximum(sizes.sum(axis=-1) - limit, 0)
-        over = sign * (moved - wanted)
+        over = sign * (moved - wanted[beyond])
         first = np.rint((excess + over[..., 0] - over[..., 1]) / 2.0).astype(np.int64)
         first = np.clip(first, np.maximum(excess - sizes[..., 1], 0), np.minimum(excess, sizes[..., 0]))
         moved -= sign * np.stack([first, excess - first], axis=-1)
-    result = np.zeros(codes.size + 1, codes.dtype)  # place 0 is what fills up the last pair
-    result[places] = moved
+    result = np.append(np.zeros(1, codes.dtype), codes)  # place 0 is what fills up the last pair
+    result[places[beyond]] = moved
     return result[1:].reshape(codes.shape)
 
 
