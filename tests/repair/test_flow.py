@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mobile_nets import images, mobile_net
 from small_candidates import candidate_of
 
 from calib8.autorange.check import check_model, float_outputs
@@ -18,8 +17,9 @@ from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.flow import repair_by_effort, repair_by_name, repairs_called, repairs_wanted
-from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS
+from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS, stages_of
 from calib8.scheme import target_scheme
+from mobile_nets import images, mobile_net
 from small_models import normal, onnx_model
 
 
@@ -56,7 +56,7 @@ def judged(candidate: Candidate) -> float:
 def test_stages_that_lead_astray_leave_what_there_was(
     mobile: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qualities = iter([30.0, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
+    qualities = iter([30.0, 29.5, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
     monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: next(qualities))
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     assert found.candidate is mobile and found.table == mobile.table
@@ -68,6 +68,15 @@ def test_efforts_grow() -> None:
     assert list(EFFORTS) == ["fast", "balanced", "best"]
     assert alternatives[0] < alternatives[1] < alternatives[2]
     assert all(set("+".join(names).split("+")) <= REPAIRS.keys() for names in alternatives)
+
+
+def test_one_scale_per_weight_asks_for_equalized_layers_first(mobile: Candidate) -> None:
+    for effort in EFFORTS.values():
+        fine, coarse = (stages_of(effort, scheme) for scheme in (target_scheme("onnxruntime"), mobile.scheme))
+        assert fine == effort.stages
+        assert coarse == (fine if ("cle",) in fine else (("cle",), *fine))
+    found = repair_by_effort(mobile, samples(), "fast", threads=1)
+    assert found.steps[0].name == "cle" and found.steps[0].kept
 
 
 def test_the_result_depends_neither_on_threads_nor_on_the_order_of_equal_samples(mobile: Candidate) -> None:

@@ -16,6 +16,7 @@ from calib8.model.graph import (
     unique_name,
     unique_node_name,
 )
+from calib8.model.padding import auto_pad
 from calib8.passes.fold_affine import batch_norm_affine
 
 
@@ -132,11 +133,9 @@ def pad_before_average_pool(model: ir.Model) -> int:
         if axes is None or not int_attribute(node, "count_include_pad", 0):
             continue
         pads = ints_attribute(node, "pads", ())
-        automatic = node.attributes.get("auto_pad")
-        stated = automatic is None or automatic.as_string() == "NOTSET"
         if (
             not any(pads)
-            or not stated
+            or auto_pad(node) != "NOTSET"
             or int_attribute(node, "ceil_mode", 0)
             or _not_negative(node.inputs[0])
         ):

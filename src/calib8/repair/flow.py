@@ -37,6 +37,7 @@ from calib8.repair.repairs import (
     REPAIRS,
     Effort,
     Repair,
+    stages_of,
 )
 from calib8.table import CalibrationTable
 
@@ -136,7 +137,7 @@ def repair_by_effort(
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
-    for stage in plan.stages:
+    for stage in stages_of(plan, candidate.scheme):
         best = search.stage(best, {name: in_turn(name) for name in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)
