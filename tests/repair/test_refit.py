@@ -10,16 +10,20 @@ import onnx_ir as ir
 import pytest
 from small_candidates import candidate_of
 
+from calib8.autorange.by_tensor import choose_by_tensor
 from calib8.calibration.choose import choose_table
 from calib8.calibration.collect import collect
+from calib8.calibration.ranges import METHODS
 from calib8.data.samples import Dataset, Skipped, open_dataset
 from calib8.errors import TableError
-from calib8.model.graph import add_constant, model_hash
+from calib8.model.graph import add_constant, constant, model_hash
+from calib8.model.runtime import Arrays
 from calib8.pipeline import calibrate
 from calib8.quantization.corrections import LayerCorrection
+from calib8.repair import refit
 from calib8.repair.candidate import Candidate
 from calib8.repair.refit import refitted, without_corrections
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range, TableEntry
 from calib8.tensors import TensorSpec
 from small_models import Array, normal, onnx_model
 
@@ -34,7 +38,6 @@ NET = onnx_model(
     ("method", "asked", "percent"),
     [
         ("mse", "mse", None),
-        ("auto: minmax", "minmax", None),
         ("percentile 99.9", "percentile", 99.9),
         ("minmax power-of-two", "minmax", None),
         ("ema", "mse", None),
@@ -78,7 +81,7 @@ def dataset_of(runs: Iterable[dict[str, Array]]) -> Dataset:
 EVERY = (*RUNS, *({"x": np.float32(1 + seed) * normal(1, 3, 6, 6, seed=seed)} for seed in range(6, 24)))
 
 
-@pytest.mark.parametrize("method", ["mse", "entropy-tengine", "auto: entropy-smooth"])
+@pytest.mark.parametrize("method", ["mse", "entropy-tengine", "entropy-smooth"])
 def test_ranges_come_from_all_samples_and_not_from_those_that_repair(method: str) -> None:
     made, data = candidate_of(NET, RUNS)
     entries = dict(made.table.entries)
@@ -86,12 +89,50 @@ def test_ranges_come_from_all_samples_and_not_from_those_that_repair(method: str
     made, model = replace(made, table=CalibrationTable(made.table.model_hash, entries)), tripled(made)
     found = refitted(made, model, {"a", "r"}, replace(data, dataset=dataset_of(EVERY)))
     entry = found.table.entries["r"]
-    plain = method.removeprefix("auto: ")
-    anew = calibrate(ir.to_proto(model), list(EVERY), method=plain).table.entries["r"]  # type: ignore[arg-type]
+    anew = calibrate(ir.to_proto(model), list(EVERY), method=method).table.entries["r"]  # type: ignore[arg-type]
     assert (entry.range, entry.observed, entry.count) == (anew.range, anew.observed, anew.count)
     assert entry.method == method and entry.reason == "chosen anew behind a repair"
     assert entry.count == len(EVERY) * 4 * 36
     assert entry.range.max > 2 * refitted(made, model, {"r"}, data).table.entries["r"].range.max
+
+
+def test_auto_scores_its_old_method_the_old_range_and_all_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, data = candidate_of(NET, RUNS)
+    old = replace(made.table.entries["r"], method="auto: percentile 99.5")
+    made = replace(made, table=CalibrationTable(made.table.model_hash, {**made.table.entries, "r": old}))
+    seen: dict[str, list[TableEntry]] = {}
+
+    def recorded(*arguments: object) -> dict[str, dict[str, TableEntry]]:
+        seen.update(arguments[1])  # type: ignore[call-overload]
+        return choose_by_tensor(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(refit, "choose_by_tensor", recorded)
+    model = tripled(made)
+    entry = refitted(made, model, {"r"}, replace(data, dataset=dataset_of(EVERY))).table.entries["r"]
+    first, kept, *others = seen["r"]
+    statistics = collect(model, ["r"], EVERY)
+    spec = made.scheme.activations
+    assert first.range == choose_table(statistics, spec, "percentile", 99.5).entries["r"].range
+    assert kept.range == old.range and kept.count == first.count and kept.clipped > 0.1
+    assert [one.method for one in others] == [*METHODS, "percentile 99.99"]
+    assert entry.method in {f"auto: {one.method.removeprefix('auto: ')}" for one in seen["r"]}
+    assert entry.reason.startswith("chosen anew behind a repair: error behind 1 reader")
+    ranges = {one.range for one in seen["r"]}
+    best = min(ranges, key=lambda one: error_behind(model, one, data.runs))
+    assert entry.range == best
+
+
+def error_behind(model: ir.Model, chosen: Range, runs: Sequence[Arrays]) -> float:
+    """Mean logarithm of the relative error of y with r in codes of a range, in plain NumPy."""
+    weights = {node.outputs[0].name: constant(node.inputs[1]) for node in model.graph if len(node.inputs) > 1}
+    scale = np.float32(chosen.max / 255)
+    found = []
+    for feeds in runs:
+        r = np.maximum(np.einsum("oc,ncyx->noyx", weights["a"][:, :, 0, 0], feeds["x"]), 0.0)  # type: ignore[index]
+        coded = np.clip(np.rint(r / scale), 0, 255) * scale
+        y, z = (np.einsum("oc,ncyx->noyx", weights["y"][:, :, 0, 0], one) for one in (r, coded))  # type: ignore[index]
+        found.append(np.log(np.sum((y - z) ** 2) / np.sum(y**2)))
+    return float(np.mean(found))
 
 
 def test_neither_their_order_nor_threads_nor_batches_make_a_difference() -> None:

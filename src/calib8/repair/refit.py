@@ -2,32 +2,41 @@
 
 Ranges come from all calibration samples, like those that they replace: the model is run over them once more
 (twice where the method counts in bins of its own), and nothing is kept of a sample but its statistics.
+
+    method of the old range     the same method
+    auto                        the best of: the method that auto had taken, the old range, all plain methods,
+                                scored behind the readers on the samples that repair (``autorange/by_tensor``)
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Final
 
 import onnx_ir as ir
 
+from calib8.autorange.by_tensor import BOTH, choose_by_tensor
+from calib8.autorange.plain import plain_tables
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.collect import FREE_BATCH, collect
 from calib8.calibration.collect_layouts import collect_layouts
 from calib8.calibration.decide import AUTO, with_power_of_two
-from calib8.calibration.ranges import METHODS
+from calib8.calibration.ranges import METHODS, clipped_share
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
-from calib8.calibration.statistics import Statistics
+from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.data.batches import batches
-from calib8.errors import TableError, UsageError
+from calib8.errors import Calib8Error, TableError, UsageError
 from calib8.model.graph import model_hash
 from calib8.model.runtime import Arrays
 from calib8.progress import SampleCounter
 from calib8.qparams import QuantSpec
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.table import POWER_OF_TWO, CalibrationTable, TableEntry
+
+_PREFIX: Final = f"{AUTO}: "
+_REASON: Final = "chosen anew behind a repair"
 
 FALLBACK: Final = "mse"
 """Stands in for methods of other tools, and for ``ema``, whose decay the table does not tell."""
@@ -40,8 +49,8 @@ def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], da
         candidate: what there was.
         model: the new prepared model.
         changed: names of tensors whose values are others than in the old one. Those that the table has get a
-            range by the method they had, from all samples of ``data``; ``mse`` stands in for one that is
-            not known here.
+            range by the method they had, see the top of the file; ``mse`` stands in for one that is not
+            known here.
         data: what to run.
 
     Raises:
@@ -57,6 +66,8 @@ def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], da
         for way in dict.fromkeys(ways.values()):
             names = [name for name in ways if ways[name] == way]
             entries.update(_chosen(way, names, model, statistics, spec, data))
+        automatic = [name for name in ways if ways[name].automatic]
+        entries.update(_scored(candidate, model, automatic, entries, statistics, data))
     return replace(candidate, model=model, table=CalibrationTable(model_hash(model), entries))
 
 
@@ -109,8 +120,7 @@ def _way(tensor: str, written: str) -> _Way:
     Raises:
         TableError: a method of this program with something that it does not take.
     """
-    prefix = f"{AUTO}: "
-    automatic, plain = written.startswith(prefix), written.removeprefix(prefix)
+    automatic, plain = written.startswith(_PREFIX), written.removeprefix(_PREFIX)
     name, _, percent = plain.removesuffix(POWER_OF_TWO).partition(" ")
     power_of_two = plain.endswith(POWER_OF_TWO)
     if name in TWO_PASS_METHODS and not percent:
@@ -147,11 +157,49 @@ def _chosen(
     table = choose_table(own, spec, way.method, way.percent, counts=counts, threads=data.threads)
     if way.power_of_two:
         table = with_power_of_two(table, own.tensors, spec)
-    prefix = f"{AUTO}: " if way.automatic else ""
+    prefix = _PREFIX if way.automatic else ""
     return {
-        name: replace(entry, method=prefix + entry.method, reason="chosen anew behind a repair")
+        name: replace(entry, method=prefix + entry.method, reason=_REASON)
         for name, entry in table.entries.items()
     }
+
+
+def _scored(
+    candidate: Candidate,
+    model: ir.Model,
+    names: Collection[str],
+    chosen: Mapping[str, TableEntry],
+    statistics: Statistics,
+    data: RepairData,
+) -> dict[str, TableEntry]:
+    """Entries of the tensors that ``auto`` chooses; as there, none where no scoring graph can be run."""
+    if not names:
+        return {}
+    old, spec = candidate.table.entries, candidate.scheme.activations
+    own = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
+    power_of_two = any(old[name].method.endswith(POWER_OF_TWO) for name in names)
+    plain = plain_tables(own, spec, power_of_two=power_of_two, threads=data.threads)
+    offered = {}
+    for name in names:
+        kept = _kept(old[name], chosen[name], own.tensors[name])
+        offered[name] = [chosen[name], kept, *(table.entries[name] for table in plain.values())]
+    counter = SampleCounter("scoring ranges", len(data.runs), data.progress)
+    try:
+        found = choose_by_tensor(model, offered, spec, data.runs, data.threads, counter)[BOTH]
+    except Calib8Error:
+        return {}
+    return {name: _told(entry) for name, entry in found.items() if entry is not chosen[name]}
+
+
+def _told(entry: TableEntry) -> TableEntry:
+    """An entry that ``auto`` took."""
+    method = _PREFIX + entry.method.removeprefix(_PREFIX)
+    return replace(entry, method=method, reason=f"{_REASON}: {entry.reason}")
+
+
+def _kept(old: TableEntry, new: TableEntry, statistics: TensorStatistics) -> TableEntry:
+    """The old range for the new values."""
+    return replace(new, range=old.range, method=old.method, clipped=clipped_share(statistics, old.range))
 
 
 def without_corrections(candidate: Candidate, layers: Collection[str]) -> tuple[Candidate, tuple[str, ...]]:
