@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from small_candidates import candidate_of
 
@@ -53,6 +55,20 @@ def test_the_model_is_the_original_with_statistics_of_the_runs() -> None:
     assert found.table.entries["r"].range == range_of_r != made.table.entries["r"].range
     unmoved = {name for name in made.table.entries if found.table.entries[name] == made.table.entries[name]}
     assert {"x", "z"} <= unmoved | {"z"} and "x" in unmoved and "r" not in unmoved
+
+
+def test_a_real_network_whose_prepared_form_has_names_of_its_own(shared_data: Path) -> None:
+    proto = onnx.load(shared_data / "models" / "ultraface_RFB-320.onnx")
+    runs = tuple({"input": normal(1, 3, 240, 320, seed=seed)} for seed in range(2))
+    made, data = candidate_of(proto, runs, method="minmax")
+    original = load_model(proto)
+    found, report = estimate_batch_norms(made, replace(data, prepared=made.model, original=original))
+    assert len(report.layers) == 35 and "batch normalizations: 35" in report.notes[0]
+    assert len(found.model.graph.initializers) == len(made.model.graph.initializers)
+    assert [node.name for node in found.model.graph] == [node.name for node in made.model.graph]
+    wanted, _ = reestimate_batch_norms(original, runs)
+    assert relative_difference(run(wanted, runs[0]), run(found.model, runs[0])) < 1e-4
+    assert found.quantized().qparams.keys() == made.quantized().qparams.keys()
 
 
 def test_given_ranges_stay() -> None:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx_ir as ir
+from onnx_ir.passes import common as ir_passes
 
-from calib8.errors import UsageError
-from calib8.model.graph import constant
+from calib8.errors import ModelError, UsageError
+from calib8.model.graph import Names, constant
 from calib8.passes.prepare import prepare
 from calib8.repair.batch_norm_statistics import BatchNormDrift, reestimate_batch_norms
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -44,33 +45,55 @@ def estimate_batch_norms(candidate: Candidate, data: RepairData) -> tuple[Candid
     found, drifts = reestimate_batch_norms(data.original, data.runs, data.threads, data.progress)
     if not drifts:
         return candidate, RepairReport((), ("no batch normalization in the file: folded at its export",))
-    model = prepare(found, data.runs[0]).model
-    layers, tensors = _changed(data.prepared, model)
+    model = data.prepared.clone()
+    layers, tensors = _take_constants(model, prepare(found, data.runs[0]).model)
     entries = candidate.table.entries
     free = {name for name in tensors if name in entries and entries[name].method != GIVEN}
     result, dropped = without_corrections(refitted(candidate, model, free, data), layers)
     return result, RepairReport(layers, (*_notes(drifts), *dropped), new_function=True)
 
 
-def _changed(before: ir.Model, after: ir.Model) -> tuple[tuple[str, ...], frozenset[str]]:
-    """Nodes whose constants are others, and all tensors behind them."""
-    old = {node.name: node for node in before.graph}
+def _take_constants(model: ir.Model, other: ir.Model) -> tuple[tuple[str, ...], frozenset[str]]:
+    """Gives the nodes the constants of a graph of the same nodes, which may have other names.
+
+    Returns:
+        Names of the nodes that changed, and of all tensors behind them.
+
+    Raises:
+        ModelError: the nodes are others.
+    """
+    pairs = list(zip(model.graph, other.graph, strict=False))
+    alike = all(_shape(left) == _shape(right) for left, right in pairs)
+    if not alike or len(model.graph) != len(other.graph):
+        problem = "has other nodes when it is prepared with new statistics"
+        raise ModelError(model.graph.name or "model", problem, "Leave 'bn' away")
+    names = Names(model.graph)
     layers: list[str] = []
     tensors: set[str] = set()
-    for node in after.graph:
-        same = node.name in old and _same_constants(old[node.name], node)
-        if not same:
-            layers.append(node.name or "")
-        if not same or any(value is not None and value.name in tensors for value in node.inputs):
-            tensors.update(value.name or "" for value in node.outputs)
+    for left, right in pairs:
+        moved = _replace_constants(names, left, right)
+        if moved:
+            layers.append(left.name or "")
+        if moved or any(value is not None and value.name in tensors for value in left.inputs):
+            tensors.update(value.name or "" for value in left.outputs)
+    ir_passes.RemoveUnusedNodesPass()(model)  # the old constants
     return tuple(layers), frozenset(tensors)
 
 
-def _same_constants(left: ir.Node, right: ir.Node) -> bool:
-    if len(left.inputs) != len(right.inputs):
-        return False
-    pairs = [(constant(a), constant(b)) for a, b in zip(left.inputs, right.inputs, strict=True)]
-    return all(a is b if a is None or b is None else np.array_equal(a, b) for a, b in pairs)
+def _shape(node: ir.Node) -> tuple[str, str, tuple[bool, ...]]:
+    """What kind of node it is, and which of its inputs are constants."""
+    return node.domain, node.op_type, tuple(constant(value) is not None for value in node.inputs)
+
+
+def _replace_constants(names: Names, node: ir.Node, other: ir.Node) -> bool:
+    """Whether any was another one."""
+    moved = False
+    for index, (old, new) in enumerate(zip(node.inputs, other.inputs, strict=True)):
+        array = constant(new)
+        if array is not None and not np.array_equal(np.asarray(constant(old)), array):
+            node.replace_input_with(index, names.constant(f"{node.name}/estimated", array))
+            moved = True
+    return moved
 
 
 def _notes(drifts: tuple[BatchNormDrift, ...]) -> tuple[str, ...]:
