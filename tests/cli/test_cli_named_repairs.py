@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from tiny_models import FLAGS, cnn, save
 
 from calib8.model.metadata import read_metadata
+from calib8.repair.repairs import EFFORTS, Effort
 
 
 def limited(limit: float) -> onnx.ModelProto:
@@ -26,9 +27,9 @@ def limited(limit: float) -> onnx.ModelProto:
     return proto
 
 
-def loud() -> onnx.ModelProto:
-    """The same function as ``cnn``, a channel behind conv1 300 times as large and a limit that it reaches."""
-    proto = limited(900.0)
+def loud(limit: float = 900.0) -> onnx.ModelProto:
+    """The same function as ``cnn``, a channel behind conv1 300 times as large, and a limit."""
+    proto = limited(limit)
     for tensor in proto.graph.initializer:
         array = numpy_helper.to_array(tensor).copy()
         if tensor.name in ("w1", "b1", "w2"):
@@ -118,3 +119,18 @@ def test_a_limit_that_the_network_needs_is_left(cli, out: Path, images: Path) ->
     before, after = (onnx.load(out / name) for name in ("float.onnx", "int8.onnx"))
     assert [node.op_type for node in before.graph.node].count("Clip") == 1
     assert [node.op_type for node in after.graph.node].count("Clip") == 1
+
+
+def test_repairs_that_were_tried_in_turn_are_stored_one_by_one(
+    cli, out: Path, images: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effort = Effort(stages=((("cle", "round"),),), finish=("bias",), method="mse")
+    monkeypatch.setitem(EFFORTS, "fast", effort)  # type: ignore[arg-type]
+    model = save(loud(1e6), out / "float.onnx")
+    files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    result = cli("quantize", model, "--data", images, *FLAGS, "--effort", "fast", *files)
+    assert result.exit_code == 0, result.output
+    steps = json.loads((out / "q.json").read_text())["repairs"]["steps"]
+    assert steps[0]["name"] == "cle, round" and steps[0]["kept"]
+    stored = json.loads(read_metadata(out / "int8.onnx")["repairs"])
+    assert stored == ["cle", "round", *(step["name"] for step in steps[1:] if step["kept"])]

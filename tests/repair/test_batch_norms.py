@@ -13,10 +13,11 @@ from small_candidates import candidate_of
 from calib8.autorange.samples import ChosenSamples
 from calib8.calibration.choose import choose_table
 from calib8.calibration.collect import collect
-from calib8.errors import UsageError
+from calib8.errors import ModelError, UsageError
 from calib8.model.graph import model_hash
 from calib8.model.load import load_model
 from calib8.passes.prepare import prepare
+from calib8.repair import batch_norms
 from calib8.repair.batch_norm_statistics import reestimate_batch_norms
 from calib8.repair.batch_norms import estimate_batch_norms
 from calib8.repair.candidate import RepairData
@@ -109,3 +110,12 @@ def test_it_wants_the_original_and_an_unchanged_model() -> None:
     other = RepairData(RUNS, prepared=made.model.clone(), original=load_model(NET))
     with pytest.raises(UsageError, match="changed before"):
         estimate_batch_norms(made, other)
+
+
+def test_another_graph_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, data = candidate_of(NET, RUNS)
+    other = onnx_model("float[N,3,8,8] x", "float[N,3,8,8] y", "y = Relu(x)")
+    prepared = prepare(load_model(other), RUNS[0])
+    monkeypatch.setattr(batch_norms, "prepare", lambda *_: prepared)
+    with pytest.raises(ModelError, match="has other nodes"):
+        estimate_batch_norms(made, replace(data, prepared=made.model, original=load_model(NET)))
