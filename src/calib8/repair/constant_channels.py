@@ -26,8 +26,6 @@ from calib8.progress import SampleCounter
 from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 
-NAME: Final = "constant"
-
 MAX_GAIN: Final = 100.0
 """Largest weight of a channel over the median of the layer's channels that is left alone."""
 
@@ -61,7 +59,7 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
     """
     suspects = {node.name or "": wide for node in candidate.model.graph if (wide := _exploding(node)).size}
     if not suspects or not data.runs:
-        return candidate, RepairReport(NAME, ())
+        return candidate, RepairReport(())
     bounds = _observe(candidate.model, list(suspects), data)
     model = candidate.model.clone()
     names = Names(model.graph)
@@ -75,9 +73,9 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
             notes.append(f"{node.name}: channels {', '.join(map(str, channels))} are constant")
     changed = tuple(note.partition(": ")[0] for note in notes)
     if not changed:
-        return candidate, RepairReport(NAME, (), ("channels of large gain change in the data",))
+        return candidate, RepairReport((), ("channels of large gain change in the data",))
     kept = {name: fix for name, fix in candidate.corrections.items() if name not in changed}
-    return replace(candidate, model=model, corrections=kept), RepairReport(NAME, changed, tuple(notes))
+    return replace(candidate, model=model, corrections=kept), RepairReport(changed, tuple(notes))
 
 
 def _exploding(node: ir.Node) -> npt.NDArray[np.int64]:

@@ -61,7 +61,7 @@ def equalize_outputs_like_tengine(candidate: Candidate, data: RepairData) -> tup
             zooms = tengine_zooms(layer, inputs, found.qparams, candidate.scheme.activations, data.threads)
             scales = zoomed(layer, zooms)
             changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
-    return with_rows(candidate, changed), RepairReport("eq-tengine", tuple(changed))
+    return with_rows(candidate, changed), RepairReport(tuple(changed))
 
 
 def _bytes_of_columns(node: ir.Node, runs: int) -> int:

@@ -34,7 +34,6 @@ from calib8.repair.layer_rows import (
 )
 from calib8.repair.moments import Moments
 
-NAME: Final = "round"
 DAMPING: Final = 0.01
 """Share of the mean diagonal entry that is added to all."""
 
@@ -72,7 +71,7 @@ def second_order_rounding(
             changed[layer.name] = found
             shares.append(float(np.sum(new) / np.sum(old)))
     notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
-    report = RepairReport(NAME, tuple(changed), (*notes, *passed_over(candidate)))
+    report = RepairReport(tuple(changed), (*notes, *passed_over(candidate)))
     return with_rows(candidate, changed), report
 
 

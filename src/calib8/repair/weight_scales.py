@@ -50,7 +50,7 @@ def search_weight_scales(candidate: Candidate, data: RepairData) -> tuple[Candid
     del data
     _, layers = int8_layers(candidate)
     found = (layer_rows(candidate, node) for node in layers)
-    return _searched(candidate, "scales", ((layer, None) for layer in found), SHRINKING, 1)
+    return _searched(candidate, ((layer, None) for layer in found), SHRINKING, 1)
 
 
 def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -65,13 +65,12 @@ def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate,
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     found = ((layer, damped_products(moments)) for layer, moments in rounded_layers(candidate, data))
-    repaired, report = _searched(candidate, "eq", found, ZOOMS, data.threads)
+    repaired, report = _searched(candidate, found, ZOOMS, data.threads)
     return repaired, replace(report, notes=(*report.notes, *passed_over(candidate)))
 
 
 def _searched(
     candidate: Candidate,
-    name: str,
     layers: Iterator[tuple[LayerRows, Floats | None]],
     zooms: npt.NDArray[np.float64],
     threads: int,
@@ -86,7 +85,7 @@ def _searched(
             scales = zoomed(layer, best)
             changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     notes = (f"{moved} of {channels} channels got another scale",)
-    return with_rows(candidate, changed), RepairReport(name, tuple(changed), notes if changed else ())
+    return with_rows(candidate, changed), RepairReport(tuple(changed), notes if changed else ())
 
 
 def zoomed(layer: LayerRows, zooms: Floats) -> Floats:
