@@ -54,6 +54,13 @@ def test_onnx_runtime_takes_all_and_nothing_else_changes() -> None:
         assert scheme.with_activations(name) == dataclasses.replace(scheme, activations=spec)
 
 
+def test_every_target_takes_both_granularities_of_weights() -> None:
+    for scheme in TARGETS.values():
+        assert scheme.with_weights("per-channel") == scheme
+        coarse = scheme.with_weights("per-tensor")
+        assert coarse == dataclasses.replace(scheme, weight_granularity="per-tensor")
+
+
 def test_unknown_names_are_usage_errors_that_list_the_known_ones() -> None:
     with pytest.raises(UsageError, match="onnxruntime"):
         target_scheme("onnx")
@@ -61,6 +68,8 @@ def test_unknown_names_are_usage_errors_that_list_the_known_ones() -> None:
         activation_type("uint4")
     with pytest.raises(UsageError, match="uint8"):
         QuantScheme("mine").with_activations("uint4")
+    with pytest.raises(UsageError, match="--weights per-row: unknown granularity"):
+        QuantScheme("mine").with_weights("per-row")
 
 
 def test_ops_that_keep_codes_are_quantizable() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
@@ -19,6 +19,7 @@ from calib8.outcomes import Quantization
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
+from calib8.quantization.quantize import QuantizedGraph
 from calib8.repair.candidate import Candidate
 from calib8.repair.flow import Repaired, repaired
 from calib8.repair.wanted import Repairs, effort_called
@@ -80,7 +81,7 @@ def int8_model(
     preprocess: Preprocess | None,
     unranged: Mapping[str, str],
 ) -> Quantization:
-    """The INT8 model with all that is to be known of it; ``calibration``, ``binding`` and notes are not set.
+    """The INT8 model with all that is to be known of it; ``calibration`` and ``binding`` are not set.
 
     Args:
         start: what there was before repairs.
@@ -97,6 +98,7 @@ def int8_model(
     final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
     result, scheme = final.quantized(unranged), start.scheme
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
+    entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
@@ -111,5 +113,12 @@ def int8_model(
     caution = scheme.cautions.get(scheme.activation_name, "")
     table = start.table if done is None else done.table
     return Quantization(
-        result.model, result.placement, result.qparams, table, prepared, None, caution, repaired=done
-    )
+        result.model, result.placement, result.qparams, table, prepared, None, caution,
+        notes=tuple(_dropped(result)), repaired=done,
+    )  # fmt: skip
+
+
+def _dropped(result: QuantizedGraph) -> Iterator[str]:
+    """What codes that a repair chose did not get into the model."""
+    for name, channels in result.dropped.items():
+        yield f"'{name}': codes chosen for {channels} channels do not fit the target; rounded plainly"

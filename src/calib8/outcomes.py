@@ -80,7 +80,7 @@ class Quantization:
         calibration: how the table came about, None if it was given. Its statistics were not to be kept.
         caution: what to know of this activation type in this target, empty if there is nothing.
         binding: which names of a given table were used, None if there were data or statistics.
-        notes: what to know of the ranges that the user gave.
+        notes: what to know of the ranges that the user gave, and of codes of repairs that did not fit.
         repaired: which repairs were tried and what they gained, None where none was wanted.
     """
 

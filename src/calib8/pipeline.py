@@ -97,6 +97,7 @@ def calibrate(
     method: str | None = None,
     activations: str = "uint8",
     target: str = "onnxruntime",
+    weights: str = "per-channel",
     percent: float | None = None,
     decay: float | None = None,
     power_of_two: bool = False,
@@ -126,6 +127,7 @@ def calibrate(
             ``auto`` with data, ``mse`` with statistics.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
+        weights: for ``auto``: ``per-channel`` or ``per-tensor``, the scales of weights in that check.
         percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
         decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
         power_of_two: widen every range so that its scale is a power of two.
@@ -149,7 +151,7 @@ def calibrate(
     method = method or default_method(from_statistics=statistics is not None)
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
-    scheme = target_scheme(target).with_activations(activations)
+    scheme = target_scheme(target).with_activations(activations).with_weights(weights)
     spec = scheme.activations
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
@@ -224,6 +226,7 @@ def quantize(
     statistics: Statistics | str | os.PathLike[str] | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
+    weights: str = "per-channel",
     preprocess: Preprocess | None = None,
     labels: str | os.PathLike[str] | None = None,
     method: str | None = None,
@@ -252,6 +255,7 @@ def quantize(
         statistics: those of an earlier run, see ``calibrate``.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
+        weights: ``per-channel``: a scale per output channel; ``per-tensor``: one for each weight.
         power_of_two: the scales of all activations are powers of two, those that ops share too. A table
             that was made so asks for it by itself.
         ranges: as for ``calibrate``; they win over the table too, and give it what it lacks.
@@ -266,7 +270,7 @@ def quantize(
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
     """
-    scheme = target_scheme(target)
+    scheme = target_scheme(target).with_weights(weights)
     scheme = scheme if activations is None else scheme.with_activations(activations)
     wanted = repairs_wanted(effort, repair, with_data=data is not None, with_table=table is not None)
     floats = frozenset(keep_float)
@@ -284,9 +288,9 @@ def quantize(
         raise UsageError("quantize", problem, "Give --data or --table")
     calibration = calibrate(
         model, data, statistics=statistics, preprocess=preprocess, labels=labels,
-        method=method or wanted.method, activations=scheme.activation_name, target=target, percent=percent,
-        decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch, threads=threads,
-        skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False, progress=progress,
+        method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
+        percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
+        threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -301,7 +305,7 @@ def quantize(
         original=load_model(model) if wanted.names else None,
     )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
-    return replace(result, calibration=calibration, notes=calibration.notes)
+    return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
 
 
 def _other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
@@ -349,4 +353,4 @@ def _with_table(
         start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
     )
     result = int8_model(start, done, prepared, preprocess, unranged)
-    return replace(result, binding=binding, notes=notes)
+    return replace(result, binding=binding, notes=(*notes, *result.notes))

@@ -28,7 +28,7 @@ from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import GAIN_DB
 from calib8.repair.repairs import REPAIRS
 from calib8.repair.wanted import repairs_called
-from calib8.scheme import TARGETS, QuantScheme, target_scheme
+from calib8.scheme import GRANULARITIES, TARGETS, QuantScheme, target_scheme
 
 METHOD: Final = "mse"
 """The range method of models that are made here."""
@@ -87,6 +87,7 @@ class Treated:
         tried: how many ways were tried; none where the data are not what the network was trained with.
         target: that they were made for, a key of ``calib8.scheme.TARGETS``.
         activations: type of their activations.
+        weights: how many scales their weights have, see ``calib8.scheme.GRANULARITIES``.
         made_here: the int8 model was made for the diagnosis.
     """
 
@@ -95,6 +96,7 @@ class Treated:
     tried: int
     target: str
     activations: str
+    weights: str
     made_here: bool
 
 
@@ -148,7 +150,10 @@ def diagnose_and_treat(
             )  # fmt: skip
         clinic = _Clinic(diagnosis, made, scheme, threads)
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
-    return Treated(diagnosis, remedies, len(wishes), scheme.name, scheme.activation_name, int8 is None)
+    return Treated(
+        diagnosis, remedies, len(wishes), scheme.name, scheme.activation_name, scheme.weight_granularity,
+        int8 is None,
+    )  # fmt: skip
 
 
 def _scheme(fp32: Model, int8: Model) -> QuantScheme:
@@ -157,10 +162,13 @@ def _scheme(fp32: Model, int8: Model) -> QuantScheme:
     name, activations = stored.get(PREFIX + "target", ""), stored.get(PREFIX + "activations", "")
     if name not in TARGETS:
         return target_scheme("onnxruntime")
+    scheme = target_scheme(name)
+    if stored.get(PREFIX + "weights") in GRANULARITIES:
+        scheme = scheme.with_weights(stored[PREFIX + "weights"])
     try:
-        return target_scheme(name).with_activations(activations)
+        return scheme.with_activations(activations)
     except UsageError:
-        return target_scheme(name)
+        return scheme
 
 
 def _wishes(diagnosis: Diagnosis, *, again: bool) -> tuple[Wish, ...]:

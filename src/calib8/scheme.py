@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from calib8.errors import UsageError
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
 """How many scales a weight has: one per output channel, or one."""
+
+GRANULARITIES: Final[tuple[Granularity, ...]] = get_args(Granularity)
 
 ACTIVATION_TYPES: Final[dict[str, QuantSpec]] = {
     "uint8": UINT8,
@@ -48,7 +50,7 @@ class QuantScheme:
         activations: code of the activations.
         weights: code of the weights, symmetric, codes −127 … 127.
         weight_granularity: one scale per output channel, or one for the whole weight, which is all that some
-            chips take. Layers then want ``calib8.repair.cross_layer`` before them.
+            chips take. Layers then want ``calib8.repair.cross_layer`` first.
         placement: ``every-op``: Q/DQ on inputs and outputs of every quantized op;
             ``weighted-inputs``: Q/DQ only on the inputs of conv/matmul, of the averaging pools, and on
             one branch of residual additions (what TensorRT fuses).
@@ -97,6 +99,17 @@ class QuantScheme:
                 f"Use {self.takes[0]}",
             )
         return replace(self, activations=spec)
+
+    def with_weights(self, name: str) -> QuantScheme:
+        """The same scheme with another granularity of the weights' scales.
+
+        Raises:
+            UsageError: there is no such granularity.
+        """
+        for granularity in GRANULARITIES:
+            if name == granularity:
+                return replace(self, weight_granularity=granularity)
+        raise UsageError(f"--weights {name}", "unknown granularity", f"Use {' or '.join(GRANULARITIES)}")
 
 
 _ONNXRUNTIME: Final = QuantScheme(

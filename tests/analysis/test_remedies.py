@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ import pytest
 from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
 
 import calib8
+from calib8.cli.diagnose import quantize_command
 from calib8.errors import Calib8Error
 from calib8.remedies import Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
@@ -83,7 +86,7 @@ def test_figures_are_those_of_the_model_that_the_options_make() -> None:
     again = found.diagnosis.dissection
     for remedy in found.remedies:
         model = carried_out(proto, remedy.wish, samples())
-        quality = again.of_model(ir.from_proto(onnx.shape_inference.infer_shapes(model)))
+        quality = again.of_model(with_shapes(model))
         assert quality == pytest.approx(remedy.sqnr_db, abs=1e-6)
         assert remedy.gain_db == pytest.approx(remedy.sqnr_db - found.diagnosis.sqnr_db)
 
@@ -122,6 +125,26 @@ def test_the_target_of_the_int8_model_is_kept() -> None:
     found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
     assert (found.target, found.activations) == ("openvino", "int8-symmetric")
     assert found.remedies[0].gain_db > 20.0
+
+
+def test_so_is_one_scale_per_weight() -> None:
+    proto = one_loud_channel()
+    int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), weights="per-tensor")
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert (found.target, found.weights) == ("onnxruntime", "per-tensor")
+    words = shlex.split(quantize_command(found, found.remedies[0], Path("net.onnx"), Path("data")))
+    assert words[words.index("--weights") + 1] == "per-tensor"
+    wish = found.remedies[0].wish
+    again = calib8.quantize(
+        proto, samples(), method=wish.method, repair=wish.repairs or ("none",), keep_float=wish.keep_float,
+        weights="per-tensor",
+    )  # fmt: skip
+    quality = found.diagnosis.dissection.of_model(with_shapes(ir.to_proto(again.model)))
+    assert quality == pytest.approx(found.remedies[0].sqnr_db, abs=1e-6)
+
+
+def with_shapes(model: onnx.ModelProto) -> ir.Model:
+    return ir.from_proto(onnx.shape_inference.infer_shapes(model))
 
 
 def test_missing_data_and_models_are_told() -> None:

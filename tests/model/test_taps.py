@@ -7,7 +7,7 @@ import pytest
 
 from calib8.errors import ModelError
 from calib8.model.graph import model_hash
-from calib8.model.taps import tapped_model
+from calib8.model.taps import Taps, tapped_model
 from small_models import graph, normal, run
 
 
@@ -35,3 +35,14 @@ def test_what_is_not_computed_cannot_be_tapped(name: str) -> None:
     model = graph("float[N,4] x", "float[N,4] y", "y = Mul(x, k)", {"k": np.float32(2)})
     with pytest.raises(ModelError, match=name):
         tapped_model(model, [name])
+
+
+def test_inputs_are_given_as_they_were_fed() -> None:
+    model = graph("float[N,4] x", "float[N,4] y", "a = Relu(x) y = Neg(a)")
+    feeds = {"x": normal(3, 4)}
+    both = Taps(model, ["x", "a", "x"], threads=1).values(feeds)
+    assert both["x"] is feeds["x"]
+    np.testing.assert_array_equal(both["a"], np.maximum(feeds["x"], 0))
+    assert dict(Taps(model, ["x"], threads=1).values(feeds)) == feeds
+    with pytest.raises(ModelError, match="nobody"):
+        Taps(model, ["x", "nobody"], threads=1)

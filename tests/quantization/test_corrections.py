@@ -11,6 +11,7 @@ import pytest
 from onnx import numpy_helper
 from quantized_models import initializers
 
+from calib8.errors import ModelError
 from calib8.passes.prepare import prepare
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.quantize import quantize_graph
@@ -110,6 +111,26 @@ def test_layers_that_stay_float_take_no_correction() -> None:
     plain = quantize_graph(made.model, made.table, made.scheme, frozenset({layer}))
     outputs = [run(ir.to_proto(found.model), {"x": sample})[0] for found in (kept, plain)]
     assert np.array_equal(*outputs)
+
+
+@pytest.mark.parametrize(
+    ("correction", "problem"),
+    [
+        (LayerCorrection(np.zeros((4, 3, 3), np.int8), np.ones(4, np.float32)), r"weights \[4, 3, 3, 3\]"),
+        (LayerCorrection(np.zeros((4, 3, 3, 3), np.int8), np.ones(3, np.float32)), "takes 4 scales"),
+        (LayerCorrection(bias=np.zeros(3, np.float32)), "4 channels, its correction 3"),
+    ],
+)
+def test_corrections_of_another_shape_are_refused(correction: LayerCorrection, problem: str) -> None:
+    made, layer, _ = candidate("conv")
+    with pytest.raises(ModelError, match=f"layer '{layer}': .*{problem}"):
+        replace(made, corrections={layer: correction}).quantized()
+
+
+def test_corrections_of_other_layers_are_refused() -> None:
+    made, _, _ = candidate("conv")
+    with pytest.raises(ModelError, match="layer 'nobody': has a correction"):
+        replace(made, corrections={"nobody": LayerCorrection()}).quantized()
 
 
 def test_codes_without_scales_are_refused() -> None:

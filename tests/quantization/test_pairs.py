@@ -12,8 +12,16 @@ from hypothesis import strategies as st
 
 from calib8.qparams import INT8_SYMMETRIC
 from calib8.quantization.corrections import LayerCorrection
-from calib8.quantization.pairs import PAIR_LIMIT, largest_pair, pair_reach, pairs_beyond, weight_pairs
+from calib8.quantization.pairs import (
+    PAIR_LIMIT,
+    largest_pair,
+    pair_reach,
+    pairs_beyond,
+    weight_pairs,
+    within_limit,
+)
 from calib8.quantization.weights import quantize_layer, quantize_weight, weight_scales
+from calib8.scheme import target_scheme
 from small_models import Array, normal
 
 
@@ -84,7 +92,7 @@ def test_two_outputs_per_group_are_no_depthwise_layer() -> None:
 
 
 def limited(weight: Array, layer: ir.Node, **options: LayerCorrection) -> tuple[Array, Array]:
-    result = quantize_layer(layer, weight, None, 0.1, INT8_SYMMETRIC, pair_limit=PAIR_LIMIT, **options)
+    result = quantize_layer(layer, weight, None, 0.1, target_scheme("onnxruntime-avx2"), **options)
     return result.weight, result.weight_scale
 
 
@@ -158,3 +166,40 @@ def test_codes_beyond_the_limit_are_found_in_the_layers_own_layout(inputs: int) 
     assert expected.any()
     np.testing.assert_array_equal(pairs_beyond(node("Conv"), codes, PAIR_LIMIT), expected)
     assert not pairs_beyond(node("ConvTranspose"), codes, PAIR_LIMIT).any()
+
+
+@given(seed=st.integers(0, 10_000), inputs=st.integers(1, 4), limit=st.sampled_from([127, PAIR_LIMIT, 150]))
+def test_codes_beyond_the_limit_move_as_little_as_can_be(seed: int, inputs: int, limit: int) -> None:
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(-127, 128, (3, inputs, 3, 1)).astype(np.int8)
+    exact = codes + rng.uniform(-8.0, 8.0, codes.shape)
+    layer = node("Conv")
+    found = within_limit(layer, codes, exact, limit)
+    largest = largest_pair(layer, found)
+    assert largest is not None and np.max(largest) <= limit
+    assert found.dtype == np.int8 and np.all(np.sign(found) * np.sign(codes) >= 0)
+    before, after, wanted = (weight_pairs(layer, array) for array in (codes, found, exact))
+    assert before is not None and after is not None and wanted is not None
+    for old, new, real in zip(*(array.reshape(-1, 2) for array in (before, after, wanted)), strict=True):
+        assert np.sum((new - real) ** 2) == pytest.approx(least_distance(old, real, limit))
+
+
+def least_distance(codes: Array, exact: Array, limit: int) -> float:
+    """Of all ways to take the excess of a pair, and no more, from its two codes."""
+    sizes, signs = np.abs(codes.astype(int)), np.sign(codes.astype(int))
+    excess = 0
+    for sign in (1, -1):
+        excess = max(excess, int(sizes[signs == sign].sum()) - limit)
+    found = []
+    for first in range(excess + 1):
+        taken = np.array([first, excess - first])
+        left = signs * (sizes - taken)
+        if np.all(taken <= sizes) and np.abs(pair_reach(left)).max() <= limit:
+            found.append(float(np.sum((left - exact) ** 2)))
+    return min(found)
+
+
+def test_layers_without_pairs_keep_all_codes() -> None:
+    codes = np.full((4, 1, 3, 3), 127, np.int8)
+    depthwise, free = node("Conv", group=4), np.zeros(codes.shape)
+    assert within_limit(depthwise, codes, free, PAIR_LIMIT) is codes

@@ -19,10 +19,12 @@ from calib8.quantization.weights import (
     room_for_bias,
     weight_scales,
 )
+from calib8.scheme import target_scheme
 from small_models import normal
 
 Floats = npt.NDArray[np.float32]
 SPEC = INT8_SYMMETRIC
+SCHEME = target_scheme("onnxruntime")
 
 
 def layer(op_type: str, **attributes: int) -> ir.Node:
@@ -108,42 +110,42 @@ def test_bias_codes_saturate_instead_of_changing_their_sign() -> None:
 
 def test_a_bias_scale_below_float32_is_lifted() -> None:
     weight, bias = floats(1e-20, -1e-20).reshape(2, 1), floats(1e-41, 0.0)
-    result = quantize_layer(layer("Conv"), weight.reshape(2, 1, 1, 1), bias, 1e-25, SPEC)
+    result = quantize_layer(layer("Conv"), weight.reshape(2, 1, 1, 1), bias, 1e-25, SCHEME)
     assert np.all(result.bias_scale >= np.finfo(np.float32).tiny * 0.999)
     assert result.bias is not None and np.all(np.abs(result.bias.astype(np.int64)) <= 1)
 
 
 def test_a_bias_out_of_all_proportion_is_refused() -> None:
     with pytest.raises(OverflowError, match="bias is too large"):
-        quantize_layer(layer("Conv"), normal(1, 1, 1, 1), floats(1e37), 1e-22, SPEC)
+        quantize_layer(layer("Conv"), normal(1, 1, 1, 1), floats(1e37), 1e-22, SCHEME)
 
 
 def test_sums_that_can_overflow_are_refused() -> None:
     just_fits = INT32_MAX // (127 * 255)
-    quantize_layer(layer("MatMul"), np.ones((just_fits, 1), np.float32), None, 0.1, SPEC)
+    quantize_layer(layer("MatMul"), np.ones((just_fits, 1), np.float32), None, 0.1, SCHEME)
     with pytest.raises(OverflowError, match="int32 sums can overflow"):
-        quantize_layer(layer("MatMul"), np.ones((just_fits + 1, 1), np.float32), None, 0.1, SPEC)
+        quantize_layer(layer("MatMul"), np.ones((just_fits + 1, 1), np.float32), None, 0.1, SCHEME)
 
 
 def test_the_bias_counts_towards_the_sum() -> None:
     count = INT32_MAX // (127 * 255) - 1
     weight = np.full((count, 1), 127.0, np.float32)
-    quantize_layer(layer("Gemm"), weight, floats(30_000.0), 1.0, SPEC)
+    quantize_layer(layer("Gemm"), weight, floats(30_000.0), 1.0, SCHEME)
     with pytest.raises(OverflowError):
-        quantize_layer(layer("Gemm"), weight, floats(80_000.0), 1.0, SPEC)
+        quantize_layer(layer("Gemm"), weight, floats(80_000.0), 1.0, SCHEME)
 
 
 def test_small_weights_leave_room_for_more_products() -> None:
     weight = np.full((200_000, 1), 0.01, np.float32)
     weight[0] = 1.27
-    result = quantize_layer(layer("MatMul"), weight, None, 0.1, SPEC)
+    result = quantize_layer(layer("MatMul"), weight, None, 0.1, SCHEME)
     assert int(np.abs(result.weight.astype(np.int64)).sum()) * 255 <= INT32_MAX
 
 
 def test_a_grouped_transposed_convolution_has_one_bias_scale_per_output_channel() -> None:
     weight = normal(6, 2, 3, 3)  # 3 groups of 2 inputs and 2 outputs: 6 output channels, 2 weight scales
     bias = normal(6, seed=1)
-    result = quantize_layer(layer("ConvTranspose", group=3), weight, bias, 0.05, SPEC)
+    result = quantize_layer(layer("ConvTranspose", group=3), weight, bias, 0.05, SCHEME)
     assert result.axis == 1 and result.weight_scale.shape == (2,)
     np.testing.assert_array_equal(result.bias_scale, np.float32(0.05) * np.tile(result.weight_scale, 3))
     assert result.bias is not None
@@ -152,7 +154,7 @@ def test_a_grouped_transposed_convolution_has_one_bias_scale_per_output_channel(
 
 def test_the_group_with_the_largest_bias_decides() -> None:
     weight = np.full((2, 1, 1, 1), 1e-7, np.float32)
-    result = quantize_layer(layer("ConvTranspose", group=2), weight, floats(0.0, 1.0), 1e-3, SPEC)
+    result = quantize_layer(layer("ConvTranspose", group=2), weight, floats(0.0, 1.0), 1e-3, SCHEME)
     assert result.weight_scale[0] == pytest.approx(9.3132e-7, rel=1e-4)
 
 
@@ -168,7 +170,7 @@ def test_no_layer_ever_overflows_or_loses_its_bias(
     weight = normal(4, 3, 3, 3, seed=seed) * np.float32(size)
     bias = normal(4, seed=seed + 1) * np.float32(bias_size)
     step = float(np.float32(step))
-    result = quantize_layer(layer("Conv"), weight, bias, step, SPEC)
+    result = quantize_layer(layer("Conv"), weight, bias, step, SCHEME)
     assert result.bias is not None
     sums = np.abs(result.weight.astype(np.int64)).sum(axis=(1, 2, 3)) * 255 + np.abs(
         result.bias.astype(np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,7 +12,9 @@ import onnx_ir as ir
 from calib8.model.runtime import Arrays
 from calib8.pipeline import calibrate
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.layer_rows import int8_layers, layer_rows
+from calib8.repair.coded_layers import CodedLayer, coded_layers
+from calib8.repair.layer_rows import LayerRows, layer_rows, rounded_layers
+from calib8.repair.moments import Moments
 from calib8.repair.windows import from_rows
 from calib8.scheme import target_scheme
 from small_models import normal, onnx_model, run
@@ -64,11 +66,25 @@ def candidate_and_data() -> tuple[Candidate, RepairData]:
     return candidate_of(net(), runs), RepairData(runs, 1)
 
 
+def coded_of(candidate: Candidate) -> tuple[CodedLayer, ...]:
+    return coded_layers(candidate, candidate.quantized())
+
+
+def rows_of(candidate: Candidate, node: ir.Node) -> LayerRows:
+    """A layer as the int8 graph of the candidate has it."""
+    found = next(layer for layer in coded_of(candidate) if layer.name == node.name)
+    return layer_rows(found, candidate.scheme)
+
+
+def rows_and_moments(candidate: Candidate, data: RepairData) -> Iterator[tuple[LayerRows, Moments]]:
+    return rounded_layers(candidate, candidate.quantized(), coded_of(candidate), data)
+
+
 def with_coded_weights(candidate: Candidate) -> ir.Model:
     """The float model with the values of the candidate's codes as weights."""
     model = candidate.model.clone()
-    for node in int8_layers(candidate)[1]:
-        layer, value = layer_rows(candidate, node), node.inputs[1]
+    for coded in coded_of(candidate):
+        node, layer, value = coded.node, layer_rows(coded, candidate.scheme), coded.node.inputs[1]
         assert value is not None and value.const_value is not None and value.name
         rows = (layer.scales[..., None] * layer.codes).astype(np.float32)
         weight = from_rows(node, rows, value.const_value.shape.numpy())

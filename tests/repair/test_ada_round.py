@@ -7,10 +7,10 @@ from itertools import product
 
 import numpy as np
 import pytest
-from rounding_nets import candidate_and_data, same_codes
+from rounding_nets import candidate_and_data, rows_and_moments, rows_of, same_codes
 
 from calib8.repair.ada_round import Adam, ada_round, first_values, learned_codes, soft, undecided_slope
-from calib8.repair.layer_rows import LayerRows, layer_rows, rounded_layers, row_costs
+from calib8.repair.layer_rows import LayerRows, row_costs
 from calib8.repair.second_order_rounding import damped_products
 
 
@@ -52,7 +52,7 @@ def tiny_layer() -> tuple[LayerRows, np.ndarray]:
     mixed = rng.standard_normal((8, 3)) @ rng.standard_normal((3, 50)) + 0.1 * rng.standard_normal((8, 50))
     weights = rng.standard_normal((1, 6, 8))
     scales = np.max(np.abs(weights), axis=2) / 20.0
-    blank = replace(layer_rows(made, node), weights=weights, scales=scales)
+    blank = replace(rows_of(made, node), weights=weights, scales=scales)
     return replace(blank, codes=blank.rounded(scales)), (mixed @ mixed.T / 50)[None]
 
 
@@ -76,8 +76,8 @@ def test_layers_never_cost_more() -> None:
     found, report = ada_round(made, data, steps=300)
     assert report.layers
     old = new = 0.0
-    for layer, moments in rounded_layers(made, data):
-        products, other = damped_products(moments), layer_rows(found, layer.node)
+    for layer, moments in rows_and_moments(made, data):
+        products, other = damped_products(moments), rows_of(found, layer.node)
         before = row_costs(layer, layer.scales, layer.codes, products, 1)
         after = row_costs(layer, layer.scales, other.codes, products, 1)
         assert np.all(after <= before)

@@ -21,9 +21,10 @@ from calib8.model.graph import constant
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.weights import INT32_MAX
 from calib8.repair.bias import correct_biases
+from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.biases import without_error
 from calib8.repair.candidate import Candidate
-from calib8.repair.coded_layers import coded_layers
+from calib8.repair.coded_layers import CodedLayer, coded_layers
 from small_models import Array, normal, onnx_model
 
 CONVOLUTIONS = {
@@ -201,6 +202,62 @@ def test_a_channel_without_room_keeps_its_bias() -> None:
     assert report.notes == ("channels that keep their bias, as int32 has no room for a new one: 'y' (1)",)
     after = coded_layers(result, result.quantized())[0]
     assert np.array_equal(before.weight, after.weight)
+
+
+@pytest.mark.parametrize("kind", ["ConvTranspose<group=2>", "Conv<group=2>"])
+def test_one_scale_per_weight_changes_nothing_of_it(kind: str) -> None:
+    runs = pictures(3, 4, 6, 6)
+    shape = (4, 4, 2, 2) if kind.startswith("ConvT") else (8, 2, 2, 2)
+    proto = one_layer(f"{kind}(x, w, b)", (4, 6, 6), shape, bias=8)
+    made = candidate_of(proto, runs)
+    made = replace(made, scheme=made.scheme.with_weights("per-tensor"))
+    for repair in (correct_biases, correct_biases_in_sequence):
+        assert len(repair(made, data_of(runs))[1].layers) == 1
+    found, _ = correct_biases(made, data_of(runs))
+    [layer] = coded_layers(found, found.quantized())
+    assert layer.bias_scale is not None and layer.bias_scale.shape == layer.bias.shape == (8,)
+    error = plain_error(layer, runs)
+    bias = found.correction(layer.name).bias
+    assert bias is not None
+    np.testing.assert_allclose(bias, layer.bias - error, rtol=1e-4, atol=1e-6)
+
+
+def plain_error(layer: CodedLayer, runs: tuple[dict[str, Array], ...]) -> Array:
+    """Mean of (W_q − W) ∗ x over runs and pixels, in plain loops."""
+    x = np.concatenate([feeds["x"] for feeds in runs])
+    if layer.node.op_type == "Conv":
+        found = plain_conv(x, layer.weight_error, strides=(1, 1), pads=(0,) * 4, group=2, dilations=(1, 1))
+    else:
+        found = plain_transposed(x, layer.weight_error, strides=(1, 1), pads=(0,) * 4, group=2)
+    return found.mean(axis=(0, 2, 3))
+
+
+def test_layers_with_computed_weights_are_no_layers_of_codes() -> None:
+    """Both sides of the product carry codes of activations."""
+    runs = pictures(3, 4, 6, 6)
+    body = """a = Conv(x, w, b) r = Relu(a) t = Transpose<perm=[0,1,3,2]>(r) c = Conv(t, v) d = Relu(c)
+              y = MatMul(d, t)"""
+    constants = {"w": normal(4, 4, 1, 1), "b": normal(4), "v": normal(4, 4, 1, 1, seed=1)}
+    candidate = candidate_of(onnx_model("float[N,4,6,6] x", "float[N,4,6,6] y", body, constants), runs)
+    assert [layer.name for layer in coded_layers(candidate, candidate.quantized())] == ["a", "c"]
+    for repair in (correct_biases, correct_biases_in_sequence):
+        _, report = repair(candidate, data_of(runs))
+        assert report.layers == ("a", "c") and report.notes == ()
+
+
+def test_layers_that_share_a_weight_get_biases_of_their_own() -> None:
+    runs = pictures(4, 4, 6, 6)
+    constants = {"w": normal(4, 4, 1, 1), "b": normal(4)}
+    body = "a = Conv(x, w, b) r = Relu(a) y = Conv(r, w, b)"
+    candidate = roughened(
+        candidate_of(onnx_model("float[N,4,6,6] x", "float[N,4,6,6] y", body, constants), runs)
+    )
+    found, report = correct_biases(candidate, data_of(runs))
+    assert report.layers == ("a", "y")
+    first, second = (found.correction(name).bias for name in report.layers)
+    assert first is not None and second is not None and not np.array_equal(first, second)
+    stored = [t.numpy() for t in map(ir.from_proto, ir.to_proto(found.quantized().model).graph.initializer)]
+    assert sum(array.dtype == np.int32 and array.shape == (4,) and array.any() for array in stored) == 2
 
 
 def test_a_bias_has_no_more_room_than_the_sums_leave_it() -> None:

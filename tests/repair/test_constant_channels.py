@@ -87,6 +87,41 @@ def test_constant_channels_of_ordinary_gain_are_left_alone() -> None:
     assert after is before and (report.layers, report.notes) == ((), ())
 
 
+def test_channels_without_weights_do_not_make_the_others_loud() -> None:
+    """Channel 4 reads an input that is silent in the runs, and may speak in other images."""
+    weight = normal(5, 3, 3, 3)
+    weight[:3] = 0.0
+    weight[4, :2] = 0.0
+    runs = [{"x": feeds["x"] * np.float32([1, 1, 0]).reshape(1, 3, 1, 1)} for feeds in RUNS]
+    model = graph("float[N,3,8,8] x", "float[N,5,6,6] y", "y = Conv(x, w)", {"w": weight})
+    before = candidate(model, runs)
+    after, report = cure_constant_channels(before, RepairData(tuple(runs)))
+    assert after is before and report.layers == ()
+
+
+def test_groups_of_a_transposed_layer_are_told_apart() -> None:
+    """Output channel 4 is entry 1 of group 1: it alone is loud and reads a silent input."""
+    weight = normal(4, 3, 2, 2)
+    weight[2:, 1] = 0.0
+    weight[3, 1] = 1e4
+    runs = [
+        {"x": feeds["x"][:, [0, 1, 2, 0]] * np.float32([1, 1, 1, 0]).reshape(1, 4, 1, 1)} for feeds in RUNS
+    ]
+    constants = {"w": weight, "b": normal(6, seed=2)}
+    model = graph("float[N,4,8,8] x", "float[N,6,9,9] y", "y = ConvTranspose<group=2>(x, w, b)", constants)
+    before = candidate(model, runs)
+    after, report = cure_constant_channels(before, RepairData(tuple(runs)))
+    assert report.notes == ("y: channels 4 are constant",)
+    [expected], [actual] = run(before.model, runs[0]), run(after.model, runs[0])
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    [node] = after.model.graph
+    changed = np.asarray(node.inputs[1].const_value)  # type: ignore[union-attr]
+    assert not changed[2:, 1].any() and np.array_equal(
+        np.delete(changed, 1, axis=1), np.delete(weight, 1, axis=1)
+    )
+    assert np.array_equal(changed[:2, 1], weight[:2, 1])
+
+
 def test_nothing_given_is_changed_and_old_corrections_go() -> None:
     before = candidate(dead_norm(), RUNS)
     names = [node.name or "" for node in before.model.graph if node.op_type == "Conv"]
@@ -96,5 +131,7 @@ def test_nothing_given_is_changed_and_old_corrections_go() -> None:
     after, report = cure_constant_channels(marked, RepairData(tuple(RUNS)))
     assert ir.to_proto(before.model).SerializeToString() == bytes_before
     assert set(after.corrections) == set(names) - set(report.layers) and len(marked.corrections) == len(names)
+    assert "corrections dropped, as the constants of their layers changed: 1" in report.notes
+    assert after.table.model_hash == model_hash(after.model)
     backwards, _ = cure_constant_channels(marked, RepairData(tuple(reversed(RUNS)), threads=2))
     assert ir.to_proto(backwards.model).SerializeToString() == ir.to_proto(after.model).SerializeToString()

@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 import onnx_ir as ir
 import pytest
-from rounding_nets import LAYERS, candidate_and_data, candidate_of, pictures, same_codes
+from rounding_nets import LAYERS, candidate_and_data, candidate_of, pictures, rows_of, same_codes
 
 from calib8.model.graph import constant
 from calib8.model.runtime import Arrays
 from calib8.qparams import UINT8, dequantize, quantize
 from calib8.repair.candidate import RepairData
 from calib8.repair.eq_tengine import TENGINE_ZOOMS, equalize_outputs_like_tengine
-from calib8.repair.layer_rows import layer_rows, plain_scales
 from small_models import normal, onnx_model
 
 
@@ -38,7 +37,7 @@ def test_every_channel_gets_the_zoom_that_a_slow_definition_finds() -> None:
     made = candidate_of(onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants), runs)
     found, _ = equalize_outputs_like_tengine(made, RepairData(runs))
     node = next(node for node in made.model.graph if node.op_type == "Conv")
-    layer, other, codes = layer_rows(made, node), layer_rows(found, node), made.quantized().qparams
+    layer, other, codes = rows_of(made, node), rows_of(found, node), made.quantized().qparams
     x = np.concatenate([feeds["x"] for feeds in runs]).transpose(1, 0, 2, 3).reshape(3, -1)
     read, written = codes["x"], codes["y"]
     coded = dequantize(quantize(x, read.scale, read.zero_point, UINT8), read.scale, read.zero_point)
@@ -46,7 +45,7 @@ def test_every_channel_gets_the_zoom_that_a_slow_definition_finds() -> None:
         weights, bias = layer.weights[0, row], float(constants["b"][row])
         expected, best = np.maximum(weights @ x + bias, 0.0), (-1.0, math.nan)
         for zoom in TENGINE_ZOOMS:
-            scale = float(np.float32(plain_scales(layer)[0, row] * zoom))
+            scale = float(np.float32(layer.plain[0, row] * zoom))
             rounded = np.clip(np.rint(weights / scale), -127, 127) * scale
             sums = np.maximum(rounded @ coded + bias, 0.0)
             output = quantize(sums, written.scale, written.zero_point, UINT8)
@@ -54,7 +53,7 @@ def test_every_channel_gets_the_zoom_that_a_slow_definition_finds() -> None:
             lengths = np.sqrt((expected @ expected) * (value @ value))
             cosine = expected @ value / lengths if lengths > 0.0 else 0.0
             best = (cosine, zoom) if cosine > best[0] else best
-        assert other.scales[0, row] == pytest.approx(plain_scales(layer)[0, row] * best[1], rel=1e-6)
+        assert other.scales[0, row] == pytest.approx(layer.plain[0, row] * best[1], rel=1e-6)
 
 
 def test_all_layers_leave_their_scale() -> None:
@@ -63,7 +62,7 @@ def test_all_layers_leave_their_scale() -> None:
     assert len(report.layers) == LAYERS
     for node in made.model.graph:
         if node.name in report.layers:
-            ratio = layer_rows(found, node).scales / layer_rows(made, node).scales
+            ratio = rows_of(found, node).scales / rows_of(made, node).scales
             assert np.all(np.min(np.abs(ratio[..., None] - TENGINE_ZOOMS), axis=-1) < 1e-6)
             assert not np.any(np.isclose(ratio, 1.0, atol=1e-3))
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mobile_nets import images, mobile_net
 from small_candidates import candidate_of
 
 from calib8.autorange.check import check_model, float_outputs
@@ -20,10 +19,11 @@ from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.flow import repair_by_effort, repair_by_name
-from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS, RISKY, Effort
+from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS, RISKY, Effort, stages_of
 from calib8.repair.wanted import repairs_called, repairs_wanted
 from calib8.scheme import target_scheme
 from calib8.tensors import TensorSpec
+from mobile_nets import images, mobile_net
 from small_models import normal, onnx_model
 
 
@@ -60,7 +60,7 @@ def judged(candidate: Candidate) -> float:
 def test_stages_that_lead_astray_leave_what_there_was(
     mobile: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    qualities = iter([30.0, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
+    qualities = iter([30.0, 29.5, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
     monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: next(qualities))
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     assert found.candidate is mobile and found.table == mobile.table
@@ -75,6 +75,15 @@ def test_efforts_grow() -> None:
     assert list(EFFORTS) == ["fast", "balanced", "best"]
     assert alternatives[0] < alternatives[1] < alternatives[2]
     assert all(REPAIRS.keys() >= set(sum(names, ())) for names in alternatives)
+
+
+def test_one_scale_per_weight_asks_for_equalized_layers_first(mobile: Candidate) -> None:
+    for effort in EFFORTS.values():
+        fine, coarse = (stages_of(effort, scheme) for scheme in (target_scheme("onnxruntime"), mobile.scheme))
+        assert fine == effort.stages
+        assert coarse == (fine if (("cle",),) in fine else ((("cle",),), *fine))
+    found = repair_by_effort(mobile, samples(), "fast", threads=1)
+    assert found.steps[0].name == "cle" and found.steps[0].kept
 
 
 def drawn(order: Sequence[int]) -> ChosenSamples:
@@ -103,15 +112,15 @@ def test_the_result_depends_neither_on_threads_nor_on_the_order_of_the_samples()
         assert correction.weight is None or np.array_equal(correction.weight, other.weight)  # type: ignore[arg-type]
 
 
-def test_an_alternative_may_be_several_repairs_in_turn(
-    mobile: Candidate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    effort = Effort(stages=((("cle", "round"),),), finish=("bias",))
+def test_an_alternative_may_be_several_repairs_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    effort = Effort(stages=((("equalize-activations-tight", "round"),),), finish=("bias",))
     monkeypatch.setitem(EFFORTS, "fast", effort)  # type: ignore[arg-type]
-    found = repair_by_effort(mobile, samples(), "fast", threads=1)
-    step = found.steps[0]
-    assert step.names == ("cle", "round") and step.name == "cle, round"
-    assert step.kept and len(step.notes) == 3
+    fine = candidate_of(mobile_net(), samples().scored)[0]
+    step = repair_by_effort(fine, samples(), "fast", threads=1).steps[0]
+    assert step.names == ("equalize-activations-tight", "round")
+    assert step.name == "equalize-activations-tight, round"
+    assert step.kept and step.notes[-1].startswith("mean error of a layer by its weights")
+    assert len(step.layers) == sum(node.op_type in ("Conv", "Gemm") for node in fine.model.graph)
 
 
 def test_what_makes_it_worse_is_not_taken(mobile: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:

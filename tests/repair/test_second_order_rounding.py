@@ -9,7 +9,16 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from rounding_nets import LAYERS, candidate_and_data, candidate_of, noise, pictures, same_codes
+from rounding_nets import (
+    LAYERS,
+    candidate_and_data,
+    candidate_of,
+    noise,
+    pictures,
+    rows_and_moments,
+    rows_of,
+    same_codes,
+)
 
 from calib8.autorange.check import check_model, float_outputs
 from calib8.autorange.samples import choose_samples
@@ -18,7 +27,7 @@ from calib8.pipeline import calibrate
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import layer_rows as layer_rows_module
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs, shared_costs
+from calib8.repair.layer_rows import row_costs, shared_costs
 from calib8.repair.second_order_rounding import damped_products, second_order_rounding
 from calib8.scheme import target_scheme
 from small_models import normal, onnx_model
@@ -31,9 +40,9 @@ def test_every_kind_of_layer_gets_codes_that_cost_its_outputs_less(target: str) 
     found, report = second_order_rounding(made, data)
     assert len(report.layers) == LAYERS
     shares = []
-    for layer, moments in rounded_layers(made, data):
+    for layer, moments in rows_and_moments(made, data):
         products = damped_products(moments)
-        other = layer_rows(found, layer.node)
+        other = rows_of(found, layer.node)
         assert np.array_equal(other.scales, layer.scales)
         old = row_costs(layer, layer.scales, layer.codes, products, 1)
         new = row_costs(layer, layer.scales, other.codes, products, 1)
@@ -53,8 +62,8 @@ def test_several_scales_cost_no_row_more_than_one() -> None:
     one, _ = second_order_rounding(made, data)
     many, _ = second_order_rounding(made, data, zooms=(1.0, 0.9, 0.95, 1.05))
     less = 0
-    for layer, moments in rounded_layers(made, data):
-        left, right = layer_rows(one, layer.node), layer_rows(many, layer.node)
+    for layer, moments in rows_and_moments(made, data):
+        left, right = rows_of(one, layer.node), rows_of(many, layer.node)
         products = damped_products(moments)
         costs = [
             shared_costs(layer, row_costs(layer, rows.scales, rows.codes, products, 1))
@@ -100,8 +109,8 @@ def test_weights_of_dead_inputs_are_rounded_plainly() -> None:
     found, report = second_order_rounding(made, RepairData(runs))
     (layer,) = report.layers
     node = next(node for node in made.model.graph if node.name == layer)
-    plain = layer_rows(made, node).codes.reshape(4, 3, 9)
-    codes = layer_rows(found, node).codes.reshape(4, 3, 9)
+    plain = rows_of(made, node).codes.reshape(4, 3, 9)
+    codes = rows_of(found, node).codes.reshape(4, 3, 9)
     assert np.array_equal(codes[:, 1], plain[:, 1])
     assert not np.array_equal(codes[:, 0], plain[:, 0])
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from rounding_nets import candidate_and_data, noise, pictures, same_codes
+from rounding_nets import candidate_and_data, noise, pictures, rows_and_moments, rows_of, same_codes
 
 from calib8.qparams import QuantSpec
-from calib8.repair.layer_rows import layer_rows, rounded_layers, row_costs
+from calib8.repair.layer_rows import row_costs
 from calib8.repair.second_order_rounding import damped_products
 from calib8.repair.weight_scales import SHRINKING, ZOOMS, best_zooms, equalize_outputs, search_weight_scales
 
@@ -28,7 +28,7 @@ def test_by_weights_finds_what_brute_force_finds() -> None:
     for node in made.model.graph:
         if node.op_type not in ("Conv", "Gemm"):
             continue
-        layer, other = layer_rows(made, node), layer_rows(found, node)
+        layer, other = rows_of(made, node), rows_of(found, node)
         rows = layer.weights.reshape(-1, layer.weights.shape[2])
         for row, weights in enumerate(rows):
             scales = (np.float32(np.max(np.abs(weights)) / 7) * SHRINKING).astype(np.float32)
@@ -45,8 +45,8 @@ def test_eq_never_costs_a_channel_more_and_most_less() -> None:
     found, report = equalize_outputs(made, data)
     assert "channels got another scale" in report.notes[0]
     less = total = 0
-    for layer, moments in rounded_layers(made, data):
-        products, other = damped_products(moments), layer_rows(found, layer.node)
+    for layer, moments in rows_and_moments(made, data):
+        products, other = damped_products(moments), rows_of(found, layer.node)
         old = row_costs(layer, layer.scales, layer.codes, products, 1)
         new = row_costs(layer, other.scales, other.codes, products, 1)
         if layer.node.op_type == "ConvTranspose":
@@ -60,7 +60,7 @@ def test_eq_never_costs_a_channel_more_and_most_less() -> None:
 
 def test_one_zoom_changes_nothing() -> None:
     made, data = candidate_and_data()
-    for layer, moments in rounded_layers(made, data):
+    for layer, moments in rows_and_moments(made, data):
         best = best_zooms(layer, damped_products(moments), np.array([1.0]), 1)
         assert np.all(best == 1.0)
 

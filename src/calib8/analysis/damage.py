@@ -28,11 +28,11 @@ from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_reference import FloatConstants, FloatReference
 from calib8.analysis.output_branches import output_branches, with_branches
 from calib8.analysis.partly_coded import coded_layers, coded_tensors, partly_coded
-from calib8.analysis.sweep import SWEEP_FAULTS, as_written, part_energies
+from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
 from calib8.analysis.sweep_graph import Part
 from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outputs, judged
 from calib8.errors import ModelError
-from calib8.model.runtime import Arrays
+from calib8.model.runtime import Arrays, keep_quantizers
 from calib8.quantization.qdq import label
 
 FEWEST_DB: Final = 20.0
@@ -103,7 +103,7 @@ class Dissection:
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
         model = self._partly(part)
-        return check_model("", model, self.runs, self.bare, self.threads, configure=as_written).sqnr_db
+        return check_model("", model, self.runs, self.bare, self.threads, configure=keep_quantizers).sqnr_db
 
     def qualities(
         self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None

@@ -11,7 +11,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.tensor_codes import SPECS
-from calib8.model.graph import constant, float_attribute, int_attribute
+from calib8.model.graph import constant, float_attribute
+from calib8.model.weight_layout import by_channel
 from calib8.quantization.qdq import (
     Codes,
     bias_value,
@@ -78,7 +79,8 @@ def _layer(node: ir.Node, weight: npt.NDArray[Any], codes: Codes, before: Codes)
     axis = output_axis(node, weight.ndim)
     shape = [-1 if index == axis else 1 for index in range(weight.ndim)]
     centred = weight.astype(np.int64) - codes.zero_point.reshape(shape if codes.zero_point.size > 1 else ())
-    rows = _rows(node, centred, axis)
+    channels = by_channel(node, centred)
+    rows = channels.reshape(channels.shape[0] * channels.shape[1], -1)
     groups = len(rows) // weight.shape[axis]
     scales = np.broadcast_to(codes.scale.reshape(-1), weight.shape[axis])
     spec = SPECS[before.dtype]
@@ -95,13 +97,6 @@ def _layer(node: ir.Node, weight: npt.NDArray[Any], codes: Codes, before: Codes)
         qmax=spec.qmax,
         signed_weights=codes.dtype == ir.DataType.INT8 and not np.any(codes.zero_point),
     )
-
-
-def _rows(node: ir.Node, weight: npt.NDArray[np.int64], axis: int) -> npt.NDArray[np.int64]:
-    """[output channels, products]; a grouped ConvTranspose has its channels group by group."""
-    groups = int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else 1
-    parts = weight.reshape(groups, -1, *weight.shape[1:]) if groups > 1 else weight[None]
-    return np.concatenate([np.moveaxis(part, axis, 0).reshape(part.shape[axis], -1) for part in parts])
 
 
 def _is_plain(codes: Codes) -> bool:

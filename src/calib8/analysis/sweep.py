@@ -9,7 +9,7 @@ believed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from calib8.analysis.partly_coded import coded_pairs
 from calib8.analysis.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.autorange.check import Outputs
 from calib8.errors import DataError, ModelError, UnsupportedModelError
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays, keep_quantizers, open_session
 from calib8.quantization.qdq import infer_shapes, label
 
 LARGEST: Final = 1 << 25
@@ -67,19 +67,11 @@ def part_energies(
     for numbers in _sweeps(model, parts):
         chosen = {number + 1: parts[number] for number in numbers}
         graph = sweep_graph(model, constants, chosen, {v: o.name or "" for v, o in coded_pairs(model)})
-        session = open_session(graph.model, threads=threads, name="sweep", configure=as_written)
+        session = open_session(graph.model, threads=threads, name="sweep", configure=keep_quantizers)
         for run, (feeds, expected) in enumerate(zip(runs, bare, strict=True)):
             _add_run(found[:, run], numbers, graph, session.run(feeds), expected)
         on_part(len(numbers))
     return found
-
-
-def as_written(options: Any) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
-
-    It would also put the float weight of a layer between them into codes of its own.
-    """
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 
 def _add_run(

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
 from calib8.analysis.layer_codes import LayerCodes
 from calib8.model.graph import int_attribute, ints_attribute
+from calib8.model.padding import conv_pads
 
 Column = npt.NDArray[np.int32]
 
@@ -63,12 +62,11 @@ def _convolution(layer: LayerCodes, codes: Column) -> Columns:
     ones = (1,) * len(kernel)
     strides = ints_attribute(layer.node, "strides", ones)
     dilations = ints_attribute(layer.node, "dilations", ones)
-    begins, ends = _pads(layer.node, codes.shape[2:], kernel, strides, dilations)
-    sides = ((0, 0), (0, 0), *zip(begins, ends, strict=True))
+    reach = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True)]
+    sides = ((0, 0), (0, 0), *conv_pads(layer.node, codes.shape[2:], strides, reach))
     padded = np.pad(codes, sides, constant_values=layer.zero_point - layer.qmin)
-    reach = [dilation * (size - 1) for size, dilation in zip(kernel, dilations, strict=True)]
     counts = [
-        (length - extent - 1) // stride + 1
+        (length - extent) // stride + 1
         for length, extent, stride in zip(padded.shape[2:], reach, strides, strict=True)
     ]
 
@@ -87,20 +85,3 @@ def _convolution(layer: LayerCodes, codes: Column) -> Columns:
         return np.asarray(padded[(slice(None), group * channels + channel, *cut)]).reshape(-1)
 
     return Columns(groups, len(layer.rows) // groups, channels * int(np.prod(kernel)), read)
-
-
-def _pads(
-    node: ir.Node, sizes: Any, kernel: Any, strides: tuple[int, ...], dilations: tuple[int, ...]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Begins and ends of every axis."""
-    attribute = node.attributes.get("auto_pad")
-    mode = "NOTSET" if attribute is None else attribute.as_string()
-    if not mode.startswith("SAME"):
-        both = ints_attribute(node, "pads", (0,) * (2 * len(kernel)))
-        return both[: len(kernel)], both[len(kernel) :]
-    totals = [
-        max((-(-size // stride) - 1) * stride + dilation * (length - 1) + 1 - size, 0)
-        for size, length, stride, dilation in zip(sizes, kernel, strides, dilations, strict=True)
-    ]
-    small, large = tuple(total // 2 for total in totals), tuple(total - total // 2 for total in totals)
-    return (small, large) if mode == "SAME_UPPER" else (large, small)

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from calib8.autorange.probe import Reading, probe_model
 from calib8.errors import DataError
 from calib8.model.memory import release_memory
-from calib8.model.runtime import Arrays, Session, open_session
+from calib8.model.runtime import Arrays, Session, keep_quantizers, open_session
 from calib8.qparams import QParams, QuantSpec
 
 SMALLEST_ERROR: Final = 1e-9
@@ -160,12 +160,12 @@ def _open(
 
 
 def _for_scoring(options: Any) -> None:
-    """Q and DQ are what is measured: ONNX Runtime must not move them or fuse them away.
+    """Q and DQ are what is measured.
 
     And memory is used again at once, where a plan for all of it would lay the copies of many tensors side by
     side.
     """
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
+    keep_quantizers(options)
     options.enable_mem_pattern = False
 
 

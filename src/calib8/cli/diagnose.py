@@ -170,6 +170,8 @@ def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path) -> 
         words += ["--target", found.target]
     if found.activations != "uint8":
         words += ["--activations", found.activations]
+    if found.weights != "per-channel":
+        words += ["--weights", found.weights]
     words += [*remedy.wish.flags(), "-o", f"{fp32.stem}.repaired.onnx"]
     return shlex.join(words)
 

@@ -74,6 +74,15 @@ TargetOption = Annotated[
     ),
 ]
 
+WeightsOption = Annotated[
+    str,
+    typer.Option(
+        "--weights",
+        metavar="GRANULARITY",
+        help="Scales of weights: per-channel, one per output channel, or per-tensor, one for each weight.",
+    ),
+]
+
 TableFormatOption = Annotated[
     str | None,
     typer.Option("--table-format", metavar="NAME", help=f"What --table is: {FORMATS_HELP} Default: {TOLD}."),
@@ -105,6 +114,7 @@ class _Request:
     table: _OldTable | None
     from_stats: Path | None
     target: str
+    weights: str
     labels: Path | None
     reading: ReadingOptions
     ranges: RangeOptions
@@ -132,6 +142,7 @@ def quantize(
     partial: PartialOption = False,
     from_stats: FromStatsOption = None,
     target: TargetOption = "onnxruntime",
+    weights: WeightsOption = "per-channel",
     labels: LabelsOption = None,
     reading: ReadingOptions,
     ranges: RangeOptions,
@@ -149,13 +160,14 @@ def quantize(
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
-    check_ranges(ranges, target, from_statistics=from_stats is not None)
+    check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
     check_repairs(repairs, data)
     preprocess = chosen_preprocess(preprocessing)
     old = _old_table(old_table, table_format, partial)
     request = _Request(
-        model, old, from_stats, target, labels, reading, ranges, repairs, keep_float or [], preprocess
-    )
+        model, old, from_stats, target, weights, labels, reading, ranges, repairs, keep_float or [],
+        preprocess,
+    )  # fmt: skip
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
@@ -201,7 +213,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
             request.model, data, target=request.target, activations=ranges.activations,
-            preprocess=request.preprocess, labels=request.labels,
+            weights=request.weights, preprocess=request.preprocess, labels=request.labels,
             method=ranges.method, percent=ranges.percent, decay=ranges.decay,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             effort=request.repairs.effort, repair=request.repairs.names,
@@ -223,7 +235,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
     with shown_progress(terminal, "choosing ranges, quantizing"):
         result = pipeline.quantize(
             request.model, statistics=request.from_stats, target=request.target,
-            activations=ranges.activations, preprocess=request.preprocess,
+            activations=ranges.activations, weights=request.weights, preprocess=request.preprocess,
             method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             repair=request.repairs.names, keep_float=request.keep_float,
@@ -262,6 +274,7 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             partial=old.partial,
             target=request.target,
             activations=ranges.activations,
+            weights=request.weights,
             power_of_two=ranges.power_of_two,
             ranges=parse_given(ranges.range or ()),
             repair=request.repairs.names,

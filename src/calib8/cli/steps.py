@@ -20,12 +20,18 @@ if TYPE_CHECKING:
     from calib8.table import CalibrationTable
 
 
-def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statistics: bool = False) -> None:
+def check_ranges(
+    ranges: RangeOptions,
+    target: str | None = None,
+    weights: str | None = None,
+    *,
+    from_statistics: bool = False,
+) -> None:
     """Refuses unknown or contradicting choices before any work is done.
 
     Raises:
-        UsageError: unknown target, method or activation type, ones that do not fit together, or that saved
-            statistics cannot serve; a range that is none.
+        UsageError: unknown target, method, activation type or granularity of weights, ones that do not fit
+            together, or that saved statistics cannot serve; a range that is none.
     """
     from calib8.calibration.decide import Wish, check_wish
     from calib8.calibration.given import parse_given
@@ -37,6 +43,8 @@ def check_ranges(ranges: RangeOptions, target: str | None = None, *, from_statis
     check_wish(wish, from_statistics=from_statistics)
     parse_given(ranges.range or ())
     scheme = None if target is None else target_scheme(target)
+    if scheme is not None and weights is not None:
+        scheme.with_weights(weights)
     if ranges.activations is not None:
         activation_type(ranges.activations)
         if scheme is not None:

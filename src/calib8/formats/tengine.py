@@ -25,11 +25,12 @@ from calib8.formats.table_file import (
     float_or_none,
     lines_of,
 )
-from calib8.model.graph import constant, input_at, int_attribute
+from calib8.model.graph import constant, input_at
+from calib8.passes.fold_affine import output_channels
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
-from calib8.quantization.weights import channel_axis, room_for_bias, weight_scales
-from calib8.scheme import WEIGHTED_OPS
+from calib8.quantization.weights import plain_scales, scales_for_bias
+from calib8.scheme import WEIGHTED_OPS, target_scheme
 from calib8.table import CalibrationTable
 
 TYPES: Final[dict[str, QuantSpec]] = {"tengine": INT8_SYMMETRIC, "tengine-uint8": UINT8}
@@ -114,7 +115,7 @@ def write_weight_scales(
     Args:
         model: a prepared graph.
         table: ranges of its tensors. Where it has the input of a layer, scales are enlarged so that the
-            bias fits into int32 (``room_for_bias``).
+            bias fits into int32 (``scales_for_bias``).
         corrections: of the layers, where repairs chose their scales.
 
     Raises:
@@ -167,24 +168,26 @@ def _layers(
     model: ir.Model, table: CalibrationTable, corrections: Corrections
 ) -> Iterator[tuple[ir.Node, npt.NDArray[np.float32], float | None]]:
     """Layers with constant weights, their weight scales in output order, their input's scale if known."""
+    scheme = target_scheme("tengine")
     for node in model.graph:
         weight = constant(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
         if weight is None or node.inputs[0] is None:
             continue
-        correction = corrections.get(node.name or "")
-        chosen = None if correction is None else correction.weight_scale
-        scales = weight_scales(weight.astype(np.float32), channel_axis(node), INT8_SYMMETRIC)
-        scales = scales if chosen is None else chosen
-        groups = int_attribute(node, "group", 1) if node.op_type == "ConvTranspose" else 1
         entry = table.entries.get(node.inputs[0].name or "")
-        if entry is None:
-            yield node, np.tile(scales, groups), None
-            continue
-        input_scale = activation_qparams(entry.range.min, entry.range.max, INT8_SYMMETRIC).scale
-        bias = constant(input_at(node, 2))
-        if bias is not None and bias.size == scales.size * groups:
-            scales = room_for_bias(scales, bias.astype(np.float32).reshape(groups, -1), input_scale)
-        yield node, np.tile(scales, groups), input_scale
+        input_scale, bias = None, None
+        if entry is not None:
+            input_scale = activation_qparams(entry.range.min, entry.range.max, scheme.activations).scale
+            bias = constant(input_at(node, 2))
+        channels = output_channels(node, weight)
+        whole = bias is not None and bias.size == channels
+        array = bias.astype(np.float32).reshape(-1) if bias is not None and whole else None
+        least = scales_for_bias(node, array, input_scale or 1.0)
+        correction = corrections.get(node.name or "")
+        if correction is not None and correction.weight_scale is not None:
+            scales = np.maximum(correction.weight_scale, least)
+        else:
+            scales = plain_scales(node, weight.astype(np.float32), scheme, least)
+        yield node, np.tile(scales, channels // scales.size), input_scale
 
 
 def _line(value: ir.Value | None, scales: npt.NDArray[np.float32]) -> str:

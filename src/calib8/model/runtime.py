@@ -126,6 +126,15 @@ def open_session(
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
 
 
+def keep_quantizers(options: Any) -> None:
+    """For ``configure`` of ``open_session``: Q and DQ are what is wanted, and computed as they stand.
+
+    ONNX Runtime would move them, fuse them away, or put the float weight of a layer between them into codes
+    of its own.
+    """
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
+
+
 def _name(model: ir.Model | str | os.PathLike[str] | bytes) -> str:
     if isinstance(model, bytes):
         return "model"

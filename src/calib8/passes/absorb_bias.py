@@ -19,6 +19,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import ints_attribute
+from calib8.model.padding import auto_pad
 from calib8.passes.channel_paths import RESHAPES, ChannelPath, channel_paths
 from calib8.passes.fold_affine import Vector
 from calib8.passes.layer_channels import LayerChannels
@@ -89,8 +90,7 @@ def _same_taps_everywhere(reader: LayerChannels) -> bool:
         return True
     if reader.layer.op_type == "ConvTranspose":
         return False
-    automatic = reader.layer.attributes.get("auto_pad")
-    if automatic is not None and automatic.as_string() not in ("NOTSET", "VALID"):
+    if auto_pad(reader.layer) not in ("NOTSET", "VALID"):
         return False
     return not any(ints_attribute(reader.layer, "pads", ()))
 

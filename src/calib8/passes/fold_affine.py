@@ -24,6 +24,7 @@ from calib8.model.graph import (
     rank,
     sole_consumer,
 )
+from calib8.model.weight_layout import by_channel, in_layout
 
 Vector = npt.NDArray[np.float64]
 
@@ -176,16 +177,9 @@ def output_channels(layer: ir.Node, weight: npt.NDArray[np.generic]) -> int:
 
 
 def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
-    if layer.op_type == "Conv":
-        return weight * k.reshape(-1, *[1] * (weight.ndim - 1))
-    if layer.op_type == "ConvTranspose":
-        group = int_attribute(layer, "group", 1)
-        parts = weight.reshape(group, weight.shape[0] // group, *weight.shape[1:])
-        factors = k.reshape(group, 1, weight.shape[1], *[1] * (weight.ndim - 2))
-        return (parts * factors).reshape(weight.shape)
-    if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0):
-        return weight * k[:, None]
-    return weight * k
+    channels = by_channel(layer, weight)
+    scaled = channels * k.reshape(*channels.shape[:2], 1, 1)
+    return in_layout(layer, scaled, weight.shape)
 
 
 def bias_vector(layer: ir.Node) -> Vector | None:

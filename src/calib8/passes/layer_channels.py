@@ -1,10 +1,4 @@
-"""The constants of a weighted layer seen channel by channel, whatever their layout.
-
-    Conv [O, I/g, k…]   ConvTranspose [I, O/g, k…]   Gemm [I, O] or [O, I]   MatMul [I, O]
-        ⇄   [groups, outputs of a group, inputs of a group, taps]
-
-Output channel ``o`` of group ``g`` is channel ``g · outputs + o`` of the layer, and so for its inputs.
-"""
+"""The constants of a weighted layer seen channel by channel, as ``model/weight_layout`` has them."""
 
 from __future__ import annotations
 
@@ -15,6 +9,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, float_attribute, input_at, int_attribute
+from calib8.model.weight_layout import by_channel, in_layout
 from calib8.passes.fold_affine import WEIGHTED, Vector, bias_vector, output_channels, set_constant
 
 
@@ -80,7 +75,7 @@ class LayerChannels:
 
     def layout(self) -> Vector:
         """The weight in the layer's own layout, float64."""
-        return _layer_layout(self.layer, self.weight, _array(self.layer).shape)
+        return in_layout(self.layer, self.weight, _array(self.layer).shape)
 
     def write(self, graph: ir.Graph) -> None:
         """Puts the constants, as float32, into the layer; shared ones stay for their other readers."""
@@ -108,7 +103,7 @@ def layer_channels(layer: ir.Node) -> LayerChannels | None:
     if bias.size not in (1, channels):
         return None
     vector = None if input_at(layer, 2) is None else np.broadcast_to(bias, channels)
-    return LayerChannels(layer, _by_channel(layer, weight.astype(np.float64)), vector)
+    return LayerChannels(layer, by_channel(layer, weight.astype(np.float64)), vector)
 
 
 def _factors(layer: ir.Node) -> tuple[float, float]:
@@ -119,24 +114,3 @@ def _array(layer: ir.Node) -> npt.NDArray[np.generic]:
     array = constant(layer.inputs[1])
     assert array is not None
     return array
-
-
-def _by_channel(layer: ir.Node, weight: Vector) -> Vector:
-    groups = int_attribute(layer, "group", 1)
-    if layer.op_type == "Conv":
-        return weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
-    if layer.op_type == "ConvTranspose":
-        split = weight.reshape(groups, weight.shape[0] // groups, weight.shape[1], -1)
-        return split.transpose(0, 2, 1, 3)
-    outputs_first = layer.op_type == "Gemm" and int_attribute(layer, "transB", 0)
-    matrix = weight if outputs_first else weight.T
-    return matrix[None, :, :, None]
-
-
-def _layer_layout(layer: ir.Node, weight: Vector, shape: tuple[int, ...]) -> Vector:
-    if layer.op_type == "Conv":
-        return weight.reshape(shape)
-    if layer.op_type == "ConvTranspose":
-        return weight.transpose(0, 2, 1, 3).reshape(shape)
-    matrix = weight[0, :, :, 0]
-    return matrix if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0) else matrix.T

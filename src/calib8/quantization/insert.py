@@ -18,6 +18,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.errors import ModelError
 from calib8.model.graph import (
     Names,
     constant,
@@ -29,7 +30,7 @@ from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
-from calib8.quantization.weights import AS_IT_IS, quantize_layer
+from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
 from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.table import Range
 
@@ -42,11 +43,13 @@ class QuantizedModel:
         model: the QDQ graph.
         qparams: tensor name → scale and zero point of its activation codes.
         float_layers: weighted layer that had to stay float after all → reason.
+        dropped: layer with a correction → number of channels of which not all codes could stay.
     """
 
     model: ir.Model
     qparams: dict[str, QParams]
     float_layers: dict[str, str] = field(default_factory=dict)
+    dropped: dict[str, int] = field(default_factory=dict)
 
 
 def insert_quantizers(
@@ -65,12 +68,16 @@ def insert_quantizers(
         scheme: types of the codes and rules of the target.
         corrections: what replaces the plain rounding of constants; of layers that stay float they are not
             used.
+
+    Raises:
+        ModelError: a correction is for a layer that the graph does not have, or for one of another shape.
     """
+    _check_corrections(prepared, corrections)
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
     names = Names(model.graph)
-    float_layers = _quantize_layers(names, placement, qparams, scheme, corrections)
+    float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
     if scheme.placement == "every-op":
         _quantize_operands(names, placement, qparams, scheme)
     for value in list(_values(model)):
@@ -79,7 +86,27 @@ def insert_quantizers(
     _requantize_for_concat(names, qparams, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
-    return QuantizedModel(model, qparams, float_layers)
+    return QuantizedModel(model, qparams, float_layers, dropped)
+
+
+def _check_corrections(model: ir.Model, corrections: Corrections) -> None:
+    layers = {node.name: node for node in model.graph if node.op_type in WEIGHTED_OPS}
+    for name, correction in corrections.items():
+        layer = layers.get(name)
+        weight = None if layer is None else constant(layer.inputs[1])
+        if layer is None or weight is None:
+            problem = "has a correction, and is no layer with constant weights"
+        elif correction.weight is not None and correction.weight.shape != weight.shape:
+            problem = f"has weights {list(weight.shape)}, its correction {list(correction.weight.shape)}"
+        elif correction.weight_scale is not None and correction.weight_scale.shape != (
+            entries := weight.shape[channel_axis(layer)],
+        ):
+            problem = f"takes {entries} scales, its correction has {correction.weight_scale.size}"
+        elif correction.bias is not None and correction.bias.size != output_channels(layer, weight):
+            problem = f"has {output_channels(layer, weight)} channels, its correction {correction.bias.size}"
+        else:
+            continue
+        raise ModelError(f"layer '{name}'", problem, "Repair the model that is to be quantized")
 
 
 def activation_codes(
@@ -119,10 +146,11 @@ def _quantize_layers(
     qparams: Mapping[str, QParams],
     scheme: QuantScheme,
     corrections: Corrections,
-) -> dict[str, str]:
-    """Weights and biases of every quantized layer become integers behind DQ."""
+) -> tuple[dict[str, str], dict[str, int]]:
+    """Weights and biases of every quantized layer become integers behind DQ; what could not, see above."""
     quantized = placement.quantized_nodes()
     float_layers: dict[str, str] = {}
+    dropped: dict[str, int] = {}
     for node in list(names.graph):
         if node.name not in quantized or node.op_type not in WEIGHTED_OPS:
             continue
@@ -130,15 +158,19 @@ def _quantize_layers(
         assert source is not None and source.name is not None
         try:
             correction = corrections.get(node.name or "", AS_IT_IS)
-            _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
+            channels = _quantize_layer(names, node, qparams[source.name].scale, scheme, correction)
         except OverflowError as error:
             float_layers[node.name or ""] = str(error)
-    return float_layers
+            continue
+        if channels:
+            dropped[node.name or ""] = channels
+    return float_layers, dropped
 
 
 def _quantize_layer(
     names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme, correction: LayerCorrection
-) -> None:
+) -> int:
+    """Returns the number of channels of which not all codes of the correction could stay."""
     weight = constant(node.inputs[1])
     assert weight is not None
     bias = correction.bias
@@ -147,10 +179,7 @@ def _quantize_layer(
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(
-        node, weight.astype(np.float32), coded, input_scale, scheme.weights, correction,
-        scheme.weight_granularity, scheme.pair_limit,
-    )  # fmt: skip
+    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme, correction)
     name = _constant_name(names, node, 1)
     _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
     bias_axis = None if layer.axis is None else 0
@@ -159,6 +188,7 @@ def _quantize_layer(
         _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, bias_axis)
     elif correction.bias is not None:
         node.replace_input_with(2, names.constant(_constant_name(names, node, 2), correction.bias))
+    return layer.dropped
 
 
 def _make_room(node: ir.Node) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import int_attribute
+from calib8.model.weight_layout import by_channel
 
 PAIR_LIMIT: Final = 128
 """Largest |w₀| + |w₁| of one sign that cannot saturate beside uint8 activations."""
@@ -75,13 +75,41 @@ def pairs_beyond(layer: ir.Node, codes: Weights, limit: int) -> npt.NDArray[np.b
     return beyond[1:].reshape(codes.shape)  # place 0 is what fills up the last pair
 
 
+def within_limit(layer: ir.Node, codes: Weights, exact: Weights, limit: int) -> Weights:
+    """The codes, those of pairs of one sign with |q₀| + |q₁| > limit moved towards 0 until they fit.
+
+    What a pair has too much is taken from its two codes so that they end as near as can be, by the sum of
+    squares, to what they stand for.
+
+    Args:
+        layer: whose codes, in its own layout.
+        codes: int8.
+        exact: the weights in steps of their scales, in the same layout.
+        limit: see ``QuantScheme.pair_limit``.
+    """
+    pairs, wanted = weight_pairs(layer, codes), weight_pairs(layer, exact)
+    places = weight_pairs(layer, np.arange(1, codes.size + 1).reshape(codes.shape))
+    if pairs is None or wanted is None or places is None:
+        return codes
+    moved = pairs.astype(np.int64)
+    for sign in (1, -1):
+        sizes = np.maximum(sign * moved, 0)
+        excess = np.maximum(sizes.sum(axis=-1) - limit, 0)
+        over = sign * (moved - wanted)
+        first = np.rint((excess + over[..., 0] - over[..., 1]) / 2.0).astype(np.int64)
+        first = np.clip(first, np.maximum(excess - sizes[..., 1], 0), np.minimum(excess, sizes[..., 0]))
+        moved -= sign * np.stack([first, excess - first], axis=-1)
+    result = np.zeros(codes.size + 1, codes.dtype)  # place 0 is what fills up the last pair
+    result[places] = moved
+    return result[1:].reshape(codes.shape)
+
+
 def _rows(layer: ir.Node, weight: Weights) -> Weights | None:
     """[output channels, products in the kernel's order]."""
-    if layer.op_type == "Conv":
-        outputs, inputs = weight.shape[:2]
-        if inputs == 1 and outputs == int_attribute(layer, "group", 1):
-            return None
-        return np.moveaxis(weight, 1, -1).reshape(outputs, -1)
-    if layer.op_type == "Gemm":
-        return weight if int_attribute(layer, "transB", 0) else weight.T
-    return weight.T if layer.op_type == "MatMul" and weight.ndim == 2 else None
+    if layer.op_type == "ConvTranspose" or (layer.op_type == "MatMul" and weight.ndim != 2):
+        return None
+    found = by_channel(layer, weight)
+    groups, outputs, inputs, _ = found.shape
+    if layer.op_type == "Conv" and outputs == inputs == 1:
+        return None
+    return np.moveaxis(found, 2, 3).reshape(groups * outputs, -1)

@@ -28,12 +28,15 @@ class QuantizedGraph:
         placement: which nodes are quantized, and why the others are not.
         qparams: tensor name → scale and zero point.
         keep_float: nodes that were asked to stay float, and those that had to.
+        dropped: layer → number of channels of which not all codes of its correction could stay: their scale,
+            or a pair of them, is not what the target takes. Codes of repairs fit.
     """
 
     model: ir.Model
     placement: Placement
     qparams: dict[str, QParams]
     keep_float: frozenset[str]
+    dropped: Mapping[str, int]
 
 
 def quantize_graph(
@@ -75,4 +78,4 @@ def quantize_graph(
     if scheme.seal_float_layers:
         seal_float_layers(result.model)
     placement = keep_layers_float(placement, overflowing)
-    return QuantizedGraph(result.model, placement, result.qparams, floats)
+    return QuantizedGraph(result.model, placement, result.qparams, floats, result.dropped)

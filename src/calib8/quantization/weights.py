@@ -5,6 +5,8 @@
 
 A bias too large for its scale enlarges s_c (TensorFlow Lite's rule), so that the int32 sum keeps room. So
 does a pair of weights with which a kernel without VNNI could saturate, where the target has a ``pair_limit``.
+Where it takes one scale per weight, all s_c are the largest of them. ``plain_scales`` is all of this; who
+chooses other scales and codes starts from it, stays above ``scales_for_bias`` and keeps the pairs.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from calib8.model.graph import int_attribute
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import largest_pair, pair_reach, pairs_beyond, weight_pairs
-from calib8.scheme import Granularity
+from calib8.scheme import QuantScheme
 
 INT32_MAX: Final = 2**31 - 1
 MAX_ACTIVATION_STEP: Final = 255
@@ -39,6 +41,7 @@ class QuantizedLayer:
         axis: the output-channel axis of the weight, None where there is one scale for all.
         bias: int32 codes in output-channel order, None without bias.
         bias_scale: float32, input scale × weight scale, in output-channel order; or of shape [].
+        dropped: entries of the output-channel axis of which not all codes of a correction could stay.
     """
 
     weight: npt.NDArray[np.int8]
@@ -46,6 +49,7 @@ class QuantizedLayer:
     axis: int | None
     bias: npt.NDArray[np.int32] | None
     bias_scale: npt.NDArray[np.float32]
+    dropped: int = 0
 
 
 def channel_axis(layer: ir.Node) -> int:
@@ -62,10 +66,8 @@ def quantize_layer(
     weight: npt.NDArray[np.float32],
     bias: npt.NDArray[np.float32] | None,
     input_scale: float,
-    spec: QuantSpec,
+    scheme: QuantScheme,
     correction: LayerCorrection = AS_IT_IS,
-    granularity: Granularity = "per-channel",
-    pair_limit: int | None = None,
 ) -> QuantizedLayer:
     """Codes and scales of a layer whose input has the given scale.
 
@@ -74,40 +76,110 @@ def quantize_layer(
         weight: float32, in the layer's own layout.
         bias: float32 [output channels], None without one.
         input_scale: scale of the codes of the layer's input.
-        spec: type of the weights' codes.
+        scheme: what the target takes.
         correction: what replaces the plain rounding; its bias has been taken by the caller. Pairs that break
             the limit are rounded plainly; so is a channel whose scale is not large enough, or where there is
-            one scale for all another one.
-        granularity: one scale per output channel, or one for all.
-        pair_limit: see ``QuantScheme``.
+            one scale for all another one. ``QuantizedLayer.dropped`` tells how many channels that concerns.
 
     Raises:
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
             or the bias is out of all proportion to the input's scale.
     """
-    axis = channel_axis(layer)
-    groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
+    axis, groups = channel_axis(layer), _bias_groups(layer)
     given = correction.weight_scale
-    wanted = weight_scales(weight, axis, spec) if given is None else given
-    scale = wanted
-    if pair_limit is not None:
-        scale = room_for_pairs(layer, weight, wanted, spec, pair_limit, correction.weight)
-    if bias is not None:
-        scale = room_for_bias(scale, bias.reshape(groups, -1), input_scale)
-    if granularity == "per-tensor":
-        scale = np.full_like(scale, np.max(scale))
-    codes = quantize_weight(weight, scale, axis, spec)
+    wanted = weight_scales(weight, axis, scheme.weights) if given is None else given
+    least = scales_for_bias(layer, bias, input_scale)
+    scale = _enlarged(layer, weight, wanted, scheme, least, correction.weight)
+    codes, dropped = quantize_weight(weight, scale, axis, scheme.weights), 0
     if correction.weight is not None:
-        kept = np.expand_dims(scale == wanted, [other for other in range(weight.ndim) if other != axis])
-        if pair_limit is not None:
-            kept = kept & ~pairs_beyond(layer, correction.weight, pair_limit)
+        kept = _kept(layer, correction.weight, scale == wanted, scheme.pair_limit)
         codes = np.where(kept, correction.weight, codes)
+        dropped = int(np.sum(~np.all(kept, axis=_other_axes(codes, axis))))
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)
-    if granularity == "per-tensor":
-        return QuantizedLayer(codes, np.asarray(scale[0]), None, bias_codes, np.asarray(bias_scale[0]))
-    return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale)
+    if scheme.weight_granularity == "per-tensor":
+        one, its_bias = np.asarray(scale[0]), np.asarray(bias_scale[0])
+        return QuantizedLayer(codes, one, None, bias_codes, its_bias, dropped)
+    return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale, dropped)
+
+
+def plain_scales(
+    layer: ir.Node,
+    weight: npt.NDArray[np.float32],
+    scheme: QuantScheme,
+    least: npt.NDArray[np.float32] | float = FLOAT32_TINY,
+) -> npt.NDArray[np.float32]:
+    """The scales with which ``quantize_layer`` rounds plainly: float32, one per entry of the channel axis.
+
+    Args:
+        layer, weight, scheme: as there.
+        least: what the bias needs, see ``scales_for_bias``.
+    """
+    wanted = weight_scales(weight, channel_axis(layer), scheme.weights)
+    return _enlarged(layer, weight, wanted, scheme, least)
+
+
+def scales_for_bias(
+    layer: ir.Node, bias: npt.NDArray[np.float32] | None, input_scale: float
+) -> npt.NDArray[np.float32]:
+    """The smallest scales that a bias allows, see ``room_for_bias``; without one any normal float32.
+
+    Args:
+        layer: Conv, ConvTranspose, Gemm or MatMul.
+        bias: float32 [output channels] or None.
+        input_scale: scale of the layer's input.
+
+    Returns:
+        float32, one per entry of the channel axis (where groups share it, the largest), or of shape [1].
+
+    Raises:
+        OverflowError: no float32 scale is large enough.
+    """
+    least = np.full(1, FLOAT32_TINY, np.float32)
+    return least if bias is None else room_for_bias(least, bias.reshape(_bias_groups(layer), -1), input_scale)
+
+
+def _enlarged(
+    layer: ir.Node,
+    weight: npt.NDArray[np.float32],
+    wanted: npt.NDArray[np.float32],
+    scheme: QuantScheme,
+    least: npt.NDArray[np.float32] | float,
+    codes: npt.NDArray[np.int8] | None = None,
+) -> npt.NDArray[np.float32]:
+    """The smallest scales from ``wanted`` on that pairs, bias and target allow.
+
+    ``codes`` are what the weights are rounded to with ``wanted``; None: plain rounding.
+    """
+    scale = _shared(wanted, scheme)
+    if scheme.pair_limit is not None:
+        scale = room_for_pairs(layer, weight, scale, scheme.weights, scheme.pair_limit, codes)
+    return _shared(np.maximum(scale, np.float32(least)), scheme)
+
+
+def _shared(scale: npt.NDArray[np.float32], scheme: QuantScheme) -> npt.NDArray[np.float32]:
+    """The largest in the place of all, where the target takes no more than one."""
+    return np.full_like(scale, np.max(scale)) if scheme.weight_granularity == "per-tensor" else scale
+
+
+def _kept(
+    layer: ir.Node, codes: npt.NDArray[np.int8], channels: npt.NDArray[np.bool_], limit: int | None
+) -> npt.NDArray[np.bool_]:
+    """Which of the given codes can stay, in the layer's own layout."""
+    shape = [1] * codes.ndim
+    shape[channel_axis(layer)] = -1
+    kept = np.broadcast_to(channels.reshape(shape), codes.shape)
+    return kept if limit is None else kept & ~pairs_beyond(layer, codes, limit)
+
+
+def _bias_groups(layer: ir.Node) -> int:
+    """How many output channels stand behind an entry of the channel axis."""
+    return int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
+
+
+def _other_axes(weight: npt.NDArray[np.generic], axis: int) -> tuple[int, ...]:
+    return tuple(index for index in range(weight.ndim) if index != axis)
 
 
 def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -> npt.NDArray[np.float32]:
@@ -116,8 +188,7 @@ def weight_scales(weight: npt.NDArray[np.float32], axis: int, spec: QuantSpec) -
     A channel of zeros gets 1 % of the layer's largest scale, so that its bias still has fine codes
     (scale 1 where the whole layer is zero).
     """
-    others = tuple(index for index in range(weight.ndim) if index != axis)
-    largest = np.max(np.abs(weight), axis=others, initial=0.0).astype(np.float64)
+    largest = np.max(np.abs(weight), axis=_other_axes(weight, axis), initial=0.0).astype(np.float64)
     scale = (largest / (spec.magnitude_levels - 1)).astype(np.float32)
     dead = scale < FLOAT32_TINY
     substitute = np.float32(0.01) * np.max(scale, initial=0.0) if not np.all(dead) else np.float32(1.0)
@@ -219,8 +290,7 @@ def _check_sums(
     codes: npt.NDArray[np.int8], axis: int, groups: int, bias: npt.NDArray[np.int32] | None
 ) -> None:
     """Proves ``|q_b| + Σ|q_w| · 255 < 2^31`` for every output channel from the actual weights."""
-    others = tuple(index for index in range(codes.ndim) if index != axis)
-    products = np.sum(np.abs(codes), axis=others, dtype=np.int64) * MAX_ACTIVATION_STEP
+    products = np.sum(np.abs(codes), axis=_other_axes(codes, axis), dtype=np.int64) * MAX_ACTIVATION_STEP
     start = np.zeros(1, np.int64) if bias is None else np.abs(bias.astype(np.int64))
     if int(np.max(np.tile(products, groups) + start, initial=0)) > INT32_MAX:
         raise OverflowError("its int32 sums can overflow")

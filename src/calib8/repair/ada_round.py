@@ -25,10 +25,10 @@ import numpy.typing as npt
 from calib8._core import second_order
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.coded_layers import coded_layers
 from calib8.repair.layer_rows import (
     Floats,
     LayerRows,
-    int8_layers,
     passed_over,
     rounded_layers,
     row_costs,
@@ -91,16 +91,18 @@ def ada_round(
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     changed: dict[str, LayerRows] = {}
-    counter = SampleCounter("learning to round", len(int8_layers(candidate)[1]), data.progress)
-    for layer, moments in rounded_layers(candidate, data):
+    graph = candidate.quantized()
+    layers = coded_layers(candidate, graph)
+    counter = SampleCounter("learning to round", len(layers), data.progress)
+    for layer, moments in rounded_layers(candidate, graph, layers, data):
         products = damped_products(moments)
-        codes = learned_codes(layer, products, steps, weight, data.threads)
+        codes = layer.allowed(learned_codes(layer, products, steps, weight, data.threads), layer.scales)
         old = row_costs(layer, layer.scales, layer.codes, products, data.threads)
         better = row_costs(layer, layer.scales, codes, products, data.threads) < old
         if np.any(better):
             changed[layer.name] = replace(layer, codes=np.where(better[..., None], codes, layer.codes))
         counter(1)
-    return with_rows(candidate, changed), RepairReport(tuple(changed), passed_over(candidate))
+    return with_rows(candidate, changed), RepairReport(tuple(changed), passed_over(layers))
 
 
 def learned_codes(

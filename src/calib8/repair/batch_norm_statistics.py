@@ -22,8 +22,8 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import Names, constant, float_attribute
-from calib8.model.runtime import Arrays, open_session
-from calib8.model.taps import tapped_model
+from calib8.model.runtime import Arrays
+from calib8.model.taps import Taps
 from calib8.passes.fold_affine import batch_norm_affine
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import label, readable_copy
@@ -172,18 +172,12 @@ def _observe(
     for node in found:
         mean = np.asarray(constant(node.inputs[3]), np.float64)
         moments[node] = _Moments(mean, 0, np.zeros_like(mean), np.zeros_like(mean))
-    fed = {value.name for value in model.graph.inputs}
     sources = {node: node.inputs[0].name or "" for node in found if node.inputs[0] is not None}
-    taps = list(dict.fromkeys(name for name in sources.values() if name not in fed))
-    session = None
-    if taps:
-        inner = tapped_model(model, taps)
-        ir_passes.RemoveUnusedNodesPass()(inner)
-        session = open_session(inner, threads=threads)
+    taps = Taps(model, sources.values(), threads)
     for feeds in runs:
-        values = {} if session is None else dict(zip(taps, session.run(feeds), strict=True))
+        values = taps.values(feeds)
         for node, name in sources.items():
-            moments[node].add(values[name] if name in values else feeds[name])
+            moments[node].add(values[name])
         on_run(1)
     return moments
 

@@ -23,7 +23,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays, keep_quantizers, open_session
 from calib8.progress import SampleCounter
 from calib8.repair.biases import NewBias, current_bias, put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -150,7 +150,7 @@ def _run(model: ir.Model, piece: _Piece, live: Sequence[dict[str, Any]], threads
     """Runs a piece, puts what it yields into ``live``; the layer's means, float64 [runs, output channels]."""
     graph = ir.convenience.extract(model.graph, piece.inputs, piece.outputs)
     part = ir.Model(graph, ir_version=model.ir_version)
-    session = open_session(part, threads=threads, name=piece.layer.name, configure=_keep_quantizers)
+    session = open_session(part, threads=threads, name=piece.layer.name, configure=keep_quantizers)
     means = []
     for values in live:
         outputs = session.run({name: values[name] for name in piece.inputs})
@@ -159,11 +159,6 @@ def _run(model: ir.Model, piece: _Piece, live: Sequence[dict[str, Any]], threads
             values.pop(name, None)
         means.append(channel_means(outputs[0]))
     return np.array(means)
-
-
-def _keep_quantizers(options: Any) -> None:
-    """Q and DQ are computed as they stand, whatever integer kernels there are for a piece of the graph."""
-    options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 
 def _shift(piece: _Piece, new: NewBias, old: Any, live: Sequence[dict[str, Any]]) -> None:

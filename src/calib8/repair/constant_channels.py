@@ -5,7 +5,8 @@
 A channel that was constant in training has σ² near 0, and its normalization a factor k that explodes: folded
 into W_c it turns the rounding of a constant input into a large constant error. Where the input is constant
 the output is, and the cure is exact. Channels of ordinary gain are left alone, as they may speak in other
-images: only those are taken whose largest weight exceeds the median over the layer's channels a hundredfold.
+images: only those are taken whose largest weight exceeds the median over the layer's channels a hundredfold,
+those without weights not counted.
 """
 
 from __future__ import annotations
@@ -18,13 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import Names, constant, input_at, int_attribute
-from calib8.model.runtime import open_session
-from calib8.model.taps import tapped_model
-from calib8.passes.fold_affine import output_channels
+from calib8.model.taps import Taps
+from calib8.passes.layer_channels import layer_channels
 from calib8.progress import SampleCounter
-from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.refit import refitted, without_corrections
 
 MAX_GAIN: Final = 100.0
 """Largest weight of a channel over the median of the layer's channels that is left alone."""
@@ -62,44 +61,40 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
         return candidate, RepairReport(())
     bounds = _observe(candidate.model, list(suspects), data)
     model = candidate.model.clone()
-    names = Names(model.graph)
     notes = []
     for node in list(model.graph):
         if node.name not in suspects:
             continue
         channels = _constant(suspects[node.name], bounds[node.name])
         if channels.size:
-            _fix(names, node, channels, bounds[node.name])
+            _fix(model.graph, node, channels, bounds[node.name])
             notes.append(f"{node.name}: channels {', '.join(map(str, channels))} are constant")
     changed = tuple(note.partition(": ")[0] for note in notes)
     if not changed:
         return candidate, RepairReport((), ("channels of large gain change in the data",))
-    kept = {name: fix for name, fix in candidate.corrections.items() if name not in changed}
-    return replace(candidate, model=model, corrections=kept), RepairReport(changed, tuple(notes))
+    result, dropped = without_corrections(refitted(candidate, model, (), data), changed)
+    return result, RepairReport(changed, (*notes, *dropped))
 
 
 def _exploding(node: ir.Node) -> npt.NDArray[np.int64]:
     """Output channels of a layer whose weights are out of proportion; none of other nodes."""
-    weight, bias = constant(input_at(node, 1)), input_at(node, 2)
-    plain = node.op_type in ("Conv", "Gemm") or (
-        node.op_type == "ConvTranspose" and int_attribute(node, "group", 1) == 1
-    )
-    if not plain or weight is None or (bias is not None and constant(bias) is None):
+    layer = layer_channels(node)
+    if layer is None or node.op_type == "MatMul":
         return np.zeros(0, np.int64)
-    axis = channel_axis(node)
-    others = tuple(index for index in range(weight.ndim) if index != axis)
-    gain = np.max(np.abs(weight.astype(np.float64)), axis=others, initial=0.0)
-    return np.flatnonzero(gain > MAX_GAIN * np.median(gain))
+    gain = layer.output_magnitudes()
+    return np.flatnonzero(gain > MAX_GAIN * np.median(gain[gain > 0.0])) if np.any(gain) else np.zeros(0, int)
 
 
 def _observe(model: ir.Model, layers: Sequence[str], data: RepairData) -> Mapping[str, _Bounds]:
     """Bounds of the outputs of these layers over the runs."""
     outputs = {node.name: node.outputs[0].name or "" for node in model.graph}
-    session = open_session(tapped_model(model, [outputs[name] for name in layers]), threads=data.threads)
+    taps = Taps(model, [outputs[name] for name in layers], data.threads)
     counter = SampleCounter("looking for constant channels", len(data.runs), data.progress)
     found: dict[str, _Bounds] = {}
     for feeds in data.runs:
-        for name, values in zip(layers, session.run(feeds), strict=True):
+        tensors = taps.values(feeds)
+        for name in layers:
+            values = np.asarray(tensors[outputs[name]], np.float32)
             rows = np.moveaxis(values, 1, 0).reshape(values.shape[1], -1)
             low, high = rows.min(axis=1), rows.max(axis=1)
             old = found.setdefault(name, _Bounds(low, high))
@@ -115,15 +110,12 @@ def _constant(channels: npt.NDArray[np.int64], bounds: _Bounds) -> npt.NDArray[n
     return channels[(high - low)[channels] <= CONSTANT * spread]
 
 
-def _fix(names: Names, node: ir.Node, channels: npt.NDArray[np.int64], bounds: _Bounds) -> None:
+def _fix(graph: ir.Graph, node: ir.Node, channels: npt.NDArray[np.int64], bounds: _Bounds) -> None:
     """Weights 0 and the constants as bias."""
-    weight = np.array(constant(node.inputs[1]))
-    np.moveaxis(weight, channel_axis(node), 0)[channels] = 0.0
-    old = constant(input_at(node, 2))
-    bias = np.zeros(output_channels(node, weight), np.float32)
-    bias += 0.0 if old is None else old.astype(np.float32).reshape(-1)
+    layer = layer_channels(node)
+    assert layer is not None
+    rows = layer.weight.reshape(layer.outputs, -1).copy()
+    rows[channels] = 0.0
+    bias = np.zeros(layer.outputs) if layer.bias is None else layer.bias.copy()
     bias[channels] = (bounds.low[channels] + bounds.high[channels]) / np.float32(2.0)
-    node.replace_input_with(1, names.constant(f"{node.name}/weight", weight))
-    if len(node.inputs) < 3:
-        node.resize_inputs(3)
-    node.replace_input_with(2, names.constant(f"{node.name}/bias", bias))
+    replace(layer, weight=rows.reshape(layer.weight.shape), bias=bias).write(graph)

@@ -9,8 +9,9 @@ Its flaws are kept: 1.0 is not among the zooms, so no channel keeps the scale it
 and a cosine does not see a channel that comes out too large or too small as a whole. ``equalize_outputs`` has
 neither.
 
-Two things differ: the coded input is that of the float model, not of the layers quantized before, and of
-large layers only some positions are looked at. At most 50 samples count, as there.
+Some things differ: the coded input is that of the float model, not of the layers quantized before, and of
+large layers only some positions are looked at. Rows that share a scale choose by their mean cosine; no scale
+gets too small for the bias, no pair of codes too large for the target. At most 50 samples count, as there.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ import onnx_ir as ir
 
 from calib8._core import second_order
 from calib8.model.graph import constant, input_at
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays
+from calib8.model.taps import Taps
 from calib8.passes.place import activation_behind, clip_limits
 from calib8.progress import SampleCounter
 from calib8.qparams import QParams, QuantSpec, dequantize, quantize
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.layer_rows import Floats, LayerRows, int8_layers, layer_rows, with_rows
+from calib8.repair.coded_layers import coded_layers
+from calib8.repair.layer_rows import Floats, LayerRows, layer_rows, shared_costs, with_rows
 from calib8.repair.moments import in_sets, source_name
-from calib8.repair.weight_scales import zoomed
 from calib8.repair.windows import columns, to_rows
 
 TENGINE_ZOOMS: Final = tuple(1.3 / 200 * (number + 1) for number in range(0, 200, 20))
@@ -49,18 +51,19 @@ def equalize_outputs_like_tengine(candidate: Candidate, data: RepairData) -> tup
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found, nodes = int8_layers(candidate)
+    graph = candidate.quantized()
+    layers = {layer.node: layer for layer in coded_layers(candidate, graph)}
     runs = data.runs[:MOST_SAMPLES]
-    sets = list(in_sets(nodes, lambda node: _bytes_of_columns(node, len(runs))))
+    sets = list(in_sets(list(layers), lambda node: _bytes_of_columns(node, len(runs))))
     counter = SampleCounter("comparing outputs", len(sets) * len(runs), data.progress)
     changed: dict[str, LayerRows] = {}
     for some in sets:
         inputs_of_all = _inputs(candidate.model, some, runs, data.threads, counter)
         for node, inputs in zip(some, inputs_of_all, strict=True):
-            layer = layer_rows(candidate, node)
-            zooms = tengine_zooms(layer, inputs, found.qparams, candidate.scheme.activations, data.threads)
-            scales = zoomed(layer, zooms)
-            changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
+            layer = layer_rows(layers[node], candidate.scheme)
+            scales = layer.zoomed(layer.plain, tengine_zooms(layer, inputs, graph.qparams, data.threads))
+            if np.any(scales != layer.scales):
+                changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     return with_rows(candidate, changed), RepairReport(tuple(changed))
 
 
@@ -76,51 +79,43 @@ def _inputs(
     model: ir.Model, nodes: list[ir.Node], runs: tuple[Arrays, ...], threads: int, counter: SampleCounter
 ) -> Iterator[Floats]:
     """Float inputs of layers as columns [groups, d, n], layer by layer."""
-    names = list(dict.fromkeys(source_name(node) for node in nodes))
-    copy = model.clone()
-    values = {value.name: value for value in copy.graph.inputs}
-    values |= {value.name: value for node in copy.graph for value in node.outputs}
-    copy.graph.outputs[:] = [values[name] for name in names]
-    session = open_session(copy, threads=threads)
+    taps = Taps(model, [source_name(node) for node in nodes], threads)
     parts: list[list[npt.NDArray[np.float32]]] = [[] for _ in nodes]
     for run, feeds in enumerate(runs):
-        arrays = dict(zip(names, session.run(feeds), strict=True))
+        arrays = taps.values(feeds)
         for node, found in zip(nodes, parts, strict=True):
             found.append(columns(node, arrays[source_name(node)], POSITIONS, run))
         counter(1)
-    del session
+    del taps
     for found in parts:
         yield np.concatenate(found, axis=2).astype(np.float64)
         found.clear()
 
 
-def tengine_zooms(
-    layer: LayerRows, inputs: Floats, qparams: Mapping[str, QParams], spec: QuantSpec, threads: int
-) -> Floats:
+def tengine_zooms(layer: LayerRows, inputs: Floats, qparams: Mapping[str, QParams], threads: int) -> Floats:
     """The zoom of every row, [groups, rows].
 
     Args:
         layer: weights.
         inputs: float columns [groups, d, n].
         qparams: tensor → code; that of the layer's output, if there is one, rounds ŷ.
-        spec: type of the codes.
         threads: for the products; the result does not depend on it.
     """
+    spec = layer.scheme.activations
     code = qparams[source_name(layer.node)]
     coded = dequantize(_integers(inputs, code, spec), code.scale, code.zero_point).astype(np.float64)
     expected = _outputs(layer, layer.weights, inputs, threads)
     best = np.full(layer.scales.shape, TENGINE_ZOOMS[-1])
     largest = np.full(layer.scales.shape, -1.0)
     for zoom in TENGINE_ZOOMS:
-        scales = zoomed(layer, np.asarray(zoom))
+        scales = layer.zoomed(layer.plain, zoom)
         outputs = _outputs(layer, scales[..., None] * layer.rounded(scales), coded, threads)
         result = qparams.get(_last(layer.node).outputs[0].name or "")
         if result is not None:
             codes = _integers(outputs, result, spec)
             outputs = dequantize(codes, result.scale, result.zero_point).astype(np.float64)
         cosines = _cosines(expected, outputs)
-        if layer.node.op_type == "ConvTranspose":  # groups share the scales
-            cosines = np.broadcast_to(np.mean(cosines, axis=0), cosines.shape)
+        cosines = shared_costs(layer, cosines) / shared_costs(layer, np.ones(cosines.shape))
         better = cosines > largest
         best, largest = np.where(better, zoom, best), np.where(better, cosines, largest)
     return best

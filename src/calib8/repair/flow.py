@@ -28,7 +28,7 @@ from calib8.autorange.samples import ChosenSamples
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.repairs import REPAIRS, RISKY, Repair
+from calib8.repair.repairs import REPAIRS, RISKY, Repair, stages_of
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
 from calib8.table import CalibrationTable
 
@@ -134,7 +134,7 @@ def repair_by_effort(
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
-    for stage in plan.stages:
+    for stage in stages_of(plan, candidate.scheme):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)

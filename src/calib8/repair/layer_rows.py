@@ -1,12 +1,19 @@
 """Layers as rows of weights, scales and codes: what methods of rounding work on, and the way back.
 
 A row is all that one output channel multiplies (see ``windows``); a group of a grouped layer has rows of its
-own. The way back is a ``LayerCorrection`` that keeps the bias it finds.
+own. The rows start from the codes that the int8 graph has, and what is chosen for them keeps to its rules, so
+that nothing chosen is dropped when it is written:
+
+    scales     at least what the bias needs; one for all rows where the target takes no more, one for the
+               groups of a ConvTranspose
+    codes      in −limit … limit; where the target has a limit for pairs, no pair beyond it
+
+The way back is a ``LayerCorrection`` that keeps the bias it finds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,19 +23,22 @@ import onnx_ir as ir
 
 from calib8._core import second_order
 from calib8.model.graph import constant
-from calib8.qparams import QuantSpec
+from calib8.model.weight_layout import groups_of
 from calib8.quantization.corrections import LayerCorrection
+from calib8.quantization.pairs import within_limit
 from calib8.quantization.quantize import QuantizedGraph
-from calib8.quantization.weights import channel_axis, quantize_weight, weight_scales
+from calib8.quantization.weights import plain_scales
 from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.coded_layers import CodedLayer
 from calib8.repair.moments import Moments, layer_moments
-from calib8.repair.windows import from_rows, groups_of, to_rows
-from calib8.scheme import WEIGHTED_OPS
+from calib8.repair.windows import from_rows, to_rows
+from calib8.scheme import QuantScheme
 
 MOST_INPUTS: Final = 8192
 """Layers that sum more inputs are passed over: the moments of one would take more than half a gigabyte."""
 
 Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int8]
 
 
 @dataclass(frozen=True)
@@ -37,32 +47,54 @@ class LayerRows:
 
     Attributes:
         node: Conv, ConvTranspose, Gemm or MatMul.
+        scheme: what the target takes.
         weights: float64 [groups, rows, d].
         scales: float32 values in float64, [groups, rows].
         codes: int8 [groups, rows, d].
-        limit: largest magnitude of a code.
+        plain: scales of plain rounding, as ``scales``.
+        least: smallest scales that the bias allows, as ``scales``.
     """
 
     node: ir.Node
+    scheme: QuantScheme
     weights: Floats
     scales: Floats
-    codes: npt.NDArray[np.int8]
-    limit: int
+    codes: Codes
+    plain: Floats
+    least: Floats
 
     @property
     def name(self) -> str:
         """Name of the layer."""
         return self.node.name or ""
 
-    def rounded(self, scales: Floats) -> npt.NDArray[np.int8]:
+    @property
+    def limit(self) -> int:
+        """Largest magnitude of a code."""
+        return self.scheme.weights.magnitude_levels - 1
+
+    def zoomed(self, scales: Floats, zooms: Floats | float) -> Floats:
+        """Scales [groups, rows] times zooms (one, or [groups, rows]), float32 values; at least ``least``."""
+        return np.maximum((scales * zooms).astype(np.float32).astype(np.float64), self.least)
+
+    def rounded(self, scales: Floats) -> Codes:
         """Plainly rounded codes for other scales."""
         codes = np.rint(self.weights.astype(np.float32) / scales[..., None].astype(np.float32))
-        return np.clip(codes, -self.limit, self.limit).astype(np.int8)
+        return self.allowed(np.clip(codes, -self.limit, self.limit).astype(np.int8), scales)
+
+    def allowed(self, codes: Codes, scales: Floats) -> Codes:
+        """The codes, pairs beyond the limit of the target brought back to it."""
+        limit = self.scheme.pair_limit
+        if limit is None:
+            return codes
+        weight = constant(self.node.inputs[1])
+        assert weight is not None
+        exact = from_rows(self.node, self.weights / scales[..., None], weight.shape)
+        found = within_limit(self.node, from_rows(self.node, codes, weight.shape), exact, limit)
+        return np.ascontiguousarray(to_rows(self.node, found))
 
 
-def row_costs(
-    layer: LayerRows, scales: Floats, codes: npt.NDArray[np.int8], products: Floats, threads: int
-) -> Floats:
+def row_costs(layer: LayerRows, scales: Floats, codes: Codes, products: Floats, threads: int) -> Floats:
     """e H eᵀ of every row, [groups, rows]: the error energy of its output in squared steps of its input.
 
     Args:
@@ -77,67 +109,68 @@ def row_costs(
 
 
 def shared_costs(layer: LayerRows, costs: Floats) -> Floats:
-    """Costs [groups, rows] that choose a scale: where groups share it, in a ConvTranspose, they add up."""
+    """Costs [groups, rows] that choose a scale: those of rows that share it add up."""
+    if layer.scheme.weight_granularity == "per-tensor":
+        return np.full(costs.shape, costs.sum())
     if layer.node.op_type != "ConvTranspose":
         return costs
     together: Floats = np.broadcast_to(costs.sum(axis=0), costs.shape)
     return together
 
 
-def rounded_layers(candidate: Candidate, data: RepairData) -> Iterator[tuple[LayerRows, Moments]]:
-    """The int8 layers of the candidate with the moments of their coded inputs, in graph order.
+def rounded_layers(
+    candidate: Candidate, graph: QuantizedGraph, layers: Sequence[CodedLayer], data: RepairData
+) -> Iterator[tuple[LayerRows, Moments]]:
+    """Layers with the moments of their coded inputs, in graph order.
 
     Those of more than ``MOST_INPUTS`` inputs are not among them.
 
+    Args:
+        candidate, graph: what was quantized, and its int8 form.
+        layers: its ``coded_layers``.
+        data: what the inputs are taken from.
+
     Raises:
-        TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found, nodes = int8_layers(candidate)
-    layers = [node for node in nodes if _inputs(node) <= MOST_INPUTS]
+    small = {layer.node: layer for layer in layers if _inputs(layer) <= MOST_INPUTS}
     spec = candidate.scheme.activations
-    for node, moments in layer_moments(candidate.model, layers, found.qparams, spec, data):
-        yield layer_rows(candidate, node), moments
+    for node, moments in layer_moments(candidate.model, list(small), graph.qparams, spec, data):
+        yield layer_rows(small[node], candidate.scheme), moments
 
 
-def passed_over(candidate: Candidate) -> tuple[str, ...]:
+def passed_over(layers: Sequence[CodedLayer]) -> tuple[str, ...]:
     """Notes on the layers that ``rounded_layers`` leaves out for their size."""
-    nodes = [node for node in candidate.model.graph if node.op_type in WEIGHTED_OPS]
     return tuple(
-        f"'{node.name}' sums {_inputs(node)} inputs, more than {MOST_INPUTS}: left as it was"
-        for node in nodes
-        if _inputs(node) > MOST_INPUTS and node.name not in candidate.keep_float
+        f"'{layer.name}' sums {_inputs(layer)} inputs, more than {MOST_INPUTS}: left as it was"
+        for layer in layers
+        if _inputs(layer) > MOST_INPUTS
     )
 
 
-def _inputs(node: ir.Node) -> int:
-    """Inputs that an output of a layer is summed over; 0 where its weight is computed or no matrix."""
-    weight = constant(node.inputs[1])
-    if weight is None or weight.ndim < 2:
-        return 0
-    size: int = to_rows(node, weight).shape[2]
+def _inputs(layer: CodedLayer) -> int:
+    """Inputs that an output of a layer is summed over."""
+    size: int = to_rows(layer.node, layer.codes).shape[2]
     return size
 
 
-def int8_layers(candidate: Candidate) -> tuple[QuantizedGraph, list[ir.Node]]:
-    """The quantized candidate, and the nodes of its float model that are weighted layers with int8 weights.
+def layer_rows(layer: CodedLayer, scheme: QuantScheme) -> LayerRows:
+    """A layer with the codes that the int8 graph has of it."""
+    node, weight = layer.node, layer.exact
+    least = np.broadcast_to(layer.least, layer.scale.shape)
+    return LayerRows(
+        node,
+        scheme,
+        weights=np.ascontiguousarray(to_rows(node, weight), np.float64),
+        scales=_by_row(node, layer.scale),
+        codes=np.ascontiguousarray(to_rows(node, layer.codes)),
+        plain=_by_row(node, plain_scales(node, weight, scheme, least)),
+        least=_by_row(node, _one_for_all(least, scheme)),
+    )
 
-    Raises:
-        TableError: the table lacks a tensor.
-    """
-    found = candidate.quantized()
-    chosen = found.placement.quantized_nodes()
-    nodes = [node for node in candidate.model.graph if node.op_type in WEIGHTED_OPS and node.name in chosen]
-    return found, nodes
 
-
-def plain_scales(layer: LayerRows) -> Floats:
-    """max|W| / 127 of every row, with what stands for it in dead ones: [groups, rows], float32 values."""
-    weight = constant(layer.node.inputs[1])
-    assert weight is not None
-    axis = channel_axis(layer.node)
-    spec = QuantSpec(bits=(layer.limit + 1).bit_length(), signed=True, symmetric=True)
-    return _by_row(layer.node, weight_scales(weight.astype(np.float32), axis, spec))
+def _one_for_all(least: npt.NDArray[np.float32], scheme: QuantScheme) -> npt.NDArray[np.float32]:
+    return np.full_like(least, np.max(least)) if scheme.weight_granularity == "per-tensor" else least
 
 
 def _by_row(node: ir.Node, scale: npt.NDArray[np.float32]) -> Floats:
@@ -147,27 +180,10 @@ def _by_row(node: ir.Node, scale: npt.NDArray[np.float32]) -> Floats:
     return np.ascontiguousarray(every.reshape(groups, -1), np.float64)
 
 
-def layer_rows(candidate: Candidate, node: ir.Node) -> LayerRows:
-    """A layer with its present codes: those of its correction, or plainly rounded ones."""
-    array = constant(node.inputs[1])
-    assert array is not None
-    weight, axis, spec = array.astype(np.float32), channel_axis(node), candidate.scheme.weights
-    correction = candidate.correction(node.name or "")
-    scale = correction.weight_scale
-    scale = weight_scales(weight, axis, spec) if scale is None else scale
-    codes = correction.weight
-    codes = quantize_weight(weight, scale, axis, spec) if codes is None else codes
-    return LayerRows(
-        node,
-        np.ascontiguousarray(to_rows(node, weight), np.float64),
-        _by_row(node, scale),
-        np.ascontiguousarray(to_rows(node, codes)),
-        spec.magnitude_levels - 1,
-    )
-
-
 def with_rows(candidate: Candidate, changed: Mapping[str, LayerRows]) -> Candidate:
-    """The candidate with the codes and scales of these layers, by name."""
+    """The candidate with the codes and scales of these layers, by name; itself where there are none."""
+    if not changed:
+        return candidate
     corrections = dict(candidate.corrections)
     for name, layer in changed.items():
         weight = constant(layer.node.inputs[1])

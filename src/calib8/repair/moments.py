@@ -22,7 +22,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import Names, constant
-from calib8.model.runtime import open_session
+from calib8.model.runtime import keep_quantizers, open_session
 from calib8.progress import SampleCounter
 from calib8.qparams import QParams, QuantSpec
 from calib8.repair.candidate import RepairData
@@ -83,7 +83,7 @@ def layer_moments(
     for some in sets:
         names = list(dict.fromkeys(source_name(layer) for layer in some))
         tapped = _coded_taps(model, {name: qparams[name] for name in names}, spec)
-        session = open_session(tapped, threads=data.threads, configure=_keep_quantizers)
+        session = open_session(tapped, threads=data.threads, configure=keep_quantizers)
         sums = [_Sums(layer) for layer in some]
         for run, feeds in enumerate(data.runs):
             codes = dict(zip(names, _codes(session.run(feeds), names, qparams), strict=True))
@@ -192,8 +192,3 @@ def _coded_taps(model: ir.Model, qparams: Mapping[str, QParams], spec: QuantSpec
         copy.graph.outputs.append(output)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
-
-
-def _keep_quantizers(options: Any) -> None:
-    """The codes are what is wanted: ONNX Runtime must not move their quantizers."""
-    options.add_session_config_entry("session.disable_quant_qdq", "1")

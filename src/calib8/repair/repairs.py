@@ -24,6 +24,7 @@ from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
+from calib8.scheme import QuantScheme
 
 Repair = Callable[[Candidate, RepairData], tuple[Candidate, RepairReport]]
 
@@ -134,5 +135,16 @@ EFFORTS: Final[Mapping[str, Effort]] = {
     ),
 }
 """What each effort tries."""
+
+ONE_SCALE_STAGE: Final = (("cle",),)
+"""Comes first where there is one scale per weight: nothing else helps channels that differ by orders."""
+
+
+def stages_of(effort: Effort, scheme: QuantScheme) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """The stages of an effort for a target."""
+    if scheme.weight_granularity == "per-channel" or ONE_SCALE_STAGE in effort.stages:
+        return effort.stages
+    return (ONE_SCALE_STAGE, *effort.stages)
+
 
 DEFAULT_EFFORT: Final = "balanced"

@@ -6,7 +6,8 @@
     in turn          H' = L D Lᵀ;   q_k = clip(rint((w_k − Σ_{i>k} e_i L_ik) / s))
     descent          q_k += rint(−(e H')_k / (s H'_kk))        one code after the other, while any moves
 
-All of it once per zoom of the scale, if there are several. An input that is always zero has no products:
+All of it once per zoom of the scale, if there are several. Pairs of codes beyond the limit of the target are
+brought back to it (``LayerRows.allowed``). An input that is always zero has no products:
 its weights are rounded plainly (GPTQ sets them to 0, which is wrong as soon as another image brings it to
 life). A row that would not gain by H' keeps the codes it had.
 
@@ -23,6 +24,7 @@ import numpy as np
 
 from calib8._core import second_order
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.coded_layers import coded_layers
 from calib8.repair.layer_rows import (
     Floats,
     LayerRows,
@@ -64,14 +66,16 @@ def second_order_rounding(
     """
     changed: dict[str, LayerRows] = {}
     shares: list[float] = []
-    for layer, moments in rounded_layers(candidate, data):
+    graph = candidate.quantized()
+    layers = coded_layers(candidate, graph)
+    for layer, moments in rounded_layers(candidate, graph, layers, data):
         products = damped_products(moments, damping)
         found, old, new = _least(layer, products, zooms, sweeps, data.threads)
         if np.any(new < old):
             changed[layer.name] = found
             shares.append(float(np.sum(new) / np.sum(old)))
     notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
-    report = RepairReport(tuple(changed), (*notes, *passed_over(candidate)))
+    report = RepairReport(tuple(changed), (*notes, *passed_over(layers)))
     return with_rows(candidate, changed), report
 
 
@@ -80,13 +84,18 @@ def _least(
 ) -> tuple[LayerRows, Floats, Floats]:
     """The layer with the best codes found row by row, what its rows cost before, and what they cost now."""
     factors = second_order.factor(products, threads)
-    old = shared_costs(layer, row_costs(layer, layer.scales, layer.codes, products, threads))
-    best, least = layer, old
+    plain = row_costs(layer, layer.scales, layer.codes, products, threads)
+    best, old = layer, shared_costs(layer, plain)
+    least = old
     for zoom in zooms:
-        scales = (layer.scales * zoom).astype(np.float32).astype(np.float64)
+        scales = layer.zoomed(layer.scales, zoom)
         codes = second_order.round_in_turn(layer.weights, scales, factors, layer.limit, threads)
         codes = second_order.descend(layer.weights, scales, products, codes, layer.limit, sweeps, threads)
-        costs = shared_costs(layer, row_costs(layer, scales, codes, products, threads))
+        codes = layer.allowed(codes, scales)
+        costs = row_costs(layer, scales, codes, products, threads)
+        worse = (scales == layer.scales) & (costs >= plain)
+        codes = np.where(worse[..., None], layer.codes, codes)
+        costs = shared_costs(layer, np.where(worse, plain, costs))
         better = costs < least
         best = replace(
             best,

@@ -1,4 +1,4 @@
-"""Scales of weights searched channel by channel, from s₀ = max|W| / 127 on.
+"""Scales of weights searched channel by channel, from s₀ on, that of plain rounding (max|W| / 127 or more).
 
     by weights   s ∈ s₀ · (1 − k/100), k = 0 … 50        least  Σ (s·q − W)²
     EQ           s ∈ s₀ · linspace(0.5, 1.2, 71)         least  e H eᵀ,  e = s·q − W
@@ -18,13 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.coded_layers import coded_layers
 from calib8.repair.layer_rows import (
     Floats,
     LayerRows,
-    int8_layers,
     layer_rows,
     passed_over,
-    plain_scales,
     rounded_layers,
     row_costs,
     shared_costs,
@@ -48,8 +47,8 @@ def search_weight_scales(candidate: Candidate, data: RepairData) -> tuple[Candid
         TableError: the table lacks a tensor.
     """
     del data
-    _, layers = int8_layers(candidate)
-    found = (layer_rows(candidate, node) for node in layers)
+    layers = coded_layers(candidate, candidate.quantized())
+    found = (layer_rows(layer, candidate.scheme) for layer in layers)
     return _searched(candidate, ((layer, None) for layer in found), SHRINKING, 1)
 
 
@@ -64,9 +63,12 @@ def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate,
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    found = ((layer, damped_products(moments)) for layer, moments in rounded_layers(candidate, data))
+    graph = candidate.quantized()
+    layers = coded_layers(candidate, graph)
+    rows = rounded_layers(candidate, graph, layers, data)
+    found = ((layer, damped_products(moments)) for layer, moments in rows)
     repaired, report = _searched(candidate, found, ZOOMS, data.threads)
-    return repaired, replace(report, notes=(*report.notes, *passed_over(candidate)))
+    return repaired, replace(report, notes=(*report.notes, *passed_over(layers)))
 
 
 def _searched(
@@ -79,18 +81,13 @@ def _searched(
     channels = moved = 0
     for layer, products in layers:
         best = best_zooms(layer, products, zooms, threads)
-        other = best != 1.0
+        scales = layer.zoomed(layer.plain, best)
+        other = scales != layer.plain
         channels, moved = channels + other.size, moved + int(np.sum(other))
         if np.any(other):
-            scales = zoomed(layer, best)
             changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     notes = (f"{moved} of {channels} channels got another scale",)
     return with_rows(candidate, changed), RepairReport(tuple(changed), notes if changed else ())
-
-
-def zoomed(layer: LayerRows, zooms: Floats) -> Floats:
-    """The plain scales times zooms [groups, rows] or one zoom, float32 values."""
-    return (plain_scales(layer) * zooms).astype(np.float32).astype(np.float64)
 
 
 def best_zooms(
@@ -99,14 +96,14 @@ def best_zooms(
     """For every row the zoom whose plainly rounded codes cost least, [groups, rows]; at a tie 1.0.
 
     Args:
-        layer: the weights; rows of a ConvTranspose's groups that share a scale choose together.
+        layer: the weights; rows that share a scale choose together.
         products: H; None: costs are squared errors of the weights.
         zooms: candidates; 1.0 is tried in any case.
         threads: for the products; the result does not depend on it.
     """
 
     def costs(zoom: float) -> Floats:
-        scales = zoomed(layer, np.asarray(zoom))
+        scales = layer.zoomed(layer.plain, zoom)
         codes = layer.rounded(scales)
         if products is None:
             errors = scales[..., None] * codes - layer.weights

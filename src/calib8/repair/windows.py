@@ -17,7 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, int_attribute, ints_attribute
+from calib8.model.graph import constant, ints_attribute
+from calib8.model.padding import auto_pad, conv_pads, halves, stated_pads
+from calib8.model.weight_layout import by_channel, groups_of, in_layout
 
 GOLDEN: Final = 0.6180339887498949
 """Share of a step by which the first position moves from run to run."""
@@ -28,33 +30,16 @@ Codes = npt.NDArray[Any]
 Columns = npt.NDArray[np.float32]
 
 
-def groups_of(layer: ir.Node) -> int:
-    """Groups of a Conv or ConvTranspose, 1 for Gemm and MatMul."""
-    return int_attribute(layer, "group", 1) if layer.op_type in ("Conv", "ConvTranspose") else 1
-
-
 def to_rows(layer: ir.Node, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A weight in the layer's own layout as [groups, outputs of a group, d]."""
-    groups = groups_of(layer)
-    if layer.op_type == "Conv":
-        return weight.reshape(groups, weight.shape[0] // groups, -1)
-    if layer.op_type == "ConvTranspose":
-        inputs, outputs = weight.shape[0] // groups, weight.shape[1]
-        split = weight.reshape(groups, inputs, outputs, -1)
-        return split.transpose(0, 2, 1, 3).reshape(groups, outputs, -1)
-    return (weight if int_attribute(layer, "transB", 0) else weight.T)[None]
+    found = by_channel(layer, weight)
+    return found.reshape(*found.shape[:2], -1)
 
 
 def from_rows(layer: ir.Node, rows: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
-    """The inverse of ``to_rows`` for a weight of this shape."""
-    groups = groups_of(layer)
-    if layer.op_type == "Conv":
-        return rows.reshape(shape)
-    if layer.op_type == "ConvTranspose":
-        inputs, outputs = shape[0] // groups, shape[1]
-        split = rows.reshape(groups, outputs, inputs, -1)
-        return split.transpose(0, 2, 1, 3).reshape(shape)
-    return rows[0] if int_attribute(layer, "transB", 0) else np.ascontiguousarray(rows[0].T)
+    """The inverse of ``to_rows`` for a weight of this shape, whose memory is in its own order."""
+    taps = math.prod(shape[2:]) if layer.op_type in ("Conv", "ConvTranspose") else 1
+    return np.ascontiguousarray(in_layout(layer, rows.reshape(*rows.shape[:2], -1, taps), shape))
 
 
 def columns(layer: ir.Node, codes: Codes, most: int, run: int) -> Columns:
@@ -99,7 +84,7 @@ def _windows(layer: ir.Node, codes: Codes, kernel: Sequence[int]) -> Codes:
     dilations = ints_attribute(layer, "dilations", (1,) * axes)
     reach = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
     if layer.op_type == "Conv":
-        pads = _pads(layer, codes.shape[2:], strides, reach)
+        pads = conv_pads(layer, codes.shape[2:], strides, reach)
     else:
         pads = _transposed_pads(layer, codes.shape[2:], strides, reach)
         codes, strides = _with_gaps(codes, strides), (1,) * axes
@@ -112,29 +97,11 @@ def _windows(layer: ir.Node, codes: Codes, kernel: Sequence[int]) -> Codes:
     return kept
 
 
-def _automatic(layer: ir.Node) -> str:
-    attribute = layer.attributes.get("auto_pad")
-    return "NOTSET" if attribute is None else attribute.as_string()
-
-
-def _pads(
-    layer: ir.Node, sizes: Sequence[int], strides: Sequence[int], reach: Sequence[int]
-) -> list[tuple[int, int]]:
-    """Padding of a Conv before and after each axis."""
-    mode, axes = _automatic(layer), len(sizes)
-    if mode.startswith("SAME"):
-        wanted = [-(-size // stride) for size, stride in zip(sizes, strides, strict=True)]
-        pairs = zip(wanted, strides, reach, sizes, strict=True)
-        return [_halves(max((n - 1) * step + span - size, 0), mode) for n, step, span, size in pairs]
-    flat = (0,) * (2 * axes) if mode == "VALID" else ints_attribute(layer, "pads", (0,) * (2 * axes))
-    return list(zip(flat[:axes], flat[axes:], strict=True))
-
-
 def _transposed_pads(
     layer: ir.Node, sizes: Sequence[int], strides: Sequence[int], reach: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Padding of a ConvTranspose's input with gaps; less than 0: cut off."""
-    mode, axes = _automatic(layer), len(sizes)
+    mode, axes = auto_pad(layer), len(sizes)
     extra = ints_attribute(layer, "output_padding", (0,) * axes)
     pairs = list(zip(sizes, strides, reach, extra, strict=True))
     full = [(size - 1) * step + span + more for size, step, span, more in pairs]
@@ -142,20 +109,13 @@ def _transposed_pads(
     if not wanted and mode.startswith("SAME"):
         wanted = tuple(size * step for size, step in zip(sizes, strides, strict=True))
     if wanted:
-        cut = [_halves(size - n, mode) for size, n in zip(full, wanted, strict=True)]
+        cut = [halves(size - n, mode) for size, n in zip(full, wanted, strict=True)]
     else:
-        flat = (0,) * (2 * axes) if mode == "VALID" else ints_attribute(layer, "pads", (0,) * (2 * axes))
-        cut = list(zip(flat[:axes], flat[axes:], strict=True))
+        cut = stated_pads(layer, axes)
     return [
         (span - 1 - first, span - 1 - last + more)
         for (first, last), span, more in zip(cut, reach, extra, strict=True)
     ]
-
-
-def _halves(total: int, mode: str) -> tuple[int, int]:
-    """Padding before and after: the odd one is after with SAME_UPPER, else before."""
-    less = total // 2
-    return (less, total - less) if mode == "SAME_UPPER" else (total - less, less)
 
 
 def _with_gaps(codes: Codes, strides: Sequence[int]) -> Codes:

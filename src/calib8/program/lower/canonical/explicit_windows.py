@@ -17,6 +17,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, int_attribute, ints_attribute
+from calib8.model.padding import auto_pad, halves
 from calib8.program.lower.canonical.edits import new_node, set_attributes, set_type, static_shape
 from calib8.program.lower.canonical.shapes import infer_anew
 
@@ -100,7 +101,7 @@ def _windows(node: ir.Node) -> list[Window] | None:
     strides = ints_attribute(node, "strides", (1,) * axes)
     dilations = ints_attribute(node, "dilations", (1,) * axes)
     pads = (
-        (0,) * (2 * axes) if _auto_pad(node) != "NOTSET" else ints_attribute(node, "pads", (0,) * (2 * axes))
+        (0,) * (2 * axes) if auto_pad(node) != "NOTSET" else ints_attribute(node, "pads", (0,) * (2 * axes))
     )
     return [
         Window(data[2 + k], kernel[k], strides[k], dilations[k], pads[k], pads[axes + k], result[2 + k])
@@ -108,14 +109,9 @@ def _windows(node: ir.Node) -> list[Window] | None:
     ]
 
 
-def _auto_pad(node: ir.Node) -> str:
-    attribute = node.attributes.get("auto_pad")
-    return "NOTSET" if attribute is None else attribute.as_string()
-
-
 def _state_automatic(node: ir.Node, windows: Sequence[Window]) -> bool:
     """Pads under which the result has the size that it has."""
-    mode = _auto_pad(node)
+    mode = auto_pad(node)
     if mode == "NOTSET" and "output_shape" not in node.attributes:
         return node.attributes.pop("auto_pad", None) is not None
     totals = [window.missing if mode in SAME else 0 for window in windows]
@@ -124,9 +120,8 @@ def _state_automatic(node: ir.Node, windows: Sequence[Window]) -> bool:
         extra = ints_attribute(node, "output_padding", tuple(lacking))
         totals = [max(window.surplus + more, 0) for window, more in zip(windows, extra, strict=True)]
         set_attributes(node, {"output_padding": extra})
-    smaller = [total // 2 for total in totals]
-    larger = [total - half for total, half in zip(totals, smaller, strict=True)]
-    set_attributes(node, {"pads": [*smaller, *larger] if mode == "SAME_UPPER" else [*larger, *smaller]})
+    before, after = zip(*(halves(total, mode) for total in totals), strict=True)
+    set_attributes(node, {"pads": [*before, *after]})
     for name in ("auto_pad", "output_shape"):
         node.attributes.pop(name, None)
     return True
@@ -134,7 +129,7 @@ def _state_automatic(node: ir.Node, windows: Sequence[Window]) -> bool:
 
 def _pad_up(names: Names, node: ir.Node, windows: Sequence[Window]) -> bool:
     """The window that rounding up adds finds padding; stated pads that count in a mean become zeros."""
-    if _auto_pad(node) in SAME:
+    if auto_pad(node) in SAME:
         node.attributes.pop("ceil_mode")
         return _state_automatic(node, windows)
     grown = [replace(window, output=window.rounded_up) for window in windows]
