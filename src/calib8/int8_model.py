@@ -21,7 +21,8 @@ from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.quantization.quantize import QuantizedGraph
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Repairs, effort_called, repaired
+from calib8.repair.flow import Repaired, repaired
+from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import CalibrationTable
 
@@ -102,7 +103,7 @@ def int8_model(
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
     if done is not None:
-        entries["repairs"] = json.dumps([step.name for step in done.steps if step.kept])
+        entries["repairs"] = json.dumps([name for step in done.steps if step.kept for name in step.names])
         changes = channel_factors(prepared.model, final.model)
         if changes.factors or changes.others:
             entries[CHANNEL_FACTORS] = changes.to_json()

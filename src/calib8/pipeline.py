@@ -37,7 +37,7 @@ from calib8.outcomes import Quantization as Quantization
 from calib8.passes.place import calibration_tensors
 from calib8.progress import Progress, check_positive, silent
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repairs, repairs_wanted
+from calib8.repair.wanted import Repairs, repairs_wanted
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import GIVEN, CalibrationTable, Range
 

@@ -25,8 +25,9 @@ from calib8.outcomes import Calibration
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import GAIN_DB, repairs_called
+from calib8.repair.flow import GAIN_DB
 from calib8.repair.repairs import REPAIRS
+from calib8.repair.wanted import repairs_called
 from calib8.scheme import GRANULARITIES, TARGETS, QuantScheme, target_scheme
 
 METHOD: Final = "mse"
@@ -45,7 +46,7 @@ class Wish:
 
     Attributes:
         method: for the ranges.
-        repairs: keys of ``calib8.repair.flow.REPAIRS``.
+        repairs: keys of ``calib8.repair.repairs.REPAIRS``.
         keep_float: names of nodes.
     """
 
@@ -246,7 +247,7 @@ class _Clinic:
             if self.calibration.dataset is None:
                 raise UsageError("repairs", "look at data, and none are given", "Give --data")
             chosen = choose_samples(self.calibration.dataset, self.threads)
-            self.data = RepairData(chosen.scored, self.threads)
+            self.data = RepairData(chosen.scored, self.threads, dataset=chosen.dataset)
         return self.data
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from outlier_nets import opened, outlier_net, outlier_samples
 
+from calib8.autorange import by_tensor
 from calib8.autorange import choose as module
+from calib8.autorange.by_tensor import BOTH, TOTAL, distinct
 from calib8.autorange.check import Check, Race, judged
-from calib8.autorange.choose import BOTH, AutoReport, choose_automatically
+from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.score import Scores
 from calib8.calibration.decide import AUTO
@@ -92,7 +94,7 @@ def test_a_method_that_collapses_offers_no_range() -> None:
 
 def test_the_whole_model_overrules_single_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores turned upside down make bad tables, which the check must refuse."""
-    right = module.score_candidates
+    right = by_tensor.score_candidates
 
     def upside_down(*args, **kwargs):
         found = right(*args, **kwargs)
@@ -100,21 +102,21 @@ def test_the_whole_model_overrules_single_tensors(monkeypatch: pytest.MonkeyPatc
             name: replace(score, typical=-score.typical, total=-score.total) for name, score in found.items()
         }
 
-    monkeypatch.setattr(module, "score_candidates", upside_down)
+    monkeypatch.setattr(by_tensor, "score_candidates", upside_down)
     tables = plain(1.0)
     tables["wide"] = scaled(tables["minmax"], 1.6)
     table, report = chosen(tables, 1.0)
     figures = {check.name: check.sqnr_db for check in report.checks}
     assert ranges_of(table) in [ranges_of(other) for other in tables.values()]
     assert figures[report.chosen] >= max(figures.values()) - module.NOISE_DB
-    assert figures[module.TOTAL] < figures[report.chosen] - module.NOISE_DB
+    assert figures[TOTAL] < figures[report.chosen] - module.NOISE_DB
 
 
 def test_without_a_scoring_graph_the_best_plain_method_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_args, **_kwargs):
         raise ModelError("scoring graph", "ONNX Runtime cannot load it", "No cure")
 
-    monkeypatch.setattr(module, "score_candidates", refuse)
+    monkeypatch.setattr(by_tensor, "score_candidates", refuse)
     table, report = chosen(plain(1.0), 1.0)
     assert report.chosen in plain(1.0)
     assert any("cannot load it" in note for note in report.notes)
@@ -193,7 +195,7 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
         for name, found in ranges.items()
     }
     scores = Scores(np.array([2.0, 3.0, 1.0, 0.0]), np.array([2.0, 0.0, 2.0, 2.1]), 1)  # of b, a, c, d
-    monkeypatch.setattr(module, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
+    monkeypatch.setattr(by_tensor, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
     offered: dict[str, CalibrationTable] = {}
     check = module._Work.check
 
@@ -206,7 +208,7 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
         module, "check_table", lambda name, *_: Check(name, *([30.0 if name == "b" else 29.0] * 3), 20)
     )
     chosen(tables)
-    for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (module.TOTAL, "a")):
+    for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (TOTAL, "a")):
         assert {e.range for e in offered[rule].entries.values()} == {ranges[winner]}, rule
 
 
@@ -272,7 +274,7 @@ def test_operator_sets(version: int) -> None:
 def test_equal_codes_are_one_candidate_that_of_the_first() -> None:
     entry = plain(1.0)["mse"].entries["x"]
     entries = [replace(entry, range=Range(0.0, high), method=str(n)) for n, high in enumerate((1, 2, 1))]
-    assert [found.method for found in module._distinct(entries, UINT8).values()] == ["0", "1"]
+    assert [found.method for found in distinct(entries, UINT8).values()] == ["0", "1"]
 
 
 def test_figures_do_not_depend_on_the_order_of_the_samples() -> None:

@@ -55,7 +55,7 @@ def noise(model: ir.Model, reference: ir.Model) -> float:
 def test_a_constant_channel_loses_its_gain_and_keeps_its_value() -> None:
     before = candidate(dead_norm(), RUNS)
     after, report = cure_constant_channels(before, RepairData(tuple(RUNS), threads=1))
-    assert (report.name, len(report.layers)) == ("constant", 1)
+    assert len(report.layers) == 1
     assert "channels 1 are constant" in report.notes[0]
     [expected], [actual] = run(before.model, NEW), run(after.model, NEW)
     np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

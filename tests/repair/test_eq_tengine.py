@@ -59,7 +59,7 @@ def test_every_channel_gets_the_zoom_that_a_slow_definition_finds() -> None:
 def test_all_layers_leave_their_scale() -> None:
     made, data = candidate_and_data()
     found, report = equalize_outputs_like_tengine(made, data)
-    assert report.name == "eq-tengine" and len(report.layers) == LAYERS
+    assert len(report.layers) == LAYERS
     for node in made.model.graph:
         if node.name in report.layers:
             ratio = rows_of(found, node).scales / rows_of(made, node).scales

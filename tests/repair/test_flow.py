@@ -11,14 +11,18 @@ import pytest
 from small_candidates import candidate_of
 
 from calib8.autorange.check import check_model, float_outputs
-from calib8.autorange.samples import ChosenSamples
+from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
+from calib8.model.graph import model_hash
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.flow import repair_by_effort, repair_by_name, repairs_called, repairs_wanted
-from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS, stages_of
+from calib8.repair.flow import repair_by_effort, repair_by_name
+from calib8.repair.repairs import DATA_FREE, EFFORTS, NONE, ONE_OF, REPAIRS, RISKY, Effort, stages_of
+from calib8.repair.wanted import repairs_called, repairs_wanted
 from calib8.scheme import target_scheme
+from calib8.tensors import TensorSpec
 from mobile_nets import images, mobile_net
 from small_models import normal, onnx_model
 
@@ -64,26 +68,43 @@ def test_stages_that_lead_astray_leave_what_there_was(
 
 
 def test_efforts_grow() -> None:
-    alternatives = [{*effort.finish, *sum(effort.stages, ())} for effort in EFFORTS.values()]
+    alternatives = [
+        {(name,) for name in effort.finish} | {names for stage in effort.stages for names in stage}
+        for effort in EFFORTS.values()
+    ]
     assert list(EFFORTS) == ["fast", "balanced", "best"]
     assert alternatives[0] < alternatives[1] < alternatives[2]
-    assert all(set("+".join(names).split("+")) <= REPAIRS.keys() for names in alternatives)
+    assert all(REPAIRS.keys() >= set(sum(names, ())) for names in alternatives)
 
 
 def test_one_scale_per_weight_asks_for_equalized_layers_first(mobile: Candidate) -> None:
     for effort in EFFORTS.values():
         fine, coarse = (stages_of(effort, scheme) for scheme in (target_scheme("onnxruntime"), mobile.scheme))
         assert fine == effort.stages
-        assert coarse == (fine if ("cle",) in fine else (("cle",), *fine))
+        assert coarse == (fine if (("cle",),) in fine else ((("cle",),), *fine))
     found = repair_by_effort(mobile, samples(), "fast", threads=1)
     assert found.steps[0].name == "cle" and found.steps[0].kept
 
 
-def test_the_result_depends_neither_on_threads_nor_on_the_order_of_equal_samples(mobile: Candidate) -> None:
-    one = repair_by_effort(mobile, samples(), "balanced", threads=1)
-    two = repair_by_effort(mobile, samples(), "balanced", threads=2)
-    assert [step.name for step in one.steps if step.kept] == [step.name for step in two.steps if step.kept]
+def drawn(order: Sequence[int]) -> ChosenSamples:
+    """Samples chosen from 40 images that a user lists in some order."""
+    values, _ = images(40, seed=11)
+    items = [{"x": values[index : index + 1]} for index in order]
+    spec = TensorSpec("x", np.dtype(np.float32), ("N", *values.shape[1:]))
+    return choose_samples(open_dataset(items, [spec], None), 2)
+
+
+def test_the_result_depends_neither_on_threads_nor_on_the_order_of_the_samples() -> None:
+    orders = [*range(40)], [*np.random.default_rng(5).permutation(40)]
+    first, second = (drawn(order) for order in orders)
+    unscaled = candidate_of(mobile_net(), first.scored[:8])[0]
+    one = repair_by_effort(unscaled, first, "balanced", threads=1)
+    two = repair_by_effort(unscaled, second, "balanced", threads=2)
+    assert one.steps == two.steps
+    assert any(step.kept and step.name.startswith("equalize") for step in one.steps)
     assert one.candidate.table == two.candidate.table
+    assert model_hash(one.candidate.model) == model_hash(two.candidate.model)
+    assert one.candidate.corrections.keys() == two.candidate.corrections.keys()
     for layer, correction in one.candidate.corrections.items():
         other = two.candidate.corrections[layer]
         assert np.array_equal(correction.bias, other.bias)  # type: ignore[arg-type]
@@ -91,15 +112,19 @@ def test_the_result_depends_neither_on_threads_nor_on_the_order_of_equal_samples
         assert correction.weight is None or np.array_equal(correction.weight, other.weight)  # type: ignore[arg-type]
 
 
-def test_what_makes_it_worse_is_not_taken(mobile: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
-    def ruin(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
-        layer = next(node for node in candidate.model.graph if node.op_type == "Conv")
-        shape = tuple(layer.inputs[1].shape.numpy())  # type: ignore[union-attr]
-        zeros = LayerCorrection(np.zeros(shape, np.int8), np.ones(shape[0], np.float32))
-        changed = replace(candidate, corrections={layer.name or "": zeros})
-        return changed, RepairReport("ruin", (layer.name or "",))
+def test_an_alternative_may_be_several_repairs_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    effort = Effort(stages=((("equalize-activations-tight", "round"),),), finish=("bias",))
+    monkeypatch.setitem(EFFORTS, "fast", effort)  # type: ignore[arg-type]
+    fine = candidate_of(mobile_net(), samples().scored)[0]
+    step = repair_by_effort(fine, samples(), "fast", threads=1).steps[0]
+    assert step.names == ("equalize-activations-tight", "round")
+    assert step.name == "equalize-activations-tight, round"
+    assert step.kept and step.notes[-1].startswith("mean error of a layer by its weights")
+    assert len(step.layers) == sum(node.op_type in ("Conv", "Gemm") for node in fine.model.graph)
 
-    monkeypatch.setitem(REPAIRS, "bias-sequential", ruin)  # type: ignore[arg-type]
+
+def test_what_makes_it_worse_is_not_taken(mobile: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(REPAIRS, "bias-sequential", ruined)  # type: ignore[arg-type]
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     [step] = [step for step in found.steps if step.name == "bias-sequential"]
     assert not step.kept and step.after_db < step.before_db
@@ -126,6 +151,29 @@ def test_named_repairs_are_carried_out_in_the_order_of_the_house(mobile: Candida
     assert [step.kept for step in found.steps] == [bool(step.layers) for step in found.steps]
     assert found.steps[0].after_db == found.steps[1].before_db
     assert math.isfinite(found.steps[1].after_db)
+
+
+def ruined(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """A layer without weights."""
+    layer = next(node for node in candidate.model.graph if node.op_type == "Conv")
+    shape = tuple(layer.inputs[1].shape.numpy())  # type: ignore[union-attr]
+    zeros = LayerCorrection(np.zeros(shape, np.int8), np.ones(shape[0], np.float32))
+    changed = replace(candidate, corrections={layer.name or "": zeros})
+    return changed, RepairReport((layer.name or "",))
+
+
+@pytest.mark.parametrize(("name", "kept"), [*((name, False) for name in RISKY), ("round", True)])
+def test_what_may_change_the_function_stays_only_if_samples_held_back_lose_nothing(
+    mobile: Candidate, monkeypatch: pytest.MonkeyPatch, name: str, kept: bool
+) -> None:
+    monkeypatch.setitem(REPAIRS, name, ruined)  # type: ignore[arg-type]
+    found = repair_by_name(mobile, samples(), [name, "bias"], threads=1)
+    first, second = found.steps
+    assert (first.name, first.kept, second.name) == (name, kept, "bias")
+    assert first.after_db < first.before_db and first.layers
+    assert second.before_db == (first.after_db if kept else first.before_db)
+    zeroed = [one for one in found.candidate.corrections.values() if one.weight is not None]
+    assert bool(zeroed) == kept
 
 
 def test_a_repair_whose_pattern_is_not_there_has_nothing_to_do() -> None:

@@ -38,7 +38,7 @@ def test_every_kind_of_layer_gets_codes_that_cost_its_outputs_less(target: str) 
     made, data = candidate_and_data()
     made = replace(made, scheme=target_scheme(target))
     found, report = second_order_rounding(made, data)
-    assert report.name == "round" and len(report.layers) == LAYERS
+    assert len(report.layers) == LAYERS
     shares = []
     for layer, moments in rows_and_moments(made, data):
         products = damped_products(moments)

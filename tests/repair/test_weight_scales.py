@@ -23,7 +23,7 @@ def test_by_weights_finds_what_brute_force_finds() -> None:
     made, data = candidate_and_data()
     made = replace(made, scheme=replace(made.scheme, weights=QuantSpec(4, signed=True, symmetric=True)))
     found, report = search_weight_scales(made, data)
-    assert report.name == "scales" and report.layers
+    assert report.layers
     moved = 0
     for node in made.model.graph:
         if node.op_type not in ("Conv", "Gemm"):
@@ -43,7 +43,7 @@ def test_by_weights_finds_what_brute_force_finds() -> None:
 def test_eq_never_costs_a_channel_more_and_most_less() -> None:
     made, data = candidate_and_data()
     found, report = equalize_outputs(made, data)
-    assert report.name == "eq" and "channels got another scale" in report.notes[0]
+    assert "channels got another scale" in report.notes[0]
     less = total = 0
     for layer, moments in rows_and_moments(made, data):
         products, other = damped_products(moments), rows_of(found, layer.node)

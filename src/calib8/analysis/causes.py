@@ -65,7 +65,7 @@ class Reason:
         cause: one of ``Cause``.
         text: the observation, one sentence with its figures.
         advice: what may help, one sentence; empty where keeping the node in float is all.
-        repairs: alternatives worth a try, each some names of ``calib8.repair.flow.REPAIRS``.
+        repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
         floats: labels of the nodes that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
     """

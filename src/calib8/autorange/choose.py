@@ -3,9 +3,8 @@
 1. check     every plain method's table is judged on held-back samples; one far below the best is out. What
              falls behind is judged on some of them only, but for tables to prefer
 2. score     the candidates left are scored at the outputs of the layers that read the tensor
-3. combine   typical   the best candidate by the geometric mean over images
-             total     the best by the sums over images
-             both      of those that are no worse in total than the best plain method's, the best typical one
+3. combine   every tensor takes its best candidate, by each rule of ``by_tensor``; the first candidate is
+             that of the best plain method
 4. decide    these three are judged like the plain ones. The best wins; of those within 0.25 dB of it
              the first of: both, typical, mse, then in order of their figures. (The best of many methods
              on these samples owes some of its lead to chance; scores come from other samples)
@@ -22,20 +21,16 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.autorange.by_tensor import BOTH, TYPICAL, choose_by_tensor
 from calib8.autorange.check import Check, Outputs, Race, check_table, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
-from calib8.autorange.score import Scores, score_candidates
 from calib8.calibration.decide import AUTO
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
-from calib8.qparams import QParams, QuantSpec, activation_qparams
 from calib8.scheme import QuantScheme
-from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
+from calib8.table import GIVEN, CalibrationTable, Range
 
-BOTH: Final = "by tensor, typical and total"
-TYPICAL: Final = "by tensor, typical"
-TOTAL: Final = "by tensor, total"
 FALLBACK: Final = "mse"
 NOISE_DB: Final = 0.25
 """Differences below are no reason to prefer a table."""
@@ -160,28 +155,18 @@ class _Work:
 
     def combine(self, tables: Mapping[str, CalibrationTable], plain: str) -> dict[str, CalibrationTable]:
         """The tables whose tensors choose one by one; none where no scoring graph can be run."""
-        spec = self.scheme.activations
         base = tables.get(plain) or next(iter(tables.values()))
-        offered = [base, *tables.values()]
-        choices = {name: _distinct([t.entries[name] for t in offered], spec) for name in base.entries}
-        codes = {name: list(found) for name, found in choices.items()}
+        offered = {name: [t.entries[name] for t in (base, *tables.values())] for name in base.entries}
         runs = self.samples.scored
         counter = SampleCounter("scoring ranges", len(runs), self.progress)
         try:
-            scores = score_candidates(self.prepared, codes, spec, runs, self.threads, counter)
+            found = choose_by_tensor(
+                self.prepared, offered, self.scheme.activations, runs, self.threads, counter
+            )
         except Calib8Error as error:
             self.notes.append(f"tensors could not choose one by one: {error.problem}")
             return {}
-        rules = {BOTH: _best_of_both, TYPICAL: _best_typical, TOTAL: _best_total}
-        found = {}
-        for rule, pick in rules.items():
-            entries = {}
-            for name, entry in base.entries.items():
-                entries[name] = entry
-                if name in scores:
-                    entries[name] = _scored(choices[name], codes[name], pick(scores[name]), scores[name])
-            found[rule] = CalibrationTable(base.model_hash, entries)
-        return found
+        return {rule: CalibrationTable(base.model_hash, entries) for rule, entries in found.items()}
 
     def report(self, chosen: str, table: CalibrationTable, checks: Sequence[Check]) -> AutoReport:
         """What was done."""
@@ -193,39 +178,6 @@ class _Work:
         return AutoReport(
             chosen, tuple(checks), ordered, scored, held_back, self.samples.shared, tuple(self.notes)
         )
-
-
-def _distinct(entries: Sequence[TableEntry], spec: QuantSpec) -> dict[QParams, TableEntry]:
-    """The different codes of a tensor, each with the first entry that has it."""
-    found: dict[QParams, TableEntry] = {}
-    for entry in entries:
-        found.setdefault(activation_qparams(entry.range.min, entry.range.max, spec), entry)
-    return found
-
-
-def _best_typical(scores: Scores) -> int:
-    return int(np.argmin(scores.typical))
-
-
-def _best_total(scores: Scores) -> int:
-    return int(np.argmin(scores.total))
-
-
-def _best_of_both(scores: Scores) -> int:
-    """Index of the best typical score among those whose total is no worse than the first one's."""
-    return int(np.argmin(np.where(scores.total <= scores.total[0], scores.typical, np.inf)))
-
-
-def _scored(
-    choices: Mapping[QParams, TableEntry], codes: Sequence[QParams], index: int, scores: Scores
-) -> TableEntry:
-    """The entry of a candidate, with its reason."""
-    decibels = 10.0 / np.log(10.0) * scores.typical / scores.readers
-    rest = [value for other, value in enumerate(decibels) if other != index and np.isfinite(value)]
-    reason = f"error behind {scores.readers} reader{'s' * (scores.readers > 1)} {decibels[index]:.1f} dB"
-    if rest:
-        reason += f", other candidates {min(rest):.1f} … {max(rest):.1f} dB"
-    return replace(choices[codes[index]], reason=reason)
 
 
 def _preferred(checks: Sequence[Check]) -> str | None:

@@ -34,11 +34,13 @@ class ChosenSamples:
         scored: what ranges are scored with.
         held_back: what the whole model is checked with.
         shared: both are the same, as there are too few for two sets.
+        dataset: what they were chosen from; None: there are no others.
     """
 
     scored: tuple[Arrays, ...]
     held_back: tuple[Arrays, ...]
     shared: bool
+    dataset: Dataset | None = None
 
 
 def choose_samples(
@@ -56,9 +58,10 @@ def choose_samples(
     """
     runs = _runs(dataset, threads, scored + held_back)
     if len(runs) < FEWEST_TO_SPLIT:
-        return ChosenSamples(runs, runs, shared=True)
+        return ChosenSamples(runs, runs, shared=True, dataset=dataset)
     scored = min(scored, len(runs) // 2)
-    return ChosenSamples(runs[:scored], runs[scored : scored + held_back], shared=False)
+    held = runs[scored : scored + held_back]
+    return ChosenSamples(runs[:scored], held, shared=False, dataset=dataset)
 
 
 def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:

@@ -57,7 +57,7 @@ def check_repairs(repairs: RepairOptions, data: Path | None) -> None:
     Raises:
         UsageError: an effort or a repair that does not exist, both, or one of them without data.
     """
-    from calib8.repair.flow import repairs_wanted
+    from calib8.repair.wanted import repairs_wanted
 
     repairs_wanted(repairs.effort, repairs.names, with_data=data is not None, with_table=False)
 

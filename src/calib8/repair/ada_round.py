@@ -36,7 +36,6 @@ from calib8.repair.layer_rows import (
 )
 from calib8.repair.second_order_rounding import damped_products
 
-NAME: Final = "adaround"
 STEPS: Final = 1000
 HIGH: Final = 1.1
 LOW: Final = -0.1
@@ -103,7 +102,7 @@ def ada_round(
         if np.any(better):
             changed[layer.name] = replace(layer, codes=np.where(better[..., None], codes, layer.codes))
         counter(1)
-    return with_rows(candidate, changed), RepairReport(NAME, tuple(changed), passed_over(layers))
+    return with_rows(candidate, changed), RepairReport(tuple(changed), passed_over(layers))
 
 
 def learned_codes(

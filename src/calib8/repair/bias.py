@@ -58,7 +58,7 @@ def correct_biases(
         without_error(layer, layer.bias, over_runs(found, average))
         for layer, found in zip(with_bias, errors, strict=True)
     ]
-    return put_biases("bias", candidate, layers, biases)
+    return put_biases(candidate, layers, biases)
 
 
 def over_runs(errors: Doubles, average: Average) -> Doubles:

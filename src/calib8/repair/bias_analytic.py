@@ -52,8 +52,8 @@ def correct_biases_analytically(
             unknown.append(f"'{layer.name}'")
         elif layer.takes_bias and found is not None:
             biases.append(without_error(layer, layer.bias, _expected_error(layer, found.mean)))
-    result, report = put_biases("analytic bias", candidate, layers, biases)
-    return result, RepairReport(report.name, report.layers, (*report.notes, *_unknown(unknown)))
+    result, report = put_biases(candidate, layers, biases)
+    return result, RepairReport(report.layers, (*report.notes, *_unknown(unknown)))
 
 
 def _fits(moments: Moments, layer: CodedLayer) -> bool:

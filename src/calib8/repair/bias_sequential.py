@@ -75,7 +75,7 @@ def correct_biases_in_sequence(
         biases.append(without_error(piece.layer, old, certain_part(found - means, certainty)))
         _shift(piece, biases[-1], old, live)
         counter(len(runs))
-    return put_biases("sequential bias", candidate, layers, biases)
+    return put_biases(candidate, layers, biases)
 
 
 def certain_part(errors: Doubles, certainty: float) -> Doubles:

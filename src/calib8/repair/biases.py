@@ -51,12 +51,11 @@ def without_error(layer: CodedLayer, bias: Floats, error: Doubles) -> NewBias:
 
 
 def put_biases(
-    repair: str, candidate: Candidate, layers: Sequence[CodedLayer], biases: Sequence[NewBias]
+    candidate: Candidate, layers: Sequence[CodedLayer], biases: Sequence[NewBias]
 ) -> tuple[Candidate, RepairReport]:
     """The candidate with new biases, everything else as it is, and the report.
 
     Args:
-        repair: its name.
         candidate: what to put them into.
         layers: all that are coded, to tell of those that cannot have a bias.
         biases: in graph order.
@@ -68,7 +67,7 @@ def put_biases(
         if not np.array_equal(new.bias, current_bias(candidate, new.layer)):
             corrections[name] = replace(candidate.correction(name), bias=new.bias)
             changed.append(name)
-    report = RepairReport(repair, tuple(changed), tuple(_notes(layers, biases)))
+    report = RepairReport(tuple(changed), tuple(_notes(layers, biases)))
     return (replace(candidate, corrections=corrections) if changed else candidate), report
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from calib8.data.samples import Dataset
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, silent
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
@@ -70,6 +71,7 @@ class RepairData:
         progress: see ``Progress``.
         prepared: the prepared model as it was before any repair.
         original: the model as it was loaded, its batch normalizations not folded.
+        dataset: all calibration samples, which ranges are chosen from; None: ``runs`` are all there are.
     """
 
     runs: tuple[Arrays, ...]
@@ -77,6 +79,7 @@ class RepairData:
     progress: Progress = silent
     prepared: ir.Model | None = None
     original: ir.Model | None = None
+    dataset: Dataset | None = None
 
 
 @dataclass(frozen=True)
@@ -84,11 +87,12 @@ class RepairReport:
     """What a repair did.
 
     Attributes:
-        name: of the repair.
         layers: names of the layers that it changed, in graph order; empty: nothing to do.
         notes: what else there is to know: layers passed over and why, figures.
+        new_function: the float model is meant to compute something else than before, which everything is
+            judged by from then on.
     """
 
-    name: str
     layers: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    new_function: bool = False

@@ -25,8 +25,6 @@ from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.refit import refitted, without_corrections
 
-NAME: Final = "constant"
-
 MAX_GAIN: Final = 100.0
 """Largest weight of a channel over the median of the layer's channels that is left alone."""
 
@@ -60,7 +58,7 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
     """
     suspects = {node.name or "": wide for node in candidate.model.graph if (wide := _exploding(node)).size}
     if not suspects or not data.runs:
-        return candidate, RepairReport(NAME, ())
+        return candidate, RepairReport(())
     bounds = _observe(candidate.model, list(suspects), data)
     model = candidate.model.clone()
     notes = []
@@ -73,9 +71,9 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
             notes.append(f"{node.name}: channels {', '.join(map(str, channels))} are constant")
     changed = tuple(note.partition(": ")[0] for note in notes)
     if not changed:
-        return candidate, RepairReport(NAME, (), ("channels of large gain change in the data",))
+        return candidate, RepairReport((), ("channels of large gain change in the data",))
     result, dropped = without_corrections(refitted(candidate, model, (), data), changed)
-    return result, RepairReport(NAME, changed, (*notes, *dropped))
+    return result, RepairReport(changed, (*notes, *dropped))
 
 
 def _exploding(node: ir.Node) -> npt.NDArray[np.int64]:

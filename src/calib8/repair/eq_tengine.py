@@ -64,7 +64,7 @@ def equalize_outputs_like_tengine(candidate: Candidate, data: RepairData) -> tup
             scales = layer.zoomed(layer.plain, tengine_zooms(layer, inputs, graph.qparams, data.threads))
             if np.any(scales != layer.scales):
                 changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
-    return with_rows(candidate, changed), RepairReport("eq-tengine", tuple(changed))
+    return with_rows(candidate, changed), RepairReport(tuple(changed))
 
 
 def _bytes_of_columns(node: ir.Node, runs: int) -> int:

@@ -30,8 +30,6 @@ from calib8.repair.channel_extremes import ChannelExtremes, channel_extremes
 from calib8.repair.refit import refitted, without_corrections
 from calib8.table import GIVEN
 
-NAME: Final = "equalize-activations"
-
 MARGIN: Final = 1.25
 """How much larger than on the runs a value may get without being cut off."""
 
@@ -77,12 +75,12 @@ def equalize_activations(
         layers[reader] = layers.get(reader, path.reader).scaled(inputs=1.0 / factors)
         changed.update(path.names)
     if not changed:
-        return candidate, RepairReport(NAME, ())
+        return candidate, RepairReport(())
     for layer in layers.values():
         layer.write(model.graph)
     names = tuple(node.name or "" for node in model.graph if node in layers)
     result, notes = without_corrections(refitted(candidate, model, changed, data), names)
-    return result, RepairReport(NAME, names, (*_silent(paths, extremes), *notes))
+    return result, RepairReport(names, (*_silent(paths, extremes), *notes))
 
 
 def _silent(paths: Sequence[ChannelPath], extremes: Mapping[str, ChannelExtremes]) -> tuple[str, ...]:

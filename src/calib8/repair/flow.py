@@ -1,6 +1,7 @@
 """The order of repairs, and which of them stay.
 
 by name      exactly those that the user wants, in the order of ``REPAIRS``
+             those that may change the float function only where the samples held back lose nothing by it
 by effort    a search in stages, each with alternatives; what is best on samples held back goes on
 
     quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected
@@ -24,21 +25,11 @@ import onnx_ir as ir
 
 from calib8.autorange.check import Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples
-from calib8.errors import UsageError
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.repairs import (
-    DATA_FREE,
-    DEFAULT_EFFORT,
-    EFFORTS,
-    NONE,
-    ONE_OF,
-    REPAIRS,
-    Effort,
-    Repair,
-    stages_of,
-)
+from calib8.repair.repairs import REPAIRS, RISKY, Repair, stages_of
+from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
 from calib8.table import CalibrationTable
 
 GAIN_DB: Final = 0.1
@@ -47,10 +38,10 @@ GAIN_DB: Final = 0.1
 
 @dataclass(frozen=True)
 class Step:
-    """One repair that was tried.
+    """What was tried at once: a repair, several in turn, or other ranges.
 
     Attributes:
-        name: of the repair, or of the ranges tried.
+        names: of the repairs in the order in which they were carried out, or of the ranges tried alone.
         before_db, after_db: quality without and with it, see the top of the file; NaN where it was not
             judged, −inf where an output was not finite.
         kept: it is part of the result.
@@ -58,12 +49,17 @@ class Step:
         notes: what else there is to know.
     """
 
-    name: str
+    names: tuple[str, ...]
     before_db: float
     after_db: float
     kept: bool
     layers: tuple[str, ...]
     notes: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The names as one, for people."""
+        return ", ".join(self.names)
 
 
 @dataclass(frozen=True)
@@ -131,14 +127,15 @@ def repair_by_effort(
         Calib8Error: a model cannot be run.
     """
     plan = effort_called(effort)
-    data = RepairData(samples.scored[: plan.repairing], threads, progress, candidate.model)
+    runs = samples.scored[: plan.repairing]
+    data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
     judge = _Judge(samples, plan.held_back, threads, progress)
     search = _Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
-    best = search.stage(best, {name: partial(_with_table, table=table) for name, table in tables.items()})
+    best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
     for stage in stages_of(plan, candidate.scheme):
-        best = search.stage(best, {name: in_turn(name) for name in stage})
+        best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)
     if final.quality < bare:  # what the stages found only serves with corrected biases, and they do not
@@ -156,7 +153,9 @@ def repair_by_name(
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
-    """The candidate with exactly the named repairs, in the order of ``REPAIRS``; what each gained is told.
+    """The candidate with the named repairs, in the order of ``REPAIRS``; what each gained is told.
+
+    Those of ``RISKY`` are left out where the samples held back lose by them.
 
     Args:
         candidate, threads, progress: as for ``repair_by_effort``.
@@ -170,73 +169,15 @@ def repair_by_name(
     """
     wanted = repairs_called(names)
     check_data(wanted, with_data=samples is not None)
-    runs = () if samples is None else samples.scored
-    data = RepairData(runs, threads, progress, candidate.model, original)
+    runs, dataset = ((), None) if samples is None else (samples.scored, samples.dataset)
+    data = RepairData(runs, threads, progress, candidate.model, original, dataset)
     judge = None if samples is None else _Judge(samples, len(samples.held_back), threads, progress)
-    steps, table = list[Step](), candidate.table
-    before = judge.quality(candidate) if judge is not None and wanted else math.nan
+    start = _Named(candidate, data, judge)
+    before = start.quality() if wanted else math.nan
     for name in wanted:
-        candidate, report = REPAIRS[name](candidate, data)
-        after = judge.quality(candidate) if judge is not None and report.layers else before
-        steps.append(Step(name, before, after, bool(report.layers), report.layers, report.notes))
-        before = after
-    return Repaired(candidate, table, tuple(steps), "", 0 if samples is None else len(samples.held_back))
-
-
-@dataclass(frozen=True)
-class Repairs:
-    """What was asked for; false where it is nothing.
-
-    Attributes:
-        effort: a key of ``EFFORTS``, empty where repairs are named.
-        names: keys of ``REPAIRS`` in the order in which they are carried out.
-    """
-
-    effort: str = ""
-    names: tuple[str, ...] = ()
-
-    def __bool__(self) -> bool:
-        """Whether there is anything to do."""
-        return bool(self.effort or self.names)
-
-    @property
-    def method(self) -> str | None:
-        """The range method that goes with the effort, None for the default one."""
-        return EFFORTS[self.effort].method if self.effort else None
-
-
-def repairs_wanted(
-    effort: str | None, names: Sequence[str] | None, *, with_data: bool, with_table: bool
-) -> Repairs:
-    """What to do: what was asked for, else ``DEFAULT_EFFORT`` where ranges are chosen from data.
-
-    Raises:
-        UsageError: both are given, one does not exist, or there are no data for them.
-    """
-    option = "--effort" if effort is not None else "--repair"
-    if effort is not None and names is not None:
-        raise UsageError("--repair", "does not go with --effort", "Name repairs, or give an effort")
-    found = Repairs("" if effort is None else effort, repairs_called(names or ()))
-    if effort is not None:
-        effort_called(effort)
-    if found.effort and not with_data:
-        raise UsageError(option, "repairs look at data, and none are given", "Give --data")
-    check_data(found.names, with_data=with_data)
-    if effort is None and names is None and with_data and not with_table:
-        return Repairs(DEFAULT_EFFORT)
-    return found
-
-
-def check_data(names: Sequence[str], *, with_data: bool) -> None:
-    """Refuses repairs that need data where there are none.
-
-    Raises:
-        UsageError: there is one.
-    """
-    blind = [name for name in names if name not in DATA_FREE]
-    if blind and not with_data:
-        cure = f"Give --data; without them there are {', '.join(DATA_FREE)}"
-        raise UsageError(f"--repair {blind[0]}", "it looks at data, and none are given", cure)
+        before = start.carry_out(name, before)
+    held_back = 0 if samples is None else len(samples.held_back)
+    return Repaired(start.candidate, candidate.table, tuple(start.steps), "", held_back)
 
 
 def repaired(
@@ -263,42 +204,9 @@ def repaired(
     )
 
 
-def effort_called(name: str) -> Effort:
-    """The effort of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if name not in EFFORTS:
-        raise UsageError(f"--effort {name}", "unknown effort", f"Use {', '.join(EFFORTS)}")
-    return EFFORTS[name]
-
-
-def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
-    """The repairs of those names in the order in which they are carried out, each once.
-
-    Raises:
-        UsageError: one does not exist, two exclude each other, or ``NONE`` stands beside others.
-    """
-    if NONE in names:
-        if len(set(names)) > 1:
-            raise UsageError(f"--repair {','.join(names)}", f"'{NONE}' stands alone", "Name repairs, or none")
-        return ()
-    unknown = [name for name in names if name not in REPAIRS]
-    if unknown:
-        cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"
-        raise UsageError(f"--repair {unknown[0]}", "unknown repair", cure)
-    for group in ONE_OF:
-        twice = [name for name in group if name in names]
-        if len(twice) > 1:
-            problem = f"'{twice[0]}' and '{twice[1]}' do the same in two ways"
-            raise UsageError(f"--repair {','.join(names)}", problem, "Choose one of them")
-    return tuple(name for name in REPAIRS if name in names)
-
-
-def in_turn(names: str) -> Repair:
-    """Several repairs one after the other, their names joined by ``+``, as one."""
-    repairs = [REPAIRS[name] for name in names.split("+")]
+def in_turn(names: Sequence[str]) -> Repair:
+    """Several repairs one after the other, as one."""
+    repairs = [REPAIRS[name] for name in names]
 
     def carried_out(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
         layers: dict[str, None] = {}
@@ -307,7 +215,7 @@ def in_turn(names: str) -> Repair:
             candidate, report = repair(candidate, data)
             layers |= dict.fromkeys(report.layers)
             notes += report.notes
-        return candidate, RepairReport(names, tuple(layers), tuple(notes))
+        return candidate, RepairReport(tuple(layers), tuple(notes))
 
     return carried_out
 
@@ -343,31 +251,31 @@ class _Search:
         corrected, report = correct_biases(candidate, self.data)
         return _Judged(candidate, corrected, report, self.judge.quality(corrected))
 
-    def stage(self, best: _Judged, alternatives: Mapping[str, Repair]) -> _Judged:
+    def stage(self, best: _Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> _Judged:
         """The best of what there was and of all alternatives."""
-        found, tried, winner = best, list[Step](), ""
-        for name, repair in alternatives.items():
+        found, tried, winner = best, list[Step](), tuple[str, ...]()
+        for names, repair in alternatives.items():
             changed, report = repair(best.candidate, self.data)
             if changed is best.candidate:
-                tried.append(Step(name, best.quality, best.quality, False, (), report.notes))
+                tried.append(Step(names, best.quality, best.quality, False, (), report.notes))
                 continue
             now = self.judged(changed)
-            tried.append(Step(name, best.quality, now.quality, False, report.layers, report.notes))
+            tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
             if now.quality > max(found.quality, best.quality + GAIN_DB):
-                found, winner = now, name
-        self.steps += [replace(step, kept=step.name == winner) for step in tried]
+                found, winner = now, names
+        self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
 
     def finish(self, judged: _Judged, bare: float | None, ways: Sequence[str]) -> _Finished:
         """The best of the candidate, whose quality may be known, and of it with corrected biases."""
         known = self.judge.quality(judged.candidate) if bare is None else bare
-        found, tried, winner = _Finished(judged.candidate, known), list[Step](), ""
+        found, tried, winner = _Finished(judged.candidate, known), list[Step](), tuple[str, ...]()
         for name in ways:
             changed, report, quality = self._finished(judged, name, known)
-            tried.append(Step(name, known, quality, False, report.layers, report.notes))
+            tried.append(Step((name,), known, quality, False, report.layers, report.notes))
             if quality > max(found.quality, known + GAIN_DB):
-                found, winner = _Finished(changed, quality), name
-        self.steps += [replace(step, kept=step.name == winner) for step in tried]
+                found, winner = _Finished(changed, quality), (name,)
+        self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
 
     def _finished(self, judged: _Judged, way: str, bare: float) -> tuple[Candidate, RepairReport, float]:
@@ -378,11 +286,54 @@ class _Search:
         return changed, report, self.judge.quality(changed) if report.layers else bare
 
 
+@dataclass
+class _Named:
+    """Repairs by name, as far as they are carried out.
+
+    Attributes:
+        candidate: with all that stays so far.
+        data: what repairs look at.
+        judge: None without data.
+        steps: so far.
+    """
+
+    candidate: Candidate
+    data: RepairData
+    judge: _Judge | None
+    steps: list[Step] = field(default_factory=list)
+
+    def quality(self) -> float:
+        """Of the candidate, NaN without data."""
+        return math.nan if self.judge is None else self.judge.quality(self.candidate)
+
+    def carry_out(self, name: str, before: float) -> float:
+        """Repairs the candidate, whose quality was ``before``; returns what it is then."""
+        changed, report = REPAIRS[name](self.candidate, self.data)
+        judge = self.judge
+        if report.new_function:
+            self.data = replace(self.data, prepared=changed.model)
+            judge = self.judge = None if judge is None else replace(judge, expected=[])
+        after = before if judge is None or not report.layers else judge.quality(changed)
+        kept = bool(report.layers) and (name not in RISKY or self._loses_nothing(changed))
+        self.steps.append(Step((name,), before, after, kept, report.layers, report.notes))
+        if not kept:
+            return before
+        self.candidate = changed
+        return after
+
+    def _loses_nothing(self, changed: Candidate) -> bool:
+        """Whether the samples held back agree, biases corrected with and without what was changed."""
+        if self.judge is None:
+            return True
+        search = _Search(self.judge, self.data)
+        return search.judged(changed).quality >= search.judged(self.candidate).quality
+
+
 def _with_table(
     candidate: Candidate, data: RepairData, *, table: CalibrationTable
 ) -> tuple[Candidate, RepairReport]:
     """The candidate with other ranges; the same one where they are the same."""
     del data
     if table == candidate.table:
-        return candidate, RepairReport("ranges", ())
-    return replace(candidate, table=table), RepairReport("ranges", ())
+        return candidate, RepairReport(())
+    return replace(candidate, table=table), RepairReport(())

@@ -1,24 +1,45 @@
-"""A table that fits a model whose tensors changed: their ranges chosen anew, all others kept."""
+"""A table that fits a model whose tensors changed: their ranges chosen anew, all others kept.
+
+Ranges come from all calibration samples, like those that they replace: the model is run over them once more
+(twice where the method counts in bins of its own), and nothing is kept of a sample but its statistics.
+
+    method of the old range     the same method
+    auto                        the best of: the method that auto had taken, the old range, all plain methods,
+                                scored behind the readers on the samples that repair (``autorange/by_tensor``)
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
 
 import onnx_ir as ir
 
-from calib8.calibration.choose import choose_table
-from calib8.calibration.collect import collect
+from calib8.autorange.by_tensor import BOTH, choose_by_tensor
+from calib8.autorange.plain import plain_tables
+from calib8.calibration.choose import choose_table, range_method
+from calib8.calibration.collect import FREE_BATCH, collect
+from calib8.calibration.collect_layouts import collect_layouts
 from calib8.calibration.decide import AUTO, with_power_of_two
-from calib8.calibration.ranges import METHODS
-from calib8.calibration.statistics import Statistics
+from calib8.calibration.ranges import METHODS, clipped_share
+from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
+from calib8.calibration.statistics import Statistics, TensorStatistics
+from calib8.data.batches import batches
+from calib8.errors import Calib8Error, TableError, UsageError
 from calib8.model.graph import model_hash
+from calib8.model.runtime import Arrays
 from calib8.progress import SampleCounter
+from calib8.qparams import QuantSpec
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.table import POWER_OF_TWO, CalibrationTable, TableEntry
 
-FALLBACK = "mse"
-"""Stands in for a method that needs more than statistics of the runs."""
+_PREFIX: Final = f"{AUTO}: "
+_REASON: Final = "chosen anew behind a repair"
+
+FALLBACK: Final = "mse"
+"""Stands in for methods of other tools, and for ``ema``, whose decay the table does not tell."""
 
 
 def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], data: RepairData) -> Candidate:
@@ -28,44 +49,157 @@ def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], da
         candidate: what there was.
         model: the new prepared model.
         changed: names of tensors whose values are others than in the old one. Those that the table has get a
-            range by the method they had, from the runs of ``data``; ``mse`` stands in for a method that needs
-            more than these.
+            range by the method they had, see the top of the file; ``mse`` stands in for one that is not
+            known here.
         data: what to run.
 
     Raises:
+        TableError: the table names a method that cannot be.
         CalibrationError: a tensor held NaN or infinite values.
-        ModelError, DataError: ONNX Runtime cannot run the model.
+        ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
     """
-    table = candidate.table
-    names = sorted(name for name in changed if name in table.entries)
-    entries = dict(table.entries)
-    if names:
-        counter = SampleCounter("choosing ranges anew", len(data.runs), data.progress)
-        statistics = collect(model, names, data.runs, threads=data.threads, on_batch=counter)
-        for name in names:
-            entries[name] = _chosen(statistics, name, entries[name], candidate)
+    entries = dict(candidate.table.entries)
+    ways = {name: _way(name, entries[name].method) for name in sorted(changed) if name in entries}
+    if ways:
+        spec = candidate.scheme.activations
+        statistics = tensor_statistics(model, tuple(ways), data)
+        for way in dict.fromkeys(ways.values()):
+            names = [name for name in ways if ways[name] == way]
+            entries.update(_chosen(way, names, model, statistics, spec, data))
+        automatic = [name for name in ways if ways[name].automatic]
+        entries.update(_scored(candidate, model, automatic, entries, statistics, data))
     return replace(candidate, model=model, table=CalibrationTable(model_hash(model), entries))
 
 
-def _chosen(statistics: Statistics, name: str, old: TableEntry, candidate: Candidate) -> TableEntry:
-    own = Statistics(statistics.model_hash, {name: statistics.tensors[name]})
-    prefix = f"{AUTO}: " if old.method.startswith(f"{AUTO}: ") else ""
-    plain = old.method.removeprefix(prefix)
-    spec = candidate.scheme.activations
-    method, percent = _method(plain.removesuffix(POWER_OF_TWO))
-    table = choose_table(own, spec, method, percent, threads=1)
-    if plain.endswith(POWER_OF_TWO):
-        table = with_power_of_two(table, own.tensors, spec)
-    entry = table.entries[name]
-    return replace(entry, method=prefix + entry.method, reason="chosen anew behind a repair")
+def tensor_statistics(model: ir.Model, tensors: Collection[str], data: RepairData) -> Statistics:
+    """Statistics of the named tensors of a changed model over all calibration samples.
+
+    They do not depend on the order of the samples or on threads; one batch is in memory at a time.
+
+    Args:
+        model: a prepared float graph.
+        tensors: graph inputs or computed float32 tensors.
+        data: its dataset, or its runs where it has none.
+
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
+    """
+    with _samples(data, FREE_BATCH) as feeds:
+        counter = _counter("choosing ranges anew", data)
+        return collect(model, sorted(tensors), feeds, threads=data.threads, on_batch=counter)
 
 
-def _method(full_name: str) -> tuple[str, float | None]:
-    """Name and percent of a method that statistics are enough for."""
-    name, _, percent = full_name.partition(" ")
+@contextmanager
+def _samples(data: RepairData, size: int) -> Iterator[Iterator[Arrays]]:
+    """All calibration samples in batches, decoded as they are needed."""
+    if data.dataset is None:
+        yield iter(data.runs)
+        return
+    with closing(batches(replace(data.dataset, skipped=[]), size, data.threads)) as pieces:
+        yield (piece.inputs for piece in pieces)
+
+
+def _counter(stage: str, data: RepairData) -> SampleCounter:
+    total = len(data.runs) if data.dataset is None else data.dataset.count
+    return SampleCounter(stage, total, data.progress)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a range was chosen: the method, its percent, and what the table says around it."""
+
+    method: str
+    percent: float | None
+    automatic: bool
+    power_of_two: bool
+
+
+def _way(tensor: str, written: str) -> _Way:
+    """What the method of a table's entry says.
+
+    Raises:
+        TableError: a method of this program with something that it does not take.
+    """
+    automatic, plain = written.startswith(_PREFIX), written.removeprefix(_PREFIX)
+    name, _, percent = plain.removesuffix(POWER_OF_TWO).partition(" ")
+    power_of_two = plain.endswith(POWER_OF_TWO)
+    if name in TWO_PASS_METHODS and not percent:
+        return _Way(name, None, automatic, power_of_two)
     if name not in METHODS:
-        return FALLBACK, None
-    return name, float(percent) if percent else None
+        return _Way(FALLBACK, None, automatic, power_of_two)
+    try:
+        share = float(percent) if percent else None
+        range_method(name, share)
+    except (ValueError, UsageError) as error:
+        problem = f"its range is by '{written}', and '{name}' cannot take '{percent}'"
+        raise TableError(f"tensor '{tensor}'", problem, "Correct the table, or calibrate again") from error
+    return _Way(name, share, automatic, power_of_two)
+
+
+def _chosen(
+    way: _Way,
+    names: Collection[str],
+    model: ir.Model,
+    statistics: Statistics,
+    spec: QuantSpec,
+    data: RepairData,
+) -> dict[str, TableEntry]:
+    """New entries of tensors whose ranges were chosen in one way."""
+    own = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
+    counts = None
+    if way.method in TWO_PASS_METHODS:
+        others = statistics.tensors.keys() - set(names)
+        with _samples(data, 1) as feeds:
+            counts = collect_layouts(
+                model, statistics, TWO_PASS_METHODS[way.method].layout, feeds, threads=data.threads,
+                without=others, on_batch=_counter("counting again", data),
+            )  # fmt: skip
+    table = choose_table(own, spec, way.method, way.percent, counts=counts, threads=data.threads)
+    if way.power_of_two:
+        table = with_power_of_two(table, own.tensors, spec)
+    prefix = _PREFIX if way.automatic else ""
+    return {
+        name: replace(entry, method=prefix + entry.method, reason=_REASON)
+        for name, entry in table.entries.items()
+    }
+
+
+def _scored(
+    candidate: Candidate,
+    model: ir.Model,
+    names: Collection[str],
+    chosen: Mapping[str, TableEntry],
+    statistics: Statistics,
+    data: RepairData,
+) -> dict[str, TableEntry]:
+    """Entries of the tensors that ``auto`` chooses; as there, none where no scoring graph can be run."""
+    if not names:
+        return {}
+    old, spec = candidate.table.entries, candidate.scheme.activations
+    own = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
+    power_of_two = any(old[name].method.endswith(POWER_OF_TWO) for name in names)
+    plain = plain_tables(own, spec, power_of_two=power_of_two, threads=data.threads)
+    offered = {}
+    for name in names:
+        kept = _kept(old[name], chosen[name], own.tensors[name])
+        offered[name] = [chosen[name], kept, *(table.entries[name] for table in plain.values())]
+    counter = SampleCounter("scoring ranges", len(data.runs), data.progress)
+    try:
+        found = choose_by_tensor(model, offered, spec, data.runs, data.threads, counter)[BOTH]
+    except Calib8Error:
+        return {}
+    return {name: _told(entry) for name, entry in found.items() if entry is not chosen[name]}
+
+
+def _told(entry: TableEntry) -> TableEntry:
+    """An entry that ``auto`` took."""
+    method = _PREFIX + entry.method.removeprefix(_PREFIX)
+    return replace(entry, method=method, reason=f"{_REASON}: {entry.reason}")
+
+
+def _kept(old: TableEntry, new: TableEntry, statistics: TensorStatistics) -> TableEntry:
+    """The old range for the new values."""
+    return replace(new, range=old.range, method=old.method, clipped=clipped_share(statistics, old.range))
 
 
 def without_corrections(candidate: Candidate, layers: Collection[str]) -> tuple[Candidate, tuple[str, ...]]:

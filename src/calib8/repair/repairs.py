@@ -9,9 +9,10 @@ from typing import Final
 
 from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.errors import UsageError
-from calib8.passes.batch_norm_moments import batch_norm_moments
+from calib8.passes.batch_norm_moments import Moments, batch_norm_moments
 from calib8.passes.channel_factors import channel_factors
 from calib8.repair.ada_round import ada_round
+from calib8.repair.batch_norms import estimate_batch_norms
 from calib8.repair.bias import correct_biases
 from calib8.repair.bias_analytic import correct_biases_analytically
 from calib8.repair.bias_sequential import correct_biases_in_sequence
@@ -20,6 +21,7 @@ from calib8.repair.constant_channels import cure_constant_channels
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
+from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
 from calib8.scheme import QuantScheme
@@ -35,13 +37,13 @@ class Effort:
     """How much is tried.
 
     Attributes:
-        stages: the alternatives of each stage, keys of ``REPAIRS`` or several of them joined by ``+``.
+        stages: the alternatives of each stage: keys of ``REPAIRS`` that are carried out one after the other.
         finish: ways to correct biases, keys of ``REPAIRS``.
         repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
     """
 
-    stages: tuple[tuple[str, ...], ...]
+    stages: tuple[tuple[tuple[str, ...], ...], ...]
     finish: tuple[str, ...]
     repairing: int = SCORED
     held_back: int = HELD_BACK
@@ -54,29 +56,42 @@ def _biases_in_sequence(candidate: Candidate, data: RepairData) -> tuple[Candida
     second, more = correct_biases_in_sequence(first, data)
     layers = dict.fromkeys((*report.layers, *more.layers))
     notes = dict.fromkeys((*report.notes, *more.notes))
-    return second, RepairReport("bias-sequential", tuple(layers), tuple(notes))
+    return second, RepairReport(tuple(layers), tuple(notes))
 
 
 def _biases_analytically(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
-    """Corrects biases by the batch normalizations of the original, its channels scaled as the candidate's.
+    """Corrects biases by the batch normalizations of the original."""
+    return correct_biases_analytically(candidate, _expected("bias-analytic", candidate, data))
+
+
+def _absorb_analytically(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Absorbs high biases by the batch normalizations of the original."""
+    return absorb_expected(candidate, data, _expected("absorb-analytic", candidate, data))
+
+
+def _expected(repair: str, candidate: Candidate, data: RepairData) -> dict[str, Moments]:
+    """What the batch normalizations of the original tell, its channels scaled as the candidate's.
 
     Raises:
         UsageError: the original is not known.
     """
     if data.original is None or data.prepared is None:
-        raise UsageError("bias-analytic", "the model as it was loaded is needed", "Give original=")
+        raise UsageError(repair, "the model as it was loaded is needed", "Give original=")
     changes = channel_factors(data.prepared, candidate.model)
-    moments = {
+    return {
         name: one.scaled(changes.factors[name]) if name in changes.factors else one
         for name, one in batch_norm_moments(data.original).items()
         if name not in changes.others
     }
-    return correct_biases_analytically(candidate, moments)
 
 
 REPAIRS: Final[Mapping[str, Repair]] = {
+    "bn": estimate_batch_norms,
     "constant-channels": cure_constant_channels,
     "cle": cross_layer,
+    "cle-replace": partial(cross_layer, limits="replace"),
+    "absorb": absorb_seen,
+    "absorb-analytic": _absorb_analytically,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
     "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
@@ -95,7 +110,12 @@ REPAIRS: Final[Mapping[str, Repair]] = {
 DATA_FREE: Final = ("scales", "bias-analytic")
 """Repairs that look at no data."""
 
+RISKY: Final = ("cle-replace", "absorb", "absorb-analytic")
+"""Repairs after which other samples may give something else in the float model."""
+
 ONE_OF: Final = (
+    ("cle", "cle-replace"),
+    ("absorb", "absorb-analytic"),
     ("equalize-activations", "equalize-activations-tight", "equalize-activations-wide"),
     ("scales", "eq", "eq-tengine"),
     ("round", "adaround"),
@@ -103,24 +123,24 @@ ONE_OF: Final = (
 )
 """Repairs that do the same in different ways."""
 
-_ACTIVATIONS: Final = ("equalize-activations", "equalize-activations-tight")
-_ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, "equalize-activations-wide")
+_ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
+_ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS, ("round",)), finish=("bias", "bias-sequential")),
+    "balanced": Effort(stages=(_ACTIVATIONS, (("round",),)), finish=("bias", "bias-sequential")),
     "best": Effort(
-        stages=(("cle",), _ALL_ACTIVATIONS, ("round", "eq+round")),
+        stages=((("cle",),), _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
 """What each effort tries."""
 
-ONE_SCALE_STAGE: Final = ("cle",)
+ONE_SCALE_STAGE: Final = (("cle",),)
 """Comes first where there is one scale per weight: nothing else helps channels that differ by orders."""
 
 
-def stages_of(effort: Effort, scheme: QuantScheme) -> tuple[tuple[str, ...], ...]:
+def stages_of(effort: Effort, scheme: QuantScheme) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """The stages of an effort for a target."""
     if scheme.weight_granularity == "per-channel" or ONE_SCALE_STAGE in effort.stages:
         return effort.stages

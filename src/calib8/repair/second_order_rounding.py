@@ -36,7 +36,6 @@ from calib8.repair.layer_rows import (
 )
 from calib8.repair.moments import Moments
 
-NAME: Final = "round"
 DAMPING: Final = 0.01
 """Share of the mean diagonal entry that is added to all."""
 
@@ -76,7 +75,7 @@ def second_order_rounding(
             changed[layer.name] = found
             shares.append(float(np.sum(new) / np.sum(old)))
     notes = (f"mean error of a layer by its weights: {np.mean(shares):.0%} of what it was",) if shares else ()
-    report = RepairReport(NAME, tuple(changed), (*notes, *passed_over(layers)))
+    report = RepairReport(tuple(changed), (*notes, *passed_over(layers)))
     return with_rows(candidate, changed), report
 
 

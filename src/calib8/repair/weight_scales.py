@@ -49,7 +49,7 @@ def search_weight_scales(candidate: Candidate, data: RepairData) -> tuple[Candid
     del data
     layers = coded_layers(candidate, candidate.quantized())
     found = (layer_rows(layer, candidate.scheme) for layer in layers)
-    return _searched(candidate, "scales", ((layer, None) for layer in found), SHRINKING, 1)
+    return _searched(candidate, ((layer, None) for layer in found), SHRINKING, 1)
 
 
 def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -67,13 +67,12 @@ def equalize_outputs(candidate: Candidate, data: RepairData) -> tuple[Candidate,
     layers = coded_layers(candidate, graph)
     rows = rounded_layers(candidate, graph, layers, data)
     found = ((layer, damped_products(moments)) for layer, moments in rows)
-    repaired, report = _searched(candidate, "eq", found, ZOOMS, data.threads)
+    repaired, report = _searched(candidate, found, ZOOMS, data.threads)
     return repaired, replace(report, notes=(*report.notes, *passed_over(layers)))
 
 
 def _searched(
     candidate: Candidate,
-    name: str,
     layers: Iterator[tuple[LayerRows, Floats | None]],
     zooms: npt.NDArray[np.float64],
     threads: int,
@@ -88,7 +87,7 @@ def _searched(
         if np.any(other):
             changed[layer.name] = replace(layer, scales=scales, codes=layer.rounded(scales))
     notes = (f"{moved} of {channels} channels got another scale",)
-    return with_rows(candidate, changed), RepairReport(name, tuple(changed), notes if changed else ())
+    return with_rows(candidate, changed), RepairReport(tuple(changed), notes if changed else ())
 
 
 def best_zooms(

@@ -2,7 +2,7 @@
 
 fast        ranges mse
 balanced    ranges auto, mse as an alternative
-best        the same with more repairs                       (``calib8.repair.flow.EFFORTS``)
+best        the same with more repairs                       (``calib8.repair.repairs.EFFORTS``)
 
 What takes long is kept in the folder of the search and read from there, in the same run too.
 """
@@ -28,7 +28,8 @@ from calib8.data.samples import Dataset
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Repairs, repaired
+from calib8.repair.flow import Repaired, repaired
+from calib8.repair.wanted import Repairs
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 from calib8.tuning.folder import Folder

@@ -50,7 +50,7 @@ class Search:
         """Tries what the top of the file says.
 
         Args:
-            efforts: keys of ``calib8.repair.flow.EFFORTS``, ascending.
+            efforts: keys of ``calib8.repair.repairs.EFFORTS``, ascending.
             sharings: keys of ``calib8.tuning.recipes.CONCAT``, first what is usual.
         """
         early = [effort for effort in efforts if effort != LAST_EFFORT] or list(efforts)

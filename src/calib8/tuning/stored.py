@@ -86,4 +86,11 @@ def load_repaired(start: Candidate, path: Path) -> Repaired:
 
 
 def _step(fields: dict[str, Any]) -> Step:
-    return Step(**{**fields, "layers": tuple(fields["layers"]), "notes": tuple(fields["notes"])})
+    return Step(
+        **{
+            **fields,
+            "names": tuple(fields["names"]),
+            "layers": tuple(fields["layers"]),
+            "notes": tuple(fields["notes"]),
+        }
+    )

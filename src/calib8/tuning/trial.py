@@ -16,7 +16,7 @@ class Settings:
     """What decides about a model beside the data; the same settings make the same model.
 
     Attributes:
-        effort: key of ``calib8.repair.flow.EFFORTS``: ranges and repairs.
+        effort: key of ``calib8.repair.repairs.EFFORTS``: ranges and repairs.
         concat: key of ``calib8.tuning.recipes.CONCAT``: whether the inputs of a Concat share a scale.
         floats: names of nodes in float beyond those that the user named, in ascending order.
     """

@@ -17,8 +17,8 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
-from calib8.repair.flow import effort_called
 from calib8.repair.repairs import EFFORTS
+from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.tuning.attempts import Attempts, BudgetOver, Clock
 from calib8.tuning.folder import Folder
@@ -102,7 +102,7 @@ def tune(
         preprocess: how images become inputs.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
-        effort: a key of ``calib8.repair.flow.EFFORTS``: the most that is tried.
+        effort: a key of ``calib8.repair.repairs.EFFORTS``: the most that is tried.
         keep_float: names of nodes that are in float anyway.
         budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; no trial begins that would
             not fit.

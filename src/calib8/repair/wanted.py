@@ -1,0 +1,98 @@
+"""What was asked for: an effort or repairs by name, checked before any work is done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calib8.errors import UsageError
+from calib8.repair.repairs import DATA_FREE, DEFAULT_EFFORT, EFFORTS, NONE, ONE_OF, REPAIRS, Effort
+
+
+@dataclass(frozen=True)
+class Repairs:
+    """What was asked for; false where it is nothing.
+
+    Attributes:
+        effort: a key of ``EFFORTS``, empty where repairs are named.
+        names: keys of ``REPAIRS`` in the order in which they are carried out.
+    """
+
+    effort: str = ""
+    names: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self.effort or self.names)
+
+    @property
+    def method(self) -> str | None:
+        """The range method that goes with the effort, None for the default one."""
+        return EFFORTS[self.effort].method if self.effort else None
+
+
+def repairs_wanted(
+    effort: str | None, names: Sequence[str] | None, *, with_data: bool, with_table: bool
+) -> Repairs:
+    """What to do: what was asked for, else ``DEFAULT_EFFORT`` where ranges are chosen from data.
+
+    Raises:
+        UsageError: both are given, one does not exist, or there are no data for them.
+    """
+    option = "--effort" if effort is not None else "--repair"
+    if effort is not None and names is not None:
+        raise UsageError("--repair", "does not go with --effort", "Name repairs, or give an effort")
+    found = Repairs("" if effort is None else effort, repairs_called(names or ()))
+    if effort is not None:
+        effort_called(effort)
+    if found.effort and not with_data:
+        raise UsageError(option, "repairs look at data, and none are given", "Give --data")
+    check_data(found.names, with_data=with_data)
+    if effort is None and names is None and with_data and not with_table:
+        return Repairs(DEFAULT_EFFORT)
+    return found
+
+
+def check_data(names: Sequence[str], *, with_data: bool) -> None:
+    """Refuses repairs that need data where there are none.
+
+    Raises:
+        UsageError: there is one.
+    """
+    blind = [name for name in names if name not in DATA_FREE]
+    if blind and not with_data:
+        cure = f"Give --data; without them there are {', '.join(DATA_FREE)}"
+        raise UsageError(f"--repair {blind[0]}", "it looks at data, and none are given", cure)
+
+
+def effort_called(name: str) -> Effort:
+    """The effort of that name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    if name not in EFFORTS:
+        raise UsageError(f"--effort {name}", "unknown effort", f"Use {', '.join(EFFORTS)}")
+    return EFFORTS[name]
+
+
+def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
+    """The repairs of those names in the order in which they are carried out, each once.
+
+    Raises:
+        UsageError: one does not exist, two exclude each other, or ``NONE`` stands beside others.
+    """
+    if NONE in names:
+        if len(set(names)) > 1:
+            raise UsageError(f"--repair {','.join(names)}", f"'{NONE}' stands alone", "Name repairs, or none")
+        return ()
+    unknown = [name for name in names if name not in REPAIRS]
+    if unknown:
+        cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"
+        raise UsageError(f"--repair {unknown[0]}", "unknown repair", cure)
+    for group in ONE_OF:
+        twice = [name for name in group if name in names]
+        if len(twice) > 1:
+            problem = f"'{twice[0]}' and '{twice[1]}' do the same in two ways"
+            raise UsageError(f"--repair {','.join(names)}", problem, "Choose one of them")
+    return tuple(name for name in REPAIRS if name in names)
