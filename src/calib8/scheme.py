@@ -60,6 +60,8 @@ class QuantScheme:
             times the smallest (inf: always, 0: never).
         pair_limit: largest sum of two weight codes of one sign that a kernel multiplies together (see
             ``calib8.quantization.pairs``); channels that exceed it get a larger scale. None: any.
+        joins_pointwise: functions of one tensor that follow each other are computed as one, in float from the
+            codes of the first input to those of the last result.
         seal_float_layers: layers in float need a seal, see ``calib8.quantization.seal``.
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
@@ -75,6 +77,7 @@ class QuantScheme:
     shared_scale_ops: frozenset[str] = frozenset()
     concat_share_ratio: float = 2.0
     pair_limit: int | None = None
+    joins_pointwise: bool = False
     seal_float_layers: bool = False
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
@@ -114,6 +117,7 @@ class QuantScheme:
 
 _ONNXRUNTIME: Final = QuantScheme(
     "onnxruntime",
+    joins_pointwise=True,
     seal_float_layers=True,
     cautions={
         "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
@@ -128,7 +132,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     for scheme in (
         _ONNXRUNTIME,
         replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
-        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"})),
+        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"}), joins_pointwise=True),
         QuantScheme(
             "tflite",
             activations=INT8,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,7 @@ from calib8.model.graph import (
     scalar_constant,
     sole_consumer,
 )
-from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
 """Ops with which runtimes compute the activation behind them."""
@@ -270,7 +270,9 @@ def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme
             if not is_activation(value) or not (node in quantized or read):
                 continue
             if node in quantized and (
-                fused_activation(node, scheme) or _can_stay_float(node, value, quantized, scheme)
+                fused_activation(node, scheme)
+                or joined(node, quantized, scheme)
+                or _can_stay_float(node, value, quantized, scheme)
             ):
                 continue
             yield value.name or ""
@@ -295,6 +297,30 @@ def activation_behind(node: ir.Node) -> ir.Node | None:
     if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
         return consumer
     return None
+
+
+def joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) -> bool:
+    """Whether a node and the only reader of its output are both functions of one tensor, computed as one.
+
+    Codes between them would only add their rounding: runtimes compute such functions in float, or look all
+    of them up in one table. What a layer computes together with its sums is not one of them.
+    """
+    if not scheme.joins_pointwise or not _is_pointwise(node):
+        return False
+    follower = sole_consumer(node.outputs[0])
+    if follower is None or follower not in quantized or not _is_pointwise(follower):
+        return False
+    [source] = activation_inputs(node)
+    layer = source.producer()
+    return layer is None or _is_pointwise(layer) or activation_behind(layer) is not node
+
+
+def _is_pointwise(node: ir.Node) -> bool:
+    """Whether a node computes each of its values from one value of one tensor, and constants."""
+    if node.op_type not in (UNARY_OPS - {"Softmax"}) | BINARY_OPS or len(list(activation_inputs(node))) != 1:
+        return False
+    [source] = activation_inputs(node)
+    return source.shape is not None and source.shape == node.outputs[0].shape
 
 
 def clip_limits(node: ir.Node) -> tuple[float, float]:

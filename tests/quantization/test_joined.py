@@ -1,0 +1,99 @@
+"""Functions of one tensor that follow each other: one code behind the last, floats in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from quantized_models import CONV, ORT, initializers, quantized
+
+from calib8 import InferenceSession
+from calib8.engine.run import available_isas
+from calib8.scheme import TARGETS
+from small_models import normal, onnx_model, run
+
+FEEDS = {"x": normal(2, 3, 8, 8, seed=9)}
+APART = replace(ORT, joins_pointwise=False)
+
+
+def network(body: str) -> onnx.ModelProto:
+    """Two layers and what stands between c and n."""
+    constants = {
+        "w": normal(8, 3, 3, 3),
+        "u": normal(8, 8, 3, 3, seed=1) * np.float32(0.1),
+        "a": np.array(1.37, np.float32),
+        "b": np.array(-0.61, np.float32),
+        "k": normal(1, 8, 1, 1, seed=2),
+        "wide": np.geomspace(0.01, 1, 8, dtype=np.float32).reshape(1, 8, 1, 1),
+        "narrow": np.geomspace(100, 1, 8, dtype=np.float32).reshape(1, 8, 1, 1),
+    }
+    text = f"c = {CONV}(x, w) {body} y = {CONV}(n, u)"
+    return onnx_model("float[N,3,8,8] x", "float[N,8,8,8] y", text, constants)
+
+
+CHAIN = network("h = HardSwish(c) m = Mul(a, h) n = Add(m, b)")
+"""What PP-LCNet has behind each layer."""
+
+
+def test_only_the_ends_of_a_chain_carry_codes() -> None:
+    _, placement, result = quantized(CHAIN, FEEDS, ORT)
+    assert set(placement.readers) == {"x", "c", "n", "y"}
+    assert all(decision.quantized for decision in placement.decisions)
+    assert {"a", "b"} <= initializers(result.model).keys(), "constants are not coded either"
+    _, placement, result = quantized(CHAIN, FEEDS, APART)
+    assert set(placement.readers) == {"x", "c", "h", "m", "n", "y"}
+    assert not {"a", "b"} & initializers(result.model).keys()
+
+
+def test_channels_of_different_size_between_functions_lose_nothing() -> None:
+    body = "h = HardSwish(c) m = Mul(h, wide) t = LeakyRelu(m) n = Mul(t, narrow)"
+    prepared, _, joined = quantized(network(body), FEEDS, ORT)
+    _, _, apart = quantized(network(body), FEEDS, APART)
+    [expected] = run(prepared, FEEDS)
+    errors = [run(found.model, FEEDS)[0] - expected for found in (joined, apart)]
+    assert np.mean(errors[0] ** 2) < 0.3 * np.mean(errors[1] ** 2)
+
+
+@pytest.mark.parametrize("isa", available_isas())
+@pytest.mark.parametrize(
+    "body",
+    [
+        "h = HardSwish(c) m = Mul(a, h) n = Add(m, b)",
+        "m = Mul(c, k) h = LeakyRelu(m) n = Sub(b, h)",
+        "s = Sigmoid(c) t = Sub(s, k) n = Tanh(t)",
+    ],
+)
+def test_the_engine_computes_a_chain_as_onnx_runtime_does(body: str, isa: str) -> None:
+    _, _, result = quantized(network(body), FEEDS, ORT)
+    int8 = ir.to_proto(result.model)
+    [want] = run(result.model, FEEDS)
+    [got] = InferenceSession(int8, isa=isa).run(None, FEEDS)
+    scale = np.float32(result.qparams["y"].scale)
+    steps = np.rint(got / scale) - np.rint(want / scale)
+    assert np.max(np.abs(steps)) <= 1 and np.mean(steps != 0) < 0.01
+    session = InferenceSession(int8, isa=isa, integer_only=True)
+    assert not session.plan.float_nodes
+
+
+@pytest.mark.parametrize(
+    ("body", "coded"),
+    [
+        ("r = Relu(c) m = Mul(r, a) n = Add(m, b)", {"r", "n"}),
+        ("h = HardSwish(c) m = Mul(h, a) t = Add(m, b) n = Add(t, m)", {"c", "m", "t", "n"}),
+        ("h = HardSwish(c) n = Mul(h, h)", {"c", "h", "n"}),
+        ("h = HardSwish(c) p = MaxPool<kernel_shape=[1,1]>(h) n = Mul(p, a)", {"c", "h", "p", "n"}),
+    ],
+    ids=["what a layer computes itself", "two readers", "two inputs", "no function of one value"],
+)
+def test_what_does_not_join_keeps_its_codes(body: str, coded: set[str]) -> None:
+    _, placement, _ = quantized(network(body), FEEDS, ORT)
+    assert set(placement.readers) == {"x", "y"} | coded
+
+
+@pytest.mark.parametrize("name", ["tflite", "tengine"])
+def test_targets_that_want_codes_everywhere_get_them(name: str) -> None:
+    _, placement, _ = quantized(CHAIN, FEEDS, TARGETS[name])
+    assert {"h", "m"} <= set(placement.readers)
