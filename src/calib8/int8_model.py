@@ -11,7 +11,6 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples
-from calib8.calibration.source import check_node_names
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -48,11 +47,10 @@ def repaired_candidate(
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
-        Calib8Error: a node to keep in float does not exist, or a model cannot be run.
+        Calib8Error: a model cannot be run.
     """
     if not wanted:
         return None
-    check_node_names(start.model, start.keep_float)
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
     samples = None if dataset is None else samples_for(wanted, dataset, threads)
     return repaired(
@@ -89,10 +87,8 @@ def int8_model(
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
-        UsageError: a node to keep in float does not exist.
         TableError: the table lacks a tensor.
     """
-    check_node_names(start.model, start.keep_float)
     final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
     result, scheme = final.quantized(unranged), start.scheme
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
