@@ -14,7 +14,8 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8 import pipeline
-from calib8.analysis.diagnose import ENOUGH_DB, TELLING_DB, Diagnosis, diagnose, mac_shares
+from calib8.analysis.diagnose import Diagnosis, diagnose
+from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model, open_pair
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess

@@ -66,7 +66,7 @@ class Reason:
         text: the observation, one sentence with its figures.
         advice: what may help, one sentence; empty where keeping the node in float is all.
         repairs: alternatives worth a try, each some names of ``calib8.repair.flow.REPAIRS``.
-        floats: labels of the nodes that must be in float so that it goes away, the one to blame first;
+        tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
     """
 
@@ -74,7 +74,7 @@ class Reason:
     text: str
     advice: str
     repairs: tuple[tuple[str, ...], ...] = ()
-    floats: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
 
 
 class Facts:
@@ -206,14 +206,14 @@ def _branches(row: TensorComparison, facts: Facts) -> Reason | None:
     text = (
         f"'{large}' reaches {reach[large]:.4g} and '{small}' {reach[small]:.4g}: one scale has to hold both"
     )
-    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(node))
+    return Reason("branches", text, _APART_ADVICE, tensors=_with_moves(node))
 
 
 def _with_moves(node: ir.Node) -> tuple[str, ...]:
-    """A node and those behind it that only move its values."""
-    found = [label(node)]
+    """What a node yields, and what those behind it do that only move its values."""
+    found = [node.outputs[0].name or ""]
     while (reader := sole_consumer(node.outputs[0])) is not None and reader.op_type in _MOVING:
-        found.append(label(reader))
+        found.append(reader.outputs[0].name or "")
         node = reader
     return tuple(found)
 
@@ -228,7 +228,7 @@ def _shared(row: TensorComparison, facts: Facts) -> Reason | None:
     if not readers or not 0.0 < APART * reach <= held:
         return None
     text = f"'{row.tensor}' reaches {reach:.4g}, the codes that it shares with the other branches {held:.4g}"
-    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(readers[0]))
+    return Reason("branches", text, _APART_ADVICE, tensors=_with_moves(readers[0]))
 
 
 def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -242,7 +242,7 @@ def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
         return None
     low, high = float(found[found > 0].min()), float(found.max())
     text = f"its constant factor has entries of {low:.4g} … {high:.4g}: one scale has to hold all products"
-    return Reason("branches", text, f"Keep the {node.op_type} in float", floats=_with_moves(node))
+    return Reason("branches", text, f"Keep the {node.op_type} in float", tensors=_with_moves(node))
 
 
 def _norm(row: TensorComparison, facts: Facts) -> Reason | None:

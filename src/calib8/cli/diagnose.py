@@ -20,7 +20,7 @@ from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
-    from calib8.analysis.diagnose import Finding, LayerLoss
+    from calib8.analysis.findings import Finding, LayerLoss
     from calib8.remedies import Remedy, Treated
 
 SAMPLES: Final = 32
