@@ -21,7 +21,7 @@ from calib8.progress import Progress
 from calib8.repair.candidate import Candidate
 from calib8.repair.flow import Repaired, Repairs, effort_called, repaired
 from calib8.scheme import WEIGHTED_OPS
-from calib8.table import CalibrationTable
+from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 
 
 def repaired_candidate(
@@ -100,11 +100,26 @@ def int8_model(
         changes = channel_factors(prepared.model, final.model)
         if changes.factors or changes.others:
             entries[CHANNEL_FACTORS] = changes.to_json()
+    table = start.table if done is None else done.table
+    entries |= _ranges_asked_for(table, power_of_two=start.power_of_two)
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    table = start.table if done is None else done.table
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution, repaired=done
     )
+
+
+def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[str, str]:
+    """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave."""
+    entries: dict[str, str] = {}
+    given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
+    methods = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
+    if len(methods) == 1:
+        entries["method"] = methods.pop()
+    if power_of_two or table.power_of_two:
+        entries["power_of_two"] = json.dumps(True)
+    if given:
+        entries["ranges"] = json.dumps({name: [held.min, held.max] for name, held in sorted(given.items())})
+    return entries

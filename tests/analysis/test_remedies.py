@@ -13,6 +13,7 @@ import pytest
 from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
 
 import calib8
+from calib8.analysis.basis import METHOD
 from calib8.errors import Calib8Error
 from calib8.remedies import Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
@@ -29,7 +30,7 @@ def carried_out(proto: onnx.ModelProto, wish: Wish, data: Any) -> onnx.ModelProt
     found = calib8.quantize(
         proto,
         data,
-        method=wish.method,
+        method=wish.method or METHOD,
         repair=wish.repairs or ("none",),
         keep_float=wish.keep_float,
         threads=1,
@@ -102,7 +103,7 @@ def test_a_model_calibrated_with_other_data_is_calibrated_again() -> None:
     assert not found.made_here and found.diagnosis.findings[0].reason.cause == "input"
     [remedy] = found.remedies
     assert remedy.wish == Wish() and remedy.gain_db > 10.0
-    assert remedy.wish.flags() == ("--method", "mse", "--repair", "none")
+    assert found.flags(remedy) == ("--method", "mse", "--repair", "none")
 
 
 def test_advice_names_repairs_that_there_are() -> None:
@@ -120,7 +121,7 @@ def test_the_target_of_the_int8_model_is_kept() -> None:
         proto, samples(), method="mse", repair=("none",), target="openvino", activations="int8-symmetric"
     )
     found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
-    assert (found.target, found.activations) == ("openvino", "int8-symmetric")
+    assert (found.basis.target, found.basis.activations) == ("openvino", "int8-symmetric")
     assert found.remedies[0].gain_db > 20.0
 
 
