@@ -115,7 +115,12 @@ def test_data_and_table(cli, refused, model: Path, images: Path, tmp_path: Path,
                   ("--method", "mse"), ("--percent", 99)):  # fmt: skip
         result = cli("quantize", model, "--table", table, "-o", out / "q.onnx", *flags)
         if flags[0] != "--percent":
-            refused(result, 2, f"{flags[0]}: does not go with a finished table", "or give --data.")
+            refused(
+                result,
+                2,
+                f"{flags[0]}: does not go with a finished table",
+                "or give --data in place of --table.",
+            )
         assert result.exit_code == 2
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.batch_norms import MAX_RATIO, BatchNormInspection, inspect_batch_norms
+from calib8.analysis.batch_norms import MAX_RATIO, MIN_VARIANCE, BatchNormInspection, inspect_batch_norms
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.float_reference import FloatReference
@@ -51,6 +51,9 @@ STEPS: Final = 6
 """So many nodes with one input may lie between a BatchNormalization and the tensor that has codes."""
 
 _MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+
+_EQUALIZE: Final = "Equalize the layers around it"
+_EQUALIZING: Final = (("cle", "bias"), ("equalize-activations-wide", "bias"))
 
 _APART_ADVICE: Final = "Keep the Concat in float: each branch then has codes of its own"
 
@@ -171,7 +174,7 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
         _scale(row, facts), _clipped(row), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
-    text = f"SQNR of the layer alone {row.local.sqnr_db:.1f} dB; nothing is out of proportion"
+    text = f"no cause stands out (SQNR of the layer alone {row.local.sqnr_db:.1f} dB)"
     return found or Reason("codes", text, "")
 
 
@@ -250,11 +253,18 @@ def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
     if found is None:
         return None
     text = (
-        f"BatchNormalization {found.name}: channel {found.channel} has γ = {found.gamma:.3g}, σ² = "
-        f"{found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
+        f"BatchNormalization {norm_name(found.name)}: channel {found.channel} has γ = {found.gamma:.3g}, "
+        f"σ² = {found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
     )
+    if found.variance >= MIN_VARIANCE:
+        return Reason("batch normalization", text, _EQUALIZE, _EQUALIZING)
     advice = "The channel was (almost) constant in training: its gain can be taken away"
     return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
+
+
+def norm_name(name: str) -> str:
+    """What to call a BatchNormalization where that it is one is said already: its name, or what it yields."""
+    return name.removeprefix("BatchNormalization of ")
 
 
 def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -271,8 +281,7 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
         f"channel {channel} reaches {reach[channel]:.4g}, the median channel {median:.4g}: one scale for all "
         "leaves them few codes"
     )
-    repairs = (("cle", "bias"), ("equalize-activations-wide", "bias"))
-    return Reason("scale", text, "Equalize the layers around it", repairs)
+    return Reason("scale", text, _EQUALIZE, _EQUALIZING)
 
 
 def _clipped(row: TensorComparison) -> Reason | None:

@@ -19,7 +19,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.causes import Facts, Maxima, Reason, tensors_to_look_at
+from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
@@ -43,7 +43,9 @@ from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.quantization.qdq import label
 from calib8.repair.batch_norm_statistics import batch_norm_drift
+from calib8.scheme import WEIGHTED_OPS
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
@@ -216,10 +218,11 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         text = f"the images are prepared in another way than for the calibration ({difference})"
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
     drifts = batch_norm_drift(opened.pair.fp32, opened.runs, threads)
-    if drifts and drifts[0].suspicious:
+    if drifts and drifts[0].suspicious and _sees_the_input(opened.pair.fp32, drifts[0].name):
         one = drifts[0]
         text = (
-            f"the first BatchNormalization, {one.name}, sees other values than in training: its means are "
+            f"the first BatchNormalization ({norm_name(one.name)}) sees other values than in training: its "
+            "means are "
             f"{one.shift:.2f} standard deviations off, its standard deviations {one.ratio:.2f} times as large"
         )
         advice = "Compare mean, scale and colour order with those of the training"
@@ -227,12 +230,24 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
     return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
 
 
+def _sees_the_input(model: ir.Model, name: str) -> bool:
+    """No more than one layer with weights lies before a node: other images would hardly move it."""
+    node, layers = next((one for one in model.graph if label(one) == name), None), 0
+    while node is not None and layers < 2:
+        layers += node.op_type in WEIGHTED_OPS
+        source = node.inputs[0] if node.inputs else None
+        node = None if source is None else source.producer()
+    return layers < 2
+
+
 def _explaining(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Those that explain the others: codes that are not made for such data make all layers look bad."""
+    """Those that explain the others: wrong data make layers look bad that are not."""
     causes = {finding.reason.cause for finding in findings}
-    if not causes & {"preprocessing", "input"}:
-        return findings
-    return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
+    if causes & {"preprocessing", "input"}:
+        return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
+    if "statistics" in causes:
+        return tuple(one for one in findings if one.reason.cause != "codes")
+    return findings
 
 
 def _json(preprocess: Preprocess | None) -> str | None:

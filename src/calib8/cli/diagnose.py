@@ -113,7 +113,7 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
         text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
         terminal.say(text)
     if not diagnosis.findings:
-        terminal.say("no single cause: nothing is out of proportion")
+        terminal.say("no cause stands out: the loss is spread over the layers")
     for number, finding in enumerate(diagnosis.findings, 1):
         terminal.say(f"{number}. {_finding(finding)}", style="yellow")
 
@@ -121,7 +121,8 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
 def _finding(finding: Finding) -> str:
     where = finding.node or (f"input '{finding.tensor}'" if finding.tensor else "data")
     advice = f". {finding.reason.advice}" if finding.reason.advice else ""
-    gain = f" ({finding.gain_db:+.1f} dB without these codes)" if finding.floats else ""
+    told = finding.floats and finding.reason.cause != "input"
+    gain = f" ({finding.gain_db:+.1f} dB without these codes)" if told else ""
     return f"{where}: {finding.reason.text}{advice}{gain}"
 
 
