@@ -10,12 +10,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
 
 import calib8
-from calib8.analysis.basis import METHOD
-from calib8.errors import Calib8Error
-from calib8.remedies import Treated, Wish, diagnose_and_treat
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
+from calib8.analysis.basis import METHOD, basis_of
+from calib8.errors import Calib8Error, ModelError, UsageError
+from calib8.remedies import Treated, Wish, _Clinic, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
 from small_models import run
 
@@ -130,3 +130,44 @@ def test_missing_data_and_models_are_told() -> None:
         diagnose_and_treat(plain(), None, "nowhere")
     with pytest.raises(Calib8Error, match=r"none\.onnx"):
         diagnose_and_treat("none.onnx", None, samples())
+
+
+def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
+    found = treated(plain)
+    made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
+    clinic = _Clinic(found.diagnosis, made, found.basis, threads=1)
+    with pytest.raises(UsageError, match="--keep-float: the model has no node 'nobody'"):
+        clinic.remedy(Wish(keep_float=("third", "nobody")))
+    assert (
+        clinic.remedy(Wish(keep_float=("third_out",))).macs == clinic.remedy(Wish(keep_float=("third",))).macs
+    )
+
+
+def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
+    proto = one_loud_channel()
+    int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), keep_float=["first"], threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert found.basis.keep_float == ("first",)
+    best = found.remedies[0]
+    assert best.wish.repairs == ("cle", "bias") and best.macs == 0.0
+    words = found.flags(best)
+    assert words[words.index("--keep-float") + 1] == "first"
+
+
+def test_repairs_that_the_model_has_stay_where_nodes_become_float() -> None:
+    proto = detector()
+    int8 = calib8.quantize(proto, samples(), method="minmax", repair=("scales", "bias"), threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert (found.basis.method, found.basis.repairs) == ("minmax", ("scales", "bias"))
+    assert ("scales", "bias") in [one.wish.repairs for one in found.remedies if one.wish.keep_float]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("keep_float", "[x"), ("ranges", '{"x": [1]}'), ("ranges", "[]"), ("repairs", "3")]
+)
+def test_broken_metadata_are_told(key: str, text: str) -> None:
+    proto = plain()
+    int8 = ir.to_proto(calib8.quantize(proto, samples(), method="mse", repair=("none",), threads=1).model)
+    onnx.helper.set_model_props(int8, {f"calib8.{key}": text, "calib8.target": "tflite"})
+    with pytest.raises(ModelError, match="what calib8 stored in it cannot be read"):
+        basis_of(proto, int8)
