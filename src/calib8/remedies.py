@@ -195,7 +195,7 @@ class _Clinic:
         int8_anyway = place(prepared.model, self.scheme).quantized_nodes()
         kept = prepared.nodes_called(basis.keep_float) & int8_anyway
         self.basis = replace(basis, keep_float=tuple(sorted(kept)))
-        self.shares = mac_shares(prepared.model)
+        self.shares = mac_shares(prepared.model, diagnosis.dissection.runs[0])
         self.data: RepairData | None = None
 
     def tried(self, wishes: Sequence[Wish], counter: SampleCounter) -> tuple[Remedy, ...]:

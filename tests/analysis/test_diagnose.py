@@ -8,9 +8,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 
 import calib8
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.errors import Calib8Error, ModelError, UsageError
 
@@ -144,3 +144,16 @@ def test_a_product_with_factors_of_different_size_is_found() -> None:
     first = diagnosed(uneven_factors()).findings[0]
     assert (first.node, first.reason.cause) == ("strided", "branches")
     assert "entries of 1 … 64" in first.reason.text and first.floats == ("strided", "last")
+
+
+def test_multiply_accumulates_are_counted_for_the_sizes_of_the_images() -> None:
+    proto = plain()
+    free = plain()
+    for axis, size in zip(free.graph.input[0].type.tensor_type.shape.dim, ("N", "C", "H", "W"), strict=True):
+        axis.dim_param = size
+    del free.graph.value_info[:]
+    shares = []
+    for one in (proto, free):
+        layers = diagnose(one, quantized(one, samples()), samples(), threads=1).layers
+        shares.append({loss.row.node: loss.macs for loss in layers if loss.row.node is not None})
+    assert shares[0] == shares[1] and None not in shares[0].values()

@@ -131,7 +131,7 @@ def diagnose(
     dissection = Dissection(whole, constants, reference.forms[-1], runs, threads)
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
-    losses = _losses(opened.pair.int8, comparison, opened.found, found)
+    losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
     sqnr_db = dissection.with_floats(())
     names = find_node_names(whole, opened.pair.outputs, reference)
@@ -180,11 +180,11 @@ def _stored(pair: ModelPair) -> Preprocess | None:
 
 
 def _losses(
-    int8: ir.Model, comparison: Comparison, found: Counterparts, damage: Sequence[Damage]
+    int8: ir.Model, comparison: Comparison, found: Counterparts, damage: Sequence[Damage], feeds: Arrays
 ) -> list[LayerLoss]:
     """One per tap, worst first."""
     rows = {(row.tensor, row.dtype): row for row in comparison.tensors}
-    shares = mac_shares(int8)
+    shares = mac_shares(int8, feeds)
     losses = []
     for tap, one in zip(found.taps, damage, strict=True):
         row = rows[tap.reference, None if tap.code is None else tap.code.spec.dtype.name]

@@ -17,10 +17,11 @@ import onnx_ir as ir
 
 from calib8.analysis.causes import Facts, Reason, why
 from calib8.analysis.compare import TensorComparison
-from calib8.analysis.counts import macs, with_batch_of_one
+from calib8.analysis.counts import macs, with_input_shapes
 from calib8.analysis.damage import Damage, Dissection
 from calib8.analysis.node_names import NodeNames
 from calib8.analysis.partly_coded import code_readers
+from calib8.model.runtime import Arrays
 from calib8.quantization.qdq import label
 
 FINDINGS: Final = 8
@@ -88,9 +89,10 @@ class FloatAdvice:
     macs: float | None
 
 
-def mac_shares(model: ir.Model) -> dict[str, float | None]:
-    """Node → its share of the multiply-accumulates."""
-    counted = {label(node): macs(node) for node in with_batch_of_one(model).graph}
+def mac_shares(model: ir.Model, feeds: Arrays) -> dict[str, float | None]:
+    """Node → its share of the multiply-accumulates in a run of these inputs, None where it has no sizes."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    counted = {label(node): macs(node) for node in with_input_shapes(model, shapes).graph}
     total = sum(count or 0 for count in counted.values())
     return {name: None if count is None or not total else count / total for name, count in counted.items()}
 
@@ -168,7 +170,7 @@ def find_advice(
     model = dissection.model
     nodes = list(dict.fromkeys(name for one in losses for name in _floats_for(model, one, (), names)))
     nodes = [node for node in nodes if node in names.names]
-    shares = mac_shares(model)
+    shares = mac_shares(model, dissection.runs[0])
     best: FloatAdvice | None = None
     for number in TOGETHER:
         taken = tuple(nodes[:number])

@@ -157,6 +157,8 @@ def remedy_text(remedy: Remedy) -> str:
 def _costs(remedy: Remedy) -> str:
     if not remedy.wish.keep_float:
         return "costs no speed"
+    if remedy.macs is None:
+        return "costs MACs that cannot be counted"
     return f"costs {percent(remedy.macs)} % of the MACs"
 
 
