@@ -11,6 +11,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.calibration.decide import AUTO
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -115,7 +116,8 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave."""
     entries: dict[str, str] = {}
     given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
-    methods = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
+    found = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
+    methods = {name.removeprefix(f"{AUTO}: ") for name in found}
     if len(methods) == 1:
         entries["method"] = methods.pop()
     if power_of_two or table.power_of_two:

@@ -151,7 +151,7 @@ def diagnose_and_treat(
                 ranges=dict(basis.ranges), keep_float=basis.keep_float, samples=samples, threads=threads,
                 skip_bad=skip_bad, progress=progress,
             )  # fmt: skip
-        clinic = _Clinic(diagnosis, made, basis, threads)
+        clinic = Clinic(diagnosis, made, basis, threads)
         basis = clinic.basis
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
     return Treated(diagnosis, remedies, len(wishes), basis, int8 is None)
@@ -185,7 +185,7 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
     return tuple(found)[:MOST]
 
 
-class _Clinic:
+class Clinic:
     """Quantizes in memory, and judges as the diagnosis does."""
 
     def __init__(self, diagnosis: Diagnosis, calibration: Calibration, basis: Basis, threads: int) -> None:

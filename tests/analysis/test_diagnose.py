@@ -13,6 +13,7 @@ import calib8
 from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.errors import Calib8Error, ModelError, UsageError
+from calib8.repair.batch_norm_statistics import batch_norm_drift
 
 
 def quantized(proto: onnx.ModelProto, data: Any, *repairs: str, **options: Any) -> onnx.ModelProto:
@@ -157,3 +158,16 @@ def test_multiply_accumulates_are_counted_for_the_sizes_of_the_images() -> None:
         layers = diagnose(one, quantized(one, samples()), samples(), threads=1).layers
         shares.append({loss.row.node: loss.macs for loss in layers if loss.row.node is not None})
     assert shares[0] == shares[1] and None not in shares[0].values()
+
+
+def test_a_normalization_behind_several_layers_tells_nothing_of_the_images() -> None:
+    proto = dead_norm()
+    name = next(node for node in proto.graph.node if node.op_type == "BatchNormalization").input[3]
+    tensor = next(one for one in proto.graph.initializer if one.name == name)
+    means = onnx.numpy_helper.to_array(tensor) + np.float32([9, 9, 9, 9, 9, 0, 9, 9])
+    tensor.CopyFrom(onnx.numpy_helper.from_array(means, name))
+    assert batch_norm_drift(ir.from_proto(proto), samples(), threads=1)[0].suspicious
+    data = samples()
+    found = diagnose(proto, quantized(proto, data), data, threads=1)
+    assert found.findings[0].reason.cause == "batch normalization"
+    assert "statistics" not in {one.reason.cause for one in found.findings}

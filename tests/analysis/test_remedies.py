@@ -15,7 +15,7 @@ import calib8
 from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
 from calib8.analysis.basis import METHOD, basis_of
 from calib8.errors import Calib8Error, ModelError, UsageError
-from calib8.remedies import Treated, Wish, _Clinic, diagnose_and_treat
+from calib8.remedies import Clinic, Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
 from small_models import run
 
@@ -135,7 +135,7 @@ def test_missing_data_and_models_are_told() -> None:
 def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
     found = treated(plain)
     made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
-    clinic = _Clinic(found.diagnosis, made, found.basis, threads=1)
+    clinic = Clinic(found.diagnosis, made, found.basis, threads=1)
     with pytest.raises(UsageError, match="--keep-float: the model has no node 'nobody'"):
         clinic.remedy(Wish(keep_float=("third", "nobody")))
     assert (
