@@ -189,6 +189,17 @@ class Clinic:
     """Quantizes in memory, and judges as the diagnosis does."""
 
     def __init__(self, diagnosis: Diagnosis, calibration: Calibration, basis: Basis, threads: int) -> None:
+        """Takes of the basis what is float that could be int8.
+
+        Args:
+            diagnosis: of the model to be cured.
+            calibration: of its float model, with a method of the basis.
+            basis: what its user asked for.
+            threads: for ONNX Runtime and native code.
+
+        Raises:
+            UsageError: the basis names a node that the model does not have.
+        """
         self.diagnosis, self.calibration, self.threads = diagnosis, calibration, threads
         self.scheme = basis.scheme()
         prepared = calibration.prepared

@@ -174,7 +174,7 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
         _scale(row, facts), _clipped(row), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
-    text = f"no cause stands out (SQNR of the layer alone {row.local.sqnr_db:.1f} dB)"
+    text = f"no cause stands out, SQNR of the layer alone {row.local.sqnr_db:.1f} dB"
     return found or Reason("codes", text, "")
 
 
