@@ -71,3 +71,9 @@ def test_names_of_the_prepared_graph_come_first() -> None:
 def test_what_computes_nothing_any_more_cannot_be_asked_for(gone: str) -> None:
     with pytest.raises(UsageError, match=f"--keep-float: the model has no node '{gone}'.*calib8 inspect"):
         prepared(net(named=True)).nodes_called(["y", gone])
+
+
+def test_a_fused_node_has_a_name_of_the_model() -> None:
+    found = prepared(net(named=True))
+    fused = next(node for node in found.model.graph if node.op_type == "HardSwish")
+    assert (fused.name, fused.outputs[0].name) == ("d node", "d")
