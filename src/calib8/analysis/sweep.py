@@ -24,8 +24,8 @@ from calib8.errors import DataError, ModelError, UnsupportedModelError
 from calib8.model.runtime import Arrays, open_session
 from calib8.quantization.qdq import label
 
-LARGEST: Final = 1 << 25
-"""Elements of the largest tensor of a sweep: 128 MiB."""
+LARGEST: Final = 1 << 24
+"""Elements of the largest tensor of a sweep: 64 MiB."""
 
 MOST: Final = 128
 """Parts of one sweep at most: the graph stays small."""
