@@ -11,7 +11,7 @@ from types import MappingProxyType
 import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples
-from calib8.calibration.source import check_node_names
+from calib8.calibration.decide import AUTO
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -24,7 +24,7 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.flow import Repaired, repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import WEIGHTED_OPS
-from calib8.table import CalibrationTable
+from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 
 
 def repaired_candidate(
@@ -50,11 +50,10 @@ def repaired_candidate(
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
-        Calib8Error: a node to keep in float does not exist, or a model cannot be run.
+        Calib8Error: a model cannot be run.
     """
     if not wanted:
         return None
-    check_node_names(start.model, start.keep_float)
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
     samples = None if dataset is None else samples_for(wanted, dataset, threads)
     return repaired(
@@ -91,10 +90,8 @@ def int8_model(
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
-        UsageError: a node to keep in float does not exist.
         TableError: the table lacks a tensor.
     """
-    check_node_names(start.model, start.keep_float)
     final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
     result, scheme = final.quantized(unranged), start.scheme
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
@@ -107,11 +104,12 @@ def int8_model(
         changes = channel_factors(prepared.model, final.model)
         if changes.factors or changes.others:
             entries[CHANNEL_FACTORS] = changes.to_json()
+    table = start.table if done is None else done.table
+    entries |= _ranges_asked_for(table, power_of_two=start.power_of_two)
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
     caution = scheme.cautions.get(scheme.activation_name, "")
-    table = start.table if done is None else done.table
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,
         notes=tuple(_dropped(result)), repaired=done,
@@ -122,3 +120,18 @@ def _dropped(result: QuantizedGraph) -> Iterator[str]:
     """What codes that a repair chose did not get into the model."""
     for name, channels in result.dropped.items():
         yield f"'{name}': codes chosen for {channels} channels do not fit the target; rounded plainly"
+
+
+def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[str, str]:
+    """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave."""
+    entries: dict[str, str] = {}
+    given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
+    found = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
+    methods = {name.removeprefix(f"{AUTO}: ") for name in found}
+    if len(methods) == 1:
+        entries["method"] = methods.pop()
+    if power_of_two or table.power_of_two:
+        entries["power_of_two"] = json.dumps(True)
+    if given:
+        entries["ranges"] = json.dumps({name: [held.min, held.max] for name, held in sorted(given.items())})
+    return entries

@@ -137,7 +137,8 @@ def calibrate(
         batch: samples per run, None for what is fastest; the result does not depend on it.
         threads: for decoding, the float model, counting and searching; the result does not depend on it.
         skip_bad: pass over images that cannot be read.
-        keep_float: names of nodes that will stay float: what only they need is not calibrated.
+        keep_float: names of nodes that will stay float: what only they need is not calibrated. A tensor that
+            a node yields names it too.
         checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on
             with it; the result is that of one run. It stays when all is done.
         checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
@@ -202,7 +203,8 @@ def _table(
         return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None
     plain = plain_tables(statistics, spec, power_of_two=wish.power_of_two, given=given, threads=threads)
     return choose_automatically(
-        model, plain, source.dataset, scheme, keep_float=frozenset(keep_float), threads=threads,
+        model, plain, source.dataset, scheme, keep_float=source.prepared.nodes_called(keep_float),
+        threads=threads,
         progress=progress,
     )  # fmt: skip
 
@@ -273,13 +275,12 @@ def quantize(
     scheme = target_scheme(target).with_weights(weights)
     scheme = scheme if activations is None else scheme.with_activations(activations)
     wanted = repairs_wanted(effort, repair, with_data=data is not None, with_table=table is not None)
-    floats = frozenset(keep_float)
     if table is not None:
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
         if not isinstance(file, TableFile):
             raise UsageError("table", f"is of type {type(table).__name__}", "Read it with calib8.read_table")
         return _with_table(
-            model, data, file, scheme, floats, wanted, partial=partial, power_of_two=power_of_two,
+            model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
             skip_bad=skip_bad, progress=progress,
         )  # fmt: skip
@@ -298,6 +299,7 @@ def quantize(
         preprocess = Preprocess.from_json(calibration.statistics.preprocess, "statistics")
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
+    floats = calibration.prepared.nodes_called(keep_float)
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
     others = {} if method is not None else _other_tables(calibration, start)
     done = repaired_candidate(
@@ -323,7 +325,7 @@ def _with_table(
     data: DataSource | None,
     file: TableFile,
     scheme: QuantScheme,
-    keep_float: frozenset[str],
+    keep_float: Sequence[str],
     wanted: Repairs,
     *,
     partial: bool,
@@ -342,13 +344,14 @@ def _with_table(
     zero_points = not scheme.activations.symmetric
     bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
     binding = replace(bound, table=(table := with_given(bound.table, given, {})))
-    unranged = without_range(prepared.model, scheme, keep_float, binding, partial=partial)
+    floats = prepared.nodes_called(keep_float)
+    unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     dataset = None
     if data is not None and wanted:
         dataset = open_dataset(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
-    start = Candidate(prepared.model, table, scheme, keep_float, power_of_two)
+    start = Candidate(prepared.model, table, scheme, floats, power_of_two)
     done = repaired_candidate(
         start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
     )

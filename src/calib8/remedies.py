@@ -2,7 +2,9 @@
 
     finding → wishes (repairs, nodes in float, another method) → quantized in memory → SQNR of the outputs
 
-The samples are those that the diagnosis looked at; the figures are comparable with its own.
+The samples are those that the diagnosis looked at; the figures are comparable with its own. What the user
+asked for when the model was made stays as it was: target, types, nodes in float, ranges of tensors
+(``calib8.analysis.basis``).
 """
 
 from __future__ import annotations
@@ -14,24 +16,22 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8 import pipeline
-from calib8.analysis.diagnose import ENOUGH_DB, TELLING_DB, Diagnosis, diagnose, mac_shares
-from calib8.analysis.model_pair import Model, open_pair
+from calib8.analysis.basis import Basis, basis_of
+from calib8.analysis.diagnose import Diagnosis, diagnose
+from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
+from calib8.analysis.model_pair import Model
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
-from calib8.model.metadata import PREFIX
 from calib8.outcomes import Calibration
+from calib8.passes.place import place
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import GAIN_DB
 from calib8.repair.repairs import REPAIRS
 from calib8.repair.wanted import repairs_called
-from calib8.scheme import GRANULARITIES, TARGETS, QuantScheme, target_scheme
-
-METHOD: Final = "mse"
-"""The range method of models that are made here."""
 
 ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
 """Repairs that are tried whatever the findings are: they cost little, and help where no layer stands out."""
@@ -39,25 +39,23 @@ ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
 MOST: Final = 6
 """Wishes that are tried."""
 
+COMPARED: Final = 32
+"""Samples of the comparison where nothing else is asked for."""
+
 
 @dataclass(frozen=True)
 class Wish:
-    """A way to quantize.
+    """A way to quantize, beside what the basis says.
 
     Attributes:
-        method: for the ranges.
+        method: for the ranges, None for that of the basis.
         repairs: keys of ``calib8.repair.repairs.REPAIRS``.
-        keep_float: names of nodes.
+        keep_float: names of nodes beside those of the basis.
     """
 
-    method: str = METHOD
+    method: str | None = None
     repairs: tuple[str, ...] = ()
     keep_float: tuple[str, ...] = ()
-
-    def flags(self) -> tuple[str, ...]:
-        """The options of ``calib8 quantize`` that carry it out."""
-        nodes = (part for name in self.keep_float for part in ("--keep-float", name))
-        return ("--method", self.method, "--repair", ",".join(self.repairs) or "none", *nodes)
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,8 @@ class Remedy:
         wish: how.
         sqnr_db: of the outputs, as in ``Diagnosis``.
         gain_db: that minus the figure of the model that was diagnosed.
-        macs: share of the multiply-accumulates of nodes kept in float, 0 … 1; None where unknown.
+        macs: share of the multiply-accumulates of the nodes that the wish keeps in float, 0 … 1; None where
+            unknown.
     """
 
     wish: Wish
@@ -85,19 +84,22 @@ class Treated:
         diagnosis: see there.
         remedies: the one to take first; those that gain less than ``TELLING_DB`` are left out.
         tried: how many ways were tried; none where the data are not what the network was trained with.
-        target: that they were made for, a key of ``calib8.scheme.TARGETS``.
-        activations: type of their activations.
-        weights: how many scales their weights have, see ``calib8.scheme.GRANULARITIES``.
+        basis: what they have in common with the model that was diagnosed.
         made_here: the int8 model was made for the diagnosis.
     """
 
     diagnosis: Diagnosis
     remedies: tuple[Remedy, ...]
     tried: int
-    target: str
-    activations: str
-    weights: str
+    basis: Basis
     made_here: bool
+
+    def flags(self, remedy: Remedy) -> tuple[str, ...]:
+        """The options of ``calib8 quantize`` that carry a remedy out, beside those of the data."""
+        wish = remedy.wish
+        basis = self.basis if wish.method is None else replace(self.basis, method=wish.method, percent=None)
+        nodes = (part for name in wish.keep_float for part in ("--keep-float", name))
+        return (*basis.flags(), "--repair", ",".join(wish.repairs) or "none", *nodes)
 
 
 def diagnose_and_treat(
@@ -116,128 +118,138 @@ def diagnose_and_treat(
 
     Args:
         fp32: path or ModelProto of the float model.
-        int8: the QDQ model made from it; None: one made with the method ``METHOD`` and without repairs.
-        data: images or arrays that can be read several times; all of them calibrate what is made here.
+        int8: the QDQ model made from it; None: one made with plain ranges and without repairs.
+        data: images or arrays that can be read several times; they calibrate what is made here.
         preprocess: how images become inputs; None takes what ``int8`` has stored.
-        samples: at most so many for the comparison.
+        samples: at most so many, for the calibration too; None: all for it, ``COMPARED`` for the comparison.
         batch: samples per run of the comparison; no result depends on it.
         threads, skip_bad, progress: see ``calib8.pipeline.calibrate``.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    made, scheme = None, target_scheme("onnxruntime")
+    made, basis = None, Basis()
     quantized: Model
     if int8 is None:
         quantization = pipeline.quantize(
-            fp32, data, method=METHOD, repair=("none",), preprocess=preprocess, threads=threads,
-            skip_bad=skip_bad, progress=progress,
+            fp32, data, method=basis.method, repair=("none",), preprocess=preprocess, samples=samples,
+            threads=threads, skip_bad=skip_bad, progress=progress,
         )  # fmt: skip
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:
-        quantized, scheme = int8, _scheme(fp32, int8)
+        quantized, basis = int8, basis_of(fp32, int8)
     diagnosis = diagnose(
-        fp32, quantized, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
-        skip_bad=skip_bad, progress=progress,
+        fp32, quantized, data, preprocess=preprocess, samples=COMPARED if samples is None else samples,
+        batch=batch, threads=threads, skip_bad=skip_bad, progress=progress,
     )  # fmt: skip
-    wishes = _wishes(diagnosis, again=int8 is not None)
+    wishes = _wishes(diagnosis, basis, again=int8 is not None)
     remedies: tuple[Remedy, ...] = ()
     if wishes:
         if made is None:
             made = pipeline.calibrate(
-                fp32, data, method=METHOD, preprocess=diagnosis.preprocess, target=scheme.name,
-                activations=scheme.activation_name, threads=threads, skip_bad=skip_bad, progress=progress,
+                fp32, data, method=basis.method, percent=basis.percent, preprocess=diagnosis.preprocess,
+                target=basis.target, activations=basis.activations, power_of_two=basis.power_of_two,
+                ranges=dict(basis.ranges), keep_float=basis.keep_float, samples=samples, threads=threads,
+                skip_bad=skip_bad, progress=progress,
             )  # fmt: skip
-        clinic = _Clinic(diagnosis, made, scheme, threads)
+        clinic = Clinic(diagnosis, made, basis, threads)
+        basis = clinic.basis
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
-    return Treated(
-        diagnosis, remedies, len(wishes), scheme.name, scheme.activation_name, scheme.weight_granularity,
-        int8 is None,
-    )  # fmt: skip
+    return Treated(diagnosis, remedies, len(wishes), basis, int8 is None)
 
 
-def _scheme(fp32: Model, int8: Model) -> QuantScheme:
-    """The target that calib8 made a model for; the default one for models of other tools."""
-    stored = open_pair(fp32, int8).int8.metadata_props
-    name, activations = stored.get(PREFIX + "target", ""), stored.get(PREFIX + "activations", "")
-    if name not in TARGETS:
-        return target_scheme("onnxruntime")
-    scheme = target_scheme(name)
-    if stored.get(PREFIX + "weights") in GRANULARITIES:
-        scheme = scheme.with_weights(stored[PREFIX + "weights"])
-    try:
-        return scheme.with_activations(activations)
-    except UsageError:
-        return scheme
-
-
-def _wishes(diagnosis: Diagnosis, *, again: bool) -> tuple[Wish, ...]:
+def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, ...]:
     """What the findings ask for, each once; ``again``: to calibrate anew is a remedy too.
 
     Where the data are not what the network was trained with, nothing helps but other data; where they are
-    not what the int8 model was calibrated with, nothing else is worth a look.
+    not what the int8 model was calibrated with, nothing else is worth a look. Repairs that the model has
+    already stay where the wish is for something else.
     """
     causes = {finding.reason.cause for finding in diagnosis.findings}
     if "statistics" in causes:
         return ()
+    done = basis.repairs
     if again and causes & {"preprocessing", "input"}:
-        return (Wish(),)
+        return (Wish(repairs=done),)
     found: dict[Wish, None] = {}
     for finding in diagnosis.findings:
-        if finding.reason.cause == "branches":
-            found.setdefault(Wish(keep_float=finding.floats))
+        if finding.reason.cause == "branches" and finding.floats:
+            found.setdefault(Wish(repairs=done, keep_float=finding.floats))
         if finding.reason.cause == "clipped":
-            found.setdefault(Wish("minmax"))
+            found.setdefault(Wish("minmax", repairs=done))
         for repairs in finding.reason.repairs:
             found.setdefault(Wish(repairs=repairs))
     if diagnosis.advice is not None:
-        found.setdefault(Wish(keep_float=diagnosis.advice.nodes))
+        found.setdefault(Wish(repairs=done, keep_float=diagnosis.advice.nodes))
     for repairs in ALWAYS:
         found.setdefault(Wish(repairs=repairs))
     return tuple(found)[:MOST]
 
 
-class _Clinic:
+class Clinic:
     """Quantizes in memory, and judges as the diagnosis does."""
 
-    def __init__(
-        self, diagnosis: Diagnosis, calibration: Calibration, scheme: QuantScheme, threads: int
-    ) -> None:
-        self.diagnosis, self.calibration, self.scheme, self.threads = diagnosis, calibration, scheme, threads
-        self.shares = mac_shares(diagnosis.dissection.model)
+    def __init__(self, diagnosis: Diagnosis, calibration: Calibration, basis: Basis, threads: int) -> None:
+        """Takes of the basis what is float that could be int8.
+
+        Args:
+            diagnosis: of the model to be cured.
+            calibration: of its float model, with a method of the basis.
+            basis: what its user asked for.
+            threads: for ONNX Runtime and native code.
+
+        Raises:
+            UsageError: the basis names a node that the model does not have.
+        """
+        self.diagnosis, self.calibration, self.threads = diagnosis, calibration, threads
+        self.scheme = basis.scheme()
+        prepared = calibration.prepared
+        int8_anyway = place(prepared.model, self.scheme).quantized_nodes()
+        kept = prepared.nodes_called(basis.keep_float) & int8_anyway
+        self.basis = replace(basis, keep_float=tuple(sorted(kept)))
+        self.shares = mac_shares(prepared.model, diagnosis.dissection.runs[0])
         self.data: RepairData | None = None
 
     def tried(self, wishes: Sequence[Wish], counter: SampleCounter) -> tuple[Remedy, ...]:
         """Those that help, the one to take first; the best repairs and nodes are tried together too."""
         found = []
         for wish in wishes:
-            found.append(self._remedy(wish))
+            found.append(self.remedy(wish))
             counter(1)
         found.sort(key=_rank)
-        repairs = next((one.wish for one in found if one.wish.repairs), None)
+        repairs = next((one.wish for one in found if one.wish.repairs and not one.wish.keep_float), None)
         floats = next((one.wish for one in found if one.wish.keep_float), None)
         good = [one for one in found if one.gain_db >= TELLING_DB]
         if repairs is not None and floats is not None and len(good) > 1:
-            together = self._remedy(replace(repairs, keep_float=floats.keep_float))
+            together = self.remedy(replace(repairs, keep_float=floats.keep_float))
             if together.sqnr_db >= max(one.sqnr_db for one in good) + TELLING_DB:
                 good.append(together)
         needed = [one for one in good if not any(_contains(one, other) for other in good)]
         return tuple(sorted(needed, key=_rank))
 
-    def _remedy(self, wish: Wish) -> Remedy:
+    def remedy(self, wish: Wish) -> Remedy:
+        """What a wish gains.
+
+        Raises:
+            UsageError: it names a node that the model does not have.
+        """
         table = self.calibration.table
-        if wish.method != METHOD:
+        if wish.method is not None:
             table = pipeline.calibrate(
                 ir.to_proto(self.calibration.prepared.model), statistics=self.calibration.statistics,
                 method=wish.method, target=self.scheme.name, activations=self.scheme.activation_name,
+                power_of_two=self.basis.power_of_two, ranges=dict(self.basis.ranges),
+                keep_float=self.basis.keep_float,
             ).table  # fmt: skip
-        known = {node.name for node in self.calibration.prepared.model.graph}
-        nodes = frozenset(wish.keep_float) & known
-        candidate = Candidate(self.calibration.prepared.model, table, self.scheme, nodes)
+        added = self.calibration.prepared.nodes_called(wish.keep_float)
+        candidate = Candidate(
+            self.calibration.prepared.model, table, self.scheme, added | frozenset(self.basis.keep_float),
+            self.basis.power_of_two,
+        )  # fmt: skip
         for name in repairs_called(wish.repairs):
             candidate, _ = REPAIRS[name](candidate, self._repair_data())
         quality = self.diagnosis.dissection.of_model(readable_copy(candidate.quantized().model))
-        shares = [self.shares.get(name) for name in wish.keep_float]
+        shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
         return Remedy(wish, quality, quality - self.diagnosis.sqnr_db, total)
 

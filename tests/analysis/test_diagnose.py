@@ -8,11 +8,12 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 
 import calib8
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, uneven_factors
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.errors import Calib8Error, ModelError, UsageError
+from calib8.repair.batch_norm_statistics import batch_norm_drift
 
 
 def quantized(proto: onnx.ModelProto, data: Any, *repairs: str, **options: Any) -> onnx.ModelProto:
@@ -144,3 +145,29 @@ def test_a_product_with_factors_of_different_size_is_found() -> None:
     first = diagnosed(uneven_factors()).findings[0]
     assert (first.node, first.reason.cause) == ("strided", "branches")
     assert "entries of 1 … 64" in first.reason.text and first.floats == ("strided", "last")
+
+
+def test_multiply_accumulates_are_counted_for_the_sizes_of_the_images() -> None:
+    proto = plain()
+    free = plain()
+    for axis, size in zip(free.graph.input[0].type.tensor_type.shape.dim, ("N", "C", "H", "W"), strict=True):
+        axis.dim_param = size
+    del free.graph.value_info[:]
+    shares = []
+    for one in (proto, free):
+        layers = diagnose(one, quantized(one, samples()), samples(), threads=1).layers
+        shares.append({loss.row.node: loss.macs for loss in layers if loss.row.node is not None})
+    assert shares[0] == shares[1] and None not in shares[0].values()
+
+
+def test_a_normalization_behind_several_layers_tells_nothing_of_the_images() -> None:
+    proto = dead_norm()
+    name = next(node for node in proto.graph.node if node.op_type == "BatchNormalization").input[3]
+    tensor = next(one for one in proto.graph.initializer if one.name == name)
+    means = onnx.numpy_helper.to_array(tensor) + np.float32([9, 9, 9, 9, 9, 0, 9, 9])
+    tensor.CopyFrom(onnx.numpy_helper.from_array(means, name))
+    assert batch_norm_drift(ir.from_proto(proto), samples(), threads=1)[0].suspicious
+    data = samples()
+    found = diagnose(proto, quantized(proto, data), data, threads=1)
+    assert found.findings[0].reason.cause == "batch normalization"
+    assert "statistics" not in {one.reason.cause for one in found.findings}

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
 
 import calib8
-from calib8.cli.diagnose import quantize_command
-from calib8.errors import Calib8Error
-from calib8.remedies import Treated, Wish, diagnose_and_treat
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
+from calib8.analysis.basis import METHOD, basis_of
+from calib8.errors import Calib8Error, ModelError, UsageError
+from calib8.remedies import Clinic, Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
 from small_models import run
 
@@ -32,7 +30,7 @@ def carried_out(proto: onnx.ModelProto, wish: Wish, data: Any) -> onnx.ModelProt
     found = calib8.quantize(
         proto,
         data,
-        method=wish.method,
+        method=wish.method or METHOD,
         repair=wish.repairs or ("none",),
         keep_float=wish.keep_float,
         threads=1,
@@ -105,7 +103,7 @@ def test_a_model_calibrated_with_other_data_is_calibrated_again() -> None:
     assert not found.made_here and found.diagnosis.findings[0].reason.cause == "input"
     [remedy] = found.remedies
     assert remedy.wish == Wish() and remedy.gain_db > 10.0
-    assert remedy.wish.flags() == ("--method", "mse", "--repair", "none")
+    assert found.flags(remedy) == ("--method", "mse", "--repair", "none")
 
 
 def test_advice_names_repairs_that_there_are() -> None:
@@ -123,7 +121,7 @@ def test_the_target_of_the_int8_model_is_kept() -> None:
         proto, samples(), method="mse", repair=("none",), target="openvino", activations="int8-symmetric"
     )
     found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
-    assert (found.target, found.activations) == ("openvino", "int8-symmetric")
+    assert (found.basis.target, found.basis.activations) == ("openvino", "int8-symmetric")
     assert found.remedies[0].gain_db > 20.0
 
 
@@ -131,13 +129,13 @@ def test_so_is_one_scale_per_weight() -> None:
     proto = one_loud_channel()
     int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), weights="per-tensor")
     found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
-    assert (found.target, found.weights) == ("onnxruntime", "per-tensor")
-    words = shlex.split(quantize_command(found, found.remedies[0], Path("net.onnx"), Path("data")))
+    assert (found.basis.target, found.basis.weights) == ("onnxruntime", "per-tensor")
+    words = found.flags(found.remedies[0])
     assert words[words.index("--weights") + 1] == "per-tensor"
     wish = found.remedies[0].wish
     again = calib8.quantize(
-        proto, samples(), method=wish.method, repair=wish.repairs or ("none",), keep_float=wish.keep_float,
-        weights="per-tensor",
+        proto, samples(), method=wish.method or found.basis.method, repair=wish.repairs or ("none",),
+        keep_float=wish.keep_float, weights="per-tensor",
     )  # fmt: skip
     quality = found.diagnosis.dissection.of_model(with_shapes(ir.to_proto(again.model)))
     assert quality == pytest.approx(found.remedies[0].sqnr_db, abs=1e-6)
@@ -152,3 +150,44 @@ def test_missing_data_and_models_are_told() -> None:
         diagnose_and_treat(plain(), None, "nowhere")
     with pytest.raises(Calib8Error, match=r"none\.onnx"):
         diagnose_and_treat("none.onnx", None, samples())
+
+
+def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
+    found = treated(plain)
+    made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
+    clinic = Clinic(found.diagnosis, made, found.basis, threads=1)
+    with pytest.raises(UsageError, match="--keep-float: the model has no node 'nobody'"):
+        clinic.remedy(Wish(keep_float=("third", "nobody")))
+    assert (
+        clinic.remedy(Wish(keep_float=("third_out",))).macs == clinic.remedy(Wish(keep_float=("third",))).macs
+    )
+
+
+def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
+    proto = one_loud_channel()
+    int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), keep_float=["first"], threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert found.basis.keep_float == ("first",)
+    best = found.remedies[0]
+    assert best.wish.repairs == ("cle", "bias") and best.macs == 0.0
+    words = found.flags(best)
+    assert words[words.index("--keep-float") + 1] == "first"
+
+
+def test_repairs_that_the_model_has_stay_where_nodes_become_float() -> None:
+    proto = detector()
+    int8 = calib8.quantize(proto, samples(), method="minmax", repair=("bias",), threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    assert (found.basis.method, found.basis.repairs) == ("minmax", ("bias",))
+    assert ("bias",) in [one.wish.repairs for one in found.remedies if one.wish.keep_float]
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("keep_float", "[x"), ("ranges", '{"x": [1]}'), ("ranges", "[]"), ("repairs", "3")]
+)
+def test_broken_metadata_are_told(key: str, text: str) -> None:
+    proto = plain()
+    int8 = ir.to_proto(calib8.quantize(proto, samples(), method="mse", repair=("none",), threads=1).model)
+    onnx.helper.set_model_props(int8, {f"calib8.{key}": text, "calib8.target": "tflite"})
+    with pytest.raises(ModelError, match="what calib8 stored in it cannot be read"):
+        basis_of(proto, int8)

@@ -115,8 +115,31 @@ def test_data_and_table(cli, refused, model: Path, images: Path, tmp_path: Path,
                   ("--method", "mse"), ("--percent", 99)):  # fmt: skip
         result = cli("quantize", model, "--table", table, "-o", out / "q.onnx", *flags)
         if flags[0] != "--percent":
-            refused(result, 2, f"{flags[0]}: does not go with a finished table", "or give --data.")
+            refused(
+                result,
+                2,
+                f"{flags[0]}: does not go with a finished table",
+                "or give --data in place of --table.",
+            )
         assert result.exit_code == 2
+
+
+@pytest.mark.parametrize("flags", [("--effort", "best"), ("--repair", "cle,scales")], ids=str)
+def test_the_cure_for_repairs_beside_a_table_leaves_the_table(
+    cli, refused, model: Path, images: Path, tmp_path: Path, out: Path, flags: tuple[str, ...]
+) -> None:
+    table, stats = tmp_path / "t.json", tmp_path / "t.stats"
+    made = cli("calibrate", model, "--data", images, *FLAGS, "-o", table, "--stats", stats)
+    assert made.exit_code == 0
+    before = table.read_bytes()
+    base = ("quantize", model, "-o", out / "q.onnx")
+    line = refused(cli(*base, "--table", table, *flags), 2, "--table brings none", "is a file to write")
+    assert "in place of --table" in line and "--repair scales,bias-analytic" in line
+    line = refused(cli(*base, "--from-stats", stats, *flags), 2, "--from-stats brings none")
+    assert "in place of --from-stats" in line
+    refused(cli(*base, "--table", table, "--effort", "much"), 2, "unknown effort")
+    done = cli("quantize", model, "-o", tmp_path / "q.onnx", "--table", table, "--repair", "scales")
+    assert done.exit_code == 0 and table.read_bytes() == before
 
 
 def test_outputs_that_are_inputs(cli, refused, model: Path, images: Path, tmp_path: Path, out: Path) -> None:

@@ -85,6 +85,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     tuned = [*flags[:6], "--data", calibration, "--samples", "24", "--min-sqnr", "20", "--effort", "fast"]
     lossy = ["--to", "tensorrt", "--lossy", "-o", folder / "lossy.cache"]
     bound = ["--partial", "--model", MODEL_PATH, "-o", folder / "bound.json"]
+    asked = ["--power-of-two", "--range", "input=-1,1"]
     runs: list[list[Any]] = [
         ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json", "--stats", folder / "stats"],
         ["stats", "show", folder / "stats"],
@@ -102,7 +103,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["compile", mixed, "-o", folder / "mixed.c8"],
         ["inspect", folder / "mixed.c8"],
         ["tengine-quant", "-m", MODEL_PATH, "-i", good, "-o", int8, "-w", "128", "-s", "0.01"],
-        ["quantize", MODEL_PATH, "--table", cache, "--partial", "-o", folder / "q.onnx"],
+        ["quantize", MODEL_PATH, "--table", cache, "--partial", *asked, "-o", folder / "q.onnx"],
         ["table", "show", ncnn],
         ["table", "convert", cache, *bound],
         ["table", "convert", folder / "table.json", *lossy],

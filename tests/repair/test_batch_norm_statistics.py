@@ -166,3 +166,20 @@ def test_wrong_preprocessing_shows_at_the_first_normalization(
     )
     assert len(found.batch_norms) == 35 and found.samples == 6
     assert found.batch_norms[0].suspicious is suspicious
+
+
+def test_a_channel_that_was_constant_in_training_does_not_count() -> None:
+    x = normal(1, 4, 8, 8, seed=3)
+    constants = {
+        "g": np.ones(4, np.float32), "h": np.zeros(4, np.float32), "m": np.float32([0, 0, 0, 5]),
+        "v": np.float32([1, 1, 1, 1e-12]),
+    }  # fmt: skip
+    model = graph("float[N,4,8,8] x", "float[N,4,8,8] y", "y = BatchNormalization(x, g, h, m, v)", constants)
+    [drift] = batch_norm_drift(model, [{"x": x}], threads=1)
+    assert (drift.channel, drift.suspicious) == (3, False)
+    assert drift.largest_shift > 1000.0 > 0.5 > drift.shift
+    means, _ = moments(x)
+    assert drift.shift == pytest.approx(np.sqrt(np.mean(means[:3] ** 2)), rel=1e-3)
+    constants["v"] = np.full(4, 1e-12, np.float32)
+    model = graph("float[N,4,8,8] x", "float[N,4,8,8] y", "y = BatchNormalization(x, g, h, m, v)", constants)
+    assert batch_norm_drift(model, [{"x": x}], threads=1)[0].suspicious

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.batch_norms import MAX_RATIO, BatchNormInspection, inspect_batch_norms
+from calib8.analysis.batch_norms import MAX_RATIO, MIN_VARIANCE, BatchNormInspection, inspect_batch_norms
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.float_reference import FloatReference
@@ -52,6 +52,9 @@ STEPS: Final = 6
 
 _MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
+_EQUALIZE: Final = "Equalize the layers around it"
+_EQUALIZING: Final = (("cle", "bias"), ("equalize-activations-wide", "bias"))
+
 _APART_ADVICE: Final = "Keep the Concat in float: each branch then has codes of its own"
 
 Maxima = Mapping[str, npt.NDArray[np.float64]]
@@ -66,7 +69,7 @@ class Reason:
         text: the observation, one sentence with its figures.
         advice: what may help, one sentence; empty where keeping the node in float is all.
         repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
-        floats: labels of the nodes that must be in float so that it goes away, the one to blame first;
+        tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
     """
 
@@ -74,7 +77,7 @@ class Reason:
     text: str
     advice: str
     repairs: tuple[tuple[str, ...], ...] = ()
-    floats: tuple[str, ...] = ()
+    tensors: tuple[str, ...] = ()
 
 
 class Facts:
@@ -171,7 +174,7 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
         _scale(row, facts), _clipped(row), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
-    text = f"SQNR of the layer alone {row.local.sqnr_db:.1f} dB; nothing is out of proportion"
+    text = f"no cause stands out, SQNR of the layer alone {row.local.sqnr_db:.1f} dB"
     return found or Reason("codes", text, "")
 
 
@@ -206,14 +209,14 @@ def _branches(row: TensorComparison, facts: Facts) -> Reason | None:
     text = (
         f"'{large}' reaches {reach[large]:.4g} and '{small}' {reach[small]:.4g}: one scale has to hold both"
     )
-    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(node))
+    return Reason("branches", text, _APART_ADVICE, tensors=_with_moves(node))
 
 
 def _with_moves(node: ir.Node) -> tuple[str, ...]:
-    """A node and those behind it that only move its values."""
-    found = [label(node)]
+    """What a node yields, and what those behind it do that only move its values."""
+    found = [node.outputs[0].name or ""]
     while (reader := sole_consumer(node.outputs[0])) is not None and reader.op_type in _MOVING:
-        found.append(label(reader))
+        found.append(reader.outputs[0].name or "")
         node = reader
     return tuple(found)
 
@@ -228,7 +231,7 @@ def _shared(row: TensorComparison, facts: Facts) -> Reason | None:
     if not readers or not 0.0 < APART * reach <= held:
         return None
     text = f"'{row.tensor}' reaches {reach:.4g}, the codes that it shares with the other branches {held:.4g}"
-    return Reason("branches", text, _APART_ADVICE, floats=_with_moves(readers[0]))
+    return Reason("branches", text, _APART_ADVICE, tensors=_with_moves(readers[0]))
 
 
 def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -242,7 +245,7 @@ def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
         return None
     low, high = float(found[found > 0].min()), float(found.max())
     text = f"its constant factor has entries of {low:.4g} … {high:.4g}: one scale has to hold all products"
-    return Reason("branches", text, f"Keep the {node.op_type} in float", floats=_with_moves(node))
+    return Reason("branches", text, f"Keep the {node.op_type} in float", tensors=_with_moves(node))
 
 
 def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -250,11 +253,18 @@ def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
     if found is None:
         return None
     text = (
-        f"BatchNormalization {found.name}: channel {found.channel} has γ = {found.gamma:.3g}, σ² = "
-        f"{found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
+        f"BatchNormalization {norm_name(found.name)}: channel {found.channel} has γ = {found.gamma:.3g}, "
+        f"σ² = {found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
     )
+    if found.variance >= MIN_VARIANCE:
+        return Reason("batch normalization", text, _EQUALIZE, _EQUALIZING)
     advice = "The channel was (almost) constant in training: its gain can be taken away"
     return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
+
+
+def norm_name(name: str) -> str:
+    """What to call a BatchNormalization where that it is one is said already: its name, or what it yields."""
+    return name.removeprefix("BatchNormalization of ")
 
 
 def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -271,8 +281,7 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
         f"channel {channel} reaches {reach[channel]:.4g}, the median channel {median:.4g}: one scale for all "
         "leaves them few codes"
     )
-    repairs = (("cle", "bias"), ("equalize-activations-wide", "bias"))
-    return Reason("scale", text, "Equalize the layers around it", repairs)
+    return Reason("scale", text, _EQUALIZE, _EQUALIZING)
 
 
 def _clipped(row: TensorComparison) -> Reason | None:

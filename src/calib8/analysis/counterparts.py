@@ -101,14 +101,14 @@ def find_counterparts(
     Raises:
         ModelError: a scale that is no positive number.
     """
-    places = _output_places(int8, outputs, references)
+    places = output_places(int8, outputs, references)
     found: dict[tuple[str, TensorCode], _Found] = {}
     left_out: list[LeftOut] = []
     tapped: set[ir.Node] = set()
     for node in _activation_quantizers(int8):
         value = node.inputs[0]
         assert value is not None
-        reference = _reference(value, places, references)
+        reference = reference_tensor(value, places, references)
         code = _checked_code(node, value)
         reason = _reason_to_leave_out(node, value, code, reference, references)
         if reference is None or code is None or reason:
@@ -145,10 +145,16 @@ def _all_inputs(node: ir.Node) -> list[ir.Value | None]:
     return values
 
 
-def _output_places(
+def output_places(
     model: ir.Model, outputs: tuple[str, ...], references: Mapping[str, ir.Value]
 ) -> dict[ir.Value, str]:
-    """Outputs of the int8 graph, and the floats whose Q and DQ yield them → the float model's output."""
+    """Outputs of the int8 graph, and the floats whose Q and DQ yield them → the float model's output.
+
+    Args:
+        model: the QDQ graph.
+        outputs: names of the float model's outputs, as many as ``model`` has.
+        references: the tensors of the float model by name.
+    """
     places: dict[ir.Value, str] = {}
     for value, name in zip(model.graph.outputs, outputs, strict=True):
         if name in references:  # a constant output is no tensor to compare
@@ -158,7 +164,7 @@ def _output_places(
     return places
 
 
-def _reference(
+def reference_tensor(
     value: ir.Value, places: Mapping[ir.Value, str], references: Mapping[str, ir.Value]
 ) -> str | None:
     """The tensor of the float model that a value of the int8 graph approximates, None if none is known."""
@@ -167,7 +173,7 @@ def _reference(
     if value.name in references:
         return value.name
     origin = float_origin(value)
-    return None if origin is value else _reference(origin, places, references)
+    return None if origin is value else reference_tensor(origin, places, references)
 
 
 def _checked_code(node: ir.Node, value: ir.Value) -> TensorCode | None:
@@ -246,7 +252,7 @@ def _tap(
             "" if main is None else main.op_type,
             tuple(label(node) for node in nodes),
             None if main is None else main.outputs[0].name,
-            None if main is None else _reference(main.outputs[0], places, references),
+            None if main is None else reference_tensor(main.outputs[0], places, references),
         ),
     )
 

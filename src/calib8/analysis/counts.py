@@ -8,6 +8,7 @@ Gemm, MatMul     macs = elements of the output · K                     for [M, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import onnx_ir as ir
@@ -41,10 +42,20 @@ UNCOUNTED_OPS: Final = ("LSTM", "GRU", "RNN", "Einsum")
 
 def with_batch_of_one(model: ir.Model) -> ir.Model:
     """A copy with the free first axis of every input set to 1 and all shapes inferred again."""
+    shapes = {
+        value.name or "": (1, *value.shape[1:])
+        for value in model.graph.inputs
+        if value.shape is not None and value.shape.rank() > 0 and not _known(value.shape[0])
+    }
+    return with_input_shapes(model, shapes)
+
+
+def with_input_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int | ir.SymbolicDim]]) -> ir.Model:
+    """A copy whose inputs have these shapes, by name, and all other shapes inferred from them."""
     copy = model.clone()
     for value in copy.graph.inputs:
-        if value.shape is not None and value.shape.rank() > 0 and not _known(value.shape[0]):
-            value.shape = ir.Shape([1, *value.shape[1:]])
+        if value.name in shapes:
+            value.shape = ir.Shape(shapes[value.name or ""])
     for node in copy.graph:
         for value in node.outputs:
             value.shape = None

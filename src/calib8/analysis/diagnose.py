@@ -14,20 +14,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.causes import Facts, Maxima, Reason, tensors_to_look_at, why
-from calib8.analysis.compare import Comparison, TensorComparison, compare
+from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
+from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
-from calib8.analysis.counts import macs, with_batch_of_one
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
 from calib8.analysis.dropped_activations import with_dropped_activations
+from calib8.analysis.findings import (
+    Finding,
+    FloatAdvice,
+    LayerLoss,
+    find_advice,
+    find_causes,
+    mac_shares,
+    named,
+)
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
+from calib8.analysis.node_names import find_node_names
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.samples import Dataset, DataSource, open_dataset
@@ -35,78 +43,15 @@ from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, check_positive, silent
-from calib8.quantization.qdq import dequantizer, float_origin, label
+from calib8.quantization.qdq import label
 from calib8.repair.batch_norm_statistics import batch_norm_drift
+from calib8.scheme import WEIGHTED_OPS
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
 
-FINDINGS: Final = 8
-"""Layers that are explained."""
-
-TOGETHER: Final = (1, 2, 3, 5, 8)
-"""Numbers of nodes that are tried in float together."""
-
-ENOUGH_DB: Final = 3.0
-"""A gain that is worth to be told: half of the noise is gone."""
-
-TELLING_DB: Final = 1.0
-"""What gains less in float is no finding."""
-
-MOST_MACS: Final = 0.25
-"""Share of the multiply-accumulates that an advice may keep in float."""
-
 FOREIGN_DB: Final = 5.0
 """Weights so far from those of the float model, in the median layer, are those of another one."""
-
-
-@dataclass(frozen=True)
-class LayerLoss:
-    """One layer: how it computes, and what that does to the outputs.
-
-    Attributes:
-        row: see ``TensorComparison``.
-        damage: SQNR of the outputs in dB if this layer alone has codes.
-        macs: share of the model's multiply-accumulates, 0 … 1; None where they cannot be counted.
-    """
-
-    row: TensorComparison
-    damage: Damage
-    macs: float | None
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A cause of the loss.
-
-    Attributes:
-        node: the layer, None for an input of the model or the model as a whole.
-        tensor: what it yields, empty for the model as a whole.
-        reason: why.
-        floats: nodes that have to stay in float so that it no longer loses; empty where that does not help.
-        gain_db: what the outputs gain with these in float.
-    """
-
-    node: str | None
-    tensor: str
-    reason: Reason
-    floats: tuple[str, ...]
-    gain_db: float
-
-
-@dataclass(frozen=True)
-class FloatAdvice:
-    """Nodes to keep in float.
-
-    Attributes:
-        nodes: their names.
-        gain_db: what the outputs gain.
-        macs: share of the multiply-accumulates that are not in int8 then, 0 … 1; None where unknown.
-    """
-
-    nodes: tuple[str, ...]
-    gain_db: float
-    macs: float | None
 
 
 @dataclass(frozen=True)
@@ -186,14 +131,15 @@ def diagnose(
     dissection = Dissection(whole, constants, reference.forms[-1], runs, threads)
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
-    losses = _losses(opened.pair.int8, comparison, opened.found, found)
+    losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
     sqnr_db = dissection.with_floats(())
-    layers = _findings(losses, dissection, facts, sqnr_db)
-    findings = _explaining((*_inputs(opened, threads), *layers))
-    advice = _advice(losses, dissection, sqnr_db)
+    names = find_node_names(whole, opened.pair.outputs, reference)
+    causes = find_causes(losses, dissection, facts, names, sqnr_db)
+    findings = _explaining((*_inputs(opened, threads), *causes))
     return Diagnosis(
-        comparison, tuple(losses), findings, advice, sqnr_db, len(runs), dissection.fallback,
+        comparison, tuple(named(loss, names) for loss in losses), findings,
+        find_advice(losses, dissection, names, sqnr_db), sqnr_db, len(runs), dissection.fallback,
         opened.dataset.preprocess, dissection,
     )  # fmt: skip
 
@@ -234,23 +180,16 @@ def _stored(pair: ModelPair) -> Preprocess | None:
 
 
 def _losses(
-    int8: ir.Model, comparison: Comparison, found: Counterparts, damage: Sequence[Damage]
+    int8: ir.Model, comparison: Comparison, found: Counterparts, damage: Sequence[Damage], feeds: Arrays
 ) -> list[LayerLoss]:
     """One per tap, worst first."""
     rows = {(row.tensor, row.dtype): row for row in comparison.tensors}
-    shares = mac_shares(int8)
+    shares = mac_shares(int8, feeds)
     losses = []
     for tap, one in zip(found.taps, damage, strict=True):
         row = rows[tap.reference, None if tap.code is None else tap.code.spec.dtype.name]
         losses.append(LayerLoss(row, one, shares.get(row.node or "")))
     return sorted(losses, key=lambda loss: loss.damage.both)
-
-
-def mac_shares(model: ir.Model) -> dict[str, float | None]:
-    """Node → its share of the multiply-accumulates."""
-    counted = {label(node): macs(node) for node in with_batch_of_one(model).graph}
-    total = sum(count or 0 for count in counted.values())
-    return {name: None if count is None or not total else count / total for name, count in counted.items()}
 
 
 def _channel_maxima(
@@ -279,10 +218,11 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         text = f"the images are prepared in another way than for the calibration ({difference})"
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
     drifts = batch_norm_drift(opened.pair.fp32, opened.runs, threads)
-    if drifts and drifts[0].suspicious:
+    if drifts and drifts[0].suspicious and _sees_the_input(opened.pair.fp32, drifts[0].name):
         one = drifts[0]
         text = (
-            f"the first BatchNormalization, {one.name}, sees other values than in training: its means are "
+            f"the first BatchNormalization ({norm_name(one.name)}) sees other values than in training: its "
+            "means are "
             f"{one.shift:.2f} standard deviations off, its standard deviations {one.ratio:.2f} times as large"
         )
         advice = "Compare mean, scale and colour order with those of the training"
@@ -290,92 +230,25 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
     return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
 
 
+def _sees_the_input(model: ir.Model, name: str) -> bool:
+    """No more than one layer with weights lies before a node: other images would hardly move it."""
+    node, layers = next((one for one in model.graph if label(one) == name), None), 0
+    while node is not None and layers < 2:
+        layers += node.op_type in WEIGHTED_OPS
+        source = node.inputs[0] if node.inputs else None
+        node = None if source is None else source.producer()
+    return layers < 2
+
+
 def _explaining(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Those that explain the others: codes that are not made for such data make all layers look bad."""
+    """Those that explain the others: wrong data make layers look bad that are not."""
     causes = {finding.reason.cause for finding in findings}
-    if not causes & {"preprocessing", "input"}:
-        return findings
-    return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
+    if causes & {"preprocessing", "input"}:
+        return tuple(one for one in findings if one.reason.cause in ("statistics", "preprocessing", "input"))
+    if "statistics" in causes:
+        return tuple(one for one in findings if one.reason.cause != "codes")
+    return findings
 
 
 def _json(preprocess: Preprocess | None) -> str | None:
     return None if preprocess is None else preprocess.to_json()
-
-
-def _findings(
-    losses: Sequence[LayerLoss], dissection: Dissection, facts: Facts, whole: float
-) -> tuple[Finding, ...]:
-    """The worst layers with their reasons, those that gain most in float first; each node once."""
-    gains: dict[tuple[str, ...], float] = {(): 0.0}
-    found: dict[tuple[str, ...], Finding] = {}
-    for loss in islice(losses, FINDINGS):
-        reason = why(loss.row, loss.damage, facts)
-        floats = floats_for(dissection.model, loss, reason)
-        if floats not in gains:
-            gains[floats] = dissection.with_floats(floats) - whole
-        known = found.get(floats)
-        fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
-        if gains[floats] < fewest and reason.cause != "input":
-            continue
-        if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
-            node = reason.floats[0] if reason.floats else loss.row.node
-            found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
-    first = {"input": 0}
-    listed = sorted(found.values(), key=lambda one: (first.get(one.reason.cause, 1), -one.gain_db))
-    return tuple(one for place, one in enumerate(listed) if not _is_told(one, listed, place))
-
-
-def _is_told(finding: Finding, listed: Sequence[Finding], place: int) -> bool:
-    """Whether an earlier finding says the same, or one with a cause explains all of its nodes."""
-    if any(other.reason.text == finding.reason.text for other in listed[:place]):
-        return True
-    causes = (other for other in listed if other.reason.cause != "codes")
-    return finding.reason.cause == "codes" and any(
-        set(finding.floats) <= set(other.floats) for other in causes
-    )
-
-
-def floats_for(int8: ir.Model, loss: LayerLoss, reason: Reason) -> tuple[str, ...]:
-    """Nodes to keep in float so that a layer no longer loses what it loses most of.
-
-    Where its weights do the damage that is the layer. A tensor has codes as long as what yields it or one
-    of those that read it is in int8, so that all of these belong together.
-    """
-    damage, own = loss.damage, () if loss.row.node is None else (loss.row.node,)
-    if reason.floats:
-        last = next((node for node in int8.graph if label(node) == reason.floats[-1]), None)
-        tensor = loss.row.tensor if last is None else last.outputs[0].name or ""
-        return tuple(dict.fromkeys((*reason.floats, *_readers(int8, tensor))))
-    if damage.codes is None or (damage.weights is not None and damage.weights <= damage.codes):
-        return own
-    return tuple(dict.fromkeys((*own, *_readers(int8, loss.row.tensor))))
-
-
-def _readers(int8: ir.Model, tensor: str) -> list[str]:
-    """Labels of the nodes that read the codes of a tensor, in graph order."""
-    pairs = (node.outputs[0] for node in int8.graph if dequantizer(node.outputs[0]) is not None)
-    return [label(use.node) for value in pairs if float_origin(value).name == tensor for use in value.uses()]
-
-
-def _plain_floats(int8: ir.Model, loss: LayerLoss) -> tuple[str, ...]:
-    """``floats_for`` without a look at the reason."""
-    return floats_for(int8, loss, Reason("codes", "", ""))
-
-
-def _advice(losses: Sequence[LayerLoss], dissection: Dissection, whole: float) -> FloatAdvice | None:
-    """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help."""
-    nodes = list(dict.fromkeys(name for one in losses for name in _plain_floats(dissection.model, one)))
-    shares = mac_shares(dissection.model)
-    best: FloatAdvice | None = None
-    for number in TOGETHER:
-        taken = tuple(nodes[:number])
-        known = [shares.get(name) for name in taken]
-        total = None if None in known else sum(share or 0.0 for share in known)
-        if total is not None and total > MOST_MACS:
-            break
-        gain = dissection.with_floats(taken) - whole
-        if gain >= TELLING_DB:
-            best = FloatAdvice(taken, gain, total)
-        if gain >= ENOUGH_DB or number >= len(nodes):
-            break
-    return best

@@ -29,7 +29,8 @@ class ModelPair:
     Attributes:
         fp32_name, int8_name: paths, or what the models call themselves.
         fp32: the float graph as loaded: the passes name what they make after it.
-        int8: the QDQ graph, constants as initializers, types inferred.
+        int8: the QDQ graph, constants as initializers, types inferred; nodes without a name are called by
+            their labels, which so stay the same whatever is done to the graph.
         inputs: what both take: a size that one of them leaves free is that of the other.
         outputs: names of the float model's outputs; the int8 model has as many.
     """
@@ -65,6 +66,8 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
     float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)
+    for node in int8_model.graph:
+        node.name = label(node)
     inputs = _common_inputs(graph_inputs(float_model), graph_inputs(int8_model), second)
     outputs = tuple(spec.name for spec in graph_outputs(float_model))
     if len(outputs) != len(int8_model.graph.outputs):

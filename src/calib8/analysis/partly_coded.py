@@ -21,6 +21,7 @@ from calib8.quantization.qdq import (
     weight_is_coded,
     weighted_layers,
 )
+from calib8.quantization.seal import is_seal
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -78,6 +79,32 @@ def coded_pairs(model: ir.Model) -> list[tuple[ir.Value, ir.Value]]:
     return found
 
 
+def code_readers(model: ir.Model, tensor: str) -> tuple[str, ...]:
+    """Labels of the nodes that compute from the codes of a float tensor, in graph order.
+
+    What only hands them on is none of them: a QuantizeLinear that gives them another scale, the Sum before a
+    float layer. Those behind it are.
+
+    Args:
+        model: a QDQ graph.
+        tensor: name of the tensor before all its codes.
+    """
+    sources = {value for value, origin in coded_pairs(model) if origin.name == tensor}
+    return tuple(
+        label(node)
+        for node in model.graph
+        if node.op_type != "QuantizeLinear"
+        and not is_seal(node)
+        and any(sealed(value) in sources for value in node.inputs)
+    )
+
+
+def sealed(value: ir.Value | None) -> ir.Value | None:
+    """What a Sum of one tensor hands on, any other value itself."""
+    node = None if value is None else value.producer()
+    return node.inputs[0] if node is not None and is_seal(node) else value
+
+
 def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
     """All that reads the dequantized values reads the float tensor."""
     for use in list(dequantized.uses()):
@@ -96,8 +123,9 @@ def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
-                if value in origins:
-                    node.replace_input_with(index, origins[value])
+                source = sealed(value)
+                if source in origins:
+                    node.replace_input_with(index, origins[source])
 
 
 def _maker(value: ir.Value) -> str | None:

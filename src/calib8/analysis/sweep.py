@@ -15,16 +15,17 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.analysis.counts import with_input_shapes
 from calib8.analysis.float_reference import FloatConstants
 from calib8.analysis.partly_coded import coded_pairs
 from calib8.analysis.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.autorange.check import Outputs
 from calib8.errors import DataError, ModelError, UnsupportedModelError
 from calib8.model.runtime import Arrays, keep_quantizers, open_session
-from calib8.quantization.qdq import infer_shapes, label
+from calib8.quantization.qdq import label
 
-LARGEST: Final = 1 << 25
-"""Elements of the largest tensor of a sweep: 128 MiB."""
+LARGEST: Final = 1 << 24
+"""Elements of the largest tensor of a sweep: 64 MiB."""
 
 MOST: Final = 128
 """Parts of one sweep at most: the graph stays small."""
@@ -101,18 +102,11 @@ def _check_row(plain: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]
 
 def _as_run(model: ir.Model, runs: Sequence[Arrays]) -> ir.Model:
     """A copy with the shapes that the runs have."""
-    copy, first = model.clone(), {name: array.shape for name, array in runs[0].items()}
+    first = {name: array.shape for name, array in runs[0].items()}
     if any(first != {name: array.shape for name, array in feeds.items()} for feeds in runs):
         problem = "is run with inputs of different shapes"
         raise UnsupportedModelError(model.graph.name or "model", problem, "Give data of one shape")
-    for value in copy.graph.inputs:
-        if value.name in first:
-            value.shape = ir.Shape(first[value.name])
-    for node in copy.graph:
-        for value in node.outputs:
-            value.shape = None
-    infer_shapes(copy)
-    return copy
+    return with_input_shapes(model, first)
 
 
 def _sweeps(model: ir.Model, parts: Sequence[Part]) -> Iterator[list[int]]:

@@ -65,7 +65,8 @@ def open_data(
     )
     part = one_shard(dataset, shard)
     prepared = prepare(original, first_sample(part))
-    return Source(prepared, tensors_to_calibrate(prepared.model, frozenset(keep_float)), part), part
+    tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
+    return Source(prepared, tensors, part), part
 
 
 def open_statistics(
@@ -86,7 +87,7 @@ def open_statistics(
     _, prepared = prepare_for_table(model)
     if found.model_hash != model_hash(prepared.model):
         raise TableError(name, "were made for another model", "Gather statistics of this model")
-    tensors = tensors_to_calibrate(prepared.model, frozenset(keep_float))
+    tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     missing = [tensor for tensor in tensors if tensor not in found.tensors]
     if missing:
         problem = f"lack {len(missing)} of {len(tensors)} tensors, such as '{missing[0]}'"
@@ -133,10 +134,8 @@ def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[s
     """The tensors that any target would quantize.
 
     Raises:
-        UsageError: ``keep_float`` names no node of the graph.
         UnsupportedModelError: the model has no layer with constant weights that could be quantized.
     """
-    check_node_names(model, keep_float)
     layers = [d for d in place(model, QuantScheme("any"), keep_float).decisions if d.op_type in WEIGHTED_OPS]
     if not any(layer.quantized for layer in layers):
         problem = "has no convolution or matrix product with constant weights to quantize"
@@ -146,20 +145,6 @@ def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[s
             model.graph.name or "model", problem, "Give a float32 convolutional network"
         )
     return calibration_tensors(model, keep_float)
-
-
-def check_node_names(model: ir.Model, names: frozenset[str]) -> None:
-    """Refuses names that no node has.
-
-    Raises:
-        UsageError: there is one.
-    """
-    unknown = names - {node.name for node in model.graph}
-    if unknown:
-        name = min(unknown)
-        raise UsageError(
-            "--keep-float", f"the prepared graph has no node '{name}'", "See `calib8 inspect` for the names"
-        )
 
 
 def first_sample(dataset: Dataset) -> Arrays:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -20,11 +20,8 @@ from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
-    from calib8.analysis.diagnose import Finding, LayerLoss
+    from calib8.analysis.findings import Finding, LayerLoss
     from calib8.remedies import Remedy, Treated
-
-SAMPLES: Final = 32
-"""Compared where nothing else is asked for."""
 
 Int8Argument = Annotated[
     Path | None,
@@ -61,14 +58,14 @@ def diagnose(
     check_positive("--top", top)
     with shown_progress(terminal, "opening the models") as progress:
         found = diagnose_and_treat(
-            fp32, int8, data, preprocess=preprocess,
-            samples=SAMPLES if reading.samples is None else reading.samples, batch=reading.batch_size,
-            threads=reading.thread_count, skip_bad=reading.skip_bad, progress=progress,
+            fp32, int8, data, preprocess=preprocess, samples=reading.samples,
+            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
+            progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
     say_diagnosis(terminal, found, top)
-    commands = [quantize_command(found, remedy, fp32, data) for remedy in found.remedies]
+    commands = [quantize_command(found, remedy, fp32, data, reading) for remedy in found.remedies]
     say_remedies(terminal, found, commands)
     if report.json is not None:
         write_json(report.json, _document(found, fp32, int8, commands))
@@ -116,7 +113,7 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
         text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
         terminal.say(text)
     if not diagnosis.findings:
-        terminal.say("no single cause: nothing is out of proportion")
+        terminal.say("no cause stands out: the loss is spread over the layers")
     for number, finding in enumerate(diagnosis.findings, 1):
         terminal.say(f"{number}. {_finding(finding)}", style="yellow")
 
@@ -124,7 +121,8 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
 def _finding(finding: Finding) -> str:
     where = finding.node or (f"input '{finding.tensor}'" if finding.tensor else "data")
     advice = f". {finding.reason.advice}" if finding.reason.advice else ""
-    gain = f" ({finding.gain_db:+.1f} dB without these codes)" if finding.floats else ""
+    told = finding.floats and finding.reason.cause != "input"
+    gain = f" ({finding.gain_db:+.1f} dB without these codes)" if told else ""
     return f"{where}: {finding.reason.text}{advice}{gain}"
 
 
@@ -152,28 +150,30 @@ def remedy_text(remedy: Remedy) -> str:
         number = "this node" if len(wish.keep_float) == 1 else f"these {len(wish.keep_float)} nodes"
         parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
     if not parts:
-        parts.append(f"calibrate with --method {wish.method}")
+        parts.append(f"calibrate again{f' with --method {wish.method}' if wish.method else ''}")
     return "; ".join(parts)
 
 
 def _costs(remedy: Remedy) -> str:
     if not remedy.wish.keep_float:
         return "costs no speed"
+    if remedy.macs is None:
+        return "costs MACs that cannot be counted"
     return f"costs {percent(remedy.macs)} % of the MACs"
 
 
-def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path) -> str:
-    """The command line that makes the model of a remedy."""
-    words = ["calib8", "quantize", str(fp32), "--data", str(data)]
+def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path, reading: ReadingOptions) -> str:
+    """The command line that makes the model of a remedy, from the data as they were read here."""
+    words = ["calib8", "quantize", str(fp32), "--data", str(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
-    if found.target != "onnxruntime":
-        words += ["--target", found.target]
-    if found.activations != "uint8":
-        words += ["--activations", found.activations]
-    if found.weights != "per-channel":
-        words += ["--weights", found.weights]
-    words += [*remedy.wish.flags(), "-o", f"{fp32.stem}.repaired.onnx"]
-    return shlex.join(words)
+    return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
+
+
+def reading_flags(reading: ReadingOptions) -> list[str]:
+    """The flags that were given."""
+    given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}
+    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return [*words, "--skip-bad"] if reading.skip_bad else words
 
 
 def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:
@@ -200,7 +200,7 @@ def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[
         ],
         "remedies": [
             {
-                "method": one.wish.method,
+                "method": one.wish.method or found.basis.method,
                 "repairs": list(one.wish.repairs),
                 "keep_float": list(one.wish.keep_float),
                 "sqnr_db": finite(one.sqnr_db),

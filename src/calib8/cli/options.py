@@ -49,7 +49,9 @@ _LABELS_HELP: Final = (
 )
 LabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE", _LABELS_HELP)]
 
-_KEEP_FLOAT_HELP: Final = "Name of a node to leave in float; may be given several times."
+_KEEP_FLOAT_HELP: Final = (
+    "Node to leave in float, by its name or a tensor that it yields; may be given several times."
+)
 KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
 
 

@@ -161,7 +161,7 @@ def quantize(
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
-    check_repairs(repairs, data)
+    check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
     old = _old_table(old_table, table_format, partial)
     request = _Request(
@@ -183,6 +183,11 @@ def quantize(
         say_binding(terminal, outcome.result.binding)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome)
+
+
+def _in_place_of_data(table: Path | None, statistics: Path | None) -> str:
+    """The option that was given for ranges without data."""
+    return "--from-stats" if statistics is not None else "--table" if table is not None else ""
 
 
 def _old_table(path: Path | None, form: str | None, partial: bool) -> _OldTable | None:
@@ -259,7 +264,7 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
         "--percent": ranges.percent,
         "--decay": ranges.decay,
     }
-    refuse_together("a finished table", given, "Leave it away, or give --data")
+    refuse_together("a finished table", given, "Leave it away, or give --data in place of --table")
 
     from calib8 import pipeline
     from calib8.calibration.given import parse_given

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
     from calib8.judge import Preflight
     from calib8.pipeline import Calibration, Collection
+    from calib8.repair.wanted import Repairs
     from calib8.table import CalibrationTable
 
 
@@ -51,15 +52,37 @@ def check_ranges(
             scheme.with_activations(ranges.activations)
 
 
-def check_repairs(repairs: RepairOptions, data: Path | None) -> None:
+def check_repairs(repairs: RepairOptions, data: Path | None, instead: str = "") -> None:
     """Refuses unknown or contradicting choices before any work is done.
+
+    Args:
+        repairs: what was asked for.
+        data: samples to look at.
+        instead: the option that was given in place of data.
 
     Raises:
         UsageError: an effort or a repair that does not exist, both, or one of them without data.
     """
     from calib8.repair.wanted import repairs_wanted
 
+    wanted = repairs_wanted(repairs.effort, repairs.names, with_data=True, with_table=True)
+    if data is None and instead:
+        _check_without_data(wanted, instead)
     repairs_wanted(repairs.effort, repairs.names, with_data=data is not None, with_table=False)
+
+
+def _check_without_data(wanted: Repairs, instead: str) -> None:
+    """Refuses what looks at data beside an option that takes their place; with them it would mean another."""
+    from calib8.repair.repairs import DATA_FREE
+
+    blind = [name for name in wanted.names if name not in DATA_FREE]
+    if not wanted.effort and not blind:
+        return
+    option = f"--effort {wanted.effort}" if wanted.effort else f"--repair {blind[0]}"
+    cure = f"Leave it away, use --repair {','.join(DATA_FREE)}, or give --data in place of {instead}"
+    if instead == "--table":
+        cure += " (beside --data that is a file to write); calib8.quantize in Python takes both"
+    raise UsageError(option, f"it looks at data, and {instead} brings none", cure)
 
 
 def look_at_data(

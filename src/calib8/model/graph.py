@@ -25,6 +25,11 @@ def scalar_constant(value: ir.Value | None) -> float | None:
     return float(array.reshape(-1)[0]) if array is not None and array.size == 1 else None
 
 
+def label(node: ir.Node) -> str:
+    """The node's name, or op and output where it has none."""
+    return node.name or f"{node.op_type} of '{node.outputs[0].name}'"
+
+
 class Names:
     """New names for a graph, numbered where they are taken; values and nodes have names of their own.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,10 +12,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.errors import ModelError, UnsupportedModelError
+from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import Arrays, open_session
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
+from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
@@ -62,12 +63,28 @@ class PreparedModel:
         rewrites: name of each pass → number of rewrites.
         max_abs_diff: largest difference of any output to the original model on the sample.
         max_rel_diff: the same divided by the largest magnitude of that output.
+        names: every name that a node can be asked for by → its name in the graph, see
+            ``calib8.passes.node_names``.
     """
 
     model: ir.Model
     rewrites: dict[str, int]
     max_abs_diff: float
     max_rel_diff: float
+    names: Mapping[str, str]
+
+    def nodes_called(self, names: Iterable[str]) -> frozenset[str]:
+        """Names in the graph of the nodes that ``--keep-float`` names.
+
+        Raises:
+            UsageError: no node has one of the names.
+        """
+        wanted = frozenset(names)
+        unknown = wanted - self.names.keys()
+        if unknown:
+            problem = f"the model has no node '{min(unknown)}' that is left once it is prepared"
+            raise UsageError("--keep-float", problem, "See `calib8 inspect` for the names")
+        return frozenset(self.names[name] for name in wanted)
 
 
 def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
@@ -96,7 +113,7 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
             f"the prepared model differs from the original by {relative:.2g} of the output's magnitude",
             "Please report this model as a bug",
         )
-    return PreparedModel(model, rewrites, absolute, relative)
+    return PreparedModel(model, rewrites, absolute, relative, node_names(original, model))
 
 
 def _own_constants(graph: ir.Graph) -> None:

@@ -6,6 +6,8 @@ one of its rewrites may find something (``plain``).
 
 from __future__ import annotations
 
+from typing import Any
+
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
@@ -47,7 +49,6 @@ def remove_identities(model: ir.Model) -> int:
     """
     if is_plain(model.graph):
         return 0
-    from onnxscript import rewriter
     from onnxscript.rewriter.rules import common as rules
 
     before = model.graph.num_nodes()
@@ -67,7 +68,7 @@ def remove_identities(model: ir.Model) -> int:
         rules.transpose_transpose_rule,
     )
     names = [value.name for value in model.graph.outputs]
-    rewriter.RewritePass(chosen)(model)
+    _rewrite(model, chosen)
     ir_passes.IdentityEliminationPass()(model)
     _restore_outputs(model.graph, names)
     ir_passes.RemoveUnusedNodesPass()(model)
@@ -95,11 +96,10 @@ def fold_pads(model: ir.Model) -> int:
     """
     if is_plain(model.graph):
         return 0
-    from onnxscript import rewriter
     from onnxscript.rewriter.rules import common as rules
 
     before = model.graph.num_nodes()
-    rewriter.RewritePass((rules.normalize_pad_format_conv_rule, rules.fuse_pad_into_conv_rule))(model)
+    _rewrite(model, (rules.normalize_pad_format_conv_rule, rules.fuse_pad_into_conv_rule))
     ir_passes.RemoveUnusedNodesPass()(model)
     return before - model.graph.num_nodes()
 
@@ -112,10 +112,24 @@ def fuse_hard_swish(model: ir.Model) -> int:
     """
     if is_plain(model.graph):
         return 0
-    from onnxscript import rewriter
     from onnxscript.rewriter.rules import common as rules
 
     before = model.graph.num_nodes()
-    rewriter.RewritePass(rules.fuse_hardswish_rules())(model)
+    _rewrite(model, rules.fuse_hardswish_rules())
     ir_passes.RemoveUnusedNodesPass()(model)
     return before - model.graph.num_nodes()
+
+
+def _rewrite(model: ir.Model, rules: Any) -> None:
+    """Runs rules of onnxscript; a node that they make goes by the name of the one that yielded its tensor."""
+    from onnxscript import rewriter
+
+    makers = {value.name: node.name for node in model.graph for value in node.outputs}
+    before = set(makers.values())
+    rewriter.RewritePass(rules)(model)
+    taken = {node.name for node in model.graph}
+    for node in model.graph:
+        name = makers.get(node.outputs[0].name)
+        if node.name not in before and name not in taken:
+            node.name = name
+            taken.add(name)

@@ -14,6 +14,7 @@ from onnx_ir.passes import common as ir_passes
 from onnx_ir.traversal import RecursiveGraphIterator
 
 from calib8.model.graph import constant, input_at, int_attribute
+from calib8.model.graph import label as label
 from calib8.quantization.weights import channel_axis
 from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
 
@@ -92,11 +93,6 @@ def infer_shapes(model: ir.Model) -> None:
 def nodes(model: ir.Model) -> Iterator[ir.Node]:
     """All nodes, those in branches and loop bodies included."""
     yield from RecursiveGraphIterator(model.graph)
-
-
-def label(node: ir.Node) -> str:
-    """The node's name, or op and output where it has none."""
-    return node.name or f"{node.op_type} of '{node.outputs[0].name}'"
 
 
 def is_integer_op(node: ir.Node) -> bool:

@@ -21,6 +21,11 @@ SEALED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 """Ops whose weights ONNX Runtime quantizes."""
 
 
+def is_seal(node: ir.Node) -> bool:
+    """A Sum that hands its only input on."""
+    return node.op_type == "Sum" and len(node.inputs) == 1
+
+
 def seal_float_layers(model: ir.Model) -> int:
     """Puts a Sum before every layer with a float weight that reads dequantized codes; the number of layers.
 

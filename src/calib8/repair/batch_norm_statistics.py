@@ -34,6 +34,9 @@ MAX_SHIFT: Final = 0.5
 MAX_RATIO: Final = 2.0
 """Largest ratio that passes; its inverse is the smallest."""
 
+CONSTANT: Final = 1e-4
+"""A channel of a smaller σ² was constant in training: whatever it sees now is many deviations off."""
+
 Vector = npt.NDArray[np.float64]
 
 
@@ -44,8 +47,9 @@ class BatchNormDrift:
     Attributes:
         name: the node.
         shift: root of the mean over the channels of (μ' − μ)² / (σ² + ε), ≥ 0.
-        ratio: median over the channels of √((σ'² + ε) / (σ² + ε)), > 0.
-        channel: the channel of the largest shift.
+        ratio: median over the channels of √((σ'² + ε) / (σ² + ε)), > 0. Channels with σ² < ``CONSTANT`` count
+            in neither, unless all are so.
+        channel: the channel of the largest shift, of all of them.
         largest_shift: that shift.
     """
 
@@ -187,11 +191,12 @@ def _drift(node: ir.Node, mean: Vector, variance: Vector) -> BatchNormDrift:
     stored_mean, stored = (np.asarray(constant(node.inputs[index]), np.float64) for index in (3, 4))
     shift = np.abs(mean - stored_mean) / np.sqrt(stored + epsilon)
     ratio = np.sqrt((variance + epsilon) / (stored + epsilon))
-    channel, size = int(np.argmax(shift)), float(np.sqrt(np.mean(np.square(shift))))
+    alive = stored >= CONSTANT if np.any(stored >= CONSTANT) else np.ones(len(stored), np.bool_)
+    channel, size = int(np.argmax(shift)), float(np.sqrt(np.mean(np.square(shift[alive]))))
     return BatchNormDrift(
         label(node),
         size,
-        float(np.median(ratio)),
+        float(np.median(ratio[alive])),
         channel,
         float(shift[channel]),
     )

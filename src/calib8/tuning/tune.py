@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-from calib8.calibration.source import Model, check_node_names, open_data
+from calib8.calibration.source import Model, open_data
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.errors import UsageError
@@ -126,9 +126,9 @@ def tune(
         model, data, judge_data, labels, preprocess, keep_float, samples=samples, skip_bad=skip_bad
     )
     judge = Judge(prepared.model, parts.judging, promise, threads, progress)
-    folder = Folder(place, _settings(prepared, parts, promise, scheme, effort, keep_float))
+    floats = prepared.nodes_called(keep_float)
+    folder = Folder(place, _settings(prepared, parts, promise, scheme, effort, floats))
     remove_leftovers(out)
-    floats = frozenset(keep_float)
     recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, progress)
     attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
     complete = True
@@ -157,7 +157,6 @@ def _opened(
         skip_bad=skip_bad, keep_float=keep_float, shard=None,
     )  # fmt: skip
     prepared = source.prepared
-    check_node_names(prepared.model, frozenset(keep_float))
     judges = None
     if judge_data is not None:
         judges = open_dataset(
@@ -173,7 +172,7 @@ def _settings(
     promise: Promise,
     scheme: QuantScheme,
     effort: str,
-    keep_float: Sequence[str],
+    keep_float: frozenset[str],
 ) -> dict[str, object]:
     """What makes a search what it is; the budget and the number of threads do not."""
     preprocess = parts.calibrating.preprocess
@@ -187,7 +186,7 @@ def _settings(
         "target": scheme.name,
         "activations": scheme.activation_name,
         "effort": effort,
-        "keep_float": sorted(set(keep_float)),
+        "keep_float": sorted(keep_float),
     }
 
 

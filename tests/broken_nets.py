@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import numpy_helper
+
 from small_nets import Net
 
 Array = npt.NDArray[Any]

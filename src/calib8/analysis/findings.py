@@ -1,0 +1,193 @@
+"""What the worst layers of an int8 model are accused of, and which nodes to keep in float.
+
+    gain of some nodes in float = SQNR of the outputs with them in float − SQNR of the outputs, in dB
+
+A finding is told where that gains enough: what a layer loses matters as far as the outputs lose it. Nodes are
+told by the names that ``calib8 quantize --keep-float`` takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.analysis.causes import Facts, Reason, why
+from calib8.analysis.compare import TensorComparison
+from calib8.analysis.counts import macs, with_input_shapes
+from calib8.analysis.damage import Damage, Dissection
+from calib8.analysis.node_names import NodeNames
+from calib8.analysis.partly_coded import code_readers
+from calib8.model.runtime import Arrays
+from calib8.quantization.qdq import label
+
+FINDINGS: Final = 8
+"""Layers that are explained."""
+
+TOGETHER: Final = (1, 2, 3, 5, 8)
+"""Numbers of nodes that are tried in float together."""
+
+ENOUGH_DB: Final = 3.0
+"""A gain that is worth to be told: half of the noise is gone."""
+
+TELLING_DB: Final = 1.0
+"""What gains less in float is no finding."""
+
+MOST_MACS: Final = 0.25
+"""Share of the multiply-accumulates that an advice may keep in float."""
+
+
+@dataclass(frozen=True)
+class LayerLoss:
+    """One layer: how it computes, and what that does to the outputs.
+
+    Attributes:
+        row: see ``TensorComparison``.
+        damage: SQNR of the outputs in dB if this layer alone has codes.
+        macs: share of the model's multiply-accumulates, 0 … 1; None where they cannot be counted.
+    """
+
+    row: TensorComparison
+    damage: Damage
+    macs: float | None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A cause of the loss.
+
+    Attributes:
+        node: the layer, None for an input of the model or the model as a whole.
+        tensor: what it yields, empty for the model as a whole.
+        reason: why.
+        floats: nodes that have to stay in float so that it no longer loses; empty where that does not help.
+        gain_db: what the outputs gain with these in float.
+    """
+
+    node: str | None
+    tensor: str
+    reason: Reason
+    floats: tuple[str, ...]
+    gain_db: float
+
+
+@dataclass(frozen=True)
+class FloatAdvice:
+    """Nodes to keep in float.
+
+    Attributes:
+        nodes: their names.
+        gain_db: what the outputs gain.
+        macs: share of the multiply-accumulates that are not in int8 then, 0 … 1; None where unknown.
+    """
+
+    nodes: tuple[str, ...]
+    gain_db: float
+    macs: float | None
+
+
+def mac_shares(model: ir.Model, feeds: Arrays) -> dict[str, float | None]:
+    """Node → its share of the multiply-accumulates in a run of these inputs, None where it has no sizes."""
+    shapes = {name: array.shape for name, array in feeds.items()}
+    counted = {label(node): macs(node) for node in with_input_shapes(model, shapes).graph}
+    total = sum(count or 0 for count in counted.values())
+    return {name: None if count is None or not total else count / total for name, count in counted.items()}
+
+
+def find_causes(
+    losses: Sequence[LayerLoss], dissection: Dissection, facts: Facts, names: NodeNames, whole: float
+) -> tuple[Finding, ...]:
+    """The worst layers with their reasons; each node once.
+
+    Args:
+        losses: worst first, nodes by their labels in the int8 graph.
+        dissection: the int8 graph.
+        facts: what is known of the float model.
+        names: what nodes are to be called.
+        whole: SQNR of the outputs in dB.
+
+    Returns:
+        Inputs first, then what has a cause, then what has none; of each those that gain most.
+    """
+    gains: dict[tuple[str, ...], float] = {(): 0.0}
+    found: dict[tuple[str, ...], Finding] = {}
+    for loss in islice(losses, FINDINGS):
+        reason = why(loss.row, loss.damage, facts)
+        blamed = tuple(names.makers[tensor] for tensor in reason.tensors if tensor in names.makers)
+        floats = _floats_for(dissection.model, loss, blamed, names)
+        if floats not in gains:
+            gains[floats] = dissection.with_floats(floats) - whole
+        known = found.get(floats)
+        fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
+        if gains[floats] < fewest and reason.cause != "input":
+            continue
+        if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
+            node = blamed[0] if blamed else loss.row.node
+            found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
+    order = {"input": 0, "codes": 2}
+    listed = sorted(found.values(), key=lambda one: (order.get(one.reason.cause, 1), -one.gain_db))
+    told = [one for place, one in enumerate(listed) if not _is_told(one, listed, place)]
+    return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
+
+
+def _is_told(finding: Finding, listed: Sequence[Finding], place: int) -> bool:
+    """Whether an earlier finding says the same, or one with a cause explains all of its nodes."""
+    if any(other.reason.text == finding.reason.text for other in listed[:place]):
+        return True
+    causes = (other for other in listed if other.reason.cause != "codes")
+    return finding.reason.cause == "codes" and any(
+        set(finding.floats) <= set(other.floats) for other in causes
+    )
+
+
+def _floats_for(int8: ir.Model, loss: LayerLoss, blamed: Sequence[str], names: NodeNames) -> tuple[str, ...]:
+    """Labels of the nodes to keep in float so that a layer no longer loses what it loses most of.
+
+    Where its weights do the damage that is the layer. A tensor has codes as long as what yields it or one
+    of those that read it is in int8, so that all of these belong together.
+    """
+    damage, own = loss.damage, () if loss.row.node is None else (loss.row.node,)
+    if blamed:
+        last = next(node for node in int8.graph if label(node) == blamed[-1])
+        return tuple(dict.fromkeys((*blamed, *code_readers(int8, last.outputs[0].name or ""))))
+    if damage.codes is None or (damage.weights is not None and damage.weights <= damage.codes):
+        return own
+    tensor = names.values.get(loss.row.tensor, loss.row.tensor)
+    return tuple(dict.fromkeys((*own, *code_readers(int8, tensor))))
+
+
+def find_advice(
+    losses: Sequence[LayerLoss], dissection: Dissection, names: NodeNames, whole: float
+) -> FloatAdvice | None:
+    """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help.
+
+    Args:
+        losses, dissection, names, whole: see ``find_causes``.
+    """
+    model = dissection.model
+    nodes = list(dict.fromkeys(name for one in losses for name in _floats_for(model, one, (), names)))
+    nodes = [node for node in nodes if node in names.names]
+    shares = mac_shares(model, dissection.runs[0])
+    best: FloatAdvice | None = None
+    for number in TOGETHER:
+        taken = tuple(nodes[:number])
+        known = [shares.get(name) for name in taken]
+        total = None if None in known else sum(share or 0.0 for share in known)
+        if total is not None and total > MOST_MACS:
+            break
+        gain = dissection.with_floats(taken) - whole
+        if gain >= TELLING_DB:
+            best = FloatAdvice(names.asked(taken), gain, total)
+        if gain >= ENOUGH_DB or number >= len(nodes):
+            break
+    return best
+
+
+def named(loss: LayerLoss, names: NodeNames) -> LayerLoss:
+    """The same with its nodes as they are to be called."""
+    row = loss.row
+    nodes = tuple(names.names.get(node, node) for node in row.nodes)
+    return replace(loss, row=replace(row, node=names.shown(row.node), nodes=nodes))
