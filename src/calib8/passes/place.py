@@ -89,7 +89,9 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     decisions, quantized = _decide(model, scheme, keep_float)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    readers = {value.name or "": _readers(value, quantized) for value in _coded_tensors(model, quantized, scheme)}
+    readers = {
+        value.name or "": _readers(value, quantized) for value in _coded_tensors(model, quantized, scheme)
+    }
     return Placement(tuple(decisions), readers)
 
 

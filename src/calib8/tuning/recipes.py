@@ -33,9 +33,7 @@ from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 from calib8.tuning.folder import Folder
 from calib8.tuning.stored import load_repaired, save_repaired
-from calib8.tuning.trial import Settings
-
-USUAL: Final = "usual"
+from calib8.tuning.trial import USUAL, Settings
 
 CONCAT: Final[Mapping[str, float | None]] = {USUAL: None, "requantize": 0.0, "unify": float("inf")}
 """How the inputs of a Concat share a scale → ``QuantScheme.concat_share_ratio``; None: the target's."""
@@ -77,7 +75,8 @@ class Recipes:
         """Of all calibration samples, gathered once."""
         path = self.folder.path / "statistics"
         if path.exists():
-            return Statistics.load(path)
+            with self.folder.reading(path):
+                return Statistics.load(path)
         part = self.folder.path / "statistics.part"
         tensors = tensors_to_calibrate(self.prepared.model, self.keep_float)
         found = gather(
@@ -106,10 +105,10 @@ class Recipes:
         return start, replace(done, candidate=replace(done.candidate, scheme=scheme, keep_float=floats))
 
     def sharings(self) -> tuple[str, ...]:
-        """Keys of ``CONCAT`` that differ for this model and target."""
+        """Keys of ``CONCAT`` that differ for this model and target from the usual one and each other."""
         scheme = self.scheme
         fixed = scheme.concat_share_ratio == float("inf") or "Concat" in scheme.shared_scale_ops
-        found, seen = [USUAL], [self.start(_FAST).quantized().qparams]
+        found, seen = list[str](), [self.start(_FAST).quantized().qparams]
         for name in () if fixed or not _concatenates(self.prepared.model) else tuple(CONCAT)[1:]:
             qparams = self.start(_FAST, name).quantized().qparams
             if qparams not in seen:
@@ -152,7 +151,8 @@ class Recipes:
                 threads=self.threads, progress=self.progress,
             )  # fmt: skip
             table.save(path)
-        return CalibrationTable.load(path)
+        with self.folder.reading(path):
+            return CalibrationTable.load(path)
 
 
 def _concatenates(model: ir.Model) -> bool:
