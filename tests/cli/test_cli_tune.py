@@ -95,7 +95,7 @@ def test_another_model_does_not_stand_where_the_result_would(
     assert result.exit_code == 3, result.output
     moved = out / "tuned.earlier.onnx"
     assert not target.exists() and moved.read_bytes() == model.read_bytes()
-    [note] = [line for line in result.stdout.splitlines() if "not from this search" in line]
+    assert "is not from this search" in result.stdout
     assert str(out / "tuned.onnx.tune" / "closest.onnx") in result.stderr
 
 

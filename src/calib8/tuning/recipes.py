@@ -27,8 +27,9 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
-from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Repairs, repaired
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.flow import Repaired, Repairs, effort_called, repaired
+from calib8.repair.repairs import REPAIRS
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 from calib8.tuning.folder import Folder
@@ -95,6 +96,8 @@ class Recipes:
     def made(self, settings: Settings) -> tuple[Candidate, Repaired]:
         """What a model is made from: the start with all of ``floats`` in float, and what repairs left of it.
 
+        With nodes in float the errors before a layer are others: biases are corrected anew, if they were.
+
         Raises:
             Calib8Error: a model cannot be run, or a file of the folder is broken.
         """
@@ -102,7 +105,14 @@ class Recipes:
         floats = self.keep_float | frozenset(settings.floats)
         start = replace(self.start(settings.effort, settings.concat), keep_float=floats)
         scheme = self._sharing(settings.concat)
-        return start, replace(done, candidate=replace(done.candidate, scheme=scheme, keep_float=floats))
+        candidate = replace(done.candidate, scheme=scheme, keep_float=floats)
+        plan = effort_called(settings.effort)
+        biases = [step.name for step in done.steps if step.kept and step.name in plan.finish]
+        if settings.floats and biases:
+            runs = self.samples.scored[: plan.repairing]
+            data = RepairData(runs, self.threads, self.progress, prepared=self.prepared.model)
+            candidate, _ = REPAIRS[biases[-1]](candidate, data)
+        return start, replace(done, candidate=candidate)
 
     def sharings(self) -> tuple[str, ...]:
         """Keys of ``CONCAT`` that differ for this model and target from the usual one and each other."""
