@@ -68,9 +68,9 @@ class Attempts:
         known = folder.known(settings)
         if known is not None:
             return known
-        self.clock.check()
-        made = self._made(settings)
-        figures = self._judge.figures(made.model)
+        with self.clock.limited():
+            made = self._made(settings)
+            figures = self._judge.figures(made.model)
         kept = self._promise.kept(figures.value) and self._promise.kept(figures.bound)
         cost = float_share(self._macs, made.placement)
         trial = Trial(settings, figures, cost, kept, self.clock.lap())
@@ -84,7 +84,6 @@ class Attempts:
         """The file of the best model, written unless this run did so already; None before the first trial.
 
         Raises:
-            BudgetOver: what the model is made from is gone, and there is no time to make it again.
             Calib8Error: see ``attempt``.
         """
         best = self.best
@@ -114,9 +113,10 @@ class Attempts:
         stored = folder.read_json(UNITS)
         if stored is None:
             candidate, runs = self._recipes.made(base)[1].candidate, self._recipes.samples.scored
-            ordered, note = ordered_steps(
-                candidate, found, runs, self._recipes.threads, self._recipes.progress
-            )
+            with self.clock.limited():
+                ordered, note = ordered_steps(
+                    candidate, found, runs, self._recipes.threads, self._recipes.progress
+                )
             stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
             folder.write(UNITS, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         home = {node: unit for unit in found for node in unit.nodes}

@@ -3,13 +3,15 @@
 spent    seconds of all runs of the folder, each from its start to its end; of a run that was killed, up to
          the last trial that it finished
 
-The budget is looked at before every trial and whenever progress is told. What is under way when it is over is
-given up; what is known already takes none of it.
+The budget is looked at before every trial, and whenever progress is told while one is made. What is under way
+when it is over is given up; what is known already takes none of it.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from calib8.progress import Progress
 
@@ -31,7 +33,7 @@ class Clock:
         """Starts."""
         self.budget, self.text, self.before = budget, text, 0.0
         self._start = self._mark = time.monotonic()
-        self._watching = True
+        self._limited = False
 
     def lap(self) -> float:
         """Seconds since the last call, or since the start."""
@@ -42,24 +44,30 @@ class Clock:
         """Seconds of all runs so far."""
         return self.before + time.monotonic() - self._start
 
-    def check(self) -> None:
-        """Ends the search if the time is over.
+    @contextmanager
+    def limited(self) -> Iterator[None]:
+        """Around what may take no more time than there is.
 
         Raises:
-            BudgetOver: it is.
+            BudgetOver: the time is over, now or while progress is told.
         """
-        if self._watching and self.spent() > self.budget:
-            raise BudgetOver
-
-    def stop(self) -> None:
-        """Looks at the budget no more: what is left to do is to write what was found."""
-        self._watching = False
+        self._check()
+        self._limited = True
+        try:
+            yield
+        finally:
+            self._limited = False
 
     def watching(self, progress: Progress) -> Progress:
-        """The same progress, which ends the search when the time is over."""
+        """The same progress, which ends what is ``limited`` when the time is over."""
 
         def told(stage: str, done: int, total: int | None) -> None:
-            self.check()
+            if self._limited:
+                self._check()
             progress(stage, done, total)
 
         return told
+
+    def _check(self) -> None:
+        if self.spent() > self.budget:
+            raise BudgetOver

@@ -142,7 +142,6 @@ def tune(
         attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
         try:
             complete = _searched(attempts, recipes, promise, effort)
-            clock.stop()
             return _told(promise, attempts, folder, parts, judge, complete)
         finally:
             folder.spend(clock.spent())
@@ -151,8 +150,8 @@ def tune(
 def _searched(attempts: Attempts, recipes: Recipes, promise: Promise, effort: str) -> bool:
     """Carries out the search; whether it came to its end."""
     ways = Ways(recipes.sharings, attempts.additions, attempts.units)
+    attempts.written()
     try:
-        attempts.written()
         Search(attempts.attempt, ways, promise).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
     except BudgetOver:
         return False
