@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -50,7 +51,7 @@ class World:
             return additions
 
         ways = Ways(lambda: sharings, asked_for_additions, self.units)
-        Search(self.attempt, ways, PROMISE).run(efforts)
+        Search(self.attempt, ways).run(efforts)
         best = best_of(self.asked, PROMISE)
         assert best is not None
         return best
@@ -91,6 +92,20 @@ def test_units_become_float_with_the_closest_effort_alone() -> None:
     best = world.search()
     assert best.settings.effort == "balanced" and len(best.settings.floats) == 4
     assert {t.settings.effort for t in world.asked if t.settings.floats} == {"balanced"}
+
+
+def test_a_stage_begins_with_the_least_noise_however_lucky_a_bound_is() -> None:
+    world = World(lambda s: 20.0 + 3.0 * ("sum" in s.floats) + len(set(s.floats) - {"sum"}))
+    judged = world.attempt
+
+    def lucky(settings: Settings) -> Trial:
+        trial = judged(settings)
+        if settings.floats:
+            return trial
+        return replace(trial, figures=replace(trial.figures, bound=29.0))
+
+    world.attempt = lucky  # type: ignore[method-assign]
+    assert "sum" in world.search(("fast",), additions=("sum",)).settings.floats
 
 
 def test_additions_become_float_before_anything_that_multiplies() -> None:

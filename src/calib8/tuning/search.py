@@ -7,9 +7,10 @@
                 kept, then bisection between the last two numbers; then each one back to int8, the costliest
                 first, where the promise stays kept without it
 
-Every stage begins with the closest model of those before. The search ends as soon as a model without a
-multiplication in float keeps the promise: nothing is cheaper. Which trials there are depends on the figures
-of those before alone, so a search that goes on with saved trials is the same search.
+Every stage begins with the model of those before whose outputs have the highest SQNR: of figures that all
+fall short it varies least from sample to sample. The search ends as soon as a model without a multiplication
+in float keeps the promise: nothing is cheaper. Which trials there are depends on the figures of those before
+alone, so a search that goes on with saved trials is the same search.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from calib8.tuning.costs import Unit
-from calib8.tuning.promise import Promise
-from calib8.tuning.trial import Settings, Trial, closeness
+from calib8.tuning.trial import Settings, Trial
 
 MOST_GIVEN_BACK: Final = 16
 """Units that are tried in int8 again, the costliest ones."""
@@ -45,15 +45,14 @@ class Ways:
 class Search:
     """One search."""
 
-    def __init__(self, attempt: Callable[[Settings], Trial], ways: Ways, promise: Promise) -> None:
+    def __init__(self, attempt: Callable[[Settings], Trial], ways: Ways) -> None:
         """Begins.
 
         Args:
             attempt: makes and judges a model; may raise to end the search.
             ways: what there is to be tried.
-            promise: what has to be kept.
         """
-        self._attempt, self._ways, self._promise = attempt, ways, promise
+        self._attempt, self._ways = attempt, ways
 
     def run(self, efforts: Sequence[str]) -> None:
         """Tries what the top of the file says.
@@ -61,23 +60,23 @@ class Search:
         Args:
             efforts: keys of ``calib8.repair.flow.EFFORTS``, ascending, at least one.
         """
-        found = self._closest([Settings(effort) for effort in efforts])
+        found = self._best_base([Settings(effort) for effort in efforts])
         if not found.kept:
-            found = self._closest(
+            found = self._best_base(
                 (replace(found.settings, concat=name) for name in self._ways.sharings()), found
             )
         if not found.kept:
-            found = self._closest(self._with_additions(found.settings), found)
+            found = self._best_base(self._with_additions(found.settings), found)
         if not found.kept:
             self._floats(found.settings, self._ways.units(found.settings))
 
-    def _closest(self, settings: Iterable[Settings], best: Trial | None = None) -> Trial:
-        """The first that keeps the promise, else the closest one."""
+    def _best_base(self, settings: Iterable[Settings], best: Trial | None = None) -> Trial:
+        """The first that keeps the promise, else the one with the highest SQNR."""
         for one in settings:
             trial = self._attempt(one)
             if trial.kept:
                 return trial
-            if best is None or closeness(trial, self._promise) < closeness(best, self._promise):
+            if best is None or trial.figures.sqnr_db > best.figures.sqnr_db:
                 best = trial
         assert best is not None, "there is an effort"
         return best

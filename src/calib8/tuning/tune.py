@@ -141,18 +141,18 @@ def tune(
         recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, watching)
         attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
         try:
-            complete = _searched(attempts, recipes, promise, effort)
+            complete = _searched(attempts, recipes, effort)
             return _told(promise, attempts, folder, parts, judge, complete)
         finally:
             folder.spend(clock.spent())
 
 
-def _searched(attempts: Attempts, recipes: Recipes, promise: Promise, effort: str) -> bool:
+def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
     """Carries out the search; whether it came to its end."""
     ways = Ways(recipes.sharings, attempts.additions, attempts.units)
     attempts.written()
     try:
-        Search(attempts.attempt, ways, promise).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
+        Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
     except BudgetOver:
         return False
     return True
