@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -85,6 +86,30 @@ def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
     assert not document["kept"] and document["output"] == str(closest)
 
 
+def test_another_model_does_not_stand_where_the_result_would(
+    cli, model: Path, arrays: Path, out: Path
+) -> None:
+    target = out / "tuned.onnx"
+    target.write_bytes(model.read_bytes())
+    result = cli("tune", model, "--data", arrays, "--min-sqnr", "118", "--effort", "fast", "-o", target)
+    assert result.exit_code == 3, result.output
+    moved = out / "tuned.earlier.onnx"
+    assert not target.exists() and moved.read_bytes() == model.read_bytes()
+    assert "is not from this search" in result.stdout
+    assert str(out / "tuned.onnx.tune" / "closest.onnx") in result.stderr
+
+
+def test_a_folder_in_which_a_run_is_searching_is_refused(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
+) -> None:
+    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    assert cli("tune", model, *arguments).exit_code == 0
+    with (out / "t.onnx.tune" / "lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refused(cli("tune", model, *arguments), 1, "t.onnx.tune", "another run is searching", "--work")
+    assert cli("tune", model, *arguments).exit_code == 0, "a lock that nobody holds is none"
+
+
 def test_a_second_run_makes_no_new_trial(cli, model: Path, arrays: Path, out: Path) -> None:
     arguments = ("tune", model, "--data", arrays, "--min-sqnr", "15", "--effort", "fast")
     assert cli(*arguments, "-o", out / "t.onnx", "--work", out / "w").exit_code == 0
@@ -161,11 +186,12 @@ def test_a_folder_with_other_things_is_refused(
     assert [path.name for path in (out / "w").iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("name", ["trials.jsonl", "settings.json", "fast.npz"])
+@pytest.mark.parametrize("name", ["trials.jsonl", "settings.json", "fast.npz", "statistics", "seconds.json"])
 def test_a_broken_folder_is_told(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
 ) -> None:
     arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
     (out / "t.onnx.tune" / name).write_bytes(b"{]")
-    refused(cli("tune", model, *arguments), 1, name, "is broken", "Remove it")
+    (out / "t.onnx").unlink()
+    refused(cli("tune", model, *arguments), 1, f"{name}: ", "Remove it and tune again")

@@ -117,7 +117,6 @@ def tune(
     """
     from calib8.tuning import tune as tuning
     from calib8.tuning.promise import promise_of, seconds_of
-    from calib8.tuning.search import LAST_EFFORT
 
     terminal, reading = open_terminal(report.quiet), data_options.reading
     out = output or Path(model.with_suffix(".int8.onnx").name)
@@ -132,7 +131,7 @@ def tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
             min_sqnr=promises.min_sqnr, judge_data=judges, labels=labels, preprocess=preprocess,
             target=search.target, activations=search.activations,
-            effort=LAST_EFFORT if search.effort is None else search.effort,
+            effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,
             samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,
@@ -165,7 +164,7 @@ def _certainty(found: Tuning) -> str:
     """What the bound is, and what the samples could prove without looking at margins."""
     from calib8.tuning.evidence import counted_limit, samples_to_count
 
-    text = "'at worst': as many others like them do better with 95 % certainty"
+    text = "'at worst': all samples like these, with 95 % certainty"
     if found.promise.kind == "sqnr":
         return text
     promised = found.promise.value / 100.0

@@ -89,7 +89,9 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     decisions, quantized = _decide(model, scheme, keep_float)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
+    readers = {
+        value.name or "": _readers(value, quantized) for value in _coded_tensors(model, quantized, scheme)
+    }
     return Placement(tuple(decisions), readers)
 
 
@@ -259,11 +261,20 @@ def _drop_idle_moves(decisions: list[NodeDecision], quantized: set[ir.Node]) -> 
             )
 
 
-def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme) -> Iterator[str]:
-    """Names of the tensors that carry Q/DQ, in graph order: what quantized nodes read or yield."""
+def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:
+    """Who reads the codes: of what is in float anyway, float nodes and the graph's outputs need none."""
+    consumers = [use.node for use in value.uses()]
+    coded = [node.name or "" for node in consumers if node in quantized]
+    if value.producer() in quantized or (len(coded) == len(consumers) and not value.is_graph_output()):
+        return None
+    return frozenset(coded)
+
+
+def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme) -> Iterator[ir.Value]:
+    """The tensors that carry Q/DQ, in graph order: what quantized nodes read or yield."""
     for value in model.graph.inputs:
         if is_activation(value) and any(use.node in quantized for use in value.uses()):
-            yield value.name or ""
+            yield value
     for node in model.graph:
         for value in node.outputs:
             read = any(use.node in quantized for use in value.uses())
@@ -275,7 +286,7 @@ def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme
                 or _can_stay_float(node, value, quantized, scheme)
             ):
                 continue
-            yield value.name or ""
+            yield value
 
 
 def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from calib8.analysis.counts import elements, macs, stored_values
-from calib8.model.graph import sole_consumer
+from calib8.model.graph import activation_inputs, sole_consumer
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
 from calib8.quantization.qdq import infer_shapes
@@ -72,6 +72,12 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
         home[name] = home[producer.name or ""] if joins and producer is not None else name
         groups.setdefault(home[name], []).append(node)
     return tuple(_unit(nodes) for nodes in groups.values())
+
+
+def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:
+    """Names of the quantized nodes that add or subtract two activations, in graph order."""
+    found = (node for node in model.graph if node.op_type in ("Add", "Sub") and node.name in quantized)
+    return tuple(node.name or "" for node in found if len(list(activation_inputs(node))) == 2)
 
 
 def _unit(nodes: list[ir.Node]) -> Unit:

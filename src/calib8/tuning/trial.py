@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
+
+USUAL: Final = "usual"
+"""Inputs of a Concat share a scale where the target wants it."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Settings:
     """
 
     effort: str
-    concat: str
+    concat: str = USUAL
     floats: tuple[str, ...] = ()
 
 
