@@ -316,7 +316,7 @@ def joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) ->
     Codes between them would only add their rounding: runtimes compute such functions in float, or look all
     of them up in one table. What a layer computes together with its sums is not one of them.
     """
-    if not scheme.joins_pointwise or not _is_pointwise(node):
+    if not scheme.joins_pointwise or not _is_pointwise(node) or activation_behind(node) is not None:
         return False
     follower = sole_consumer(node.outputs[0])
     if follower is None or follower not in quantized or not _is_pointwise(follower):

@@ -28,7 +28,7 @@ from calib8.model.graph import (
     register_constant,
 )
 from calib8.passes.fold_affine import output_channels
-from calib8.passes.place import Placement, clip_limits, joined
+from calib8.passes.place import Placement, activation_behind, clip_limits, joined
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
@@ -269,9 +269,10 @@ def _quantize_operands(
 
 
 def _is_joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) -> bool:
-    """Whether a node is computed together with the one before or behind it."""
+    """Whether a node, with an activation that it computes itself, is one with what is before or behind it."""
     before = [value.producer() for value in activation_inputs(node)]
-    return joined(node, quantized, scheme) or any(
+    last = activation_behind(node) or node
+    return joined(last, quantized, scheme) or any(
         other is not None and other in quantized and joined(other, quantized, scheme) for other in before
     )
 
