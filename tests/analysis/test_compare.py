@@ -38,7 +38,6 @@ from exact_models import (
     sums,
 )
 from onnx import TensorProto, helper, numpy_helper
-from small_nets import NETS, Net, clean
 
 import calib8
 from calib8.analysis.compare import compare
@@ -48,6 +47,7 @@ from calib8.model.taps import tapped_model
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import nodes
 from small_models import normal, onnx_model
+from small_nets import NETS, Net, clean
 
 Array = npt.NDArray[Any]
 
