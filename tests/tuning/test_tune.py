@@ -296,15 +296,17 @@ def test_other_labels_are_another_search(tune: Tune) -> None:
 
 
 def test_what_the_user_wants_of_the_scales_is_in_every_trial(tune: Tune) -> None:
-    wanted: dict[str, Any] = {"weights": "per-tensor", "power_of_two": True, "ranges": {"a": (-9.0, 7.0)}}
+    wanted: dict[str, Any] = {"weights": "per-tensor", "power_of_two": True, "ranges": {"r1": (0.0, 7.0)}}
     found = tune(even_net(), min_sqnr=119.0, effort="balanced", **wanted)
     assert {trial.settings.effort for trial in found.trials} == {"fast", "balanced"}
     metadata = read_metadata(found.path)
     assert metadata["weights"] == "per-tensor" and metadata["power_of_two"] == "true"
-    assert json.loads(metadata["ranges"]) == {"a": [-9.0, 7.0]}
+    assert json.loads(metadata["ranges"]) == {"r1": [0.0, 7.0]}
     graph = onnx.load(found.path).graph
     arrays = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
-    activations = {value.name for value in graph.input} | {name for node in graph.node for name in node.output}
+    activations = {value.name for value in graph.input} | {
+        name for node in graph.node for name in node.output
+    }
     pairs = [node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] in activations]
     scales = [arrays[node.input[1]] for node in pairs]
     assert scales and all(float(np.log2(scale)).is_integer() for scale in scales)
@@ -324,7 +326,7 @@ def test_a_range_that_had_to_be_widened_is_told(tune: Tune) -> None:
     [
         ({"weights": "per-tensor"}, "with weights 'per-channel', not 'per-tensor'"),
         ({"power_of_two": True}, "with power_of_two 'False', not 'True'"),
-        ({"ranges": {"a": (-3.0, 3.0)}}, "with ranges"),
+        ({"ranges": {"r1": (-3.0, 3.0)}}, "with ranges"),
     ],
 )
 def test_other_scales_are_another_search(tune: Tune, options: dict[str, Any], problem: str) -> None:

@@ -94,6 +94,8 @@ class Comparison:
         outputs: all float outputs of the int8 model together.
         agreement: share of samples with the float model's best class, 0 … 1; None where the first output is
             no row of class scores.
+        estimated: batch normalizations of the float model that were given the statistics which the int8
+            model was made with (the repair ``bn``): the float model with its own is not compared.
     """
 
     fp32: str
@@ -104,6 +106,7 @@ class Comparison:
     left_out: tuple[LeftOut, ...]
     outputs: Distance
     agreement: float | None
+    estimated: int = 0
 
 
 def compare(
@@ -347,6 +350,7 @@ def _comparison(
         found.left_out,
         sums.outputs.distance(),
         agreement,
+        pair.estimated,
     )
 
 

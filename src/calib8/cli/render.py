@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from calib8.repair.flow import Repaired, Step
 
 _SKIPPED_SHOWN: Final = 5
-CHANNEL_FACTORS: Final = "channel_factors"
 
 NOTHING: Final = "–"
 """Stands where a figure is not known."""
@@ -112,10 +111,12 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
             terminal.say(f"{title} {spec}")
     terminal.say(f"{found.parameters:,} parameters, {_macs(found.macs)} multiply-accumulates per sample")
     terminal.say("ops: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    from calib8.passes.channel_factors import CHANNEL_FACTORS
+    from calib8.passes.stored_statistics import BATCH_NORMS
+
     for key, value in found.metadata.items():
-        if key == CHANNEL_FACTORS:
-            continue  # a number per channel, for compare
-        terminal.say(f"{key}: {value}")
+        if key not in (CHANNEL_FACTORS, BATCH_NORMS):  # numbers per channel, for compare
+            terminal.say(f"{key}: {value}")
     if found.layers:
         terminal.show(_layer_table(found))
         done = sum(layer.quantized for layer in found.layers)
