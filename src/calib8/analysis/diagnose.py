@@ -160,7 +160,7 @@ def _open(
     dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
     runs = choose_samples(dataset, threads).scored
     reference = float_reference(pair.fp32, runs[0], pair.changes())
-    found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
+    found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     return _Opened(pair, dataset, runs, reference, found)
 
 
