@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import fcntl
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_models import cnn, save
+
+from calib8.model.metadata import read_metadata
 
 
 @pytest.fixture
@@ -186,7 +189,7 @@ def test_a_folder_with_other_things_is_refused(
     assert [path.name for path in (out / "w").iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("name", ["trials.jsonl", "settings.json", "fast.npz", "statistics", "seconds.json"])
+@pytest.mark.parametrize("name", ["trials.jsonl", "fast.npz", "statistics", "seconds.json"])
 def test_a_broken_folder_is_told(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
 ) -> None:
@@ -195,3 +198,36 @@ def test_a_broken_folder_is_told(
     (out / "t.onnx.tune" / name).write_bytes(b"{]")
     (out / "t.onnx").unlink()
     refused(cli("tune", model, *arguments), 1, f"{name}: ", "Remove it and tune again")
+    (out / "t.onnx.tune" / name).unlink()
+    assert cli("tune", model, *arguments).exit_code == 0, "the cure that was told"
+
+
+@pytest.mark.parametrize("content", [b"{]", b"[1]", None])
+def test_without_settings_the_whole_folder_has_to_go(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], content: bytes | None
+) -> None:
+    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    assert cli("tune", model, *arguments).exit_code == 0
+    folder = out / "t.onnx.tune"
+    settings = folder / "settings.json"
+    if content is None:
+        settings.unlink()
+    else:
+        settings.write_bytes(content)
+    refused(cli("tune", model, *arguments), 1, "settings.json", "Remove the whole folder", "--work")
+    shutil.rmtree(folder)
+    assert cli("tune", model, *arguments).exit_code == 0, "the cure that was told"
+
+
+def test_scales_are_asked_for_as_of_quantize(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
+) -> None:
+    scales = ("--weights", "per-tensor", "--power-of-two", "--range", "features=-4,8")
+    search = ("--data", arrays, "--min-sqnr", "5", "--effort", "fast", "-o", out / "t.onnx")
+    assert cli("tune", model, *search, *scales).exit_code == 0
+    stored = read_metadata(out / "t.onnx")
+    assert stored["weights"] == "per-tensor" and stored["power_of_two"] == "true"
+    assert json.loads(stored["ranges"]) == {"features": [-4.0, 8.0]}
+    refused(cli("tune", model, *search, "--range", "nobody=1"), 2, "--range nobody", "matches none")
+    refused(cli("tune", model, *search, "--range", "x"), 2, "--range x", "names no tensor")
+    refused(cli("tune", model, *search, "--weights", "many"), 2, "--weights many")

@@ -94,6 +94,26 @@ def test_units_become_float_with_the_closest_effort_alone() -> None:
     assert {t.settings.effort for t in world.asked if t.settings.floats} == {"balanced"}
 
 
+def test_more_effort_that_judges_worse_is_passed_over() -> None:
+    """Few samples calibrate badly: what auto took from them is worse on those that judge."""
+
+    def quality(s: Settings) -> float:
+        return {"fast": 28.0, "balanced": 24.0, "best": 23.0}[s.effort] + 1.0 * len(s.floats)
+
+    world = World(quality)
+    best = world.search(sharings=("unify",), additions=("sum",))
+    assert {t.settings.effort for t in world.asked if t.settings != Settings(t.settings.effort)} == {"fast"}
+    assert best.kept and best.settings.effort == "fast"
+
+
+def test_of_kept_promises_that_cost_the_same_the_one_with_less_noise_is_taken() -> None:
+    world = World(lambda s: {"fast": 31.0, "balanced": 33.0, "best": 32.0}[s.effort])
+    for effort in EFFORTS:
+        world.attempt(Settings(effort))
+    best = best_of(world.asked, PROMISE)
+    assert best is not None and best.settings.effort == "balanced"
+
+
 def test_a_stage_begins_with_the_least_noise_however_lucky_a_bound_is() -> None:
     world = World(lambda s: 20.0 + 3.0 * ("sum" in s.floats) + len(set(s.floats) - {"sum"}))
     judged = world.attempt

@@ -24,7 +24,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model and its data."""
     folder = tmp_path_factory.mktemp("given")
     onnx.save(deep_net(), folder / "net.onnx")
-    np.savez(folder / "data.npz", x=np.clip(inputs(600), -1.0, 1.0))
+    np.savez(folder / "data.npz", x=np.clip(inputs(300), -1.0, 1.0))
     return folder
 
 

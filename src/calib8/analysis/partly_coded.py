@@ -30,7 +30,7 @@ def coded_tensors(model: ir.Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def coded_layers(model: ir.Model) -> tuple[str, ...]:
+def coded_layer_names(model: ir.Model) -> tuple[str, ...]:
     """Labels of the layers whose weights are codes, in graph order."""
     return tuple(label(node) for node in weighted_layers(model) if weight_is_coded(node))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
@@ -33,7 +34,14 @@ class Attempts:
     """
 
     def __init__(
-        self, recipes: Recipes, judge: Judge, promise: Promise, clock: Clock, output: Path, closest: Path
+        self,
+        recipes: Recipes,
+        judge: Judge,
+        promise: Promise,
+        clock: Clock,
+        output: Path,
+        closest: Path,
+        notes: Sequence[str] = (),
     ) -> None:
         """Begins.
 
@@ -44,8 +52,9 @@ class Attempts:
             clock: what time there is.
             output: where the best model that keeps the promise is written.
             closest: where the closest one is written while none does.
+            notes: what is to be known before it begins.
         """
-        self.clock, self.notes = clock, list[str]()
+        self.clock, self.notes = clock, list(notes)
         self._recipes, self._judge, self._promise = recipes, judge, promise
         self._output, self._closest = output, closest
         self._sample = recipes.samples.scored[0]

@@ -29,7 +29,7 @@ from calib8.files import atomic_output, remove_leftovers
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
-VERSION: Final = 2
+VERSION: Final = 3
 
 _LOCK: Final = "lock"
 
@@ -37,6 +37,7 @@ _WHAT: Final = {
     "model": "another model",
     "calibrating": "other calibration samples",
     "judging": "other samples to judge with",
+    "labels": "other labels",
     "preprocess": "another preprocessing",
 }
 
@@ -44,10 +45,15 @@ _OTHER: Final = "Choose another folder with --work"
 
 _REDO: Final = "Remove it and tune again"
 
+_BEGIN_ANEW: Final = "Remove the whole folder and tune again, or choose another one with --work"
+"""Without its settings nothing in a folder can be trusted."""
+
+_SETTINGS: Final = "settings.json"
+
 _CURE: Final = "Choose another folder with --work, or give what it was begun with"
 
 _NAMES: Final = (
-    "settings.json",
+    _SETTINGS,
     "statistics",
     "statistics.part",
     "ranges.json",
@@ -163,8 +169,12 @@ class Folder:
         except OSError as error:
             problem = f"cannot be made ({error.strerror or error})"
             raise OutputError(str(self.path), problem, _OTHER) from error
-        if "settings.json" not in names and any(name != _LOCK and not name.startswith(".") for name in names):
-            raise OutputError(str(self.path), "holds other things than an earlier search", _OTHER)
+        others = {name for name in names if name != _LOCK and not name.startswith(".")}
+        if _SETTINGS in names or not others:
+            return
+        if others <= {*_all_names()}:
+            raise OutputError(str(self.path), f"holds a search without its {_SETTINGS}", _BEGIN_ANEW)
+        raise OutputError(str(self.path), "holds other things than an earlier search", _OTHER)
 
     def _locked(self) -> TextIO:
         """The lock, held as long as it is open."""
@@ -183,12 +193,14 @@ class Folder:
         return file
 
     def _open(self, wanted: Mapping[str, Any]) -> None:
-        found = self.read_json("settings.json")
+        found = self.read_json(_SETTINGS)
         if found is None:
-            self.write("settings.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
+            self.write(_SETTINGS, json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
         elif found != wanted:
+            if not isinstance(found, dict):
+                raise self.broken(_SETTINGS, "it holds no settings")
             raise TableError(str(self.path), f"holds a search {_difference(found, wanted)}", _CURE)
-        for name in (*_NAMES, "closest.onnx", *(f"{effort}.npz" for effort in EFFORTS)):
+        for name in _all_names():
             remove_leftovers(self.path / name)
 
     def _read_trials(self) -> list[Trial]:
@@ -210,12 +222,16 @@ class Folder:
 
     def broken(self, name: str, error: object) -> TableError:
         """The error that says that one of its files cannot be read."""
-        return TableError(str(self.path / name), f"is broken ({error})", _REDO)
+        cure = _BEGIN_ANEW if name == _SETTINGS else _REDO
+        return TableError(str(self.path / name), f"is broken ({error})", cure)
 
 
-def _difference(found: Any, wanted: Mapping[str, Any]) -> str:
-    if not isinstance(found, dict):
-        return "that cannot be read"
+def _all_names() -> tuple[str, ...]:
+    """Of all files that a search makes but the lock."""
+    return (*_NAMES, "closest.onnx", *(f"{effort}.npz" for effort in EFFORTS))
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     for key, value in wanted.items():
         old = found.get(key)
         if old != value:

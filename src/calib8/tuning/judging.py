@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, fields
@@ -96,6 +97,8 @@ class Judge:
 
     Attributes:
         float_top1: of the float model, in percent of the labelled samples; None where it cannot be told.
+        labels_digest: SHA-256 over the labels as hexadecimal digits, in the order of the samples; empty where
+            there are no labels or no classes.
     """
 
     def __init__(
@@ -128,9 +131,11 @@ class Judge:
         self._bytes = 0
         self._judging = self._margins = self._classes(dataset, self._expected)
         known = None if self._judging is None else self._judging.labelled()
-        self.float_top1 = None
-        if known is not None and len(known.labels):
+        self.float_top1, self.labels_digest = None, ""
+        if self._judging is not None and known is not None and len(known.labels):
             self.float_top1 = 100.0 * float(np.mean(known.best == known.labels))
+            labels = self._judging.labels.astype("<i8")
+            self.labels_digest = hashlib.sha256(labels.tobytes()).hexdigest()
         self._check(self._judging is not None, self.float_top1 is not None)
         if alike is not None and self._judging is not None and promise.kind != "sqnr":
             more = self._classes(alike, lambda _, piece: self._reference.run(piece.inputs))

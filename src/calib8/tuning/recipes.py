@@ -32,7 +32,7 @@ from calib8.repair.flow import Repaired, repaired
 from calib8.repair.repairs import REPAIRS
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range
 from calib8.tuning.folder import Folder
 from calib8.tuning.stored import load_repaired, save_repaired
 from calib8.tuning.trial import USUAL, Settings
@@ -56,6 +56,8 @@ class Recipes:
         folder: where results are kept.
         threads: no result depends on it.
         progress: see ``Progress``.
+        ranges: those that the user gave, by tensor; no method chooses another one.
+        power_of_two: all scales of activations are powers of two.
     """
 
     prepared: PreparedModel
@@ -65,6 +67,8 @@ class Recipes:
     folder: Folder
     threads: int
     progress: Progress
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    power_of_two: bool = False
     _found: dict[str, Repaired] = field(default_factory=dict)
 
     @cached_property
@@ -92,7 +96,9 @@ class Recipes:
     def start(self, effort: str, concat: str = USUAL) -> Candidate:
         """Model and ranges before repairs."""
         table = self._plain if effort == _FAST else self._automatic
-        return Candidate(self.prepared.model, table, self._sharing(concat), self.keep_float)
+        return Candidate(
+            self.prepared.model, table, self._sharing(concat), self.keep_float, self.power_of_two
+        )
 
     def made(self, settings: Settings) -> tuple[Candidate, Repaired]:
         """What a model is made from: the start with all of ``floats`` in float, and what repairs left of it.
@@ -150,14 +156,17 @@ class Recipes:
 
     @cached_property
     def _plain(self) -> CalibrationTable:
-        wish = Wish(_PLAIN)
-        return decide(self.statistics, None, self.scheme.activations, wish, {}, threads=self.threads)
+        wish, spec = Wish(_PLAIN, power_of_two=self.power_of_two), self.scheme.activations
+        return decide(self.statistics, None, spec, wish, self.ranges, threads=self.threads)
 
     @cached_property
     def _automatic(self) -> CalibrationTable:
         path = self.folder.path / "ranges.json"
         if not path.exists():
-            plain = plain_tables(self.statistics, self.scheme.activations, threads=self.threads)
+            plain = plain_tables(
+                self.statistics, self.scheme.activations, power_of_two=self.power_of_two, given=self.ranges,
+                threads=self.threads,
+            )  # fmt: skip
             table, _ = choose_automatically(
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
                 threads=self.threads, progress=self.progress,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, open_data
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
@@ -21,6 +22,7 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
+from calib8.table import Range
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
@@ -81,6 +83,9 @@ def tune(
     preprocess: Preprocess | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
+    weights: str = "per-channel",
+    power_of_two: bool = False,
+    ranges: GivenRanges | None = None,
     effort: str = LAST_EFFORT,
     keep_float: Sequence[str] = (),
     budget: str | float | None = None,
@@ -108,6 +113,7 @@ def tune(
         preprocess: how images become inputs.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
+        weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
         effort: a key of ``calib8.repair.repairs.EFFORTS``: the most that is tried.
         keep_float: names of nodes that are in float anyway.
         budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
@@ -124,22 +130,26 @@ def tune(
     promise, clock = promise_of(max_drop, min_agreement, min_sqnr), Clock(seconds_of(budget), str(budget))
     effort_called(effort)
     check_positive("--threads", threads)
-    scheme = target_scheme(target)
+    scheme = target_scheme(target).with_weights(weights)
     scheme = scheme if activations is None else scheme.with_activations(activations)
     out = checked_path(output, "output")
     place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
-    prepared, parts = _opened(
+    prepared, tensors, parts = _opened(
         model, data, judge_data, labels, preprocess, keep_float, samples=samples, skip_bad=skip_bad
     )
+    given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
     watching = clock.watching(progress)
     alike = parts.calibrating if judge_data is None else None
     judge = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike)
     floats = prepared.nodes_called(keep_float)
-    with Folder(place, _settings(prepared, parts, promise, scheme, effort, floats)) as folder:
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two)
+    with Folder(place, _settings(prepared, parts, judge.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
-        recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, watching)
-        attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
+        recipes = Recipes(
+            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
+        )
+        attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, effort)
             return _told(promise, attempts, folder, parts, judge, complete)
@@ -168,8 +178,8 @@ def _opened(
     *,
     samples: int | None,
     skip_bad: bool,
-) -> tuple[PreparedModel, Split]:
-    """The model and the two sets of samples."""
+) -> tuple[PreparedModel, tuple[str, ...], Split]:
+    """The model, its tensors that are calibrated, and the two sets of samples."""
     source, dataset = open_data(
         model, data, preprocess=preprocess, labels=labels if judge_data is None else None, samples=samples,
         skip_bad=skip_bad, keep_float=keep_float, shard=None,
@@ -181,17 +191,22 @@ def _opened(
             judge_data, graph_inputs(prepared.model), preprocess, labels=labels, samples=samples,
             skip_bad=skip_bad,
         )  # fmt: skip
-    return prepared, split(dataset, judges)
+    return prepared, source.tensors, split(dataset, judges)
 
 
-def _settings(
-    prepared: PreparedModel,
-    parts: Split,
-    promise: Promise,
-    scheme: QuantScheme,
-    effort: str,
-    keep_float: frozenset[str],
-) -> dict[str, object]:
+@dataclass(frozen=True)
+class _Asked:
+    """What the user wants of the model."""
+
+    promise: Promise
+    scheme: QuantScheme
+    effort: str
+    keep_float: frozenset[str]
+    ranges: Mapping[str, Range]
+    power_of_two: bool
+
+
+def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
     """What makes a search what it is; the budget and the number of threads do not."""
     preprocess = parts.calibrating.preprocess
     return {
@@ -199,12 +214,16 @@ def _settings(
         "model": model_hash(prepared.model),
         "calibrating": parts.calibrating_digest,
         "judging": parts.judging_digest,
+        "labels": labels,
         "preprocess": None if preprocess is None else json.loads(preprocess.to_json()),
-        "promise": promise.text,
-        "target": scheme.name,
-        "activations": scheme.activation_name,
-        "effort": effort,
-        "keep_float": sorted(keep_float),
+        "promise": asked.promise.text,
+        "target": asked.scheme.name,
+        "activations": asked.scheme.activation_name,
+        "weights": asked.scheme.weight_granularity,
+        "power_of_two": asked.power_of_two,
+        "ranges": {name: [held.min, held.max] for name, held in sorted(asked.ranges.items())},
+        "effort": asked.effort,
+        "keep_float": sorted(asked.keep_float),
     }
 
 
