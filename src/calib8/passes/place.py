@@ -226,7 +226,7 @@ def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:
 def _coded_tensors(
     model: ir.Model, quantized: set[ir.Node], inside: set[ir.Node], scheme: QuantScheme
 ) -> Iterator[ir.Value]:
-    """The tensors that carry Q/DQ, in graph order: what quantized nodes read or yield, but not nodes inside."""
+    """The tensors that carry Q/DQ, in graph order: what quantized nodes read or yield, nodes inside apart."""
     for value in model.graph.inputs:
         if is_activation(value) and any(use.node in quantized for use in value.uses()):
             yield value
@@ -269,9 +269,9 @@ def chains(model: ir.Model) -> tuple[tuple[ir.Node, ...], ...]:
     """Functions of one tensor that follow each other with no other reader in between, each chain in order.
 
     Codes between them would only add their rounding: runtimes compute such functions in float, or look all
-    of them up in one table. What a layer computes together with its sums is not one of them, nor is arithmetic
-    behind the last weighted layer; an addition of a constant with the activation that it computes itself is
-    one function, no chain.
+    of them up in one table. What a layer computes together with its sums is not one of them, nor is
+    arithmetic behind the last weighted layer; an addition of a constant with the activation that it computes
+    itself is one function, no chain.
     """
     feeds_weights = _upstream_of_weights(model)
     found: list[tuple[ir.Node, ...]] = []
