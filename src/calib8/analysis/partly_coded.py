@@ -2,8 +2,8 @@
 
 tensor without codes     … → layer ─(Q → DQ left out)─► readers
 layer without codes      weight and bias are the float model's
-node in float            reads what there was before the codes; functions of one tensor that are computed as one
-                         are in float together, and read codes as long as what yields them is int8
+node in float            reads what there was before the codes; functions of one tensor computed as one are in
+                         float together, and read codes as long as what yields them is int8
 """
 
 from __future__ import annotations
