@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.calibration.decide import AUTO
+from calib8.calibration.given import without_effect
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -115,7 +116,7 @@ def int8_model(
     caution = scheme.cautions.get(scheme.activation_name, "")
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,
-        notes=tuple(_dropped(result)), repaired=done,
+        notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result)), repaired=done,
     )  # fmt: skip
 
 

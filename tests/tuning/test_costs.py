@@ -38,7 +38,7 @@ def test_what_is_coded_as_one_is_one_unit() -> None:
 
 
 @pytest.mark.parametrize("floats", [("n",), ("a", "h", "m", "t", "n")])
-def test_a_part_of_it_in_float_would_be_worse_than_none(floats: tuple[str, ...]) -> None:
+def test_a_part_of_it_in_float_takes_the_rest_along(floats: tuple[str, ...]) -> None:
     def sqnr_db(keep: tuple[str, ...]) -> float:
         made = calib8.quantize(
             chain_net(), SAMPLES, method="mse", repair=("none",), keep_float=keep, threads=1
@@ -46,5 +46,4 @@ def test_a_part_of_it_in_float_would_be_worse_than_none(floats: tuple[str, ...])
         found = calib8.compare(chain_net(), ir.to_proto(made.model), SAMPLES, threads=1)
         return found.outputs.sqnr_db
 
-    whole = sqnr_db(())
-    assert sqnr_db(floats) < whole - 3.0 if len(floats) == 1 else sqnr_db(floats) > whole
+    assert sqnr_db(floats) > sqnr_db(()) - 0.1

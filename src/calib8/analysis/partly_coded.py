@@ -2,6 +2,10 @@
 
 tensor without codes     … → layer ─(Q → DQ left out)─► readers
 layer without codes      weight and bias are the float model's
+node in float            reads without codes what is given or what other float nodes yield
+
+What an int8 node yields has codes for all its readers, but in a model for a target whose codes are those of
+single readers. Functions of one tensor that are computed as one are in float together.
 """
 
 from __future__ import annotations
@@ -13,6 +17,8 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
+from calib8.model.metadata import PREFIX
+from calib8.passes.place import chains
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     dequantizer,
@@ -21,7 +27,8 @@ from calib8.quantization.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.quantization.seal import is_seal
+from calib8.quantization.seal import is_seal, seal_float_layers
+from calib8.scheme import QUANTIZABLE_OPS, TARGETS, WEIGHTED_OPS
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -51,15 +58,20 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
-        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
+        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too,
+            and what is computed as one with them.
     """
     copy = model.clone()
-    kept = set(layers) - set(floats)
+    as_one = chains(copy)
+    floats = set(floats)
+    floats |= {label(one) for chain in as_one if not floats.isdisjoint(map(label, chain)) for one in chain}
+    kept = set(layers) - floats
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
-    _free_readers(copy, set(floats))
+    _free_readers(copy, floats)
     for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
+    seal_float_layers(copy, floats)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -116,16 +128,31 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
 
 def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
     """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
-    origins = dict(coded_pairs(model))
+    for_each_reader = _codes_are_of_readers(model)
+    origins: dict[ir.Value | None, ir.Value] = dict(coded_pairs(model))
     for index, output in enumerate(model.graph.outputs):
         if output in origins and _maker(origins[output]) in floats:
             model.graph.outputs[index] = origins[output]
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
-                source = sealed(value)
-                if source in origins:
-                    node.replace_input_with(index, origins[source])
+                origin = origins.get(sealed(value))
+                if origin is not None and (for_each_reader or not _is_int8(origin, floats)):
+                    node.replace_input_with(index, origin)
+
+
+def _codes_are_of_readers(model: ir.Model) -> bool:
+    """Whether the target of a model gives every reader of a tensor codes or none, whoever yields it."""
+    target = TARGETS.get(model.metadata_props.get(f"{PREFIX}target", ""))
+    return target is not None and target.placement == "weighted-inputs"
+
+
+def _is_int8(value: ir.Value, floats: Collection[str]) -> bool:
+    """Whether a node that can be computed from codes yields a value, and none of the named ones."""
+    node = value.producer()
+    if node is None or node.op_type not in QUANTIZABLE_OPS or _maker(value) in floats:
+        return False
+    return node.op_type not in WEIGHTED_OPS or weight_is_coded(node)
 
 
 def _maker(value: ir.Value) -> str | None:

@@ -1,9 +1,8 @@
 """What a model costs that is not all int8, and which nodes go into float together.
 
 cost    share of the multiply-accumulates that are not computed from codes, 0 … 1
-unit    a quantized node with the activations that runtimes compute with it: Conv → Relu, and with what
-        follows without codes between: Conv → HardSwish → Mul by a constant, which one table computes. A part
-        of that in float would put codes where there were none.
+unit    a quantized node with the activations that runtimes compute with it: Conv → Relu; functions of one
+        tensor that a target computes as one are in one unit
 work    multiply-accumulates of a unit + elements that it yields
 """
 
@@ -11,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import onnx_ir as ir
 
@@ -19,7 +19,7 @@ from calib8.model.graph import activation_inputs, sole_consumer
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
 from calib8.quantization.qdq import infer_shapes
-from calib8.scheme import UNARY_OPS, WEIGHTED_OPS
+from calib8.scheme import UNARY_OPS
 
 
 @dataclass(frozen=True)
@@ -64,26 +64,18 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
     """
     quantized, groups = placement.quantized_nodes(), dict[str, list[ir.Node]]()
     home: dict[str, str] = {}
+    before = {name: one for chain in placement.chains for one, name in pairwise(chain)}
     for node in _with_shapes_of(model, sample).graph:
         name = node.name or ""
         if name not in quantized:
             continue
-        producer = _computed_with(node, placement)
-        home[name] = name if producer is None else home.get(producer.name or "", name)
+        source = node.inputs[0]
+        producer = None if source is None or node.op_type not in UNARY_OPS else source.producer()
+        joins = producer is not None and producer.name in home and sole_consumer(producer.outputs[0]) is node
+        joined_to = before.get(name) or (producer.name if joins and producer is not None else None)
+        home[name] = home[joined_to] if joined_to else name
         groups.setdefault(home[name], []).append(node)
     return tuple(_unit(nodes) for nodes in groups.values())
-
-
-def _computed_with(node: ir.Node, placement: Placement) -> ir.Node | None:
-    """What yields the one tensor that a node reads, if nothing else reads it and no codes lie between."""
-    sources = list(activation_inputs(node))
-    if len(sources) != 1 or node.op_type in WEIGHTED_OPS:
-        return None
-    coded = (sources[0].name or "") in placement.readers
-    producer = sources[0].producer()
-    if producer is None or sole_consumer(sources[0]) is not node or (coded and node.op_type not in UNARY_OPS):
-        return None
-    return producer
 
 
 def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:
