@@ -2,10 +2,8 @@
 
 tensor without codes     … → layer ─(Q → DQ left out)─► readers
 layer without codes      weight and bias are the float model's
-node in float            reads without codes what is given or what other float nodes yield
-
-What an int8 node yields has codes for all its readers, but in a model for a target whose codes are those of
-single readers. Functions of one tensor that are computed as one are in float together.
+node in float            reads what there was before the codes; functions of one tensor computed as one are in
+                         float together, and read codes as long as what yields them is int8
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
-from calib8.model.metadata import PREFIX
 from calib8.passes.place import chains
 from calib8.quantization.qdq import (
     ACTIVATIONS,
@@ -27,8 +24,8 @@ from calib8.quantization.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.quantization.seal import is_seal, seal_float_layers
-from calib8.scheme import QUANTIZABLE_OPS, TARGETS, WEIGHTED_OPS
+from calib8.quantization.seal import is_seal
+from calib8.scheme import QUANTIZABLE_OPS, WEIGHTED_OPS
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -67,11 +64,10 @@ def partly_coded(
     floats |= {label(one) for chain in as_one if not floats.isdisjoint(map(label, chain)) for one in chain}
     kept = set(layers) - floats
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
-    _free_readers(copy, floats)
+    _free_readers(copy, floats, {node for chain in as_one for node in chain})
     for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
-    seal_float_layers(copy, floats)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -126,9 +122,12 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
             graph.outputs[index] = origin
 
 
-def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
-    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
-    for_each_reader = _codes_are_of_readers(model)
+def _free_readers(model: ir.Model, floats: Collection[str], chained: Collection[ir.Node]) -> None:
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes.
+
+    In front of a chain and behind it, codes stay as placement leaves them: what an int8 node yields has codes
+    for every reader.
+    """
     origins: dict[ir.Value | None, ir.Value] = dict(coded_pairs(model))
     for index, output in enumerate(model.graph.outputs):
         if output in origins and _maker(origins[output]) in floats:
@@ -137,14 +136,11 @@ def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
                 origin = origins.get(sealed(value))
-                if origin is not None and (for_each_reader or not _is_int8(origin, floats)):
+                if origin is None:
+                    continue
+                chain_ends = node in chained or origin.producer() in chained
+                if not (chain_ends and _is_int8(origin, floats)):
                     node.replace_input_with(index, origin)
-
-
-def _codes_are_of_readers(model: ir.Model) -> bool:
-    """Whether the target of a model gives every reader of a tensor codes or none, whoever yields it."""
-    target = TARGETS.get(model.metadata_props.get(f"{PREFIX}target", ""))
-    return target is not None and target.placement == "weighted-inputs"
 
 
 def _is_int8(value: ir.Value, floats: Collection[str]) -> bool:
