@@ -25,22 +25,14 @@ def arrays(tmp_path: Path) -> Path:
     return path
 
 
+def quickly(arrays: Path, decibels: str) -> tuple[object, ...]:
+    """A promise of SQNR, searched for with the least effort."""
+    return "--data", arrays, "--min-sqnr", decibels, "--effort", "fast"
+
+
 def test_a_kept_promise(cli, model: Path, arrays: Path, out: Path) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
-    result = cli(
-        "tune",
-        model,
-        "--data",
-        arrays,
-        "--min-sqnr",
-        "15",
-        "--effort",
-        "fast",
-        "-o",
-        target,
-        "--json",
-        report,
-    )
+    result = cli("tune", model, *quickly(arrays, "15"), "-o", target, "--json", report)
     assert result.exit_code == 0, result.output
     assert "kept: SQNR of at least 15 dB" in result.output
     assert "20 samples judged, 20 others calibrated" in result.output
@@ -66,20 +58,7 @@ def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
     cli, model: Path, arrays: Path, out: Path
 ) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
-    result = cli(
-        "tune",
-        model,
-        "--data",
-        arrays,
-        "--min-sqnr",
-        "118",
-        "--effort",
-        "fast",
-        "-o",
-        target,
-        "--json",
-        report,
-    )
+    result = cli("tune", model, *quickly(arrays, "118"), "-o", target, "--json", report)
     assert result.exit_code == 3, result.output
     closest = out / "tuned.onnx.tune" / "closest.onnx"
     [line] = result.stderr.strip().splitlines()
@@ -94,7 +73,7 @@ def test_another_model_does_not_stand_where_the_result_would(
 ) -> None:
     target = out / "tuned.onnx"
     target.write_bytes(model.read_bytes())
-    result = cli("tune", model, "--data", arrays, "--min-sqnr", "118", "--effort", "fast", "-o", target)
+    result = cli("tune", model, *quickly(arrays, "118"), "-o", target)
     assert result.exit_code == 3, result.output
     moved = out / "tuned.earlier.onnx"
     assert not target.exists() and moved.read_bytes() == model.read_bytes()
@@ -105,7 +84,7 @@ def test_another_model_does_not_stand_where_the_result_would(
 def test_a_folder_in_which_a_run_is_searching_is_refused(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
 ) -> None:
-    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
     with (out / "t.onnx.tune" / "lock").open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -114,7 +93,7 @@ def test_a_folder_in_which_a_run_is_searching_is_refused(
 
 
 def test_a_second_run_makes_no_new_trial(cli, model: Path, arrays: Path, out: Path) -> None:
-    arguments = ("tune", model, "--data", arrays, "--min-sqnr", "15", "--effort", "fast")
+    arguments = ("tune", model, *quickly(arrays, "15"))
     assert cli(*arguments, "-o", out / "t.onnx", "--work", out / "w").exit_code == 0
     trials = (out / "w" / "trials.jsonl").read_bytes()
     assert cli(*arguments, "-o", out / "u.onnx", "--work", out / "w").exit_code == 0
@@ -193,7 +172,7 @@ def test_a_folder_with_other_things_is_refused(
 def test_a_broken_folder_is_told(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
 ) -> None:
-    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
     (out / "t.onnx.tune" / name).write_bytes(b"{]")
     (out / "t.onnx").unlink()
@@ -206,7 +185,7 @@ def test_a_broken_folder_is_told(
 def test_without_settings_the_whole_folder_has_to_go(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], content: bytes | None
 ) -> None:
-    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
     folder = out / "t.onnx.tune"
     settings = folder / "settings.json"
