@@ -195,7 +195,7 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
         for name, found in ranges.items()
     }
     scores = Scores(np.array([2.0, 3.0, 1.0, 0.0]), np.array([2.0, 0.0, 2.0, 2.1]), 1)  # of b, a, c, d
-    monkeypatch.setattr(by_tensor, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
+    monkeypatch.setattr(by_tensor, "score_candidates", lambda *_, **__: dict.fromkeys(some.entries, scores))
     offered: dict[str, CalibrationTable] = {}
     check = module._Work.check
 
