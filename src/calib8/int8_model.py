@@ -94,8 +94,11 @@ def int8_model(
     Raises:
         TableError: the table lacks a tensor.
     """
-    final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
-    result, scheme = final.quantized(unranged), start.scheme
+    final, scheme = start if done is None else done.candidate, start.scheme
+    if unranged:
+        result = replace(final, keep_float=start.keep_float).quantized(unranged)
+    else:
+        result = final.coded
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
     entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions

@@ -102,8 +102,7 @@ class _Judge:
         if not self.expected:
             self.expected = float_outputs(candidate.model, runs, self.threads)
         counter = SampleCounter("checking the model", len(runs), self.progress)
-        model = candidate.quantized().model
-        return check_model("", model, runs, self.expected, self.threads, counter).sqnr_db
+        return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter).sqnr_db
 
 
 def repair_by_effort(
