@@ -133,7 +133,7 @@ def repair_by_effort(
     plan = effort_called(effort)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
-    judge = _Judge(samples, plan.held_back, threads, progress)
+    judge = _Judge(samples, plan.held_back, threads, progress, list(samples.outputs[: plan.held_back]))
     search = _Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
