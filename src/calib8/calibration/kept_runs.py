@@ -59,9 +59,9 @@ class RunKeeper:
         if not self._whole:
             self._runs.clear()
             return
-        full = len(self._runs) >= self._most
+        highest = self._runs[-1].digest if len(self._runs) >= self._most else None
         for index, (digest, found) in enumerate(zip(digests, outputs, strict=True)):
-            if full and digest >= self._runs[-1].digest:
+            if highest is not None and digest >= highest:
                 continue
             single = inputs if len(digests) == 1 else _copied(one_sample(inputs, index))
             self._runs.append(KeptRun(digest, single, [np.array(array) for array in found]))
