@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
 
 import onnx_ir as ir
 
-from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.autorange.samples import ChosenSamples, choose_samples, kept_samples
 from calib8.calibration.decide import AUTO
 from calib8.calibration.given import without_effect
+from calib8.calibration.kept_runs import KeptRun
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -39,6 +40,7 @@ def repaired_candidate(
     *,
     original: ir.Model | None = None,
     unranged: Mapping[str, str] = MappingProxyType({}),
+    kept: Sequence[KeptRun] | None = None,
 ) -> Repaired | None:
     """What the repairs leave to quantize, None where nothing is to be repaired.
 
@@ -50,6 +52,7 @@ def repaired_candidate(
         threads, progress: see ``calib8.pipeline.calibrate``.
         original: the model as it was loaded, where a repair needs it.
         unranged: nodes that stay float for want of a range → reason.
+        kept: samples that the calibration kept, as many as the effort wants; None: read some.
 
     Raises:
         Calib8Error: a model cannot be run.
@@ -57,14 +60,16 @@ def repaired_candidate(
     if not wanted:
         return None
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
-    samples = None if dataset is None else samples_for(wanted, dataset, threads)
+    samples = None if dataset is None else samples_for(wanted, dataset, threads, kept)
     return repaired(
         candidate, samples, wanted, tables=tables, original=original, threads=threads, progress=progress
     )
 
 
-def samples_for(wanted: Repairs, dataset: Dataset, threads: int) -> ChosenSamples:
-    """The samples that repairs look at, and those that judge them.
+def samples_for(
+    wanted: Repairs, dataset: Dataset, threads: int, kept: Sequence[KeptRun] | None = None
+) -> ChosenSamples:
+    """The samples that repairs look at, and those that judge them: those that were kept, else read anew.
 
     Raises:
         DataError: nothing can be read any more.
@@ -72,6 +77,8 @@ def samples_for(wanted: Repairs, dataset: Dataset, threads: int) -> ChosenSample
     if not wanted.effort:
         return choose_samples(dataset, threads)
     plan = effort_called(wanted.effort)
+    if kept is not None:
+        return kept_samples(kept, dataset, scored=plan.repairing, held_back=plan.held_back)
     return choose_samples(dataset, threads, scored=plan.repairing, held_back=plan.held_back)
 
 
@@ -94,8 +101,8 @@ def int8_model(
     Raises:
         TableError: the table lacks a tensor.
     """
-    final = start if done is None else replace(done.candidate, keep_float=start.keep_float)
-    result, scheme = final.quantized(unranged), start.scheme
+    final, scheme = start if done is None else done.candidate, start.scheme
+    result = replace(final, keep_float=start.keep_float).quantized(unranged) if unranged else final.coded
     entries = {"version": version("calib8"), "target": scheme.name, "activations": scheme.activation_name}
     entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from calib8.autorange.choose import AutoReport
+from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
 from calib8.formats.bind import Binding
@@ -55,6 +56,8 @@ class Calibration:
         fallback: see ``Collection``.
         notes: what to know of the ranges that the user gave.
         auto: how method ``auto`` came to the table, None with any other.
+        kept: the samples that were to be kept, in ascending order of their digests; None where none was, or
+            a run holds several that do not come apart.
     """
 
     prepared: PreparedModel
@@ -65,6 +68,7 @@ class Calibration:
     fallback: str
     notes: tuple[str, ...]
     auto: AutoReport | None = None
+    kept: tuple[KeptRun, ...] | None = None
 
 
 @dataclass(frozen=True)

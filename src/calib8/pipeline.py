@@ -110,6 +110,7 @@ def calibrate(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     keep_statistics: bool = True,
+    keep_samples: int = 0,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -144,6 +145,8 @@ def calibrate(
         checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
         keep_statistics: False: only the table is wanted. What it does not need is not gathered then, which
             takes less time: ``minmax`` needs no histograms. The table is the same.
+        keep_samples: so many samples of lowest SHA-256 are kept, with what the model yields for them, as long
+            as memory allows; not with a checkpoint.
         progress: see ``Progress``.
 
     Raises:
@@ -172,12 +175,14 @@ def calibrate(
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
-            decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), progress=progress,
+            decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), keep=keep_samples,
+            progress=progress,
         )  # fmt: skip
     table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
     return Calibration(
-        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes, report
-    )
+        source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes,
+        report, found.kept,
+    )  # fmt: skip
 
 
 def _table(
@@ -291,7 +296,8 @@ def quantize(
         model, data, statistics=statistics, preprocess=preprocess, labels=labels,
         method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
         percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
-        threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False, progress=progress,
+        threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False,
+        keep_samples=wanted.samples, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -304,7 +310,7 @@ def quantize(
     others = {} if method is not None else _other_tables(calibration, start)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, threads, progress,
-        original=load_model(model) if wanted.names else None,
+        original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
     return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))

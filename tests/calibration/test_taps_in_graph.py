@@ -248,7 +248,7 @@ def test_a_tap_that_fails_in_the_first_run_ends_in_graph_outputs(monkeypatch: py
 
 def test_a_machine_whose_taps_count_wrongly_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     nothing = property(lambda taps: taps._count)
-    monkeypatch.setattr(GraphTaps, "_run", lambda taps, feeds: None)
+    monkeypatch.setattr(GraphTaps, "_run", lambda taps, feeds: [])
     monkeypatch.setattr(GraphTaps, "half_counted", nothing)
     with pytest.raises(CalibrationError, match="does not count a known tensor rightly"):
         channel_block.__wrapped__()

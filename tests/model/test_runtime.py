@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from onnx import TensorProto, helper
 
 from calib8.errors import DataError, ModelError
 from calib8.model.load import load_model
-from calib8.model.runtime import open_session
+from calib8.model.runtime import open_session, run_each
 from calib8.tensors import TensorSpec
 from small_models import normal, onnx_model, ops_in_file, relative_difference, run
 
@@ -89,6 +90,30 @@ def test_a_model_that_cannot_run_is_a_model_error(tmp_path: Path) -> None:
     (tmp_path / "text.onnx").write_text("hello")
     with pytest.raises(ModelError, match=r"text\.onnx"):
         open_session(tmp_path / "text.onnx")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 9])
+def test_runs_side_by_side_come_in_their_order(threads: int) -> None:
+    model, alone = load_model(small_model()), open_session(load_model(small_model()), threads=1)
+    runs = [{"x": normal(1, 3, 8, 8, seed=seed)} for seed in range(7)]
+    found = list(run_each(model, runs, threads=threads))
+    assert len(found) == len(runs)
+    for feeds, outputs in zip(runs, found, strict=True):
+        for left, right in zip(alone.run(feeds), outputs, strict=True):
+            np.testing.assert_array_equal(left, right)
+    assert list(run_each(model, [], threads=threads)) == []
+
+
+def test_a_run_that_fails_is_told_in_its_turn_and_the_rest_can_be_left() -> None:
+    model = load_model(small_model())
+    going = run_each(model, [FEEDS, FEEDS, {}, FEEDS], threads=2)
+    assert len(next(going)) == len(next(going)) == 2
+    with pytest.raises(DataError, match="The model takes x: float32"):
+        next(going)
+    left = run_each(model, [FEEDS] * 50, threads=2)
+    next(left)
+    left.close()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("calib8-run")]
 
 
 def test_types_and_unknown_shapes_are_reported() -> None:

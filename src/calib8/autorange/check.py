@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays, run_each
 from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
@@ -75,8 +76,7 @@ def float_outputs(prepared: ir.Model, runs: Sequence[Arrays], threads: int) -> l
     Raises:
         ModelError, DataError: ONNX Runtime cannot run it.
     """
-    session = open_session(prepared, threads=threads)
-    return [_floats(session.run(feeds)) for feeds in runs]
+    return [_floats(outputs) for outputs in run_each(prepared, runs, threads=threads)]
 
 
 def check_table(
@@ -122,19 +122,19 @@ def check_model(
     lost: Callable[[Check], bool] = lambda check: False,
     configure: Callable[[Any], None] = lambda options: None,
 ) -> Check:
-    """Compares a quantized model; the arguments are those of ``check_table`` and ``open_session``.
+    """Compares a quantized model; the arguments are those of ``check_table`` and ``run_each``.
 
     Raises:
         ModelError, DataError: ONNX Runtime cannot run it.
     """
-    session = open_session(model, threads=threads, configure=configure)
     energies = []
-    for feeds, reference in zip(runs, expected, strict=True):
-        energies.append(_energies(reference, _floats(session.run(feeds))))
-        on_run(1)
-        if len(energies) in LOOKS and lost(so_far := judged(name, np.array(energies))):
-            on_run(len(runs) - len(energies))
-            return so_far
+    with closing(run_each(model, runs, threads=threads, configure=configure)) as found:
+        for outputs, reference in zip(found, expected, strict=True):
+            energies.append(_energies(reference, _floats(outputs)))
+            on_run(1)
+            if len(energies) in LOOKS and lost(so_far := judged(name, np.array(energies))):
+                on_run(len(runs) - len(energies))
+                return so_far
     return judged(name, np.array(energies))
 
 

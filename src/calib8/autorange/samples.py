@@ -7,12 +7,14 @@ names decide. The first ones score, the next ones are held back; where there are
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
+from calib8.calibration.kept_runs import LARGEST_BYTES, KeptRun
+from calib8.calibration.output_taps import Outputs
 from calib8.data.batches import batches
 from calib8.data.samples import Dataset, Pending
 from calib8.model.runtime import Arrays
@@ -21,9 +23,6 @@ SCORED: Final = 32
 HELD_BACK: Final = 64
 FEWEST_TO_SPLIT: Final = 16
 """Below so many runs every sample scores and checks."""
-
-LARGEST_BYTES: Final = 1 << 26
-"""Bytes of samples kept in memory, unless two runs need more."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +34,14 @@ class ChosenSamples:
         held_back: what the whole model is checked with.
         shared: both are the same, as there are too few for two sets.
         dataset: what they were chosen from; None: there are no others.
+        outputs: what the float model yields for those held back, float outputs only; empty: not known.
     """
 
     scored: tuple[Arrays, ...]
     held_back: tuple[Arrays, ...]
     shared: bool
     dataset: Dataset | None = None
+    outputs: tuple[Outputs, ...] = ()
 
 
 def choose_samples(
@@ -57,11 +58,32 @@ def choose_samples(
         DataError: nothing can be read any more.
     """
     runs = _runs(dataset, threads, scored + held_back)
-    if len(runs) < FEWEST_TO_SPLIT:
-        return ChosenSamples(runs, runs, shared=True, dataset=dataset)
-    scored = min(scored, len(runs) // 2)
-    held = runs[scored : scored + held_back]
-    return ChosenSamples(runs[:scored], held, shared=False, dataset=dataset)
+    repairing, held = _parts(len(runs), scored, held_back)
+    return ChosenSamples(runs[repairing], runs[held], shared=repairing == held, dataset=dataset)
+
+
+def kept_samples(
+    kept: Sequence[KeptRun], dataset: Dataset, *, scored: int = SCORED, held_back: int = HELD_BACK
+) -> ChosenSamples:
+    """The same samples where a run through all of them kept those of lowest digest.
+
+    Args:
+        kept: ``scored + held_back`` of them if there are so many, in ascending order of their digests.
+        dataset: what they are from.
+        scored, held_back: at most so many runs of each kind.
+    """
+    runs = tuple(run.inputs for run in kept)
+    repairing, held = _parts(len(runs), scored, held_back)
+    outputs = tuple([array for array in run.outputs if array.dtype.kind == "f"] for run in kept[held])
+    return ChosenSamples(runs[repairing], runs[held], repairing == held, dataset, outputs)
+
+
+def _parts(count: int, scored: int, held_back: int) -> tuple[slice, slice]:
+    """Which of ``count`` runs score, and which are held back."""
+    if count < FEWEST_TO_SPLIT:
+        return slice(count), slice(count)
+    scored = min(scored, count // 2)
+    return slice(scored), slice(scored, scored + held_back)
 
 
 def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from calib8._core import TensorAccumulator
 from calib8.calibration.graph_taps import GraphTaps, channel_block
-from calib8.calibration.output_taps import OutputTaps
+from calib8.calibration.output_taps import Outputs, OutputTaps
 from calib8.calibration.statistics import Statistics, TensorStatistics, counting_isa
 from calib8.data.arrays import rows_per_batch
 from calib8.errors import Calib8Error, CalibrationError, DataError
@@ -76,6 +76,7 @@ class Collector:
         threads: int = 2,
         bins: bool = True,
         in_graph: bool = True,
+        outputs: bool = False,
     ) -> None:
         """Opens the model.
 
@@ -85,6 +86,7 @@ class Collector:
             threads: for the float model and for counting.
             bins: False for counts and extrema alone, which is faster.
             in_graph: False to count graph outputs.
+            outputs: True to have those of the model, see ``outputs``.
 
         Raises:
             ModelError: a tensor is not computed, or ONNX Runtime cannot load the model.
@@ -92,7 +94,7 @@ class Collector:
         """
         counting_isa()
         self._model, self._tensors = model, list(tensors)
-        self._threads, self._bins = threads, bins
+        self._threads, self._bins, self._with_outputs = threads, bins, outputs
         self._rows = rows_per_batch(graph_inputs(model))
         self._hash = model_hash(model)
         self._exact: dict[int, bool] = {}
@@ -111,6 +113,15 @@ class Collector:
     def fallback(self) -> str:
         """Why values are counted as graph outputs; empty where ONNX Runtime counts them inside its run."""
         return self._fallback
+
+    @property
+    def outputs(self) -> tuple[Outputs, ...]:
+        """What the model yields for each sample of the latest batch, in the order of its outputs.
+
+        Empty where they were not wanted, do not come apart into samples, or values are counted as graph
+        outputs. The bits are those of the sample run alone.
+        """
+        return self._taps.outputs if self._with_outputs else ()
 
     @property
     def batch_size(self) -> int:
@@ -180,7 +191,10 @@ class Collector:
         if not self._fallback and not fed.issuperset(self._tensors):
             try:
                 block = channel_block()
-                return GraphTaps(self._model, self._tensors, self._states, threads=self._threads, block=block)
+                return GraphTaps(
+                    self._model, self._tensors, self._states, threads=self._threads, block=block,
+                    outputs=self._with_outputs,
+                )  # fmt: skip
             except Calib8Error as error:
                 self._fallback = str(error)
         return OutputTaps(self._model, self._tensors, self._states, threads=self._threads)

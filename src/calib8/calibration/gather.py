@@ -19,6 +19,7 @@ import onnx_ir as ir
 
 from calib8.calibration.checkpoint import Checkpoint, Run
 from calib8.calibration.collect import Collector
+from calib8.calibration.kept_runs import KeptRun, RunKeeper
 from calib8.calibration.moving import Averages, MovingExtremes
 from calib8.calibration.origin import this_origin
 from calib8.calibration.statistics import Statistics
@@ -84,12 +85,14 @@ class Gathered:
         averages: for ``ema``, where a decay was given.
         resumed: samples that a checkpoint had already.
         fallback: why the values were not counted inside ONNX Runtime's run, empty where they were.
+        kept: the samples that were to be kept; None where none was, or they did not come apart.
     """
 
     statistics: Statistics
     averages: Averages | None = None
     resumed: int = 0
     fallback: str = ""
+    kept: tuple[KeptRun, ...] | None = None
 
 
 def gather(
@@ -104,6 +107,7 @@ def gather(
     shard: Shard | None = None,
     checkpoint: Checkpointing | None = None,
     bins: bool = True,
+    keep: int = 0,
 ) -> Gathered:
     """Statistics of the named tensors over a dataset.
 
@@ -118,6 +122,7 @@ def gather(
         checkpoint: go on with it, and keep it up to date. At the end it is complete, not removed.
         bins: False for counts and extremes alone, which is faster; not with a checkpoint, which serves runs
             that need more.
+        keep: so many samples of lowest digest, with the outputs of the model; not with a checkpoint.
 
     Raises:
         DataError: bad data.
@@ -133,14 +138,19 @@ def gather(
     if resumed:
         seen(resumed)
     log = DigestLog(rest)
-    with Collector(model, tensors, threads=threads, bins=bins or keeper is not None) as collector:
+    runs = RunKeeper(keep) if keep and keeper is None and dataset.rows_per_batch in (None, 1) else None
+    with Collector(
+        model, tensors, threads=threads, bins=bins or keeper is not None, outputs=runs is not None
+    ) as collector:
         state = _State(collector, moving, old.statistics if old else None, _preprocess(dataset), log)
         size = 1 if decay is not None else batch or collector.batch_size
         pieces = batches(log.dataset, size, threads)
         with closing(pieces if keeper is None else keeper.guarded(pieces, state)) as safe:
             for piece in safe:
                 seen(collector.add(piece.inputs))
-                log.advance(piece.names)
+                digests = log.advance(piece.names)
+                if runs is not None:
+                    runs.add(digests, piece.inputs, collector.outputs)
                 if moving is not None:
                     moving.update(collector.statistics())
                 if keeper is not None:
@@ -148,7 +158,8 @@ def gather(
         if keeper is not None:
             keeper.finish(state)
             dataset.skipped[:] = keeper.trail.mark.skipped
-        return Gathered(state.statistics(), state.averages, resumed, collector.fallback)
+        kept = None if runs is None else runs.runs()
+        return Gathered(state.statistics(), state.averages, resumed, collector.fallback, kept)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8 import _core
-from calib8.calibration.output_taps import one_sample, samples_of
+from calib8.calibration.output_taps import Outputs, apart, one_sample, samples_of
 from calib8.calibration.statistics import TensorStatistics
 from calib8.calibration.tap_graph import open_tapped
 from calib8.errors import CalibrationError, DataError
@@ -32,8 +32,11 @@ class GraphTaps:
         *,
         threads: int,
         block: int | None,
+        outputs: bool = False,
     ) -> None:
         """Opens the model; see ``Collector`` and ``open_tapped``."""
+        self._names = [value.name or "" for value in model.graph.outputs] if outputs else []
+        self.outputs: tuple[Outputs, ...] = ()
         types = {spec.name: spec.dtype for spec in graph_inputs(model)}
         inside = [name for name in tensors if types.get(name, np.float32) == np.float32]
         self._outside = {name: states[name] for name in tensors if name not in inside}
@@ -45,28 +48,32 @@ class GraphTaps:
     def together(self, feeds: Arrays, size: int) -> None:
         """Runs and counts ``size`` samples at once."""
         self._taps.begin(size)
-        self._run(feeds)
+        self.outputs = apart(self._run(feeds), size)
         self._count_outside(feeds, size)
 
     def apart(self, feeds: Arrays, size: int) -> None:
         """The same, sample by sample."""
+        found: tuple[Outputs, ...] = ()
         for index in range(size):
             self.together(one_sample(feeds, index), 1)
+            found += self.outputs
+        self.outputs = found
 
     def both(self, feeds: Arrays, size: int) -> bool:
         """Runs ``size`` samples at once and one by one, counts them once; whether all bits were the same."""
         whole = self._together_uncounted(feeds, size)
-        same = bool(whole)
+        same, parts, singles = bool(whole), self.outputs, list[Outputs]()
         for index in range(size):
             self._taps.begin(1, fingerprints=True)
-            self._run(one_sample(feeds, index))
+            singles.append(self._run(one_sample(feeds, index)))
             for (shape, prints), (row_shape, row_prints) in zip(whole, self._latest(), strict=False):
                 rows = row_shape[0] if row_shape else 0
                 same = (
                     same and rows > 0 and shape[0] == size * rows and prints[index : index + 1] == row_prints
                 )
         self._count_outside(feeds, size)
-        return same
+        self.outputs = tuple(singles)
+        return same and _same(parts, singles)
 
     @property
     def half_counted(self) -> bool:
@@ -79,21 +86,24 @@ class GraphTaps:
     def close(self) -> None:
         """Nothing to close."""
 
-    def _run(self, feeds: Arrays) -> None:
-        self._session.run(feeds, self._tokens[:1])
+    def _run(self, feeds: Arrays) -> Outputs:
+        """Returns the outputs of the model where they are wanted."""
+        found = self._session.run(feeds, [*self._names, self._tokens[0]])
         if self._taps.fired != self._count:
             raise CalibrationError(
                 f"model '{self._session.name}'",
                 f"only {self._taps.fired} of {self._count} taps were run",
                 "Calibrate with graph outputs",
             )
+        return found[:-1]
 
     def _together_uncounted(self, feeds: Arrays, size: int) -> list[tuple[list[int], list[int]]]:
         """What a batch looks like; nothing where the model cannot run one, whatever its inputs promise."""
         self._taps.begin(size, count=False, fingerprints=True)
         try:
-            self._run(feeds)
+            self.outputs = apart(self._run(feeds), size)
         except DataError:
+            self.outputs = ()
             return []
         return self._latest()
 
@@ -105,6 +115,14 @@ class GraphTaps:
         for name, state in self._outside.items():
             array = np.ascontiguousarray(feeds[name], np.float32)
             _core.accumulate([(state, array, samples_of(array, size))], self._threads)
+
+
+def _same(parts: Sequence[Outputs], singles: Sequence[Outputs]) -> bool:
+    """Whether the outputs of a batch that came apart have the bits of its samples run one by one."""
+    pairs = [
+        pair for part, single in zip(parts, singles, strict=False) for pair in zip(part, single, strict=True)
+    ]
+    return all(np.array_equal(part, single, equal_nan=part.dtype.kind == "f") for part, single in pairs)
 
 
 @cache

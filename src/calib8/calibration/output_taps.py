@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,7 @@ from calib8.model.runtime import Arrays, open_session
 from calib8.model.taps import tapped_model
 
 Activations = dict[str, npt.NDArray[np.float32]]
+Outputs = list[npt.NDArray[Any]]
 Shapes = dict[str, tuple[int, ...]]
 
 
@@ -63,6 +65,11 @@ class OutputTaps:
         return together is not None and all(
             _is_share(together, single, index, size) for index, single in enumerate(singles)
         )
+
+    @property
+    def outputs(self) -> tuple[Outputs, ...]:
+        """None: the outputs of the model are not computed."""
+        return ()
 
     @property
     def half_counted(self) -> bool:
@@ -121,6 +128,15 @@ class OutputTaps:
 def one_sample(feeds: Arrays, index: int) -> dict[str, npt.NDArray[np.generic]]:
     """One sample of stacked arrays; a scalar belongs to every sample."""
     return {name: array[index : index + 1] if array.ndim else array for name, array in feeds.items()}
+
+
+def apart(outputs: Outputs, size: int) -> tuple[Outputs, ...]:
+    """The outputs of a run with ``size`` samples, one list per sample; none where that cannot be."""
+    if size == 1:
+        return (list(outputs),)
+    if any(array.ndim == 0 or array.shape[0] % size for array in outputs):
+        return ()
+    return tuple(list(parts) for parts in zip(*(np.split(array, size) for array in outputs), strict=True))
 
 
 def samples_of(array: npt.NDArray[np.float32], size: int) -> int:

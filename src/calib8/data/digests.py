@@ -29,10 +29,11 @@ class DigestLog:
         self._passed: list[bytes] = []
         self.dataset = replace(dataset, pending=self._pending)
 
-    def advance(self, names: Sequence[str]) -> None:
-        """The samples of these names were used up."""
-        found = (self._loaded.pop(name) for name in names)
+    def advance(self, names: Sequence[str]) -> tuple[bytes, ...]:
+        """The samples of these names were used up; returns their digests, empty where one is not known."""
+        found = tuple(self._loaded.pop(name) for name in names)
         self._passed.extend(digest for digest in found if digest)
+        return found
 
     def digests(self) -> tuple[bytes, ...]:
         """Those of the samples that were used up, in ascending order; equal samples are in it each."""

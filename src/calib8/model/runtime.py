@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Arrays = Mapping[str, npt.NDArray[np.generic]]
+
+AT_ONCE: Final = 4
+"""At most so many runs of one session at a time: each has memory of its own."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,45 @@ def open_session(
             name, f"ONNX Runtime cannot load it ({_reason(error)})", "Check it with onnx.checker"
         ) from error
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
+
+
+def run_each(
+    model: ir.Model,
+    runs: Sequence[Arrays],
+    *,
+    threads: int,
+    configure: Callable[[Any], None] = lambda options: None,
+) -> Generator[list[npt.NDArray[Any]], None, None]:
+    """Opens a model and yields the outputs of every run, in their order.
+
+    Several runs go on at once, with one thread each as long as there are more runs than threads: none waits
+    for another one then, as the threads of a single run do at the end of every node.
+
+    Args:
+        model: a graph.
+        runs: inputs of single runs.
+        threads: for all of it, ≥ 1; no result depends on it.
+        configure: as for ``open_session``.
+
+    Returns:
+        A generator; closing it ends the threads.
+
+    Raises:
+        ModelError, DataError: from iterating, as for ``open_session`` and ``Session.run``.
+    """
+    at_once = max(1, min(threads, len(runs), AT_ONCE))
+    session = open_session(model, threads=max(1, threads // at_once), configure=configure)
+    pool = ThreadPoolExecutor(at_once, thread_name_prefix="calib8-run")
+    going: deque[Future[list[npt.NDArray[Any]]]] = deque()
+    try:
+        for feeds in runs:
+            going.append(pool.submit(session.run, feeds))
+            if len(going) > at_once:
+                yield going.popleft().result()
+        while going:
+            yield going.popleft().result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def keep_quantizers(options: Any) -> None:

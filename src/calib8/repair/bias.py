@@ -15,7 +15,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from calib8.model.runtime import open_session
+from calib8.model.runtime import run_each
 from calib8.progress import SampleCounter
 from calib8.repair.biases import put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -50,7 +50,7 @@ def correct_biases(
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    layers = coded_layers(candidate, candidate.quantized())
+    layers = coded_layers(candidate, candidate.coded)
     runs = data.runs[:most_runs]
     with_bias = [layer for layer in layers if layer.takes_bias and runs]
     errors = _weight_errors(candidate, with_bias, replace(data, runs=runs))
@@ -72,10 +72,9 @@ def _weight_errors(candidate: Candidate, layers: Sequence[CodedLayer], data: Rep
     """float64 [runs, output channels] for every layer."""
     if not layers:
         return []
-    session = open_session(weight_error_model(candidate.model, layers), threads=data.threads)
     counter = SampleCounter("correcting biases", len(data.runs), data.progress)
     rows = []
-    for feeds in data.runs:
-        rows.append([channel_means(array) for array in session.run(feeds)])
+    for means in run_each(weight_error_model(candidate.model, layers), data.runs, threads=data.threads):
+        rows.append([channel_means(array) for array in means])
         counter(1)
     return [np.array([row[index] for row in rows]) for index in range(len(layers))]

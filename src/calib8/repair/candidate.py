@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 
 import onnx_ir as ir
@@ -54,6 +55,15 @@ class Candidate:
             self.model, self.table, self.scheme, self.keep_float, unranged=unranged,
             power_of_two=self.power_of_two, corrections=self.corrections,
         )  # fmt: skip
+
+    @cached_property
+    def coded(self) -> QuantizedGraph:
+        """The int8 graph, made once for all who only read it.
+
+        Raises:
+            TableError: the table lacks a tensor.
+        """
+        return self.quantized()
 
     def correction(self, layer: str) -> LayerCorrection:
         """That of one layer, an empty one where there is none."""

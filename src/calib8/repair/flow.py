@@ -102,8 +102,7 @@ class _Judge:
         if not self.expected:
             self.expected = float_outputs(candidate.model, runs, self.threads)
         counter = SampleCounter("checking the model", len(runs), self.progress)
-        model = candidate.quantized().model
-        return check_model("", model, runs, self.expected, self.threads, counter).sqnr_db
+        return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter).sqnr_db
 
 
 def repair_by_effort(
@@ -134,7 +133,7 @@ def repair_by_effort(
     plan = effort_called(effort)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
-    judge = _Judge(samples, plan.held_back, threads, progress)
+    judge = _Judge(samples, plan.held_back, threads, progress, list(samples.outputs[: plan.held_back]))
     search = _Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})

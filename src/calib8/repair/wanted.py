@@ -30,6 +30,12 @@ class Repairs:
         """The range method that goes with the effort, None for the default one."""
         return EFFORTS[self.effort].method if self.effort else None
 
+    @property
+    def samples(self) -> int:
+        """How many to keep while ranges are chosen in one pass; 0 where samples are read again anyway."""
+        plan = EFFORTS[self.effort] if self.effort else None
+        return 0 if plan is None or plan.method is None else plan.repairing + plan.held_back
+
 
 def repairs_wanted(
     effort: str | None, names: Sequence[str] | None, *, with_data: bool, with_table: bool
