@@ -105,7 +105,7 @@ def _decide(
     model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes."""
-    feeds_weights = _upstream_of_weights(model)
+    feeds_weights = feeding_weights(model)
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
@@ -217,7 +217,7 @@ def _why_constant_float(node: ir.Node) -> str:
     return ""
 
 
-def _upstream_of_weights(model: ir.Model) -> set[ir.Node]:
+def feeding_weights(model: ir.Model) -> set[ir.Node]:
     """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
     reaching: set[ir.Node] = set()
     for node in reversed(list(model.graph)):
@@ -305,17 +305,17 @@ def joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) ->
     Codes between them would only add their rounding: runtimes compute such functions in float, or look all
     of them up in one table. What a layer computes together with its sums is not one of them.
     """
-    if not scheme.joins_pointwise or not _is_pointwise(node):
+    if not scheme.joins_pointwise or not is_pointwise(node):
         return False
     follower = sole_consumer(node.outputs[0])
-    if follower is None or follower not in quantized or not _is_pointwise(follower):
+    if follower is None or follower not in quantized or not is_pointwise(follower):
         return False
     [source] = activation_inputs(node)
     layer = source.producer()
-    return layer is None or _is_pointwise(layer) or activation_behind(layer) is not node
+    return layer is None or is_pointwise(layer) or activation_behind(layer) is not node
 
 
-def _is_pointwise(node: ir.Node) -> bool:
+def is_pointwise(node: ir.Node) -> bool:
     """Whether a node computes each of its values from one value of one tensor, and constants."""
     if node.op_type not in (UNARY_OPS - {"Softmax"}) | BINARY_OPS or len(list(activation_inputs(node))) != 1:
         return False
