@@ -3,15 +3,18 @@
     layer ─► t ─► f ─► v ─► depthwise D       f any function of one tensor: HardSwish, Sigmoid, Mul a, Add b …
     layer·s ─► s·t ─► Mul 1/s ─► f ─► Mul u ─► u·v ─► D/u
 
-    room_c = min(R.max / high_c, R.min / low_c)     of t and of v, [R.min, R.max] the range in the table,
-                                                    low_c … high_c the values of channel c on all samples
-    s_c, u_c = the largest power of two ≤ min(max(1, room_c), largest)
+    −low_c … high_c      values of channel c on all samples, w_c = low_c + high_c
+    s_c = min(ρ / low_c, 1 / high_c) / least, at most largest, and of that the largest power of two
+    ρ:  min mean_c (W / (s_c w_c))²,  W = max s_c low_c + max s_c high_c          likewise u_c
+
+The loudest channels keep factor 1, the others become about as large as the new range W. Its shape ρ, what
+is below zero beside what is above, is free; the best one makes the noise of all channels small beside their
+own size. A tensor stays as it is if that mean would not fall to half.
 
 Where a target computes functions that follow each other as one, only the ends of the chain have codes. One
 scale then serves channels of like size, whatever their sizes in the float model, and the chain is a table per
 channel. Cross-layer equalization and ``equalize_activations`` need f(s·t) = s·f(t); this needs nothing of f.
-The float function stays the same bit for bit, as factors are powers of two. Factors are 1 or more: what a
-range cut off before is still cut off.
+The float function stays the same bit for bit, as factors are powers of two.
 """
 
 from __future__ import annotations
@@ -39,10 +42,16 @@ from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.channel_extremes import ChannelExtremes, channel_extremes
 from calib8.repair.refit import refitted, without_corrections
 from calib8.scheme import QuantScheme
-from calib8.table import GIVEN, Range
+from calib8.table import GIVEN
 
 LARGEST: Final = 1024.0
 """Of a factor. A channel that is nearly silent on all samples may be louder on other images."""
+
+WORTH: Final = 0.5
+"""Share of a tensor's mean relative noise that may be left: a Mul more is not worth less than 3 dB."""
+
+SHAPES: Final = (0.0, *(2.0 ** (step / 4) for step in range(-32, 33)))
+"""Parts of a range below zero, the part above it being 1."""
 
 
 def equalize_through_functions(
@@ -74,10 +83,7 @@ def equalize_through_functions(
     ends: list[FunctionEntry | FunctionExit] = [*entries, *exits]
     tensors = {_name(found): rank(found.tensor) or 0 for found in ends}
     extremes = channel_extremes(model, tensors, data, every_sample=True)
-    factors = {
-        name: powers_of_two(np.clip(_room(candidate.table.entries[name].range, seen), 1.0, largest))
-        for name, seen in extremes.items()
-    }
+    factors = {name: channel_sizes_alike(seen, largest) for name, seen in extremes.items()}
     layers = _scaled(model, entries, exits, factors)
     changed = [name for name, found in factors.items() if np.any(found != 1.0)]
     if not changed:
@@ -102,15 +108,42 @@ def _free(found: FunctionEntry | FunctionExit, candidate: Candidate) -> bool:
     return entry is not None and entry.method != GIVEN
 
 
-def _room(span: Range, seen: ChannelExtremes) -> Vector:
-    """Factors that fill the range, float64 [channels]; 1 for a channel of zeros."""
-    widened = span.widened_to_zero()
+def channel_sizes_alike(seen: ChannelExtremes, largest: float) -> Vector:
+    """Factors that make the channels of one tensor alike: powers of two, 1 or more, float64 [channels].
+
+    See the top of the file. All are 1 where nothing is worth it. A channel of zeros has 1.
+    """
+    low, high = -np.minimum(seen.minimum, 0.0), np.maximum(seen.maximum, 0.0)
+    alive = low + high > 0.0
+    factors: Vector = np.ones(alive.size)
+    if not np.any(alive):
+        return factors
+    low, high = low[alive], high[alive]
+    best, least = np.ones(low.size), WORTH * _relative_noise(np.ones(low.size), low, high)
+    for shape in SHAPES:
+        found = _for_shape(shape, low, high, largest)
+        noise = _relative_noise(found, low, high)
+        if noise < least:
+            best, least = found, noise
+    factors[alive] = best
+    return factors
+
+
+def _for_shape(shape: float, low: Vector, high: Vector, largest: float) -> Vector:
+    """Factors with which every channel fits a range −shape … 1; all 1 where one does not."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.where(seen.maximum > 0.0, widened.max / seen.maximum, np.inf)
-        below = np.where(seen.minimum < 0.0, widened.min / seen.minimum, np.inf)
-    room: Vector = np.minimum(above, below)
-    room[~np.isfinite(room)] = 1.0
-    return room
+        below = np.where(low > 0.0, shape / low, np.inf)
+        above = np.where(high > 0.0, 1.0 / high, np.inf)
+    room = np.minimum(below, above)
+    if not np.min(room) > 0.0:
+        return np.ones(room.size)
+    return powers_of_two(np.minimum(room / np.min(room), largest))
+
+
+def _relative_noise(factors: Vector, low: Vector, high: Vector) -> float:
+    """Mean square of the range over what each channel uses of it."""
+    width = np.max(factors * low) + np.max(factors * high)
+    return float(np.mean((width / (factors * (low + high))) ** 2))
 
 
 def _scaled(
