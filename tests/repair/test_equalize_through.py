@@ -17,6 +17,9 @@ from small_candidates import candidate_of
 import calib8
 from calib8 import InferenceSession
 from calib8.analysis.compare import compare
+from calib8.analysis.float_reference import float_reference
+from calib8.analysis.model_pair import open_pair
+from calib8.analysis.node_names import find_node_names
 from calib8.autorange.check import check_model, float_outputs
 from calib8.engine.run import available_isas
 from calib8.errors import UsageError
@@ -220,6 +223,19 @@ def test_corrections_of_the_layers_are_dropped_and_told() -> None:
     found, report = equalize_through_functions(replace(made, corrections={"t": bias}), data)
     assert found.corrections == {}
     assert any("dropped" in note for note in report.notes)
+
+
+def test_what_takes_the_factors_away_is_called_as_the_function() -> None:
+    model, items = network(), [dict(feeds) for feeds in runs_of(3)]
+    made = calib8.quantize(model, items, repair=["equalize-through"], method="mse", threads=1)
+    pair = open_pair(model, ir.to_proto(made.model))
+    reference = float_reference(pair.fp32, items[0], pair.changes())
+    names = find_node_names(pair.int8, pair.outputs, reference).names
+    function, last = (
+        next(node.name for node in made.prepared.model.graph if node.op_type == op)
+        for op in ("HardSwish", "Add")
+    )
+    assert names["t/restored"] == function and names["v/scaled"] == last
 
 
 def test_metadata_tell_the_factors_and_compare_minds_them() -> None:
