@@ -31,6 +31,7 @@ from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_through import LARGEST, equalize_through_functions
+from calib8.repair.repairs import REPAIRS
 from calib8.scheme import target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, run
@@ -207,6 +208,20 @@ def test_less_than_one_is_refused(largest: float) -> None:
     made, data = candidate_of(network(), runs_of(2))
     with pytest.raises(UsageError, match="1 or more"):
         equalize_through_functions(made, data, largest=largest)
+
+
+@pytest.mark.parametrize("worth", [0.0, 1.5, float("nan")])
+def test_a_share_that_is_none_is_refused(worth: float) -> None:
+    made, data = candidate_of(network(), runs_of(2))
+    with pytest.raises(UsageError, match="at most 1"):
+        equalize_through_functions(made, data, worth=worth)
+
+
+def test_tensors_that_gain_too_little_stay() -> None:
+    made, data = candidate_of(network(), runs_of(3))
+    assert equalize_through_functions(made, data, worth=1e-6)[0] is made
+    few, many = (REPAIRS[name](made, data)[1] for name in ("equalize-through", "equalize-through-all"))
+    assert set(few.layers) <= set(many.layers) and many.layers
 
 
 def test_the_same_whatever_the_threads_and_the_order() -> None:

@@ -9,7 +9,8 @@
 
 The loudest channels keep factor 1, the others become about as large as the new range W. Its shape ρ, what
 is below zero beside what is above, is free; the best one makes the noise of all channels small beside their
-own size. A tensor stays as it is if that mean would not fall to a fifth.
+own size. A tensor stays as it is if that mean would not fall to ``worth``
+of what it was.
 
 Where a target computes functions that follow each other as one, only the ends of the chain have codes. One
 scale then serves channels of like size, whatever their sizes in the float model, and the chain is a table per
@@ -48,15 +49,18 @@ LARGEST: Final = 1024.0
 """Of a factor. A channel that is nearly silent on all samples may be louder on other images."""
 
 WORTH: Final = 0.2
-"""Share of a tensor's mean relative noise that may be left. In ONNX Runtime a Mul more takes time: with 0.5 a
-text detector runs half as fast as before and is no more accurate."""
+"""Share of a tensor's mean relative noise that may be left: a Mul more takes time in ONNX Runtime."""
+
+ALL: Final = 0.5
+"""The same where time is no matter: with it the text detector of PP-OCRv4 takes almost twice as long there,
+and a seventh longer in the engine of calib8."""
 
 SHAPES: Final = (0.0, *(2.0 ** (step / 4) for step in range(-32, 33)))
 """Parts of a range below zero, the part above it being 1."""
 
 
 def equalize_through_functions(
-    candidate: Candidate, data: RepairData, *, largest: float = LARGEST
+    candidate: Candidate, data: RepairData, *, largest: float = LARGEST, worth: float = WORTH
 ) -> tuple[Candidate, RepairReport]:
     """Equalizes every tensor between a layer and a function, and between one and depthwise layers.
 
@@ -67,24 +71,27 @@ def equalize_through_functions(
         candidate: what to repair; corrections of the layers that change are dropped.
         data: all its samples count.
         largest: of a factor, 1 or more.
+        worth: share of the noise, over 0 and at most 1, to which that of a tensor must fall.
 
     Returns:
         The candidate with the new model and ranges, and what was done.
 
     Raises:
-        UsageError: ``largest`` is below 1.
+        UsageError: ``largest`` is below 1, or ``worth`` is no such share.
         CalibrationError: a tensor held NaN or infinite values.
         ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
     """
     if not 1.0 <= largest < math.inf:
         raise UsageError(f"largest {largest:g}", "must be 1 or more", f"Use {LARGEST:g}")
+    if not 0.0 < worth <= 1.0:
+        raise UsageError(f"worth {worth:g}", "must be over 0 and at most 1", f"Use {WORTH:g}")
     model = candidate.model.clone()
     entries = [found for found in function_entries(model, *_rules(candidate)) if _free(found, candidate)]
     exits = [found for found in function_exits(model, *_rules(candidate)) if _free(found, candidate)]
     ends: list[FunctionEntry | FunctionExit] = [*entries, *exits]
     tensors = {_name(found): rank(found.tensor) or 0 for found in ends}
     extremes = channel_extremes(model, tensors, data, every_sample=True)
-    factors = {name: channel_sizes_alike(seen, largest) for name, seen in extremes.items()}
+    factors = {name: channel_sizes_alike(seen, largest, worth) for name, seen in extremes.items()}
     layers = _scaled(model, entries, exits, factors)
     changed = [name for name, found in factors.items() if np.any(found != 1.0)]
     if not changed:
@@ -109,7 +116,7 @@ def _free(found: FunctionEntry | FunctionExit, candidate: Candidate) -> bool:
     return entry is not None and entry.method != GIVEN
 
 
-def channel_sizes_alike(seen: ChannelExtremes, largest: float) -> Vector:
+def channel_sizes_alike(seen: ChannelExtremes, largest: float, worth: float) -> Vector:
     """Factors that make the channels of one tensor alike: powers of two, 1 or more, float64 [channels].
 
     See the top of the file. All are 1 where nothing is worth it. A channel of zeros has 1.
@@ -120,7 +127,7 @@ def channel_sizes_alike(seen: ChannelExtremes, largest: float) -> Vector:
     if not np.any(alive):
         return factors
     low, high = low[alive], high[alive]
-    best, least = np.ones(low.size), WORTH * _relative_noise(np.ones(low.size), low, high)
+    best, least = np.ones(low.size), worth * _relative_noise(np.ones(low.size), low, high)
     for shape in SHAPES:
         found = _for_shape(shape, low, high, largest)
         noise = _relative_noise(found, low, high)
