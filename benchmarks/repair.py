@@ -59,7 +59,11 @@ def quantized(network: Network, row: str, file: Path) -> dict[str, Any]:
     )
     made.save(file)
     seconds = time.perf_counter() - start
-    steps = [] if made.repaired is None else [step.name for step in made.repaired.steps if step.kept]
+    steps = (
+        []
+        if made.repaired is None
+        else [name for step in made.repaired.steps if step.kept for name in step.names]
+    )
     return {"seconds": seconds, "peak_mb": peak_megabytes(), "kept": steps}
 
 

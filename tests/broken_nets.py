@@ -107,3 +107,13 @@ def uneven_factors() -> onnx.ModelProto:
     y = net.op("Mul", y, net.const(strides), name="strided")
     weight = net.rng.normal(0, 0.5, (4, 8, 1, 1)) / strides
     return net.model(net.op("Conv", y, net.const(weight), net.weight(4), name="last"))
+
+
+def saturated() -> onnx.ModelProto:
+    """Gates that are all but open nearly everywhere, and a layer that looks at what they lack."""
+    net = _net()
+    y = net.op("Conv", "x", net.weight(8, 4, 1, 1), net.const(np.full(8, 9.0)), name="opening")
+    y = net.op("Sigmoid", y, name="gates")
+    weight = net.rng.normal(0, 1.0, (4, 8, 1, 1))
+    closed = -np.sum(weight, axis=(1, 2, 3))
+    return net.model(net.op("Conv", y, net.const(weight), net.const(closed), name="last"))

@@ -12,12 +12,14 @@ import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.calibration.decide import AUTO
+from calib8.calibration.given import without_effect
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
 from calib8.outcomes import Quantization
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
+from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
 from calib8.progress import Progress
 from calib8.quantization.quantize import QuantizedGraph
 from calib8.repair.candidate import Candidate
@@ -101,7 +103,9 @@ def int8_model(
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
     if done is not None:
         entries["repairs"] = json.dumps([name for step in done.steps if step.kept for name in step.names])
-        changes = channel_factors(prepared.model, final.model)
+        changes = channel_factors(done.reference or prepared.model, final.model)
+        if done.estimated is not None:
+            entries[BATCH_NORMS] = statistics_text(done.estimated)
         if changes.factors or changes.others:
             entries[CHANNEL_FACTORS] = changes.to_json()
     table = start.table if done is None else done.table
@@ -112,7 +116,7 @@ def int8_model(
     caution = scheme.cautions.get(scheme.activation_name, "")
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,
-        notes=tuple(_dropped(result)), repaired=done,
+        notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result)), repaired=done,
     )  # fmt: skip
 
 

@@ -24,13 +24,14 @@ from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
+from calib8.model.load import load_model
 from calib8.outcomes import Calibration
 from calib8.passes.place import place
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import GAIN_DB
-from calib8.repair.repairs import REPAIRS
+from calib8.repair.repairs import ESTIMATE, REPAIRS
 from calib8.repair.wanted import repairs_called
 
 ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
@@ -152,7 +153,7 @@ def diagnose_and_treat(
                 ranges=dict(basis.ranges), keep_float=basis.keep_float, samples=samples, threads=threads,
                 skip_bad=skip_bad, progress=progress,
             )  # fmt: skip
-        clinic = Clinic(diagnosis, made, basis, threads)
+        clinic = Clinic(diagnosis, made, basis, threads, load_model(fp32))
         basis = clinic.basis
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
     return Treated(diagnosis, remedies, len(wishes), basis, int8 is None)
@@ -163,33 +164,42 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
 
     Where the data are not what the network was trained with, nothing helps but other data; where they are
     not what the int8 model was calibrated with, nothing else is worth a look. Repairs that the model has
-    already stay where the wish is for something else.
+    already stay where the wish is for something else, and new statistics of batch normalizations in any case:
+    without them it would be another function.
     """
     causes = {finding.reason.cause for finding in diagnosis.findings}
     if "statistics" in causes:
         return ()
     done = basis.repairs
+    estimated = tuple(name for name in done if name == ESTIMATE)
     if again and causes & {"preprocessing", "input"}:
         return (Wish(repairs=done),)
     found: dict[Wish, None] = {}
     for finding in diagnosis.findings:
         if finding.reason.cause == "branches" and finding.floats:
             found.setdefault(Wish(repairs=done, keep_float=finding.floats))
-        if finding.reason.cause == "clipped":
-            found.setdefault(Wish("minmax", repairs=done))
+        if finding.reason.method is not None:
+            found.setdefault(Wish(finding.reason.method, repairs=done))
         for repairs in finding.reason.repairs:
-            found.setdefault(Wish(repairs=repairs))
+            found.setdefault(Wish(repairs=(*estimated, *repairs)))
     if diagnosis.advice is not None:
         found.setdefault(Wish(repairs=done, keep_float=diagnosis.advice.nodes))
     for repairs in ALWAYS:
-        found.setdefault(Wish(repairs=repairs))
+        found.setdefault(Wish(repairs=(*estimated, *repairs)))
     return tuple(found)[:MOST]
 
 
 class Clinic:
     """Quantizes in memory, and judges as the diagnosis does."""
 
-    def __init__(self, diagnosis: Diagnosis, calibration: Calibration, basis: Basis, threads: int) -> None:
+    def __init__(
+        self,
+        diagnosis: Diagnosis,
+        calibration: Calibration,
+        basis: Basis,
+        threads: int,
+        original: ir.Model,
+    ) -> None:
         """Takes of the basis what is float that could be int8.
 
         Args:
@@ -197,12 +207,13 @@ class Clinic:
             calibration: of its float model, with a method of the basis.
             basis: what its user asked for.
             threads: for ONNX Runtime and native code.
+            original: the float model as it was loaded.
 
         Raises:
             UsageError: the basis names a node that the model does not have.
         """
         self.diagnosis, self.calibration, self.threads = diagnosis, calibration, threads
-        self.scheme = basis.scheme()
+        self.scheme, self.original = basis.scheme(), original
         prepared = calibration.prepared
         int8_anyway = place(prepared.model, self.scheme).quantized_nodes()
         kept = prepared.nodes_called(basis.keep_float) & int8_anyway
@@ -246,12 +257,19 @@ class Clinic:
             self.calibration.prepared.model, table, self.scheme, added | frozenset(self.basis.keep_float),
             self.basis.power_of_two,
         )  # fmt: skip
-        for name in repairs_called(wish.repairs):
-            candidate, _ = REPAIRS[name](candidate, self._repair_data())
+        if wish.repairs:
+            candidate = self._repaired(candidate, wish.repairs)
         quality = self.diagnosis.dissection.of_model(readable_copy(candidate.quantized().model))
         shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
         return Remedy(wish, quality, quality - self.diagnosis.sqnr_db, total)
+
+    def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
+        data = self._repair_data()
+        for name in repairs_called(names):
+            candidate, report = REPAIRS[name](candidate, data)
+            data = data.after(candidate.model, report)
+        return candidate
 
     def _repair_data(self) -> RepairData:
         """The samples that ``calib8 quantize`` repairs with."""
@@ -259,7 +277,10 @@ class Clinic:
             if self.calibration.dataset is None:
                 raise UsageError("repairs", "look at data, and none are given", "Give --data")
             chosen = choose_samples(self.calibration.dataset, self.threads)
-            self.data = RepairData(chosen.scored, self.threads, dataset=chosen.dataset)
+            self.data = RepairData(
+                chosen.scored, self.threads, prepared=self.calibration.prepared.model, original=self.original,
+                dataset=chosen.dataset,
+            )  # fmt: skip
         return self.data
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy.typing as npt
-from small_nets import IMAGE
 
 from calib8.analysis.compare import Comparison, TensorComparison
 from small_models import normal
+from small_nets import IMAGE
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from calib8.analysis.partly_coded import code_readers, coded_layers, coded_tensors, partly_coded
+from calib8.analysis.partly_coded import code_readers, coded_layer_names, coded_tensors, partly_coded
 from calib8.quantization.qdq import label, readable_copy
 from small_models import graph, normal, run
 
@@ -47,7 +47,9 @@ def test_readers_behind_other_scales_and_seals_are_found() -> None:
 )
 def test_a_reader_in_float_reads_what_there_was_before_all_codes(floats: list[str], reads: str) -> None:
     model = net()
-    found = partly_coded(model, {}, tensors=coded_tensors(model), layers=coded_layers(model), floats=floats)
+    found = partly_coded(
+        model, {}, tensors=coded_tensors(model), layers=coded_layer_names(model), floats=floats
+    )
     node = next(one for one in found.graph if label(one) == floats[0])
     assert node.inputs[0] is not None and node.inputs[0].name == "x"
     feeds = {"x": normal(1, 3, 4, 4, seed=2)}

@@ -10,11 +10,11 @@ import onnx
 import pytest
 from compared import by_tensor, images
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from small_nets import NETS
 
 import calib8
 from calib8.analysis.compare import compare
 from calib8.errors import UnsupportedModelError
+from small_nets import NETS
 
 Array = npt.NDArray[Any]
 

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
-from small_nets import NETS, Net, clean
 
 from calib8.analysis.inspect import LayerInspection, ModelInspection, inspect_model
 from calib8.demo import MODEL_PATH
@@ -22,6 +21,7 @@ from calib8.model.metadata import write_metadata
 from calib8.model.runtime import open_session
 from calib8.model.save import save_model
 from calib8.tensors import TensorSpec
+from small_nets import NETS, Net, clean
 
 
 def inspected(proto: onnx.ModelProto, folder: Path) -> ModelInspection:

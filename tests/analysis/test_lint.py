@@ -13,7 +13,6 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
-from small_nets import IMAGE, NETS, Net, clean, int8_forms, quantized
 
 from calib8.analysis.lint import RULES, Violation, lint
 from calib8.analysis.rules.onnxruntime import COMPUTING_OPS
@@ -22,6 +21,7 @@ from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.pipeline import quantize
 from calib8.scheme import TARGETS, target_scheme
+from small_nets import IMAGE, NETS, Net, clean, int8_forms, quantized
 
 
 def test_every_target_has_rules() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
-from small_nets import Net, clean, quantized
 
 from calib8.analysis.lint import RULES, lint
 from calib8.scheme import target_scheme
+from small_nets import Net, clean, quantized
 
 Plant = Callable[[onnx.ModelProto], object]
 Case = tuple[str, str, Plant, str]

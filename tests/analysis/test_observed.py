@@ -8,11 +8,11 @@ import numpy as np
 import onnx
 import pytest
 from one_layer_models import coded
-from small_nets import Net, clean
 
 from calib8.analysis.observed import observe
 from calib8.demo import MODEL_PATH
 from calib8.errors import Calib8Error, UsageError
+from small_nets import Net, clean
 
 
 def saved(proto: onnx.ModelProto, folder: Path) -> Path:

@@ -11,7 +11,6 @@ import numpy as np
 import onnx
 import pytest
 from one_layer_models import Array, can_saturate, coded, pair_sums, real, window_products
-from small_nets import Net, clean
 
 import calib8
 from calib8.analysis.observed import observe, pairs_in_file
@@ -21,6 +20,7 @@ from calib8.errors import UnsupportedModelError
 from calib8.model.save import save_model
 from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import target_scheme
+from small_nets import Net, clean
 
 
 def saved(proto: onnx.ModelProto, folder: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import shlex
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,10 @@ import onnx_ir as ir
 import pytest
 
 import calib8
-from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples
+from broken_nets import dead_norm, detector, normalized, one_loud_channel, plain, samples, saturated
 from calib8.analysis.basis import METHOD, basis_of
+from calib8.analysis.compare import compare
+from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
 from calib8.remedies import Clinic, Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
@@ -155,7 +158,7 @@ def test_missing_data_and_models_are_told() -> None:
 def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
     found = treated(plain)
     made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
-    clinic = Clinic(found.diagnosis, made, found.basis, threads=1)
+    clinic = Clinic(found.diagnosis, made, found.basis, 1, ir.from_proto(plain()))
     with pytest.raises(UsageError, match="--keep-float: the model has no node 'nobody'"):
         clinic.remedy(Wish(keep_float=("third", "nobody")))
     assert (
@@ -172,6 +175,64 @@ def test_nodes_that_are_float_already_stay_so_and_cost_nothing_more() -> None:
     assert best.wish.repairs == ("cle", "bias") and best.macs == 0.0
     words = found.flags(best)
     assert words[words.index("--keep-float") + 1] == "first"
+
+
+@pytest.mark.parametrize("repair", ["bias-analytic", "absorb-analytic", "bn", "cle-replace", "adaround"])
+def test_models_of_every_repair_can_be_diagnosed(repair: str) -> None:
+    int8 = calib8.quantize(normalized(), samples(), method="mse", repair=(repair,), keep_float=["last"])
+    assert int8.repaired is not None
+    proto = ir.to_proto(int8.model)
+    if not int8.repaired.steps[
+        0
+    ].kept:  # nothing to do in this network: as if another one had been repaired so
+        onnx.helper.set_model_props(
+            proto, {"calib8.target": "onnxruntime", "calib8.repairs": f'["{repair}"]'}
+        )
+    found = diagnose_and_treat(normalized(), proto, samples(), threads=1)
+    assert found.basis.repairs == (repair,)
+    clinic_figures = [one.sqnr_db for one in found.remedies if repair in one.wish.repairs]
+    assert found.tried and all(figure > found.diagnosis.sqnr_db for figure in clinic_figures)
+
+
+def test_what_was_made_with_other_statistics_is_diagnosed_against_them() -> None:
+    data = samples(mean=2.0)
+    int8 = calib8.quantize(normalized(), data, method="mse", repair=("bn",), weights="per-tensor", threads=1)
+    proto = ir.to_proto(int8.model)
+    found = diagnose_and_treat(normalized(), proto, data, threads=1)
+    assert found.diagnosis.comparison.estimated == 1
+    assert found.diagnosis.sqnr_db > 20.0 and found.diagnosis.comparison.outputs.sqnr_db > 20.0
+    assert "statistics" not in {one.reason.cause for one in found.diagnosis.findings}
+    assert found.tried
+    for remedy in found.remedies:
+        words = found.flags(remedy)
+        assert "bn" in words[words.index("--repair") + 1].split(",")
+        assert remedy.sqnr_db > found.diagnosis.sqnr_db
+    elsewhere = compare(normalized(), proto, samples(40, mean=2.0)[24:], threads=1)
+    assert elsewhere.estimated == 1 and elsewhere.outputs.sqnr_db > 20.0, "with other images too"
+
+
+def test_a_dead_normalization_that_was_cured_is_not_accused_again() -> None:
+    def accused(repair: tuple[str, ...]) -> set[str]:
+        int8 = calib8.quantize(dead_norm(), samples(), method="mse", repair=repair, threads=1)
+        found = diagnose_and_treat(dead_norm(), ir.to_proto(int8.model), samples(), threads=1)
+        return {finding.reason.cause for finding in found.diagnosis.findings}
+
+    assert "batch normalization" in accused(("bias",))
+    assert "batch normalization" not in accused(("constant-channels", "bias"))
+
+
+def test_a_fixed_range_is_not_calibrated_again() -> None:
+    proto = saturated()
+    found = diagnose_and_treat(proto, None, samples(), threads=1)
+    [finding] = [one for one in found.diagnosis.findings if one.reason.cause == "clipped"]
+    assert "Sigmoid" in finding.reason.text and "minmax" not in finding.reason.advice
+    assert all(one.wish.method is None for one in found.remedies)
+    option = shlex.split(finding.reason.advice.partition("--range ")[2].partition(", or")[0])[0]
+    given = calib8.quantize(
+        proto, samples(), method="mse", repair=("none",), ranges=parse_given([option]), threads=1
+    )
+    quality = found.diagnosis.dissection.of_model(with_shapes(ir.to_proto(given.model)))
+    assert quality > found.diagnosis.sqnr_db + 3.0
 
 
 def test_repairs_that_the_model_has_stay_where_nodes_become_float() -> None:

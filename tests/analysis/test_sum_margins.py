@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 import pytest
 from one_layer_models import Array, coded
-from small_nets import NETS, Net, clean
 
 from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.inspect import inspect_model
 from calib8.analysis.sum_margins import SumMargin, sum_margins
 from calib8.model.load import load_model
 from calib8.quantization.qdq import readable_copy
+from small_nets import NETS, Net, clean
 
 INT32_MAX = 2**31 - 1
 

@@ -7,13 +7,13 @@ import onnx_ir as ir
 import pytest
 from compared import images
 from dissected import dissected
-from small_nets import NETS, Net, clean
 
 import calib8
 from calib8.analysis import sweep
 from calib8.analysis.damage import Dissection, Part, code_part, damages, number_of_parts, weight_part
 from calib8.analysis.sweep import part_energies
 from calib8.errors import DataError
+from small_nets import NETS, Net, clean
 
 
 def parts_of(found: Dissection, taps: tuple) -> list[Part]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,9 +13,13 @@ import numpy as np
 import pytest
 from PIL import Image
 from tiny_models import FLAGS, cnn, save
+from typer import main, testing
 from typer.testing import CliRunner, Result
 
 from calib8.cli import app
+
+# The runner builds all commands anew for each run, which takes as long as many a run: once will do.
+testing._get_command = functools.cache(main.get_command)  # type: ignore[attr-defined]
 
 Cli = Callable[..., Result]
 
@@ -27,8 +33,12 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def images(tmp_path: Path) -> Path:
     """Six labelled images in two class folders, of different sizes."""
+    return save_images(tmp_path / "images")
+
+
+def save_images(folder: Path) -> Path:
+    """The images of the fixture."""
     rng = np.random.default_rng(1)
-    folder = tmp_path / "images"
     for index in range(6):
         path = folder / "ab"[index % 2] / f"{index}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,22 +55,31 @@ def out(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the int8 form of the model and its program, made once for all tests."""
+    folder = tmp_path_factory.mktemp("made")
+    model, int8 = save(cnn(), folder / "tiny.onnx"), folder / "int8.onnx"
+    data = save_images(folder / "images")
+    for arguments in (
+        ("quantize", model, "--data", data, *FLAGS, "--repair", "none", "-o", int8),
+        ("inspect", int8, "--program", "--save", folder / "int8.c8p"),
+    ):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        assert result.exit_code == 0, result.output
+    return folder
+
+
 @pytest.fixture
-def int8(cli: Cli, model: Path, images: Path, tmp_path: Path) -> Path:
+def int8(made_once: Path, tmp_path: Path) -> Path:
     """The int8 form of the model."""
-    path = tmp_path / "int8.onnx"
-    made = cli("quantize", model, "--data", images, *FLAGS, "--repair", "none", "-o", path)
-    assert made.exit_code == 0, made.output
-    return path
+    return Path(shutil.copy(made_once / "int8.onnx", tmp_path))
 
 
 @pytest.fixture
-def saved(cli: Cli, int8: Path, tmp_path: Path) -> Path:
+def saved(made_once: Path, tmp_path: Path) -> Path:
     """The program of the int8 form."""
-    path = tmp_path / "int8.c8p"
-    made = cli("inspect", int8, "--program", "--save", path)
-    assert made.exit_code == 0, made.output
-    return path
+    return Path(shutil.copy(made_once / "int8.c8p", tmp_path))
 
 
 @pytest.fixture

@@ -134,3 +134,69 @@ def test_repairs_that_were_tried_in_turn_are_stored_one_by_one(
     assert steps[0]["name"] == "cle, round" and steps[0]["kept"]
     stored = json.loads(read_metadata(out / "int8.onnx")["repairs"])
     assert stored == ["cle", "round", *(step["name"] for step in steps[1:] if step["kept"])]
+
+
+def test_without_data_notes_are_told_as_with_them(cli, out: Path, images: Path) -> None:
+    model, stats = save(cnn(), out / "float.onnx"), out / "stats"
+    gathered = cli("calibrate", model, "--data", images, *FLAGS, "--stats", stats)
+    assert gathered.exit_code == 0, gathered.output
+    options = ("--method", "mse", "--repair", "scales,bias-analytic", "-o", out / "int8.onnx")
+    texts = [
+        cli("quantize", model, *source, *options).stdout
+        for source in (("--data", images, *FLAGS), ("--from-stats", stats))
+    ]
+    notes = [[line for line in text.splitlines() if line.startswith("  note: ")] for text in texts]
+    assert notes[0] == notes[1] and any("batch normalizations tell nothing" in note for note in notes[0])
+
+
+def test_notes_of_kept_repairs_without_data_are_told(cli, out: Path, images: Path) -> None:
+    model, stats = save(normalized(), out / "float.onnx"), out / "stats"
+    assert cli("calibrate", model, "--data", images, *FLAGS, "--stats", stats).exit_code == 0
+    files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    result = cli("quantize", model, "--from-stats", stats, "--repair", "scales,bias-analytic", *files)
+    steps = json.loads((out / "q.json").read_text())["repairs"]["steps"]
+    kept = [step for step in steps if step["kept"] and step["notes"]]
+    assert kept and all(f"  note: {note}" in result.stdout for step in kept for note in step["notes"])
+
+
+def test_notes_of_what_was_left_out_are_told(cli, out: Path, images: Path) -> None:
+    step, text = repaired(cli, out, images, limited(0.5), "cle-replace,bias")
+    assert not step["kept"] and step["layers"] and step["notes"]
+    left_out = text[text.index("tried, and left out: cle-replace") :]
+    assert all(f"  note: {note}" in left_out for note in step["notes"])
+
+
+@pytest.mark.parametrize("name", ["bias-analytic", "absorb-analytic", "bn"])
+def test_what_a_repair_made_can_be_diagnosed(cli, out: Path, images: Path, name: str) -> None:
+    repaired(cli, out, images, normalized(40.0 if name == "absorb-analytic" else 0.0), name)
+    models = (out / "float.onnx", out / "int8.onnx")
+    result = cli("diagnose", *models, "--data", images, "--json", out / "d.json")
+    assert result.exit_code == 0, result.output
+    document = json.loads((out / "d.json").read_text())
+    assert document["estimated_batch_norms"] == (name == "bn")
+    compared = cli("compare", *models, "--data", images, "--json", out / "c.json")
+    assert compared.exit_code == 0, compared.output
+    figures = json.loads((out / "c.json").read_text())
+    assert figures["estimated_batch_norms"] == (name == "bn") and figures["outputs"]["sqnr_db"] > 20.0
+    for text in (result.stdout, compared.stdout):
+        assert ("was repaired with 'bn': it is compared with" in text) == (name == "bn")
+    for remedy in document["remedies"]:
+        assert name != "bn" or "--repair bn" in remedy["command"]
+
+
+def test_statistics_that_do_not_fit_the_float_model_are_refused(
+    cli, refused, out: Path, images: Path, tmp_path: Path
+) -> None:
+    repaired(cli, out, images, normalized(), "bn")
+    shown = cli("inspect", out / "int8.onnx")
+    assert shown.exit_code == 0 and "batch_norms" not in shown.stdout
+    other = save(cnn(), tmp_path / "other.onnx")
+    command = ("compare", other, out / "int8.onnx", "--data", images)
+    refused(cli(*command), 1, "statistics of a batch normalization 'sums'", "the float model that it was")
+    model = onnx.load(out / "int8.onnx")
+    for entry in model.metadata_props:
+        if entry.key == "calib8.batch_norms":
+            entry.value = '{"sums": {"mean": [0]}}'
+    onnx.save(model, out / "int8.onnx")
+    command = ("compare", out / "float.onnx", out / "int8.onnx", "--data", images)
+    refused(cli(*command), 1, "metadata 'batch_norms' are broken")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tiny_models import cnn, save
+
+from calib8.model.metadata import read_metadata
 
 
 @pytest.fixture
@@ -21,22 +25,14 @@ def arrays(tmp_path: Path) -> Path:
     return path
 
 
+def quickly(arrays: Path, decibels: str) -> tuple[object, ...]:
+    """A promise of SQNR, searched for with the least effort."""
+    return "--data", arrays, "--min-sqnr", decibels, "--effort", "fast"
+
+
 def test_a_kept_promise(cli, model: Path, arrays: Path, out: Path) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
-    result = cli(
-        "tune",
-        model,
-        "--data",
-        arrays,
-        "--min-sqnr",
-        "15",
-        "--effort",
-        "fast",
-        "-o",
-        target,
-        "--json",
-        report,
-    )
+    result = cli("tune", model, *quickly(arrays, "15"), "-o", target, "--json", report)
     assert result.exit_code == 0, result.output
     assert "kept: SQNR of at least 15 dB" in result.output
     assert "20 samples judged, 20 others calibrated" in result.output
@@ -62,20 +58,7 @@ def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
     cli, model: Path, arrays: Path, out: Path
 ) -> None:
     target, report = out / "tuned.onnx", out / "tuned.json"
-    result = cli(
-        "tune",
-        model,
-        "--data",
-        arrays,
-        "--min-sqnr",
-        "118",
-        "--effort",
-        "fast",
-        "-o",
-        target,
-        "--json",
-        report,
-    )
+    result = cli("tune", model, *quickly(arrays, "118"), "-o", target, "--json", report)
     assert result.exit_code == 3, result.output
     closest = out / "tuned.onnx.tune" / "closest.onnx"
     [line] = result.stderr.strip().splitlines()
@@ -85,8 +68,32 @@ def test_a_promise_that_is_not_kept_has_an_exit_code_of_its_own(
     assert not document["kept"] and document["output"] == str(closest)
 
 
+def test_another_model_does_not_stand_where_the_result_would(
+    cli, model: Path, arrays: Path, out: Path
+) -> None:
+    target = out / "tuned.onnx"
+    target.write_bytes(model.read_bytes())
+    result = cli("tune", model, *quickly(arrays, "118"), "-o", target)
+    assert result.exit_code == 3, result.output
+    moved = out / "tuned.earlier.onnx"
+    assert not target.exists() and moved.read_bytes() == model.read_bytes()
+    assert "is not from this search" in result.stdout
+    assert str(out / "tuned.onnx.tune" / "closest.onnx") in result.stderr
+
+
+def test_a_folder_in_which_a_run_is_searching_is_refused(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
+) -> None:
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
+    assert cli("tune", model, *arguments).exit_code == 0
+    with (out / "t.onnx.tune" / "lock").open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        refused(cli("tune", model, *arguments), 1, "t.onnx.tune", "another run is searching", "--work")
+    assert cli("tune", model, *arguments).exit_code == 0, "a lock that nobody holds is none"
+
+
 def test_a_second_run_makes_no_new_trial(cli, model: Path, arrays: Path, out: Path) -> None:
-    arguments = ("tune", model, "--data", arrays, "--min-sqnr", "15", "--effort", "fast")
+    arguments = ("tune", model, *quickly(arrays, "15"))
     assert cli(*arguments, "-o", out / "t.onnx", "--work", out / "w").exit_code == 0
     trials = (out / "w" / "trials.jsonl").read_bytes()
     assert cli(*arguments, "-o", out / "u.onnx", "--work", out / "w").exit_code == 0
@@ -161,11 +168,45 @@ def test_a_folder_with_other_things_is_refused(
     assert [path.name for path in (out / "w").iterdir()] == ["letter.txt"]
 
 
-@pytest.mark.parametrize("name", ["trials.jsonl", "settings.json", "fast.npz"])
+@pytest.mark.parametrize("name", ["trials.jsonl", "fast.npz", "statistics", "seconds.json"])
 def test_a_broken_folder_is_told(
     cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], name: str
 ) -> None:
-    arguments = ("--data", arrays, "--min-sqnr", "15", "--effort", "fast", "-o", out / "t.onnx")
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
     assert cli("tune", model, *arguments).exit_code == 0
     (out / "t.onnx.tune" / name).write_bytes(b"{]")
-    refused(cli("tune", model, *arguments), 1, name, "is broken", "Remove it")
+    (out / "t.onnx").unlink()
+    refused(cli("tune", model, *arguments), 1, f"{name}: ", "Remove it and tune again")
+    (out / "t.onnx.tune" / name).unlink()
+    assert cli("tune", model, *arguments).exit_code == 0, "the cure that was told"
+
+
+@pytest.mark.parametrize("content", [b"{]", b"[1]", None])
+def test_without_settings_the_whole_folder_has_to_go(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str], content: bytes | None
+) -> None:
+    arguments = (*quickly(arrays, "15"), "-o", out / "t.onnx")
+    assert cli("tune", model, *arguments).exit_code == 0
+    folder = out / "t.onnx.tune"
+    settings = folder / "settings.json"
+    if content is None:
+        settings.unlink()
+    else:
+        settings.write_bytes(content)
+    refused(cli("tune", model, *arguments), 1, "settings.json", "Remove the whole folder", "--work")
+    shutil.rmtree(folder)
+    assert cli("tune", model, *arguments).exit_code == 0, "the cure that was told"
+
+
+def test_scales_are_asked_for_as_of_quantize(
+    cli, model: Path, arrays: Path, out: Path, refused: Callable[..., str]
+) -> None:
+    scales = ("--weights", "per-tensor", "--power-of-two", "--range", "features=-4,8")
+    search = ("--data", arrays, "--min-sqnr", "5", "--effort", "fast", "-o", out / "t.onnx")
+    assert cli("tune", model, *search, *scales).exit_code == 0
+    stored = read_metadata(out / "t.onnx")
+    assert stored["weights"] == "per-tensor" and stored["power_of_two"] == "true"
+    assert json.loads(stored["ranges"]) == {"features": [-4.0, 8.0]}
+    refused(cli("tune", model, *search, "--range", "nobody=1"), 2, "--range nobody", "matches none")
+    refused(cli("tune", model, *search, "--range", "x"), 2, "--range x", "names no tensor")
+    refused(cli("tune", model, *search, "--weights", "many"), 2, "--weights many")

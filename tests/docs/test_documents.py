@@ -96,7 +96,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],
         ["run", MODEL_PATH, *flags],
         ["run", one_output(folder / "image.onnx"), *flags],
-        ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "-o", mixed],
+        ["quantize", MODEL_PATH, *flags, "--keep-float", "head/dense", "--repair", "bn", "-o", mixed],
         ["inspect", mixed, "--program", "--target", "tensorrt"],
         ["inspect", mixed, "--avx2-safety", *flags],
         ["inspect", MODEL_PATH, *flags],

@@ -324,3 +324,16 @@ def test_an_activation_behind_a_float_layer_is_float_too() -> None:
     assert reasons(found) == {"a": "the user keeps it in float", "r": "the layer before it is float"}
     assert carriers(model, found) == ["r", "y"]
     assert set(found.readers) <= set(calibration_tensors(model))
+
+
+def test_what_is_in_float_anyway_is_read_without_codes_by_float_nodes() -> None:
+    model = image(f"c = {CONV}(x, w) s = Add(c, x) d = {CONV}(s, v) y = Add(d, s)")
+    placement = place(model, ORT, keep_float=frozenset({"s", "y"}))
+    assert carriers(model, placement) == ["x", "c", "s", "d"]
+    assert placement.readers == {"x": frozenset({"c"}), "c": None, "s": frozenset({"d"}), "d": None}
+
+
+def test_a_float_output_that_is_read_again_leaves_the_graph_without_codes() -> None:
+    model = graph(IMAGE, f"{ANY}, float[A,B,C,D] s", f"s = Sigmoid(x) y = {CONV}(s, w)", {"w": WEIGHTS["w"]})
+    assert place(model, ORT).readers["s"] is None
+    assert place(model, ORT, keep_float=frozenset({"s"})).readers["s"] == frozenset({"y"})

@@ -47,7 +47,7 @@ def test_the_model_is_the_original_with_statistics_of_the_runs() -> None:
     for feeds in RUNS:
         assert relative_difference(run(wanted, feeds), run(found.model, feeds)) < 1e-5
         assert relative_difference(run(made.model, feeds), run(found.model, feeds)) > 0.1
-    assert report.new_function and len(report.layers) == 2
+    assert report.new_original is not None and len(report.layers) == 2
     most = max(drifts, key=lambda drift: drift.shift)
     assert f"'{most.name}' moved most, by {most.shift:.2f} deviations" in report.notes[0]
     assert found.table.model_hash == model_hash(found.model)

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mobile_nets import images, mobile_net
 from small_candidates import candidate_of
 
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.cross_layer import cross_layer
 from calib8.scheme import target_scheme
+from mobile_nets import images, mobile_net
 from small_models import Array, relative_difference, run
 
 SCHEME = replace(target_scheme("onnxruntime"), weight_granularity="per-tensor")

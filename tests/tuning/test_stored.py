@@ -40,6 +40,18 @@ def test_the_int8_model_is_the_same(names: tuple[str, ...], tmp_path: Path) -> N
     assert left == right
 
 
+def test_a_model_that_cannot_be_decoded_is_told(tmp_path: Path) -> None:
+    start, done = repaired("cle", "bias")
+    path = tmp_path / "file.npz"
+    save_repaired(done, start, path)
+    with np.load(path) as content:
+        arrays = dict(content)
+    arrays["model"][: len(arrays["model"]) // 2] = 0xFF
+    np.savez(path, **arrays)
+    with pytest.raises(TableError, match=r"file\.npz: is broken .* Remove it and tune again"):
+        load_repaired(start, path)
+
+
 def test_a_broken_file_is_told(tmp_path: Path) -> None:
     start, done = repaired("bias")
     path = tmp_path / "file.npz"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,15 +11,21 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
-from tuned_nets import COARSE, even_net, float_classes, inputs, one_coarse_layer
+from tuned_nets import COARSE, added_net, deep_net, even_net, float_classes, inputs, one_coarse_layer
 
 import calib8
-from calib8.errors import Calib8Error, DataError, TableError, UsageError
+from calib8.errors import Calib8Error, DataError, OutputError, TableError, UsageError
 from calib8.model.metadata import read_metadata
+from calib8.tuning.judging import Figures, Judge
+from calib8.tuning.trial import Settings
 from calib8.tuning.tune import Tuning
 
 Tune = Callable[..., Tuning]
+
+BOUNDED = np.clip(inputs(), -1.0, 1.0)
+"""Samples of which none is cut off by the range of others."""
 
 
 @pytest.fixture
@@ -106,32 +113,121 @@ def test_samples_to_judge_with_do_not_calibrate(tune: Tune) -> None:
 def test_repairs_are_searched_before_layers_become_float(tune: Tune) -> None:
     found = tune(one_coarse_layer(), min_sqnr=20.0, effort="best")
     efforts = [trial.settings.effort for trial in found.trials]
-    assert efforts[0] == "fast"
+    assert efforts[:3] == ["fast", "balanced", "best"]
     assert found.kept and found.best.cost <= 144 / (108 + 144 + 180) + 1e-9
-    int8 = [t.settings.effort for t in found.trials if not t.settings.floats]
-    assert int8 == ["fast", "balanced", "best"][: len(int8)]
+    assert not any(trial.settings.floats for trial in found.trials[:3])
 
 
-def test_a_budget_ends_the_search_and_a_larger_one_goes_on(tune: Tune) -> None:
+def test_additions_in_float_cost_nothing_and_are_tried_first(tune: Tune) -> None:
+    found = tune(added_net(), BOUNDED, min_sqnr=119.0)
+    whole, sums = found.trials[:2]
+    assert whole.settings.floats == () and sums.settings.floats == ("s0", "s1", "s2")
+    assert sums.cost == 0.0
+    assert sums.figures.sqnr_db > whole.figures.sqnr_db + 0.3
+    ops = Counter(node.op_type for node in onnx.load(found.path).graph.node)
+    assert ops["Add"] == 3
+
+
+@pytest.fixture
+def seconds(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, which goes on by 10 seconds with every model that is judged, and stands still otherwise."""
+    now, judge = [0.0], Judge.figures
+
+    def figures(self: Judge, model: ir.Model) -> Figures:
+        found = judge(self, model)
+        now[0] += 10.0
+        return found
+
+    monkeypatch.setattr("calib8.tuning.clock.time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Judge, "figures", figures)
+    return now
+
+
+def asked(found: Tuning) -> list[tuple[Settings, Figures]]:
+    return [(trial.settings, trial.figures) for trial in found.trials]
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_budget_ends_the_search_and_a_larger_one_goes_on(tune: Tune, tmp_path: Path) -> None:
+    whole = tune(deep_net(), BOUNDED, min_sqnr=30.0, work=tmp_path / "whole")
+    assert whole.kept and whole.complete and len(whole.trials) > 6
+    content = whole.path.read_bytes()
+    for budget, trials in (("25s", 3), ("25s", 3), ("45s", 5)):  # all runs together
+        short = tune(deep_net(), BOUNDED, min_sqnr=30.0, budget=budget)
+        assert not short.complete and any("the budget ended" in note for note in short.notes)
+        assert asked(short) == asked(whole)[:trials]
+    last = tune(deep_net(), BOUNDED, min_sqnr=30.0, budget="1h")
+    assert last.complete and asked(last) == asked(whole) and last.path.read_bytes() == content
+    assert not any("budget" in note for note in last.notes)
+
+
+@pytest.mark.usefixtures("seconds")
+def test_a_search_that_came_to_its_end_is_complete_whatever_time_is_left(tune: Tune) -> None:
+    first = tune(deep_net(), BOUNDED, min_sqnr=30.0)
+    again = tune(deep_net(), BOUNDED, min_sqnr=30.0, budget="1s")
+    assert again.complete and again.trials == first.trials and again.notes == first.notes
+
+
+def test_a_trial_that_is_under_way_when_the_time_is_over_is_given_up(
+    tune: Tune, tmp_path: Path, seconds: list[float]
+) -> None:
+    def slow(stage: str, done: int, total: int | None) -> None:
+        if stage == "judging" and seconds[0] >= 10.0:  # the second model
+            seconds[0] += 100.0
+
+    found = tune(deep_net(), BOUNDED, min_sqnr=30.0, budget="100s", progress=slow)
+    assert not found.complete and len(found.trials) == 1
+    assert found.path == tmp_path / "out.onnx.tune" / "closest.onnx" and found.path.exists()
+    whole = tune(deep_net(), BOUNDED, min_sqnr=30.0)
+    assert whole.complete and whole.trials[0] == found.trials[0]
+
+
+def test_a_budget_too_small_for_one_trial_is_refused(tune: Tune, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="over before the first trial"):
         tune(one_coarse_layer(), min_sqnr=20.0, budget="0.001s")
-    whole = tune(one_coarse_layer(), min_sqnr=20.0, budget="1h")
-    assert whole.kept and whole.complete
+    assert not (tmp_path / "out.onnx").exists()
 
 
-def test_a_budget_that_is_used_up_leaves_the_result_as_it_is(tune: Tune, monkeypatch: Any) -> None:
-    now = [0.0]
+def test_what_does_not_keep_the_promise_does_not_stand_under_the_name_of_the_result(
+    tune: Tune, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.onnx"
+    for name in ("out.earlier.onnx", "out.earlier-2.onnx"):
+        out.write_bytes(name.encode())
+        found = tune(even_net(), min_sqnr=119.0)
+        assert not found.kept and not out.exists()
+        assert (tmp_path / name).read_bytes() == name.encode()
+        [note] = [note for note in found.notes if name in note]
+        assert str(out) in note
 
-    def tick() -> float:
-        now[0] += 1.0
-        return now[0]
 
-    monkeypatch.setattr("calib8.tuning.attempts.time", SimpleNamespace(monotonic=tick))
-    short = tune(one_coarse_layer(), min_sqnr=119.0, budget="6s")
-    assert not short.complete and not short.kept and short.trials
-    assert any("budget" in note for note in short.notes)
-    again = tune(one_coarse_layer(), min_sqnr=119.0, budget="6s")
-    assert again.trials == short.trials and again.best == short.best
+def test_a_kept_promise_replaces_what_was_there(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "out.onnx").write_bytes(b"old")
+    found = tune(even_net(), min_sqnr=20.0)
+    assert found.kept and "promise" in read_metadata(found.path)
+    assert not list(tmp_path.glob("*earlier*"))
+
+
+def test_the_best_model_is_put_back_where_it_is_gone_or_another(tune: Tune, tmp_path: Path) -> None:
+    kept = tune(even_net(), min_sqnr=20.0)
+    content = kept.path.read_bytes()
+    kept.path.write_bytes(b"another")
+    assert tune(even_net(), min_sqnr=20.0, budget="0.001s").path.read_bytes() == content
+    closest = tune(even_net(), min_sqnr=119.0, work=tmp_path / "w", output=tmp_path / "n.onnx").path
+    content = closest.read_bytes()
+    closest.unlink()
+    again = tune(even_net(), min_sqnr=119.0, work=tmp_path / "w", output=tmp_path / "n.onnx", budget="0.001s")
+    assert again.path == closest and closest.read_bytes() == content
+
+
+def test_two_runs_do_not_search_in_one_folder(tune: Tune, tmp_path: Path) -> None:
+    def second(stage: str, done: int, total: int | None) -> None:
+        tune(even_net(), min_sqnr=20.0)
+
+    with pytest.raises(OutputError, match="another run is searching in it"):
+        tune(even_net(), min_sqnr=20.0, progress=second)
+    assert (tmp_path / "out.onnx.tune" / "lock").exists()
+    assert tune(even_net(), min_sqnr=20.0).kept, "the lock is free again"
 
 
 @pytest.mark.parametrize(
@@ -182,3 +278,58 @@ def test_the_folder_of_another_search_is_refused(tune: Tune, tmp_path: Path) -> 
     with pytest.raises(TableError, match="for another model"):
         tune(one_coarse_layer(), min_sqnr=10.0)
     assert (tmp_path / "out.onnx").exists()
+
+
+def test_other_labels_are_another_search(tune: Tune) -> None:
+    samples = inputs(48)
+    right = float_classes(even_net(), samples)
+    wrong = [(label + 1) % 5 for label in right]
+
+    def labelled(labels: list[int]) -> list[tuple[dict[str, Any], int]]:
+        return [({"x": sample[None]}, label) for sample, label in zip(samples, labels, strict=True)]
+
+    first = tune(even_net(), labelled(right), max_drop=60.0)
+    assert first.best.figures.top1 == 100.0
+    with pytest.raises(TableError, match="for other labels"):
+        tune(even_net(), labelled(wrong), max_drop=60.0)
+    assert tune(even_net(), labelled(right), max_drop=60.0).trials == first.trials
+
+
+def test_what_the_user_wants_of_the_scales_is_in_every_trial(tune: Tune) -> None:
+    wanted: dict[str, Any] = {"weights": "per-tensor", "power_of_two": True, "ranges": {"r1": (0.0, 7.0)}}
+    found = tune(even_net(), min_sqnr=119.0, effort="balanced", **wanted)
+    assert {trial.settings.effort for trial in found.trials} == {"fast", "balanced"}
+    metadata = read_metadata(found.path)
+    assert metadata["weights"] == "per-tensor" and metadata["power_of_two"] == "true"
+    assert json.loads(metadata["ranges"]) == {"r1": [0.0, 7.0]}
+    graph = onnx.load(found.path).graph
+    arrays = {one.name: onnx.numpy_helper.to_array(one) for one in graph.initializer}
+    activations = {value.name for value in graph.input} | {
+        name for node in graph.node for name in node.output
+    }
+    pairs = [node for node in graph.node if node.op_type == "QuantizeLinear" and node.input[0] in activations]
+    scales = [arrays[node.input[1]] for node in pairs]
+    assert scales and all(float(np.log2(scale)).is_integer() for scale in scales)
+    weights = [node for node in graph.node if node.op_type == "DequantizeLinear" and node.input[0] in arrays]
+    assert weights and all(
+        arrays[node.input[1]].size == 1 for node in weights if arrays[node.input[0]].ndim == 4
+    )
+
+
+def test_a_range_that_had_to_be_widened_is_told(tune: Tune) -> None:
+    found = tune(even_net(), min_sqnr=5.0, ranges={"x": (1.0, 4.0)})
+    assert any("widened to hold 0" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"weights": "per-tensor"}, "with weights 'per-channel', not 'per-tensor'"),
+        ({"power_of_two": True}, "with power_of_two 'False', not 'True'"),
+        ({"ranges": {"r1": (-3.0, 3.0)}}, "with ranges"),
+    ],
+)
+def test_other_scales_are_another_search(tune: Tune, options: dict[str, Any], problem: str) -> None:
+    tune(even_net(), min_sqnr=10.0)
+    with pytest.raises(TableError, match=problem):
+        tune(even_net(), min_sqnr=10.0, **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import random
+import signal
 import subprocess
 import sys
 import time
@@ -13,66 +13,73 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from tuned_nets import inputs, one_coarse_layer
+from tuned_nets import deep_net, inputs
 
-KILLS = 3
+POINTS = (1, 4, 7)
+"""Trials that are stored when a run is killed."""
 
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a model and its data."""
     folder = tmp_path_factory.mktemp("given")
-    onnx.save(one_coarse_layer(), folder / "net.onnx")
-    np.savez(folder / "data.npz", x=inputs(64))
+    onnx.save(deep_net(), folder / "net.onnx")
+    np.savez(folder / "data.npz", x=np.clip(inputs(300), -1.0, 1.0))
     return folder
 
 
 def started(given: Path, out: Path) -> subprocess.Popen[bytes]:
     arguments = [
-        "tune", given / "net.onnx", "--data", given / "data.npz", "--min-sqnr", "28", "--effort",
-        "balanced", "--threads", "1", "--quiet", "-o", out,
+        "tune", given / "net.onnx", "--data", given / "data.npz", "--min-sqnr", "34", "--effort", "fast",
+        "--threads", "1", "--quiet", "-o", out,
     ]  # fmt: skip
     command = [sys.executable, "-m", "calib8", *map(str, arguments)]
     return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
+def lines(out: Path) -> list[str]:
+    """One per trial that is stored, with the time that it took."""
+    path = out.with_name(out.name + ".tune") / "trials.jsonl"
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
 def trials(out: Path) -> list[dict[str, Any]]:
     """All trials, without the time that they took."""
-    text = (out.with_name(out.name + ".tune") / "trials.jsonl").read_text(encoding="utf-8")
-    return [{**json.loads(line), "seconds": None} for line in text.splitlines()]
+    return [{**json.loads(line), "seconds": None} for line in lines(out)]
 
 
-def test_kills_at_random_points_leave_no_trace(given: Path, tmp_path: Path) -> None:
-    begin = time.monotonic()
-    whole = started(given, tmp_path / "whole.onnx")
-    assert whole.wait() == 0
-    length = time.monotonic() - begin
-    chance, out, kills = random.Random(7), tmp_path / "killed.onnx", 0
-    points = [chance.uniform(0.45, 0.95) for _ in range(KILLS)]
-    while kills < KILLS:
-        process = started(given, out)
-        try:
-            process.wait(timeout=points[kills] * length)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            kills += 1
-        else:  # it was faster this time: kill sooner
-            points[kills] *= 0.7
-        process.wait()
+def killed_after(given: Path, out: Path, stored: int) -> None:
+    """Starts a run and kills it as soon as so many trials are stored."""
+    process = started(given, out)
+    while process.poll() is None and len(lines(out)) < stored:
+        time.sleep(0.001)
+    process.kill()
+    assert process.wait() == -signal.SIGKILL, "it came to its end before"
+
+
+def test_kills_on_the_way_leave_no_trace(given: Path, tmp_path: Path) -> None:
+    whole, out = tmp_path / "whole.onnx", tmp_path / "killed.onnx"
+    assert started(given, whole).wait() == 0
+    everything = trials(whole)
+    assert len(everything) > POINTS[-1] + 4 and everything[-1]["settings"]["floats"]
+    for stored in POINTS:
+        before = lines(out)
+        killed_after(given, out, stored)
+        assert stored <= len(lines(out)) < len(everything)
+        assert lines(out)[: len(before)] == before, "what was stored is not done again"
         _whole_or_not_there(out)
-    last = started(given, out)
-    assert last.wait() == 0
-    assert out.read_bytes() == (tmp_path / "whole.onnx").read_bytes()
-    assert trials(out) == trials(tmp_path / "whole.onnx")
+    before = lines(out)
+    assert started(given, out).wait() == 0
+    assert lines(out)[: len(before)] == before
+    assert out.read_bytes() == whole.read_bytes()
+    assert trials(out) == everything
     hidden = {path.name for path in tmp_path.rglob("*") if path.name.startswith(".")}
     assert not hidden, "what killed runs left half written is gone"
 
 
 def _whole_or_not_there(out: Path) -> None:
     """Files that a killed process leaves can be read."""
-    folder = out.with_name(out.name + ".tune")
-    for path in (out, folder / "closest.onnx"):
+    for path in (out, out.with_name(out.name + ".tune") / "closest.onnx"):
         if path.exists():
             onnx.checker.check_model(onnx.load(path))
-    if (folder / "trials.jsonl").exists():
-        assert all("figures" in trial for trial in trials(out))
+    assert all("figures" in trial for trial in trials(out))

@@ -50,6 +50,38 @@ def _net(weight: npt.NDArray[np.float32]) -> onnx.ModelProto:
     return model
 
 
+def deep_net(layers: int = 10) -> onnx.ModelProto:
+    """Many layers that int8 serves alike: what it costs to be better is spread over all of them."""
+    body, constants = "x0 = Identity(x)\n", dict[str, npt.NDArray[np.float32]]()
+    for index in range(layers):
+        constants[f"w{index}"] = normal(3, 3, 3, 3, seed=index) / 4.0
+        body += f"c{index} = Conv<pads = [1, 1, 1, 1]>(x{index}, w{index})\nx{index + 1} = Relu(c{index})\n"
+    return _pooled(body, f"x{layers}", constants, 3)
+
+
+def added_net(blocks: int = 3) -> onnx.ModelProto:
+    """Residual blocks: additions called s0, s1 …"""
+    body = "t0 = Conv<pads = [1, 1, 1, 1]>(x, w0)\n"
+    constants = {"w0": normal(8, 3, 3, 3, seed=0)}
+    for index in range(blocks):
+        constants[f"v{index}"] = normal(8, 8, 3, 3, seed=10 + index) / 16.0
+        body += f"c{index} = Conv<pads = [1, 1, 1, 1]>(t{index}, v{index})\n"
+        body += f"s{index} = Add(c{index}, t{index})\nt{index + 1} = Identity(s{index})\n"
+    return _pooled(body, f"t{blocks}", constants, 8)
+
+
+def _pooled(
+    body: str, last: str, constants: dict[str, npt.NDArray[np.float32]], channels: int
+) -> onnx.ModelProto:
+    """Ends in a pool and a Gemm; every node is called as what it yields."""
+    constants["w"] = normal(channels, 5, seed=99)
+    body += f"p = GlobalAveragePool({last})\nf = Flatten(p)\ny = Gemm(f, w)"
+    model = onnx_model("float[N,3,6,6] x", "float[N,5] y", body, constants)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    return model
+
+
 def inputs(count: int = 48, seed: int = 0) -> npt.NDArray[np.float32]:
     """[count, 3, 6, 6]."""
     return np.random.default_rng(seed).normal(0.0, 1.0, (count, 3, 6, 6)).astype(np.float32)

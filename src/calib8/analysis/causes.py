@@ -11,8 +11,10 @@ codes       none of these
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal
 
 import numpy as np
@@ -24,6 +26,7 @@ from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.float_reference import FloatReference
 from calib8.model.graph import constant, sole_consumer
+from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.quantization.qdq import label
 
 Cause = Literal[
@@ -71,6 +74,7 @@ class Reason:
         repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
         tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
+        method: a range method worth a try, None for none.
     """
 
     cause: Cause
@@ -78,6 +82,7 @@ class Reason:
     advice: str
     repairs: tuple[tuple[str, ...], ...] = ()
     tensors: tuple[str, ...] = ()
+    method: str | None = None
 
 
 class Facts:
@@ -87,12 +92,30 @@ class Facts:
         maxima: tensor → largest magnitude per entry of axis 1, in the scale of the int8 model.
     """
 
-    def __init__(self, reference: FloatReference, maxima: Maxima) -> None:
-        """Looks for suspicious normalizations."""
+    def __init__(
+        self,
+        reference: FloatReference,
+        maxima: Maxima,
+        dead: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+    ) -> None:
+        """Looks for suspicious normalizations.
+
+        Args:
+            reference: the float model.
+            maxima: see there.
+            dead: layer → output channels whose weights are 0 in the int8 model: no factor is left there.
+        """
         self.maxima = maxima
         self._tensors, self._original = reference.tensors, _values(reference.forms[0])
         found = inspect_batch_norms(reference.forms[0])
-        self._norms = {one.name: one for one in found if one.ratio > MAX_RATIO}
+        outputs = {label(node): node.outputs[0].name for node in reference.forms[0].graph}
+        layers = {value.name: label(node) for node in reference.forms[-1].graph for value in node.outputs}
+        self._norms = {
+            one.name: one
+            for one in found
+            if one.ratio > MAX_RATIO
+            and one.channel not in dead.get(layers.get(outputs.get(one.name), ""), ())
+        }
 
     def producer(self, tensor: str) -> ir.Node | None:
         """The node of the float model that yields a tensor."""
@@ -107,6 +130,15 @@ class Facts:
     def concat(self, tensor: str) -> ir.Node | None:
         """The Concat that yields a tensor, or what only moves values of its result."""
         return concat_behind(self._tensors.get(tensor))
+
+    def limits(self, tensor: str) -> tuple[str, float, float] | None:
+        """Op and limits of what yields a tensor, moved or not, where the op has limits of its own."""
+        node = _behind_moves(self._tensors.get(tensor))
+        return (
+            None
+            if node is None or node.op_type not in FIXED_LIMITS
+            else (node.op_type, *FIXED_LIMITS[node.op_type])
+        )
 
     def reach(self, tensor: str) -> float | None:
         """Largest magnitude of a tensor."""
@@ -144,10 +176,16 @@ def _values(model: ir.Model) -> dict[str, ir.Value]:
 
 def concat_behind(value: ir.Value | None) -> ir.Node | None:
     """The Concat that a tensor, or what it is moved from, comes from; None where it comes from elsewhere."""
+    node = _behind_moves(value)
+    return node if node is not None and node.op_type == "Concat" else None
+
+
+def _behind_moves(value: ir.Value | None) -> ir.Node | None:
+    """The node that computes the values of a tensor; those that only move them are passed over."""
     node = None if value is None else value.producer()
     while node is not None and node.op_type in _MOVING and node.inputs[0] is not None:
         node = node.inputs[0].producer()
-    return node if node is not None and node.op_type == "Concat" else None
+    return node
 
 
 def tensors_to_look_at(reference: FloatReference, tensors: Iterable[str]) -> list[str]:
@@ -171,7 +209,7 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
     """
     reasons = (
         _input(row), _branches(row, facts), _shared(row, facts), _factors(row, facts), _norm(row, facts),
-        _scale(row, facts), _clipped(row), _weights(row, damage),
+        _scale(row, facts), _clipped(row, facts), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
     text = f"no cause stands out, SQNR of the layer alone {row.local.sqnr_db:.1f} dB"
@@ -284,7 +322,7 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
     return Reason("scale", text, _EQUALIZE, _EQUALIZING)
 
 
-def _clipped(row: TensorComparison) -> Reason | None:
+def _clipped(row: TensorComparison, facts: Facts) -> Reason | None:
     if row.saturated is None or row.saturated <= CLIPPED or row.representable is None:
         return None
     low, high = row.representable
@@ -292,7 +330,22 @@ def _clipped(row: TensorComparison) -> Reason | None:
         f"{100.0 * row.saturated:.1f} % of its values lie outside of {low:.4g} … {high:.4g} (they reach "
         f"{row.observed[0]:.4g} … {row.observed[1]:.4g})"
     )
-    return Reason("clipped", text, "Calibrate on more typical data, or with --method minmax")
+    fixed = facts.limits(row.tensor)
+    if fixed is None or not _is_fixed(row, *fixed[1:]):
+        advice = "Calibrate on more typical data, or with --method minmax"
+        return Reason("clipped", text, advice, method="minmax")
+    op, least, most = fixed
+    given = shlex.quote(f"{row.tensor}={least:g},{most:g}")
+    text += f", and a {op} has this range whatever the data are"
+    return Reason("clipped", text, f"Give it another one with --range {given}, or keep it in float")
+
+
+def _is_fixed(row: TensorComparison, least: float, most: float) -> bool:
+    """Whether the codes are those of an op with limits: up to a step they end there."""
+    if row.scale is None or row.representable is None:
+        return False
+    step = 1.5 * max(row.scale)
+    return all(abs(end - limit) <= step for end, limit in zip(row.representable, (least, most), strict=True))
 
 
 def _weights(row: TensorComparison, damage: Damage) -> Reason | None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.counterparts import Counterparts, LeftOut, Tap, find_counterparts
+from calib8.analysis.counterparts import CHANGED, Counterparts, LeftOut, Tap, find_counterparts
 from calib8.analysis.evaluate import best_classes, class_scores
 from calib8.analysis.float_reference import FloatReference, OpenReference, float_reference
 from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
@@ -94,6 +94,8 @@ class Comparison:
         outputs: all float outputs of the int8 model together.
         agreement: share of samples with the float model's best class, 0 … 1; None where the first output is
             no row of class scores.
+        estimated: batch normalizations of the float model that were given the statistics which the int8
+            model was made with (the repair ``bn``): the float model with its own is not compared.
     """
 
     fp32: str
@@ -104,6 +106,7 @@ class Comparison:
     left_out: tuple[LeftOut, ...]
     outputs: Distance
     agreement: float | None
+    estimated: int = 0
 
 
 def compare(
@@ -148,7 +151,7 @@ def compare(
     dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
     with closing(batches(dataset, 1, 1)) as pieces:
         reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
-    found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
+    found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     _check_matched(found, pair)
     seen = SampleCounter("comparing", dataset.count, progress)
     sums = _run(_open(pair, reference, found.taps, runtime, settings), dataset, batch, threads, seen)
@@ -180,8 +183,9 @@ def _check_matched(found: Counterparts, pair: ModelPair) -> None:
             pair.int8_name, "quantizes no activation (no QuantizeLinear reads one)", "Give a QDQ model"
         )
     ends = {*(spec.name for spec in pair.inputs), *pair.outputs}
-    if found.left_out and not any(tap.reference not in ends for tap in coded):
-        first = found.left_out[0]
+    unknown = [item for item in found.left_out if item.reason != CHANGED]
+    if unknown and not any(tap.reference not in ends for tap in coded):
+        first = unknown[0]
         raise ModelError(
             pair.int8_name,
             f"none of its {len(found.left_out)} quantized tensors between inputs and outputs can be compared "
@@ -347,6 +351,7 @@ def _comparison(
         found.left_out,
         sums.outputs.distance(),
         agreement,
+        pair.estimated,
     )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import onnx_ir as ir
 
@@ -19,6 +20,9 @@ from calib8.analysis.tensor_codes import SPECS, TensorCode, tensor_code
 from calib8.errors import ModelError
 from calib8.qparams import FLOAT32_MAX
 from calib8.quantization.qdq import ACTIVATIONS, QUANTIZERS, codes_of, float_origin, label, weighted_layers
+
+CHANGED: Final = "a repair made it another one"
+"""Why what repairs changed on purpose is left out."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +91,10 @@ class _Found:
 
 
 def find_counterparts(
-    int8: ir.Model, references: Mapping[str, ir.Value], outputs: tuple[str, ...]
+    int8: ir.Model,
+    references: Mapping[str, ir.Value],
+    outputs: tuple[str, ...],
+    changed: frozenset[str] = frozenset(),
 ) -> Counterparts:
     """Every quantized activation and every float output of a QDQ graph, with its tensor in the float model.
 
@@ -97,6 +104,7 @@ def find_counterparts(
         int8: the QDQ graph, constants as initializers, types inferred.
         references: the tensors of the float model by name.
         outputs: names of the float model's outputs, as many as ``int8`` has.
+        changed: tensors that repairs made others on purpose: they have no counterpart.
 
     Raises:
         ModelError: a scale that is no positive number.
@@ -112,7 +120,7 @@ def find_counterparts(
         code = _checked_code(node, value)
         reason = _reason_to_leave_out(node, value, code, reference, references)
         if reference is None or code is None or reason:
-            left_out.append(LeftOut(value.name or "", reason))
+            left_out.append(LeftOut(value.name or "", CHANGED if value.name in changed else reason))
             continue
         found.setdefault((reference, code), _Found(reference, value, node, code))
         tapped.add(node)

@@ -27,7 +27,7 @@ import onnx_ir as ir
 from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_reference import FloatConstants, FloatReference
 from calib8.analysis.output_branches import output_branches, with_branches
-from calib8.analysis.partly_coded import coded_layers, coded_tensors, partly_coded
+from calib8.analysis.partly_coded import coded_layer_names, coded_tensors, partly_coded
 from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
 from calib8.analysis.sweep_graph import Part
 from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outputs, judged
@@ -88,7 +88,7 @@ class Dissection:
         self.branches = output_branches(reference)
         self.model, self.constants = model, constants
         self.runs, self.threads, self.fallback = runs, threads, ""
-        self.layers, self.tensors = coded_layers(model), coded_tensors(model)
+        self.layers, self.tensors = coded_layer_names(model), coded_tensors(model)
         self.expected: list[Outputs] = float_outputs(with_branches(reference, self.branches), runs, threads)
         bare = self._partly(NOTHING)
         found = check_model("", bare, runs, self.expected, threads).sqnr_db
@@ -216,7 +216,7 @@ def reference_constants(
 ) -> dict[str, FloatConstants]:
     """What the layers of the int8 graph compute with in the float model, where it has such a layer."""
     nodes = {label(node): node for node in int8.graph}
-    coded, found = set(coded_layers(int8)), {}
+    coded, found = set(coded_layer_names(int8)), {}
     for tap in taps:
         name, output = tap.layer.node, tap.layer.reference
         if name is None or output is None or name not in coded:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from calib8.analysis.layer_codes import coded_layers
+from calib8.analysis.layer_codes import layer_codes
 from calib8.model.graph import constant
 from calib8.quantization.qdq import label, output_axis
 from calib8.scheme import WEIGHTED_OPS
@@ -20,7 +20,7 @@ def dead_channels(model: ir.Model) -> dict[str, tuple[int, ...]]:
 
     For a grouped ConvTranspose a channel is one that is dead in every group.
     """
-    found = {layer.name: np.flatnonzero(~layer.rows.any(axis=1)) for layer in coded_layers(model)}
+    found = {layer.name: np.flatnonzero(~layer.rows.any(axis=1)) for layer in layer_codes(model)}
     for node in model.graph:
         weight = constant(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
         if weight is not None and weight.ndim > 1:

@@ -23,6 +23,7 @@ from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
+from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.dropped_activations import with_dropped_activations
 from calib8.analysis.findings import (
     Finding,
@@ -132,7 +133,8 @@ def diagnose(
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
-    facts = Facts(reference, _channel_maxima(reference, opened.found, runs, threads))
+    maxima = _channel_maxima(reference, opened.found, runs, threads)
+    facts = Facts(reference, maxima, dead_channels(opened.pair.int8))
     sqnr_db = dissection.with_floats(())
     names = find_node_names(whole, opened.pair.outputs, reference)
     causes = find_causes(losses, dissection, facts, names, sqnr_db)
@@ -158,7 +160,7 @@ def _open(
     dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
     runs = choose_samples(dataset, threads).scored
     reference = float_reference(pair.fp32, runs[0], pair.changes())
-    found = find_counterparts(pair.int8, reference.tensors, pair.outputs)
+    found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     return _Opened(pair, dataset, runs, reference, found)
 
 

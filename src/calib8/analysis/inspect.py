@@ -27,11 +27,18 @@ from calib8.analysis.counts import (
 from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.sum_margins import SumMargin, sum_margins
 from calib8.errors import Calib8Error
-from calib8.model.graph import graph_inputs, graph_outputs, opset_version, sole_consumer, tensor_spec
+from calib8.model.graph import (
+    activation_inputs,
+    graph_inputs,
+    graph_outputs,
+    opset_version,
+    sole_consumer,
+    tensor_spec,
+)
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
-from calib8.passes.place import place
+from calib8.passes.place import chains, place
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import (
     ACTIVATIONS,
@@ -174,8 +181,12 @@ def _float_layers(original: ir.Model, lifted: ir.Model) -> Found:
 def _quantized_layers(model: ir.Model) -> Found:
     reasons: dict[str, str] = {}
     coded: set[ir.Node] = set()
+    as_one = {node: chain for chain in chains(model) for node in chain}
     for node in _computing(nodes(model)):
-        reason = _what_is_missing(node, coded)
+        if (chain := as_one.get(node)) is not None:
+            reason = _what_chain_misses(chain)
+        else:
+            reason = _what_is_missing(node, coded)
         reasons[label(node)] = reason
         if not reason:
             coded.add(node)
@@ -231,6 +242,17 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
     for value in float_inputs(node):
         if codes_behind(value) is None and not _enters_unrounded(value, node, coded):
             return f"its input '{value.name}' does not come from DequantizeLinear"
+    return ""
+
+
+def _what_chain_misses(chain: tuple[ir.Node, ...]) -> str:
+    """Reason for which functions that are computed as one do not run from codes to codes."""
+    [source] = activation_inputs(chain[0])
+    result = chain[-1].outputs[0]
+    if codes_behind(source) is None:
+        return f"its input '{source.name}' does not come from DequantizeLinear"
+    if not result_quantizers(chain[-1])[0]:
+        return f"no QuantizeLinear follows its result '{result.name}'"
     return ""
 
 

@@ -55,7 +55,7 @@ class LayerCodes:
     signed_weights: bool
 
 
-def coded_layers(model: ir.Model) -> Iterator[LayerCodes]:
+def layer_codes(model: ir.Model) -> Iterator[LayerCodes]:
     """The layers of which all of that is constant, in graph order.
 
     Args:

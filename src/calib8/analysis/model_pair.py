@@ -15,6 +15,7 @@ from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
 from calib8.passes.channel_factors import CHANNEL_FACTORS, ChannelFactors, parse_factors
+from calib8.passes.stored_statistics import BATCH_NORMS, put_statistics
 from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
@@ -33,6 +34,8 @@ class ModelPair:
             their labels, which so stay the same whatever is done to the graph.
         inputs: what both take: a size that one of them leaves free is that of the other.
         outputs: names of the float model's outputs; the int8 model has as many.
+        estimated: batch normalizations of ``fp32`` that have the statistics that the int8 model was made
+            with in place of their own.
     """
 
     fp32_name: str
@@ -41,6 +44,7 @@ class ModelPair:
     int8: ir.Model
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[str, ...]
+    estimated: int = 0
 
     def changes(self) -> ChannelFactors:
         """What repairs did to the channels of the int8 model, as its metadata tell.
@@ -58,7 +62,8 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
     Raises:
         UsageError: the first is quantized or the second is not, or one is a saved program or a plan.
         UnsupportedModelError: the int8 model computes with codes outside Q and DQ.
-        ModelError: a file is no model, or they differ in their inputs or number of outputs.
+        ModelError: a file is no model, or they differ in their inputs or number of outputs, or in the batch
+            normalizations that the int8 model has statistics of.
     """
     first, second = _name(fp32, "the first model"), _name(int8, "the second model")
     for model in (fp32, int8):
@@ -74,7 +79,9 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
         raise _another_network(
             second, f"has {len(int8_model.graph.outputs)} outputs instead of {len(outputs)}"
         )
-    return ModelPair(first, second, float_model, int8_model, inputs, outputs)
+    text = int8_model.metadata_props.get(PREFIX + BATCH_NORMS)
+    estimated = 0 if text is None else put_statistics(float_model, text, second)
+    return ModelPair(first, second, float_model, int8_model, inputs, outputs, estimated)
 
 
 def _refuse_compiled(model: Model) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.layer_codes import LayerCodes, coded_layers
+from calib8.analysis.layer_codes import LayerCodes, layer_codes
 from calib8.analysis.windows import Columns, columns_of
 from calib8.quantization.pairs import PAIR_LIMIT, pair_reach, weight_pairs
 
@@ -78,7 +78,7 @@ def layer_pairs(model: ir.Model) -> tuple[LayerPairs, ...]:
         model: a QDQ graph as ``readable_copy`` gives it.
     """
     return tuple(
-        _layer_pairs(layer, pairs) for layer in coded_layers(model) if (pairs := _pairs(layer)) is not None
+        _layer_pairs(layer, pairs) for layer in layer_codes(model) if (pairs := _pairs(layer)) is not None
     )
 
 
@@ -124,7 +124,7 @@ class PairObserver:
         """Takes a QDQ graph as ``readable_copy`` gives it."""
         self.layers = layer_pairs(model)
         wanted = {layer.layer for layer in self.layers if layer.unsafe}
-        self._codes = {layer.name: layer for layer in coded_layers(model) if layer.name in wanted}
+        self._codes = {layer.name: layer for layer in layer_codes(model) if layer.name in wanted}
         self._seen = {
             layer.layer: _nothing_seen(layer.channels) for layer in self.layers if layer.layer in wanted
         }

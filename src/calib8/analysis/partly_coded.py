@@ -2,6 +2,8 @@
 
 tensor without codes     … → layer ─(Q → DQ left out)─► readers
 layer without codes      weight and bias are the float model's
+node in float            reads what there was before the codes; functions of one tensor computed as one are in
+                         float together, and read codes as long as what yields them is int8
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
+from calib8.passes.place import chains
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     dequantizer,
@@ -22,6 +25,7 @@ from calib8.quantization.qdq import (
     weighted_layers,
 )
 from calib8.quantization.seal import is_seal
+from calib8.scheme import QUANTIZABLE_OPS, WEIGHTED_OPS
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -30,7 +34,7 @@ def coded_tensors(model: ir.Model) -> tuple[str, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def coded_layers(model: ir.Model) -> tuple[str, ...]:
+def coded_layer_names(model: ir.Model) -> tuple[str, ...]:
     """Labels of the layers whose weights are codes, in graph order."""
     return tuple(label(node) for node in weighted_layers(model) if weight_is_coded(node))
 
@@ -51,12 +55,16 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
-        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
+        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too,
+            and what is computed as one with them.
     """
     copy = model.clone()
-    kept = set(layers) - set(floats)
+    as_one = chains(copy)
+    floats = set(floats)
+    floats |= {label(one) for chain in as_one if not floats.isdisjoint(map(label, chain)) for one in chain}
+    kept = set(layers) - floats
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
-    _free_readers(copy, set(floats))
+    _free_readers(copy, floats, {node for chain in as_one for node in chain})
     for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
@@ -114,18 +122,33 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
             graph.outputs[index] = origin
 
 
-def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
-    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
-    origins = dict(coded_pairs(model))
+def _free_readers(model: ir.Model, floats: Collection[str], chained: Collection[ir.Node]) -> None:
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes.
+
+    In front of a chain and behind it, codes stay as placement leaves them: what an int8 node yields has codes
+    for every reader.
+    """
+    origins: dict[ir.Value | None, ir.Value] = dict(coded_pairs(model))
     for index, output in enumerate(model.graph.outputs):
         if output in origins and _maker(origins[output]) in floats:
             model.graph.outputs[index] = origins[output]
     for node in model.graph:
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
-                source = sealed(value)
-                if source in origins:
-                    node.replace_input_with(index, origins[source])
+                origin = origins.get(sealed(value))
+                if origin is None:
+                    continue
+                chain_ends = node in chained or origin.producer() in chained
+                if not (chain_ends and _is_int8(origin, floats)):
+                    node.replace_input_with(index, origin)
+
+
+def _is_int8(value: ir.Value, floats: Collection[str]) -> bool:
+    """Whether a node that can be computed from codes yields a value, and none of the named ones."""
+    node = value.producer()
+    if node is None or node.op_type not in QUANTIZABLE_OPS or _maker(value) in floats:
+        return False
+    return node.op_type not in WEIGHTED_OPS or weight_is_coded(node)
 
 
 def _maker(value: ir.Value) -> str | None:

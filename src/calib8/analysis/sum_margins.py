@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.layer_codes import LayerCodes, coded_layers
+from calib8.analysis.layer_codes import LayerCodes, layer_codes
 
 INT32_MAX: Final = 2**31 - 1
 FEWEST_BITS: Final = 0.5
@@ -77,7 +77,7 @@ def sum_margins(model: ir.Model) -> tuple[SumMargin, ...]:
     Args:
         model: a QDQ graph as ``readable_copy`` gives it.
     """
-    return tuple(_margin(layer) for layer in coded_layers(model))
+    return tuple(_margin(layer) for layer in layer_codes(model))
 
 
 def _margin(layer: LayerCodes) -> SumMargin:

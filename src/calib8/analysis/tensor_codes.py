@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.qparams import INT8, UINT8, QuantSpec, dequantize, quantize
+from calib8.qparams import INT8, UINT8, QParams, QuantSpec, dequantize, quantize, representable_range
 from calib8.quantization.qdq import Codes
 
 F32 = npt.NDArray[np.float32]
@@ -42,9 +42,9 @@ class TensorCode:
     @property
     def representable(self) -> tuple[float, float]:
         """Smallest and largest value that any code stands for."""
-        pairs = list(zip(self.scale, self.zero_point, strict=True))
-        low = min(scale * (self.spec.qmin - point) for scale, point in pairs)
-        return low, max(scale * (self.spec.qmax - point) for scale, point in pairs)
+        pairs = zip(self.scale, self.zero_point, strict=True)
+        ends = [representable_range(QParams(scale, point), self.spec) for scale, point in pairs]
+        return min(low for low, _ in ends), max(high for _, high in ends)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """The scales are as many as the channels of an array of this shape."""

@@ -19,8 +19,9 @@ import onnx_ir as ir
 
 from calib8.autorange.probe import Reading, probe_model
 from calib8.errors import DataError
-from calib8.model.memory import release_memory
+from calib8.model.memory import LARGE, release_memory, trim_heap
 from calib8.model.runtime import Arrays, Session, keep_quantizers, open_session
+from calib8.model.save import constant_bytes
 from calib8.qparams import QParams, QuantSpec
 
 SMALLEST_ERROR: Final = 1e-9
@@ -134,7 +135,7 @@ def _measured(
     if not candidates or not runs:
         on_run(len(runs))
         return {}
-    release_memory()  # of the sessions and graphs before
+    _release(prepared)  # sessions and graphs before
     readings, session = _open(prepared, candidates, spec, threads)
     errors, signals = [], []
     for feeds in runs:
@@ -155,8 +156,16 @@ def _open(
     session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
     readings = probe.readings
     del probe
-    release_memory()
+    _release(prepared)
     return readings, session
+
+
+def _release(model: ir.Model) -> None:
+    """Memory that nothing uses any more; graphs only of a large model, as looking for them takes long."""
+    if constant_bytes(model) >= LARGE:
+        release_memory()
+    else:
+        trim_heap()
 
 
 def _for_scoring(options: Any) -> None:

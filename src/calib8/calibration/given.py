@@ -23,13 +23,18 @@ from fnmatch import fnmatchcase
 from typing import Final, TypeAlias
 
 import numpy as np
+import onnx_ir as ir
 
 from calib8.errors import UsageError
+from calib8.passes.place import Placement
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QParams, QuantSpec
-from calib8.table import Range
+from calib8.table import GIVEN, CalibrationTable, Range
 
 Given: TypeAlias = "Range | tuple[float, float] | QParams"
 GivenRanges: TypeAlias = Mapping[str, Given]
+
+LISTED: Final = 3
+"""Tensors that a note names."""
 
 _CURE: Final = "Write NAME=LOW,HIGH, NAME=T for −T … T, NAME=scale:S or NAME=scale:S,ZEROPOINT"
 
@@ -93,6 +98,37 @@ def given_ranges(
             notes.append(f"the range given for '{pattern}' was widened to hold 0: {bounds}")
         chosen.update(dict.fromkeys(matching, widened))
     return chosen, tuple(notes)
+
+
+def without_effect(table: CalibrationTable, placement: Placement, model: ir.Model) -> tuple[str, ...]:
+    """Notes on ranges of a table that the user gave for tensors without codes, and which tensors carry them.
+
+    Args:
+        table: ranges; those that the user gave have the method ``given``.
+        placement: which tensors carry codes.
+        model: the prepared float graph.
+    """
+    idle = {name for name, entry in table.entries.items() if entry.method == GIVEN} - placement.readers.keys()
+    yields = {node.name or "": node.outputs[0].name or "" for node in model.graph}
+    notes = []
+    for chain in placement.chains:
+        inside = [yields[node] for node in chain[:-1] if yields[node] in idle]
+        if inside and yields[chain[-1]] in placement.readers:
+            idle -= set(inside)
+            notes.append(
+                f"the range given for {_listed(inside)} has no effect: '{chain[0]}' to '{chain[-1]}' are "
+                f"computed as one; '{yields[chain[-1]]}' carries the codes of their result"
+            )
+    if idle:
+        notes.append(
+            f"the range given for {_listed(sorted(idle))} has no effect: the model has no codes there"
+        )
+    return tuple(notes)
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - LISTED} others" if len(names) > LISTED else ""
+    return ", ".join(f"'{name}'" for name in names[:LISTED]) + more
 
 
 def _matches_nothing(pattern: str, names: list[str]) -> UsageError:

@@ -118,6 +118,7 @@ def _row(t: TensorComparison) -> tuple[str, ...]:
 
 def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
     """How many tensors are shown, the loss at the outputs, and what was not compared."""
+    say_estimated(terminal, found)
     shown, total = min(top, len(found.tensors)), len(found.tensors)
     terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
     agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"
@@ -133,6 +134,16 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
         terminal.say(f"  {left_out.tensor}: {left_out.reason}")
     if len(found.left_out) > _LEFT_OUT_SHOWN:
         terminal.say(f"  and {len(found.left_out) - _LEFT_OUT_SHOWN} more")
+
+
+def say_estimated(terminal: Terminal, found: Comparison) -> None:
+    """That the float model is compared with the statistics of the int8 one, where it is."""
+    if found.estimated:
+        number = count(found.estimated, "batch normalization")
+        terminal.say(
+            f"note: {found.int8} was repaired with 'bn': it is compared with {found.fp32} as 'bn' made it, "
+            f"with other statistics in {number}"
+        )
 
 
 def decibels(value: float | None) -> str:
@@ -160,6 +171,7 @@ def _document(found: Comparison) -> dict[str, Any]:
         "int8": found.int8,
         "images": found.images,
         "sort": found.sort,
+        "estimated_batch_norms": found.estimated,
         "outputs": {**_distance(found.outputs), "agreement": found.agreement},
         "tensors": [comparison_document(tensor) for tensor in found.tensors],
         "left_out": [{"tensor": item.tensor, "reason": item.reason} for item in found.left_out],

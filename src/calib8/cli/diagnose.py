@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from calib8.cli.compare import FloatArgument, comparison_document, cosine_text, decibels
+from calib8.cli.compare import (
+    FloatArgument,
+    comparison_document,
+    cosine_text,
+    decibels,
+    say_estimated,
+)
 from calib8.cli.documents import finite
 from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
@@ -104,6 +110,7 @@ def _row(loss: LayerLoss) -> tuple[str, ...]:
 def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
     """How many layers are shown, the loss at the outputs, and the causes."""
     diagnosis = found.diagnosis
+    say_estimated(terminal, diagnosis.comparison)
     shown, total = min(top, len(diagnosis.layers)), len(diagnosis.layers)
     terminal.say(f"{shown} of {count(total, 'layer')} shown, worst damage to the outputs first")
     model = "a model with ranges of 'mse', no repairs" if found.made_here else "INT8"
@@ -183,6 +190,7 @@ def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[
         "int8": None if int8 is None else str(int8),
         "images": diagnosis.comparison.images,
         "looked_at": diagnosis.looked_at,
+        "estimated_batch_norms": diagnosis.comparison.estimated,
         "sqnr_db": finite(diagnosis.sqnr_db),
         "fallback": diagnosis.fallback or None,
         "layers": [_layer(loss) for loss in diagnosis.layers],

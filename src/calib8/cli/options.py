@@ -158,6 +158,10 @@ _RANGE_HELP: Final = (
 )
 
 
+PowerOfTwoOption = Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)]
+GivenRangesOption = Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class RangeOptions:
     """How the range of a tensor is chosen; None: not given."""
@@ -166,8 +170,8 @@ class RangeOptions:
     percent: Annotated[float | None, option(RANGES, "--percent", "P", _PERCENT_HELP)] = None
     decay: Annotated[float | None, option(RANGES, "--decay", "D", _DECAY_HELP)] = None
     activations: Annotated[str | None, option(RANGES, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
-    power_of_two: Annotated[bool, option(RANGES, "--power-of-two", None, _POWER_OF_TWO_HELP)] = False
-    range: Annotated[list[str] | None, option(RANGES, "--range", "NAME=…", _RANGE_HELP)] = None
+    power_of_two: PowerOfTwoOption = False
+    range: GivenRangesOption = None
 
 
 _EFFORT_HELP: Final = (

@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from calib8.data.samples import Skipped
     from calib8.formats.bind import Binding
     from calib8.judge import Preflight
-    from calib8.repair.flow import Repaired
+    from calib8.repair.flow import Repaired, Step
 
 _SKIPPED_SHOWN: Final = 5
-CHANNEL_FACTORS: Final = "channel_factors"
 
 NOTHING: Final = "–"
 """Stands where a figure is not known."""
@@ -112,10 +111,12 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
             terminal.say(f"{title} {spec}")
     terminal.say(f"{found.parameters:,} parameters, {_macs(found.macs)} multiply-accumulates per sample")
     terminal.say("ops: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    from calib8.passes.channel_factors import CHANNEL_FACTORS
+    from calib8.passes.stored_statistics import BATCH_NORMS
+
     for key, value in found.metadata.items():
-        if key == CHANNEL_FACTORS:
-            continue  # a number per channel, for compare
-        terminal.say(f"{key}: {value}")
+        if key not in (CHANNEL_FACTORS, BATCH_NORMS):  # numbers per channel, for compare
+            terminal.say(f"{key}: {value}")
     if found.layers:
         terminal.show(_layer_table(found))
         done = sum(layer.quantized for layer in found.layers)
@@ -192,17 +193,20 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
         on = count(len(step.layers), "layer")
         if math.isnan(step.after_db):
             terminal.say(f"{step.name}: {on} changed")
-            continue
-        figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
-        terminal.say(f"{step.name}: {figures}{f', {on}' if step.layers else ''}")
-        for note in step.notes:
-            terminal.say(f"  note: {note}")
+        else:
+            figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
+            terminal.say(f"{step.name}: {figures}{f', {on}' if step.layers else ''}")
+        _say_notes(terminal, [step])
     left = [step for step in found.steps if not step.kept]
     idle = [step for step in left if not step.layers and not abs(step.after_db - step.before_db) > 0.0]
-    vain = [step.name for step in left if step not in idle]
-    if vain:
-        terminal.say(f"tried, and left out: {', '.join(vain)}")
-    if idle:
-        terminal.say(f"nothing to do for: {', '.join(step.name for step in idle)}")
-        for note in dict.fromkeys(note for step in idle for note in step.notes):
-            terminal.say(f"  note: {note}")
+    vain = [step for step in left if step not in idle]
+    for told, steps in (("tried, and left out", vain), ("nothing to do for", idle)):
+        if steps:
+            terminal.say(f"{told}: {', '.join(step.name for step in steps)}")
+            _say_notes(terminal, steps)
+
+
+def _say_notes(terminal: Terminal, steps: Sequence[Step]) -> None:
+    """Each once."""
+    for note in dict.fromkeys(note for step in steps for note in step.notes):
+        terminal.say(f"  note: {note}")

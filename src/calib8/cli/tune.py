@@ -12,8 +12,10 @@ from rich.table import Table
 from calib8.cli.options import (
     DATA,
     DataOption,
+    GivenRangesOption,
     LabelsOption,
     ModelArgument,
+    PowerOfTwoOption,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
@@ -22,6 +24,7 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.progress import shown_progress
+from calib8.cli.quantize import WeightsOption
 from calib8.cli.render import NOTHING, count, plain_table, say_sizes
 from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
@@ -89,6 +92,9 @@ class SearchOptions:
     effort: Annotated[str | None, option(SEARCH, "--effort", "NAME", _EFFORT_HELP)] = None
     target: Annotated[str, option(SEARCH, "--target", "NAME", _TARGET_HELP)] = "onnxruntime"
     activations: Annotated[str | None, option(SEARCH, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
+    weights: WeightsOption = "per-channel"
+    power_of_two: PowerOfTwoOption = False
+    range: GivenRangesOption = None
     keep_float: Annotated[list[str] | None, option(SEARCH, "--keep-float", "NODE", _KEEP_HELP)] = None
 
 
@@ -115,9 +121,9 @@ def tune(
     Repairs and nodes in float are tried until the promise holds on samples that neither calibrated nor
     repaired. A run that was stopped goes on where it was. Exit code 3: the promise is not kept.
     """
+    from calib8.calibration.given import parse_given
     from calib8.tuning import tune as tuning
     from calib8.tuning.promise import promise_of, seconds_of
-    from calib8.tuning.search import LAST_EFFORT
 
     terminal, reading = open_terminal(report.quiet), data_options.reading
     out = output or Path(model.with_suffix(".int8.onnx").name)
@@ -125,14 +131,16 @@ def tune(
     check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
     promise_of(promises.max_drop, promises.min_agreement, promises.min_sqnr)
     seconds_of(search.budget)
+    given = parse_given(search.range or ())
     preprocess = chosen_preprocess(preprocessing)
     look_at_data(terminal, model, data, preprocess, labels if judges is None else None, reading)
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
             min_sqnr=promises.min_sqnr, judge_data=judges, labels=labels, preprocess=preprocess,
-            target=search.target, activations=search.activations,
-            effort=LAST_EFFORT if search.effort is None else search.effort,
+            target=search.target, activations=search.activations, weights=search.weights,
+            power_of_two=search.power_of_two, ranges=given,
+            effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,
             samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,
@@ -165,7 +173,7 @@ def _certainty(found: Tuning) -> str:
     """What the bound is, and what the samples could prove without looking at margins."""
     from calib8.tuning.evidence import counted_limit, samples_to_count
 
-    text = "'at worst': as many others like them do better with 95 % certainty"
+    text = "'at worst': all samples like these, with 95 % certainty"
     if found.promise.kind == "sqnr":
         return text
     promised = found.promise.value / 100.0

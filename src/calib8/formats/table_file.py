@@ -18,7 +18,14 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from calib8.errors import TableError
-from calib8.qparams import FLOAT32_MAX, INT8_SYMMETRIC, QuantSpec, activation_qparams
+from calib8.qparams import (
+    FLOAT32_MAX,
+    INT8_SYMMETRIC,
+    QParams,
+    QuantSpec,
+    activation_qparams,
+    representable_range,
+)
 from calib8.table import CalibrationTable, Range, TableEntry
 
 _NAMED: Final = 5
@@ -144,7 +151,7 @@ def symmetric_bounds(scale: float) -> tuple[float, float]:
 
 def asymmetric_bounds(scale: float, zero_point: int, spec: QuantSpec) -> tuple[float, float]:
     """Bounds of the range of scale and zero point: the values of the lowest and the highest code."""
-    return scale * (spec.qmin - zero_point), scale * (spec.qmax - zero_point)
+    return representable_range(QParams(scale, zero_point), spec)
 
 
 def symmetric_scale(chosen: Range) -> float:

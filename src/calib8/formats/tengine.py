@@ -144,26 +144,6 @@ def write_bias_scales(
     return "".join(lines)
 
 
-def read_channel_scales(text: str, source: str) -> dict[str, tuple[float, ...]]:
-    """Reads ``scale_weight.txt`` or ``scale_bias.txt``: name → scale per channel; 0 where none was kept.
-
-    Raises:
-        TableError: a line without numbers, a name twice, a scale that is negative or not finite.
-    """
-    entries = EntryCollector(source, "Tengine")
-    found: dict[str, tuple[float, ...]] = {}
-    for number, line in lines_of(text):
-        name, *words = line.split()
-        scales = [float_or_none(word) for word in words]
-        values = tuple(value for value in scales if value is not None and 0.0 <= value < np.inf)
-        if not values or len(values) < len(words):
-            raise entries.error("is not followed by scales", f"line {number}", name)
-        if name in found:
-            raise entries.error("comes twice", f"line {number}", name)
-        found[name] = values
-    return found
-
-
 def _layers(
     model: ir.Model, table: CalibrationTable, corrections: Corrections
 ) -> Iterator[tuple[ir.Node, npt.NDArray[np.float32], float | None]]:

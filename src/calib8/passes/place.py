@@ -2,31 +2,31 @@
 
 A node is quantized when a runtime can compute it from codes: its op has an integer form, its weights are
 constant, and it is no arithmetic behind the last weighted layer (box decoding and the like, where one
-code would be a visible error). An activation behind a layer is fused into it: no codes in between.
+code would be a visible error). An activation behind a layer is fused into it: no codes in between. Functions
+of one tensor that follow each other are a chain: computed as one, float or int8 as one, no codes in between.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
-import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import (
     activation_inputs,
-    constant,
     input_at,
-    int_attribute,
     is_activation,
     rank,
     scalar_constant,
     sole_consumer,
 )
-from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.passes.float_reasons import reads_unknown_type, why_float
+from calib8.scheme import BINARY_OPS, MOVE_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
 """Ops with which runtimes compute the activation behind them."""
@@ -50,10 +50,13 @@ class Placement:
         decisions: one per node that works on float activations, in graph order.
         readers: tensor that carries Q/DQ → names of the nodes that read its dequantized form;
             None means every reader, the graph's outputs included.
+        chains: names of nodes that the target computes as one, in graph order: all of them are quantized or
+            none; see ``chains``.
     """
 
     decisions: tuple[NodeDecision, ...]
     readers: dict[str, frozenset[str] | None]
+    chains: tuple[tuple[str, ...], ...] = ()
 
     def quantized_nodes(self) -> frozenset[str]:
         """Names of the quantized nodes."""
@@ -86,11 +89,15 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         scheme: the target's rules.
         keep_float: names of nodes that the user wants in float.
     """
-    decisions, quantized = _decide(model, scheme, keep_float)
+    as_one = chains(model) if scheme.joins_pointwise else ()
+    decisions, quantized = _decide_as_one(model, scheme, keep_float, as_one)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    readers = dict.fromkeys(_coded_tensors(model, quantized, scheme))
-    return Placement(tuple(decisions), readers)
+    inside = {node for chain in as_one for node in chain[:-1]}
+    coded = _coded_tensors(model, quantized, inside, scheme)
+    readers = {value.name or "": _readers(value, quantized) for value in coded}
+    names = tuple(tuple(node.name or "" for node in chain) for chain in as_one)
+    return Placement(tuple(decisions), readers, names)
 
 
 def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset()) -> tuple[str, ...]:
@@ -101,16 +108,34 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
     return tuple(place(model, widest, keep_float).readers)
 
 
-def _decide(
-    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]
+def _decide_as_one(
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], as_one: Sequence[Sequence[ir.Node]]
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
-    """A decision per float node, and the nodes that can be computed from codes."""
+    """``_decide``, repeated until every chain is quantized as a whole or float as a whole."""
+    bound: dict[str, str] = {}
+    while True:
+        decisions, quantized = _decide(model, scheme, keep_float, bound)
+        why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
+        torn = [chain for chain in as_one if 0 < sum(node.name in why for node in chain) < len(chain)]
+        if not torn:
+            return decisions, quantized
+        for names in ([node.name or "" for node in chain] for chain in torn):
+            first = next(name for name in names if name in why)
+            other = f"computed as one with '{first}', which is float"
+            bound |= {name: why.get(name, other) for name in names}
+
+
+def _decide(
+    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], bound: Mapping[str, str]
+) -> tuple[list[NodeDecision], set[ir.Node]]:
+    """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
     feeds_weights = feeding_weights(model)
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
         reason = (
-            _why_float(node, keep_float)
+            bound.get(node.name or "", "")
+            or why_float(node, keep_float)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, quantized)
             or _why_tail(node, feeds_weights, quantized)
@@ -128,29 +153,8 @@ def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
     Shape arithmetic and constants are no concern of quantization.
     """
     for node in model.graph:
-        if any(True for _ in activation_inputs(node)) or _reads_unknown_type(node):
+        if any(True for _ in activation_inputs(node)) or reads_unknown_type(node):
             yield node
-
-
-def _reads_unknown_type(node: ir.Node) -> bool:
-    return any(value is not None and value.dtype is None for value in node.inputs)
-
-
-def _why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
-    """Reason for which a node cannot be quantized by itself, empty if it can."""
-    if node.name in keep_float:
-        return "the user keeps it in float"
-    if node.domain not in ("", "ai.onnx") or node.op_type not in QUANTIZABLE_OPS:
-        return "the op has no integer form"
-    if _reads_unknown_type(node):
-        return "the type of its input is unknown"
-    if node.op_type in WEIGHTED_OPS:
-        return _why_weight_float(node)
-    if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
-        return _why_operand_float(node)
-    if node.op_type in BINARY_OPS or node.op_type == "Concat":
-        return _why_constant_float(node)
-    return ""
 
 
 def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
@@ -166,55 +170,6 @@ def _why_behind_float(node: ir.Node, quantized: set[ir.Node]) -> str:
     if layer is None or layer in quantized or layer.op_type not in FUSING_OPS:
         return ""
     return "the layer before it is float" if activation_behind(layer) is node else ""
-
-
-def _why_weight_float(node: ir.Node) -> str:
-    weight, bias = constant(node.inputs[1]), input_at(node, 2)
-    if weight is None:
-        return "its weight is computed, not constant"
-    if weight.dtype != np.float32 or (node.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
-        return f"its weight is {weight.dtype} with {weight.ndim} axes"
-    if bias is not None and constant(bias) is None:
-        return "its bias is computed, not constant"
-    if bias is not None and not _bias_is_vector(node):
-        return "its bias is a matrix"
-    if node.op_type == "Gemm" and (int_attribute(node, "transA", 0) or _gemm_factors(node) != (1.0, 1.0)):
-        return "its input is transposed or scaled"
-    return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
-
-
-def _bias_is_vector(node: ir.Node) -> bool:
-    bias = constant(node.inputs[2])
-    return bias is not None and (bias.ndim == 1 or (bias.ndim == 2 and bias.shape[0] == 1))
-
-
-def _gemm_factors(node: ir.Node) -> tuple[float, float]:
-    found = (node.attributes.get(name) for name in ("alpha", "beta"))
-    alpha, beta = (1.0 if attribute is None else attribute.as_float() for attribute in found)
-    return alpha, beta
-
-
-def _why_operand_float(node: ir.Node) -> str:
-    for value in node.inputs[1:]:
-        if value is not None and is_activation(value):
-            return "one of its parameters is computed"
-    if node.op_type == "Clip" and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
-        return "its limits are computed"
-    if node.op_type == "Pad":
-        mode = node.attributes.get("mode")
-        fill = input_at(node, 2)
-        if (mode is None or mode.as_string() == "constant") and fill is not None:
-            padding = scalar_constant(fill)
-            if padding is None or not math.isfinite(padding):
-                return "it pads with a computed or infinite value"
-    return ""
-
-
-def _why_constant_float(node: ir.Node) -> str:
-    for array in (constant(value) for value in node.inputs):
-        if array is not None and not (array.size and np.all(np.isfinite(array))):
-            return "one of its constants is empty or holds NaN or Inf"
-    return ""
 
 
 def feeding_weights(model: ir.Model) -> set[ir.Node]:
@@ -259,23 +214,34 @@ def _drop_idle_moves(decisions: list[NodeDecision], quantized: set[ir.Node]) -> 
             )
 
 
-def _coded_tensors(model: ir.Model, quantized: set[ir.Node], scheme: QuantScheme) -> Iterator[str]:
-    """Names of the tensors that carry Q/DQ, in graph order: what quantized nodes read or yield."""
+def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:
+    """Who reads the codes: of what is in float anyway, float nodes and the graph's outputs need none."""
+    consumers = [use.node for use in value.uses()]
+    coded = [node.name or "" for node in consumers if node in quantized]
+    if value.producer() in quantized or (len(coded) == len(consumers) and not value.is_graph_output()):
+        return None
+    return frozenset(coded)
+
+
+def _coded_tensors(
+    model: ir.Model, quantized: set[ir.Node], inside: set[ir.Node], scheme: QuantScheme
+) -> Iterator[ir.Value]:
+    """The tensors that carry Q/DQ, in graph order: what quantized nodes read or yield, nodes inside apart."""
     for value in model.graph.inputs:
         if is_activation(value) and any(use.node in quantized for use in value.uses()):
-            yield value.name or ""
+            yield value
     for node in model.graph:
         for value in node.outputs:
             read = any(use.node in quantized for use in value.uses())
             if not is_activation(value) or not (node in quantized or read):
                 continue
             if node in quantized and (
-                fused_activation(node, scheme)
-                or joined(node, quantized, scheme)
+                node in inside
+                or fused_activation(node, scheme)
                 or _can_stay_float(node, value, quantized, scheme)
             ):
                 continue
-            yield value.name or ""
+            yield value
 
 
 def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
@@ -299,20 +265,38 @@ def activation_behind(node: ir.Node) -> ir.Node | None:
     return None
 
 
-def joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) -> bool:
-    """Whether a node and the only reader of its output are both functions of one tensor, computed as one.
+def chains(model: ir.Model) -> tuple[tuple[ir.Node, ...], ...]:
+    """Functions of one tensor that follow each other with no other reader in between, each chain in order.
 
     Codes between them would only add their rounding: runtimes compute such functions in float, or look all
-    of them up in one table. What a layer computes together with its sums is not one of them.
+    of them up in one table. What a layer computes together with its sums is not one of them, nor is
+    arithmetic behind the last weighted layer; an addition of a constant with the activation that it computes
+    itself is one function, no chain.
     """
-    if not scheme.joins_pointwise or not is_pointwise(node):
-        return False
-    follower = sole_consumer(node.outputs[0])
-    if follower is None or follower not in quantized or not is_pointwise(follower):
-        return False
+    feeds_weights = feeding_weights(model)
+    found: list[tuple[ir.Node, ...]] = []
+    seen = set[ir.Node]()
+
+    def joins(node: ir.Node) -> bool:
+        return is_pointwise(node) and (node in feeds_weights or node.op_type not in BINARY_OPS)
+
+    for node in model.graph:
+        if node in seen or not joins(node) or _is_fused(node):
+            continue
+        chain = [node]
+        while (follower := sole_consumer(chain[-1].outputs[0])) is not None and joins(follower):
+            chain.append(follower)
+        seen.update(chain)
+        if sum(activation_behind(one) is not other for one, other in pairwise(chain)):
+            found.append(tuple(chain))
+    return tuple(found)
+
+
+def _is_fused(node: ir.Node) -> bool:
+    """Whether a function of one tensor is an activation that the layer before it computes."""
     [source] = activation_inputs(node)
     layer = source.producer()
-    return layer is None or is_pointwise(layer) or activation_behind(layer) is not node
+    return layer is not None and activation_behind(layer) is node
 
 
 def is_pointwise(node: ir.Node) -> bool:

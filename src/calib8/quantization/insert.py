@@ -10,7 +10,7 @@ Names that are taken get a number behind.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,14 +21,13 @@ from onnx_ir.passes import common as ir_passes
 from calib8.errors import ModelError
 from calib8.model.graph import (
     Names,
-    activation_inputs,
     constant,
     input_at,
     is_activation,
     register_constant,
 )
 from calib8.passes.fold_affine import output_channels
-from calib8.passes.place import Placement, clip_limits, joined
+from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
@@ -245,15 +244,14 @@ def _quantize_operands(
 ) -> None:
     """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range.
 
-    Where Concat needs one scale, they take that of its output. Those of functions that are joined stay
-    float, as what they are computed with is.
+    Where Concat needs one scale, they take that of its output. Those of chains stay float, as what they are
+    computed with is.
     """
     spec = scheme.activations
     quantized = placement.quantized_nodes()
-    coded = {node for node in names.graph if node.name in quantized}
-    apart = {node for node in coded if not _is_joined(node, coded, scheme)}
+    apart = quantized - {name for chain in placement.chains for name in chain}
     for node in list(names.graph):
-        if node not in apart or node.op_type not in BINARY_OPS | {"Concat"}:
+        if node.name not in apart or node.op_type not in BINARY_OPS | {"Concat"}:
             continue
         for index, value in enumerate(node.inputs):
             array = constant(value)
@@ -266,14 +264,6 @@ def _quantize_operands(
             name = _constant_name(names, node, index)
             scale = np.asarray(qparams.scale, np.float32)
             _dequantized_constant(names, node, index, name, codes, scale, None, qparams.zero_point)
-
-
-def _is_joined(node: ir.Node, quantized: Container[ir.Node], scheme: QuantScheme) -> bool:
-    """Whether a node is computed together with the one before or behind it."""
-    before = [value.producer() for value in activation_inputs(node)]
-    return joined(node, quantized, scheme) or any(
-        other is not None and other in quantized and joined(other, quantized, scheme) for other in before
-    )
 
 
 def _quantize_value(

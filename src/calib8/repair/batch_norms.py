@@ -30,7 +30,7 @@ def estimate_batch_norms(candidate: Candidate, data: RepairData) -> tuple[Candid
         data: the runs to estimate from, the model as it was loaded and as it was prepared.
 
     Returns:
-        The candidate and a report that says so (``new_function``); the candidate itself where the original
+        The candidate and a report that says so (``new_original``); the candidate itself where the original
         has no BatchNormalization with constant parameters.
 
     Raises:
@@ -39,7 +39,7 @@ def estimate_batch_norms(candidate: Candidate, data: RepairData) -> tuple[Candid
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     if data.original is None or data.prepared is None:
-        raise UsageError("bn", "the model as it was loaded is needed", "Give original=")
+        raise UsageError("bn", "the model as it was loaded is not known", "Name other repairs")
     if candidate.model is not data.prepared:
         raise UsageError("bn", "the model was changed before", "Estimate batch normalizations first")
     found, drifts = reestimate_batch_norms(data.original, data.runs, data.threads, data.progress)
@@ -50,7 +50,7 @@ def estimate_batch_norms(candidate: Candidate, data: RepairData) -> tuple[Candid
     entries = candidate.table.entries
     free = {name for name in tensors if name in entries and entries[name].method != GIVEN}
     result, dropped = without_corrections(refitted(candidate, model, free, data), layers)
-    return result, RepairReport(layers, (*_notes(drifts), *dropped), new_function=True)
+    return result, RepairReport(layers, (*_notes(drifts), *dropped), new_original=found)
 
 
 def _take_constants(model: ir.Model, other: ir.Model) -> tuple[tuple[str, ...], frozenset[str]]:

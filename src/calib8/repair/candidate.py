@@ -7,7 +7,7 @@ given; where its pattern is not there, it returns the candidate as it came and a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import onnx_ir as ir
@@ -81,6 +81,12 @@ class RepairData:
     original: ir.Model | None = None
     dataset: Dataset | None = None
 
+    def after(self, model: ir.Model, report: RepairReport) -> RepairData:
+        """What the next repair looks at, ``model`` being the prepared model that this one left."""
+        if report.new_original is None:
+            return self
+        return replace(self, prepared=model, original=report.new_original)
+
 
 @dataclass(frozen=True)
 class RepairReport:
@@ -89,10 +95,10 @@ class RepairReport:
     Attributes:
         layers: names of the layers that it changed, in graph order; empty: nothing to do.
         notes: what else there is to know: layers passed over and why, figures.
-        new_function: the float model is meant to compute something else than before, which everything is
-            judged by from then on.
+        new_original: the model as it would be loaded where the float model is meant to compute something
+            else than before: everything is judged by that from then on; else None.
     """
 
     layers: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    new_function: bool = False
+    new_original: ir.Model | None = None

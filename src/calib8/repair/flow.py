@@ -72,6 +72,9 @@ class Repaired:
         steps: all that was tried, in that order.
         effort: what was asked for, empty where repairs were named.
         held_back: runs that judged.
+        estimated: the float model as it would be loaded where repairs changed what it is meant to compute,
+            None where they did not.
+        reference: the same, prepared.
     """
 
     candidate: Candidate
@@ -79,6 +82,8 @@ class Repaired:
     steps: tuple[Step, ...]
     effort: str
     held_back: int
+    estimated: ir.Model | None = None
+    reference: ir.Model | None = None
 
 
 @dataclass
@@ -177,7 +182,10 @@ def repair_by_name(
     for name in wanted:
         before = start.carry_out(name, before)
     held_back = 0 if samples is None else len(samples.held_back)
-    return Repaired(start.candidate, candidate.table, tuple(start.steps), "", held_back)
+    return Repaired(
+        start.candidate, candidate.table, tuple(start.steps), "", held_back, start.estimated,
+        None if start.estimated is None else start.data.prepared,
+    )  # fmt: skip
 
 
 def repaired(
@@ -295,12 +303,14 @@ class _Named:
         data: what repairs look at.
         judge: None without data.
         steps: so far.
+        estimated: the model as it would be loaded with the statistics that a repair gave it, None without.
     """
 
     candidate: Candidate
     data: RepairData
     judge: _Judge | None
     steps: list[Step] = field(default_factory=list)
+    estimated: ir.Model | None = None
 
     def quality(self) -> float:
         """Of the candidate, NaN without data."""
@@ -310,8 +320,8 @@ class _Named:
         """Repairs the candidate, whose quality was ``before``; returns what it is then."""
         changed, report = REPAIRS[name](self.candidate, self.data)
         judge = self.judge
-        if report.new_function:
-            self.data = replace(self.data, prepared=changed.model)
+        if report.new_original is not None:
+            self.data, self.estimated = self.data.after(changed.model, report), report.new_original
             judge = self.judge = None if judge is None else replace(judge, expected=[])
         after = before if judge is None or not report.layers else judge.quality(changed)
         kept = bool(report.layers) and (name not in RISKY or self._loses_nothing(changed))

@@ -77,7 +77,7 @@ def _expected(repair: str, candidate: Candidate, data: RepairData) -> dict[str, 
         UsageError: the original is not known.
     """
     if data.original is None or data.prepared is None:
-        raise UsageError(repair, "the model as it was loaded is needed", "Give original=")
+        raise UsageError(repair, "the model as it was loaded is not known", "Name other repairs")
     changes = channel_factors(data.prepared, candidate.model)
     return {
         name: one.scaled(changes.factors[name]) if name in changes.factors else one
@@ -86,8 +86,11 @@ def _expected(repair: str, candidate: Candidate, data: RepairData) -> dict[str, 
     }
 
 
+ESTIMATE: Final = "bn"
+"""The repair that changes what the float model computes; it comes first, and all else is judged by it."""
+
 REPAIRS: Final[Mapping[str, Repair]] = {
-    "bn": estimate_batch_norms,
+    ESTIMATE: estimate_batch_norms,
     "constant-channels": cure_constant_channels,
     "cle": cross_layer,
     "cle-replace": partial(cross_layer, limits="replace"),

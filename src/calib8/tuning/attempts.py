@@ -3,53 +3,26 @@
 from __future__ import annotations
 
 import json
-import math
-import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Final
 
+from calib8.errors import OutputError
 from calib8.int8_model import int8_model
 from calib8.model.metadata import write_metadata
 from calib8.outcomes import Quantization
-from calib8.tuning.costs import Unit, float_share, node_macs, units_of
+from calib8.passes.place import Placement
+from calib8.tuning.clock import Clock
+from calib8.tuning.costs import Unit, additions_of, float_share, node_macs, units_of
 from calib8.tuning.judging import Judge
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes
-from calib8.tuning.search import LAST_EFFORT
 from calib8.tuning.sensitivities import merged, ordered_steps
 from calib8.tuning.trial import Settings, Trial, best_of
 
-GROWTH: Final = 4.0
-"""The last effort takes so many times what the longest trial took, or more."""
-
-
-class BudgetOver(Exception):  # noqa: N818 - nothing went wrong
-    """The next trial would not fit into the budget."""
-
-
-@dataclass
-class Clock:
-    """The time that all runs of a search took together.
-
-    Attributes:
-        budget: seconds, inf for as long as it takes.
-        text: the budget as it was given.
-    """
-
-    budget: float
-    text: str
-    _mark: float = field(default_factory=lambda: time.monotonic())
-
-    def lap(self) -> float:
-        """Seconds since the last call, or since the start."""
-        mark, self._mark = self._mark, time.monotonic()
-        return round(self._mark - mark, 3)
-
-    def spent(self, trials: Sequence[Trial]) -> float:
-        """Seconds of the trials, and since the last ``lap``."""
-        return sum(trial.seconds for trial in trials) + time.monotonic() - self._mark
+UNITS: Final = "units.json"
+"""Name in the folder of the steps."""
 
 
 class Attempts:
@@ -61,7 +34,14 @@ class Attempts:
     """
 
     def __init__(
-        self, recipes: Recipes, judge: Judge, promise: Promise, clock: Clock, output: Path, closest: Path
+        self,
+        recipes: Recipes,
+        judge: Judge,
+        promise: Promise,
+        clock: Clock,
+        output: Path,
+        closest: Path,
+        notes: Sequence[str] = (),
     ) -> None:
         """Begins.
 
@@ -72,81 +52,92 @@ class Attempts:
             clock: what time there is.
             output: where the best model that keeps the promise is written.
             closest: where the closest one is written while none does.
+            notes: what is to be known before it begins.
         """
-        self.clock, self.notes = clock, list[str]()
+        self.clock, self.notes = clock, list(notes)
         self._recipes, self._judge, self._promise = recipes, judge, promise
         self._output, self._closest = output, closest
         self._sample = recipes.samples.scored[0]
         self._macs = node_macs(recipes.prepared.model, self._sample)
         self._written: Trial | None = None
 
+    @property
+    def best(self) -> Trial | None:
+        """The best trial so far, None before the first one."""
+        return best_of(self._recipes.folder.trials, self._promise)
+
     def attempt(self, settings: Settings) -> Trial:
         """The trial of these settings, made unless it is known.
 
         Raises:
-            BudgetOver: it would not fit into the budget.
+            BudgetOver: the time is over.
             Calib8Error: a model cannot be made or run, or a file not be written.
         """
         folder = self._recipes.folder
         known = folder.known(settings)
         if known is not None:
             return known
-        if self.clock.spent(folder.trials) + self._expected(settings) > self.clock.budget:
-            raise BudgetOver
-        made = self._made(settings)
-        figures = self._judge.figures(made.model)
+        with self.clock.limited():
+            made = self._made(settings)
+            figures = self._judge.figures(made.model)
         kept = self._promise.kept(figures.value) and self._promise.kept(figures.bound)
         cost = float_share(self._macs, made.placement)
         trial = Trial(settings, figures, cost, kept, self.clock.lap())
-        if best_of([*folder.trials, trial], self._promise) is trial:
-            self._write(trial, made)
         folder.add(trial)
+        folder.spend(self.clock.spent())
+        if self.best is trial:
+            self._write(trial, made)
         return trial
 
-    def written(self, best: Trial) -> Path:
-        """The file of the best model, written unless this run did so already."""
+    def written(self) -> Path | None:
+        """The file of the best model, written unless this run did so already; None before the first trial.
+
+        Raises:
+            Calib8Error: see ``attempt``.
+        """
+        best = self.best
+        if best is None:
+            return None
         if self._written is not best:
             self._write(best, self._made(best.settings))
         return self._output if best.kept else self._closest
 
-    def sharings(self) -> tuple[str, ...]:
-        """Ways to share scales that differ; the usual one alone where the budget is over."""
-        if self.clock.spent(self._recipes.folder.trials) > self.clock.budget:
-            raise BudgetOver
-        return self._recipes.sharings()
+    def additions(self, base: Settings) -> tuple[str, ...]:
+        """Names of the additions that are in int8.
+
+        Raises:
+            Calib8Error: a model cannot be made.
+        """
+        return additions_of(self._recipes.prepared.model, self._placed(base).quantized_nodes())
 
     def units(self, base: Settings) -> tuple[Unit, ...]:
         """The steps in which units become float, that which helps most in front; looked for once in a search.
 
         Raises:
-            Calib8Error: a model cannot be run.
+            BudgetOver: the time is over.
+            Calib8Error: a model cannot be run, or the file of the steps is broken.
         """
         folder = self._recipes.folder
-        stored = folder.read_json("units.json")
-        _, done = self._recipes.made(base)
-        placement = done.candidate.quantized().placement
-        found = units_of(self._recipes.prepared.model, placement, self._sample)
+        found = units_of(self._recipes.prepared.model, self._placed(base), self._sample)
+        stored = folder.read_json(UNITS)
         if stored is None:
-            candidate, runs = done.candidate, self._recipes.samples.scored
-            ordered, note = ordered_steps(
-                candidate, found, runs, self._recipes.threads, self._recipes.progress
-            )
+            candidate, runs = self._recipes.made(base)[1].candidate, self._recipes.samples.scored
+            with self.clock.limited():
+                ordered, note = ordered_steps(
+                    candidate, found, runs, self._recipes.threads, self._recipes.progress
+                )
             stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
-            folder.write("units.json", json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
-        self.notes += [stored["note"]] if stored["note"] else []
+            folder.write(UNITS, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         home = {node: unit for unit in found for node in unit.nodes}
-        ways = [list(dict.fromkeys(home[node] for node in step)) for step in stored["steps"]]
+        try:
+            self.notes += [stored["note"]] if stored["note"] else []
+            ways = [list(dict.fromkeys(home[node] for node in step)) for step in stored["steps"]]
+        except (KeyError, TypeError) as error:
+            raise folder.broken(UNITS, error) from error
         return tuple(merged(way) for way in ways)
 
-    def _expected(self, settings: Settings) -> float:
-        """Seconds that a trial takes at least, as far as those before it tell."""
-        trials = self._recipes.folder.trials
-        alike = [t for t in trials if t.settings.effort == settings.effort and t.settings.floats]
-        if settings.floats:
-            return max((trial.seconds for trial in alike[1:]), default=0.0)
-        if settings.effort == LAST_EFFORT and math.isfinite(self.clock.budget):
-            return GROWTH * max((t.seconds for t in trials if not t.settings.floats), default=0.0)
-        return 0.0
+    def _placed(self, settings: Settings) -> Placement:
+        return self._recipes.made(settings)[1].candidate.quantized().placement
 
     def _made(self, settings: Settings) -> Quantization:
         start, done = self._recipes.made(settings)
@@ -155,7 +146,28 @@ class Attempts:
     def _write(self, trial: Trial, made: Quantization) -> None:
         figures = {"promise": self._promise.text, "float_macs": f"{trial.cost:.6f}"}
         write_metadata(made.model, figures)
-        made.save(self._output if trial.kept else self._closest)
         if trial.kept:
+            made.save(self._output)
             self._closest.unlink(missing_ok=True)
+        else:
+            made.save(self._closest)
+            self._put_aside()
         self._written = trial
+
+    def _put_aside(self) -> None:
+        """What stands under the name of the output does not keep the promise: it gets another name."""
+        if not self._output.is_file():
+            return
+        free = _free_name(self._output)
+        try:
+            self._output.rename(free)
+        except OSError as error:
+            problem = f"does not keep the promise, and cannot be renamed ({error.strerror})"
+            raise OutputError(str(self._output), problem, "Move it away, or choose another output") from error
+        self.notes.append(f"{self._output} is not from this search: it is called {free} now")
+
+
+def _free_name(path: Path) -> Path:
+    """``NAME.earlier.onnx``, numbered where that is taken."""
+    names = (f"{path.stem}.earlier{'' if n == 1 else f'-{n}'}{path.suffix}" for n in count(1))
+    return next(free for name in names if not (free := path.with_name(name)).exists())

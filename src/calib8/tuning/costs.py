@@ -1,7 +1,8 @@
 """What a model costs that is not all int8, and which nodes go into float together.
 
 cost    share of the multiply-accumulates that are not computed from codes, 0 … 1
-unit    a quantized node with the activations that runtimes compute with it: Conv → Relu
+unit    a quantized node with the activations that runtimes compute with it: Conv → Relu; functions of one
+        tensor that a target computes as one are in one unit
 work    multiply-accumulates of a unit + elements that it yields
 """
 
@@ -9,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import onnx_ir as ir
 
 from calib8.analysis.counts import elements, macs, stored_values
-from calib8.model.graph import sole_consumer
+from calib8.model.graph import activation_inputs, sole_consumer
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
 from calib8.quantization.qdq import infer_shapes
@@ -62,6 +64,7 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
     """
     quantized, groups = placement.quantized_nodes(), dict[str, list[ir.Node]]()
     home: dict[str, str] = {}
+    before = {name: one for chain in placement.chains for one, name in pairwise(chain)}
     for node in _with_shapes_of(model, sample).graph:
         name = node.name or ""
         if name not in quantized:
@@ -69,9 +72,16 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
         source = node.inputs[0]
         producer = None if source is None or node.op_type not in UNARY_OPS else source.producer()
         joins = producer is not None and producer.name in home and sole_consumer(producer.outputs[0]) is node
-        home[name] = home[producer.name or ""] if joins and producer is not None else name
+        joined_to = before.get(name) or (producer.name if joins and producer is not None else None)
+        home[name] = home[joined_to] if joined_to else name
         groups.setdefault(home[name], []).append(node)
     return tuple(_unit(nodes) for nodes in groups.values())
+
+
+def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:
+    """Names of the quantized nodes that add or subtract two activations, in graph order."""
+    found = (node for node in model.graph if node.op_type in ("Add", "Sub") and node.name in quantized)
+    return tuple(node.name or "" for node in found if len(list(activation_inputs(node))) == 2)
 
 
 def _unit(nodes: list[ir.Node]) -> Unit:

@@ -6,6 +6,8 @@ ranges.json         what ``auto`` chose
 <effort>.npz        the candidate that the repairs of an effort left (``calib8.tuning.stored``)
 units.json          names of the nodes that become float, step by step
 trials.jsonl        one line per trial
+seconds.json        what all runs took together
+lock                held by the run that works here; however it ends, the system lets go of it then
 closest.onnx        the closest model, while none keeps the promise
 
 Every file is written under another name and renamed: it is whole or not there.
@@ -13,43 +15,61 @@ Every file is written under another name and renamed: it is whole or not there.
 
 from __future__ import annotations
 
+import fcntl
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, TextIO
 
 from calib8.errors import OutputError, TableError
 from calib8.files import atomic_output, remove_leftovers
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
-VERSION: Final = 1
+VERSION: Final = 3
+
+_LOCK: Final = "lock"
 
 _WHAT: Final = {
     "model": "another model",
     "calibrating": "other calibration samples",
     "judging": "other samples to judge with",
+    "labels": "other labels",
     "preprocess": "another preprocessing",
 }
+
+_OTHER: Final = "Choose another folder with --work"
+
+_REDO: Final = "Remove it and tune again"
+
+_BEGIN_ANEW: Final = "Remove the whole folder and tune again, or choose another one with --work"
+"""Without its settings nothing in a folder can be trusted."""
+
+_SETTINGS: Final = "settings.json"
 
 _CURE: Final = "Choose another folder with --work, or give what it was begun with"
 
 _NAMES: Final = (
-    "settings.json",
+    _SETTINGS,
     "statistics",
     "statistics.part",
     "ranges.json",
     "units.json",
     "trials.jsonl",
+    "seconds.json",
 )
 
 
 class Folder:
-    """A folder, opened for one search.
+    """A folder, opened for one search and locked until it is left; a context manager.
 
     Attributes:
         path: where it is.
         trials: those of earlier runs and of this one, in order.
+        seconds: what earlier runs took.
     """
 
     def __init__(self, path: Path, settings: Mapping[str, Any]) -> None:
@@ -61,13 +81,29 @@ class Folder:
 
         Raises:
             TableError: it is the folder of another search, or broken.
-            OutputError: it cannot be made, or holds other things.
+            OutputError: it cannot be made, holds other things, or another run works in it.
         """
         self.path = path
-        wanted = {"version": VERSION, **settings}
-        self._open(wanted)
-        self.trials = self._read_trials()
+        self._check_use()
+        self._held = self._locked()
+        try:
+            self._open({"version": VERSION, **settings})
+            self.trials = self._read_trials()
+            self.seconds = self._read_seconds()
+        except BaseException:
+            self._held.close()
+            raise
         self._known = {trial.settings: trial for trial in self.trials}
+
+    def __enter__(self) -> Folder:
+        """Does nothing: it is open."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Lets other runs in."""
+        self._held.close()
 
     def known(self, settings: Settings) -> Trial | None:
         """The trial of these settings, None where there was none yet."""
@@ -82,6 +118,14 @@ class Folder:
         self.trials.append(trial)
         self._known[trial.settings] = trial
         self.write("trials.jsonl", "".join(f"{one.to_json()}\n" for one in self.trials))
+
+    def spend(self, seconds: float) -> None:
+        """Notes what all runs took so far.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        self.write("seconds.json", f"{seconds:.3f}\n")
 
     def write(self, name: str, text: str) -> None:
         """Writes a file of the folder.
@@ -102,25 +146,61 @@ class Folder:
             return json.loads((self.path / name).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError) as error:
-            raise self._broken(name, error) from error
+        except (OSError, ValueError, RecursionError) as error:
+            raise self.broken(name, error) from error
 
-    def _open(self, wanted: Mapping[str, Any]) -> None:
+    @contextmanager
+    def reading(self, path: Path) -> Iterator[None]:
+        """Around reading one of its files: what is broken is to be removed.
+
+        Raises:
+            TableError: it is broken.
+        """
+        try:
+            yield
+        except TableError as error:
+            raise TableError(str(path), error.problem, _REDO) from error
+
+    def _check_use(self) -> None:
+        """Makes the folder, or sees that nothing else is in it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            filled = any(file.name in _NAMES or not file.name.startswith(".") for file in self.path.iterdir())
+            names = {file.name for file in self.path.iterdir()}
         except OSError as error:
             problem = f"cannot be made ({error.strerror or error})"
-            raise OutputError(str(self.path), problem, "Choose another folder with --work") from error
-        found = self.read_json("settings.json")
+            raise OutputError(str(self.path), problem, _OTHER) from error
+        others = {name for name in names if name != _LOCK and not name.startswith(".")}
+        if _SETTINGS in names or not others:
+            return
+        if others <= {*_all_names()}:
+            raise OutputError(str(self.path), f"holds a search without its {_SETTINGS}", _BEGIN_ANEW)
+        raise OutputError(str(self.path), "holds other things than an earlier search", _OTHER)
+
+    def _locked(self) -> TextIO:
+        """The lock, held as long as it is open."""
+        try:
+            file = (self.path / _LOCK).open("a", encoding="utf-8")
+        except OSError as error:
+            raise OutputError(str(self.path), f"cannot be locked ({error.strerror})", _OTHER) from error
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            file.close()
+            if isinstance(error, BlockingIOError):
+                cure = "Wait until it has ended, or choose another folder with --work"
+                raise OutputError(str(self.path), "another run is searching in it", cure) from error
+            raise OutputError(str(self.path), f"cannot be locked ({error.strerror})", _OTHER) from error
+        return file
+
+    def _open(self, wanted: Mapping[str, Any]) -> None:
+        found = self.read_json(_SETTINGS)
         if found is None:
-            if filled:
-                problem = "holds other things than an earlier search"
-                raise OutputError(str(self.path), problem, "Choose another folder with --work")
-            self.write("settings.json", json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
+            self.write(_SETTINGS, json.dumps(wanted, indent=1, ensure_ascii=False) + "\n")
         elif found != wanted:
+            if not isinstance(found, dict):
+                raise self.broken(_SETTINGS, "it holds no settings")
             raise TableError(str(self.path), f"holds a search {_difference(found, wanted)}", _CURE)
-        for name in (*_NAMES, "closest.onnx", *(f"{effort}.npz" for effort in EFFORTS)):
+        for name in _all_names():
             remove_leftovers(self.path / name)
 
     def _read_trials(self) -> list[Trial]:
@@ -130,15 +210,28 @@ class Folder:
         except FileNotFoundError:
             return []
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise self._broken("trials.jsonl", error) from error
+            raise self.broken("trials.jsonl", error) from error
 
-    def _broken(self, name: str, error: Exception) -> TableError:
-        return TableError(str(self.path / name), f"is broken ({error})", "Remove it and tune again")
+    def _read_seconds(self) -> float:
+        found = self.read_json("seconds.json")
+        if found is None:
+            return 0.0
+        if not isinstance(found, float) or not 0.0 <= found < math.inf:
+            raise self.broken("seconds.json", f"{found!r} are no seconds")
+        return found
+
+    def broken(self, name: str, error: object) -> TableError:
+        """The error that says that one of its files cannot be read."""
+        cure = _BEGIN_ANEW if name == _SETTINGS else _REDO
+        return TableError(str(self.path / name), f"is broken ({error})", cure)
 
 
-def _difference(found: Any, wanted: Mapping[str, Any]) -> str:
-    if not isinstance(found, dict):
-        return "that cannot be read"
+def _all_names() -> tuple[str, ...]:
+    """Of all files that a search makes but the lock."""
+    return (*_NAMES, "closest.onnx", *(f"{effort}.npz" for effort in EFFORTS))
+
+
+def _difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     for key, value in wanted.items():
         old = found.get(key)
         if old != value:

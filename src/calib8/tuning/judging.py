@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -17,7 +20,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
-from calib8.tuning.evidence import Margins, change_bound, margins, ratio_bound_db, runner_up
+from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
 
 LARGEST_BYTES: Final = 1 << 27
@@ -32,7 +35,7 @@ class Figures:
 
     Attributes:
         value: the promised figure, in its unit (percent, percentage points or dB).
-        bound: what it is at worst, see ``calib8.tuning.evidence``.
+        bound: what it is at worst for all samples of their kind, see ``calib8.tuning.evidence``.
         agreement: share of samples whose best class is the float model's, in percent.
         top1: of the int8 model, in percent of the labelled samples.
         sqnr_db: of all float outputs, −120 … 120.
@@ -47,15 +50,45 @@ class Figures:
     samples: int
 
 
+@dataclass(frozen=True)
+class _Classes:
+    """What the float model says of rows of class scores.
+
+    Attributes:
+        margin: float64 [n], see ``calib8.tuning.evidence``.
+        best, second: classes, int [n].
+        labels: int [n], −1 where there is none.
+    """
+
+    margin: F64
+    best: npt.NDArray[np.intp]
+    second: npt.NDArray[np.intp]
+    labels: npt.NDArray[np.intp]
+
+    @property
+    def gain(self) -> F64:
+        """float64 [n]: what a change of the class takes off top-1, see ``calib8.tuning.evidence``."""
+        return np.where(self.best == self.labels, 1.0, np.where(self.second == self.labels, -1.0, 0.0))
+
+    def joined(self, other: _Classes) -> _Classes:
+        """Both, one after the other."""
+        pairs = ((getattr(self, one.name), getattr(other, one.name)) for one in fields(self))
+        return _Classes(*(np.concatenate(pair) for pair in pairs))
+
+    def labelled(self) -> _Classes:
+        """Those with a label."""
+        rows = self.labels >= 0
+        return _Classes(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+
 @dataclass
 class _Seen:
-    """What is kept of every run."""
+    """What is kept of every run of an int8 model."""
 
     signal: list[float] = field(default_factory=list)
     noise: list[float] = field(default_factory=list)
-    margins: list[Margins] = field(default_factory=list)
-    classes: list[tuple[npt.NDArray[np.intp], ...]] = field(default_factory=list)
-    labels: list[int | None] = field(default_factory=list)
+    losses: list[F64] = field(default_factory=list)
+    classes: list[npt.NDArray[np.intp]] = field(default_factory=list)
     rows: int = 0
 
 
@@ -64,12 +97,29 @@ class Judge:
 
     Attributes:
         float_top1: of the float model, in percent of the labelled samples; None where it cannot be told.
+        labels_digest: SHA-256 over the labels as hexadecimal digits, in the order of the samples; empty where
+            there are no labels or no classes.
     """
 
     def __init__(
-        self, reference: ir.Model, dataset: Dataset, promise: Promise, threads: int, progress: Progress
+        self,
+        reference: ir.Model,
+        dataset: Dataset,
+        promise: Promise,
+        threads: int,
+        progress: Progress,
+        *,
+        alike: Dataset | None = None,
     ) -> None:
         """Runs the float model on all samples.
+
+        Args:
+            reference: the float model.
+            dataset: the samples that judge.
+            promise: what they judge.
+            threads: no result depends on it.
+            progress: see ``Progress``; called while int8 models are judged.
+            alike: more samples of the same kind, of which only float margins are looked at.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
@@ -79,19 +129,30 @@ class Judge:
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._kept: list[Outputs] = []
         self._bytes = 0
-        hits: list[bool] = []
-        classified = True
-        with closing(batches(dataset, 1, threads)) as pieces:
+        self._judging = self._margins = self._classes(dataset, self._expected)
+        known = None if self._judging is None else self._judging.labelled()
+        self.float_top1, self.labels_digest = None, ""
+        if self._judging is not None and known is not None and len(known.labels):
+            self.float_top1 = 100.0 * float(np.mean(known.best == known.labels))
+            labels = self._judging.labels.astype("<i8")
+            self.labels_digest = hashlib.sha256(labels.tobytes()).hexdigest()
+        self._check(self._judging is not None, self.float_top1 is not None)
+        if alike is not None and self._judging is not None and promise.kind != "sqnr":
+            more = self._classes(alike, lambda _, piece: self._reference.run(piece.inputs))
+            self._margins = self._judging if more is None else self._judging.joined(more)
+
+    def _classes(self, dataset: Dataset, run: Callable[[int, Batch], Outputs]) -> _Classes | None:
+        """Of all samples; None where the first output is no row of class scores for each."""
+        found, classified = list[_Classes](), True
+        with closing(batches(dataset, 1, self._threads)) as pieces:
             for index, piece in enumerate(pieces):
-                scores = class_scores(self._expected(index, piece)[0])
+                scores = class_scores(run(index, piece)[0])
                 if scores is None or len(scores) != len(piece.names):
                     classified = False
                     continue
                 labels = [self._label(piece, row, scores.shape[1]) for row in range(len(scores))]
-                best = runner_up(scores)[0]
-                hits += [best[row] == label for row, label in enumerate(labels) if label is not None]
-        self.float_top1 = 100.0 * sum(hits) / len(hits) if hits else None
-        self._check(classified, bool(hits))
+                found.append(_Classes(margins(scores), *runner_up(scores), np.array(labels, np.intp)))
+        return reduce(_Classes.joined, found) if classified and found else None
 
     def _check(self, classified: bool, labelled: bool) -> None:
         kind = self._promise.kind
@@ -139,44 +200,32 @@ class Judge:
         seen.noise.append(noise if np.isfinite(noise) else np.inf)
         seen.rows += len(piece.names)
         scores, coded = class_scores(expected[0]), class_scores(outputs[0])
-        if scores is None or coded is None or len(scores) != len(piece.names):
-            return
-        seen.margins.append(margins(scores, coded))
-        seen.classes.append((*runner_up(scores), runner_up(coded)[0]))
-        seen.labels += [self._label(piece, row, scores.shape[1]) for row in range(len(scores))]
+        if self._judging is not None and scores is not None and coded is not None:
+            seen.losses.append(losses(scores, coded))
+            seen.classes.append(runner_up(coded)[0])
 
     @staticmethod
-    def _label(piece: Batch, row: int, classes: int) -> int | None:
+    def _label(piece: Batch, row: int, classes: int) -> int:
+        """The label, −1 where there is none."""
         label = piece.labels[row]
         if label is not None and not 0 <= label < classes:
             problem = f"its label {label} is beyond the {classes} classes of the model"
             raise DataError(piece.names[row], problem, "Check the labels")
-        return label
+        return -1 if label is None else label
 
     def _told(self, seen: _Seen) -> Figures:
         sqnr, bound = ratio_bound_db(np.array(seen.signal), np.array(seen.noise))
-        if len(seen.labels) != seen.rows:  # no rows of class scores
+        judging, all_margins = self._judging, self._margins
+        if judging is None or all_margins is None:
             return Figures(sqnr, bound, None, None, sqnr, seen.rows)
-        best, second, coded = (np.concatenate(parts) for parts in zip(*seen.classes, strict=True))
-        found = _joined(seen.margins)
-        agreement = 100.0 * float(np.mean(best == coded))
-        at_worst = 100.0 * (1.0 - change_bound(found, np.ones(seen.rows)))
-        told = {"sqnr": (sqnr, bound), "agreement": (agreement, max(at_worst, 0.0))}
-        known = np.array([label is not None for label in seen.labels])
-        top1 = None
-        if known.any():
-            labels = np.array([-1 if label is None else label for label in seen.labels])[known]
-            hit, top1 = best[known] == labels, 100.0 * float(np.mean(coded[known] == labels))
-            gain = np.where(hit, 1.0, np.where(second[known] == labels, -1.0, 0.0))
-            few = Margins(found.margin[known], found.loss[known], found.spread[known])
-            told["drop"] = (100.0 * float(np.mean(hit)) - top1, 100.0 * change_bound(few, gain))
+        coded, loss = np.concatenate(seen.classes), np.concatenate(seen.losses)
+        agreement = 100.0 * float(np.mean(judging.best == coded))
+        change = change_bound(all_margins.margin, np.ones(len(all_margins.margin)), loss)
+        told = {"sqnr": (sqnr, bound), "agreement": (agreement, max(100.0 * (1.0 - change), 0.0))}
+        top1, known = None, judging.labels >= 0
+        if self.float_top1 is not None:
+            top1 = 100.0 * float(np.mean((coded == judging.labels)[known]))
+            few = all_margins.labelled()
+            told["drop"] = (self.float_top1 - top1, 100.0 * change_bound(few.margin, few.gain, loss))
         samples = int(known.sum()) if self._promise.kind == "drop" else seen.rows
         return Figures(*told[self._promise.kind], agreement, top1, sqnr, samples)
-
-
-def _joined(parts: list[Margins]) -> Margins:
-    return Margins(
-        np.concatenate([part.margin for part in parts]),
-        np.concatenate([part.loss for part in parts]),
-        np.concatenate([part.spread for part in parts]),
-    )

@@ -27,16 +27,15 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
-from calib8.repair.candidate import Candidate
+from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import Repaired, repaired
-from calib8.repair.wanted import Repairs
+from calib8.repair.repairs import REPAIRS
+from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
-from calib8.table import CalibrationTable
+from calib8.table import CalibrationTable, Range
 from calib8.tuning.folder import Folder
 from calib8.tuning.stored import load_repaired, save_repaired
-from calib8.tuning.trial import Settings
-
-USUAL: Final = "usual"
+from calib8.tuning.trial import USUAL, Settings
 
 CONCAT: Final[Mapping[str, float | None]] = {USUAL: None, "requantize": 0.0, "unify": float("inf")}
 """How the inputs of a Concat share a scale → ``QuantScheme.concat_share_ratio``; None: the target's."""
@@ -57,6 +56,8 @@ class Recipes:
         folder: where results are kept.
         threads: no result depends on it.
         progress: see ``Progress``.
+        ranges: those that the user gave, by tensor; no method chooses another one.
+        power_of_two: all scales of activations are powers of two.
     """
 
     prepared: PreparedModel
@@ -66,6 +67,8 @@ class Recipes:
     folder: Folder
     threads: int
     progress: Progress
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    power_of_two: bool = False
     _found: dict[str, Repaired] = field(default_factory=dict)
 
     @cached_property
@@ -78,7 +81,8 @@ class Recipes:
         """Of all calibration samples, gathered once."""
         path = self.folder.path / "statistics"
         if path.exists():
-            return Statistics.load(path)
+            with self.folder.reading(path):
+                return Statistics.load(path)
         part = self.folder.path / "statistics.part"
         tensors = tensors_to_calibrate(self.prepared.model, self.keep_float)
         found = gather(
@@ -92,10 +96,14 @@ class Recipes:
     def start(self, effort: str, concat: str = USUAL) -> Candidate:
         """Model and ranges before repairs."""
         table = self._plain if effort == _FAST else self._automatic
-        return Candidate(self.prepared.model, table, self._sharing(concat), self.keep_float)
+        return Candidate(
+            self.prepared.model, table, self._sharing(concat), self.keep_float, self.power_of_two
+        )
 
     def made(self, settings: Settings) -> tuple[Candidate, Repaired]:
         """What a model is made from: the start with all of ``floats`` in float, and what repairs left of it.
+
+        With nodes in float the errors before a layer are others: biases are corrected anew, if they were.
 
         Raises:
             Calib8Error: a model cannot be run, or a file of the folder is broken.
@@ -104,13 +112,21 @@ class Recipes:
         floats = self.keep_float | frozenset(settings.floats)
         start = replace(self.start(settings.effort, settings.concat), keep_float=floats)
         scheme = self._sharing(settings.concat)
-        return start, replace(done, candidate=replace(done.candidate, scheme=scheme, keep_float=floats))
+        candidate = replace(done.candidate, scheme=scheme, keep_float=floats)
+        plan = effort_called(settings.effort)
+        kept = [name for step in done.steps if step.kept for name in step.names]
+        biases = [name for name in kept if name in plan.finish]
+        if settings.floats and biases:
+            runs = self.samples.scored[: plan.repairing]
+            data = RepairData(runs, self.threads, self.progress, prepared=self.prepared.model)
+            candidate, _ = REPAIRS[biases[-1]](candidate, data)
+        return start, replace(done, candidate=candidate)
 
     def sharings(self) -> tuple[str, ...]:
-        """Keys of ``CONCAT`` that differ for this model and target."""
+        """Keys of ``CONCAT`` that differ for this model and target from the usual one and each other."""
         scheme = self.scheme
         fixed = scheme.concat_share_ratio == float("inf") or "Concat" in scheme.shared_scale_ops
-        found, seen = [USUAL], [self.start(_FAST).quantized().qparams]
+        found, seen = list[str](), [self.start(_FAST).quantized().qparams]
         for name in () if fixed or not _concatenates(self.prepared.model) else tuple(CONCAT)[1:]:
             qparams = self.start(_FAST, name).quantized().qparams
             if qparams not in seen:
@@ -140,20 +156,24 @@ class Recipes:
 
     @cached_property
     def _plain(self) -> CalibrationTable:
-        wish = Wish(_PLAIN)
-        return decide(self.statistics, None, self.scheme.activations, wish, {}, threads=self.threads)
+        wish, spec = Wish(_PLAIN, power_of_two=self.power_of_two), self.scheme.activations
+        return decide(self.statistics, None, spec, wish, self.ranges, threads=self.threads)
 
     @cached_property
     def _automatic(self) -> CalibrationTable:
         path = self.folder.path / "ranges.json"
         if not path.exists():
-            plain = plain_tables(self.statistics, self.scheme.activations, threads=self.threads)
+            plain = plain_tables(
+                self.statistics, self.scheme.activations, power_of_two=self.power_of_two, given=self.ranges,
+                threads=self.threads,
+            )  # fmt: skip
             table, _ = choose_automatically(
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
                 threads=self.threads, progress=self.progress,
             )  # fmt: skip
             table.save(path)
-        return CalibrationTable.load(path)
+        with self.folder.reading(path):
+            return CalibrationTable.load(path)
 
 
 def _concatenates(model: ir.Model) -> bool:

@@ -1,111 +1,109 @@
 """The search for the cheapest model that keeps the promise: which trials, in which order.
 
-1. repairs    all in int8, with more and more effort, up to balanced
-2. sharing    all in int8, Concats that share their scale more, or less
-3. floats     units in float, in the order of their sensitivities: 1, 2, 4, 8 … of them until the promise is
-              kept, then bisection between the last two numbers; then each one back to int8, the costliest
-              first, where the promise stays kept without it
-4. best       the effort best, and 3. again with no more units than were needed before
+1. repairs      all in int8, with more and more effort
+2. sharing      all in int8, Concats that share their scale more, or less
+3. additions    the additions in float: they multiply nothing, and what they add up stays unrounded
+4. floats       units in float, in the order of their sensitivities: 1, 2, 4, 8 … of them until the promise is
+                kept, then bisection between the last two numbers; then each one back to int8, the costliest
+                first, where the promise stays kept without it
 
-It ends as soon as a model that is all int8 keeps the promise: nothing is cheaper. Which trials there are
-depends on the figures of those before alone, so a search that goes on with saved trials is the same search.
+Every stage begins with the model of those before whose outputs have the highest SQNR: of figures that all
+fall short it varies least from sample to sample. The search ends as soon as a model without a multiplication
+in float keeps the promise: nothing is cheaper. Which trials there are depends on the figures of those before
+alone, so a search that goes on with saved trials is the same search.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from calib8.tuning.costs import Unit
-from calib8.tuning.promise import Promise
-from calib8.tuning.trial import Settings, Trial, closeness
+from calib8.tuning.trial import Settings, Trial
 
 MOST_GIVEN_BACK: Final = 16
 """Units that are tried in int8 again, the costliest ones."""
 
-LAST_EFFORT: Final = "best"
+
+@dataclass(frozen=True)
+class Ways:
+    """What a search asks about the network, each at most once and only when it is needed.
+
+    Attributes:
+        sharings: the keys of ``calib8.tuning.recipes.CONCAT`` that make a difference, but the usual one.
+        additions: names of the additions that are in int8 with these settings.
+        units: all that may be in float at once beside the floats of these settings, that which helps most
+            in front.
+    """
+
+    sharings: Callable[[], Sequence[str]]
+    additions: Callable[[Settings], Sequence[str]]
+    units: Callable[[Settings], Sequence[Unit]]
 
 
 class Search:
     """One search."""
 
-    def __init__(
-        self,
-        attempt: Callable[[Settings], Trial],
-        units: Callable[[Settings], Sequence[Unit]],
-        promise: Promise,
-    ) -> None:
+    def __init__(self, attempt: Callable[[Settings], Trial], ways: Ways) -> None:
         """Begins.
 
         Args:
             attempt: makes and judges a model; may raise to end the search.
-            units: all that may be in float at once, first that which helps most; asked at most once.
-            promise: what has to be kept.
+            ways: what there is to be tried.
         """
-        self._attempt, self._ask_units, self._promise = attempt, units, promise
-        self._units: Sequence[Unit] | None = None
+        self._attempt, self._ways = attempt, ways
 
-    def run(self, efforts: Sequence[str], sharings: Sequence[str]) -> None:
+    def run(self, efforts: Sequence[str]) -> None:
         """Tries what the top of the file says.
 
         Args:
-            efforts: keys of ``calib8.repair.repairs.EFFORTS``, ascending.
-            sharings: keys of ``calib8.tuning.recipes.CONCAT``, first what is usual.
+            efforts: keys of ``calib8.repair.repairs.EFFORTS``, ascending, at least one.
         """
-        early = [effort for effort in efforts if effort != LAST_EFFORT] or list(efforts)
-        found = self._int8([Settings(effort, sharings[0]) for effort in early])
-        if found.kept:
-            return
-        found = self._int8([replace(found.settings, concat=name) for name in sharings[1:]], found)
-        if found.kept:
-            return
-        needed = self._floats(found.settings, None)
-        if LAST_EFFORT in efforts and LAST_EFFORT not in early:
-            last = self._attempt(replace(found.settings, effort=LAST_EFFORT))
-            if not last.kept and (self._closer(last, found) or needed is None):
-                self._floats(last.settings, needed)
+        found = self._best_base([Settings(effort) for effort in efforts])
+        if not found.kept:
+            found = self._best_base(
+                (replace(found.settings, concat=name) for name in self._ways.sharings()), found
+            )
+        if not found.kept:
+            found = self._best_base(self._with_additions(found.settings), found)
+        if not found.kept:
+            self._floats(found.settings, self._ways.units(found.settings))
 
-    def _closer(self, left: Trial, right: Trial) -> bool:
-        return closeness(left, self._promise) < closeness(right, self._promise)
-
-    def _int8(self, settings: Sequence[Settings], best: Trial | None = None) -> Trial:
-        """The first that keeps the promise, else the closest one."""
+    def _best_base(self, settings: Iterable[Settings], best: Trial | None = None) -> Trial:
+        """The first that keeps the promise, else the one with the highest SQNR."""
         for one in settings:
             trial = self._attempt(one)
             if trial.kept:
                 return trial
-            if best is None or self._closer(trial, best):
+            if best is None or trial.figures.sqnr_db > best.figures.sqnr_db:
                 best = trial
         assert best is not None, "there is an effort"
         return best
 
-    def _floats(self, base: Settings, most: int | None) -> int | None:
-        """Tries units in float; the number of units in order that keep the promise, None where none does."""
-        if self._units is None:
-            self._units = self._ask_units(base)
-        last = len(self._units) if most is None else most
+    def _with_additions(self, base: Settings) -> list[Settings]:
+        names = self._ways.additions(base)
+        return [replace(base, floats=tuple(sorted({*base.floats, *names})))] if names else []
+
+    def _floats(self, base: Settings, units: Sequence[Unit]) -> None:
+        """Tries units in float."""
+        last = len(units)
         failed, count = 0, min(1, last)
-        while count > failed and not self._first(base, count).kept:
+        while count > failed and not self._with(base, units[:count]).kept:
             failed, count = count, min(2 * count, last)
         if count == failed:
-            return None
+            return
         while count - failed > 1:
             middle = (failed + count) // 2
-            if self._first(base, middle).kept:
+            if self._with(base, units[:middle]).kept:
                 count = middle
             else:
                 failed = middle
-        self._give_back(base, self._units[:count])
-        return count
-
-    def _first(self, base: Settings, count: int) -> Trial:
-        return self._with(base, (self._units or ())[:count])
+        self._give_back(base, units[:count])
 
     def _with(self, base: Settings, units: Sequence[Unit]) -> Trial:
-        return self._attempt(
-            replace(base, floats=tuple(sorted(node for unit in units for node in unit.nodes)))
-        )
+        more = {node for unit in units for node in unit.nodes}
+        return self._attempt(replace(base, floats=tuple(sorted({*base.floats, *more}))))
 
     def _give_back(self, base: Settings, units: Sequence[Unit]) -> None:
         """Each unit in turn in int8, the costliest first."""

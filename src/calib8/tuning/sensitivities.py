@@ -73,10 +73,10 @@ class Noise:
     tensors: Mapping[frozenset[Unit], float]
 
     def gain(self, chosen: frozenset[Unit], more: frozenset[Unit]) -> float:
-        """What is gone with ``more`` in float beside ``chosen``."""
+        """What is gone with ``more`` in float beside ``chosen``; the order of the units does not matter."""
         both = chosen | more
-        inside = sum(noise for around, noise in self.tensors.items() if around <= both and around & more)
-        return sum(self.weights.get(unit, 0.0) for unit in more) + inside
+        inside = [noise for around, noise in self.tensors.items() if around <= both and around & more]
+        return math.fsum([*(self.weights.get(unit, 0.0) for unit in more), *inside])
 
 
 def steps(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
@@ -89,7 +89,7 @@ def steps(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
         left = {group - chosen for group in groups if group - chosen}
 
         def worth(group: frozenset[Unit], before: frozenset[Unit] = chosen) -> tuple[float, list[int]]:
-            price = sum(unit.work + least for unit in group)
+            price = math.fsum(unit.work + least for unit in group)
             return -noise.gain(before, group) / price, sorted(rank[unit] for unit in group)
 
         best = min(left, key=worth)

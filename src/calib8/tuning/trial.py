@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
+
+USUAL: Final = "usual"
+"""Inputs of a Concat share a scale where the target wants it."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,7 @@ class Settings:
     """
 
     effort: str
-    concat: str
+    concat: str = USUAL
     floats: tuple[str, ...] = ()
 
 
@@ -67,7 +70,7 @@ class Trial:
 
 
 def best_of(trials: list[Trial], promise: Promise) -> Trial | None:
-    """The cheapest one that keeps the promise, of equals the one with fewer float nodes; else the closest."""
+    """The cheapest one that keeps the promise, else the closest; see ``_price`` for equals."""
     if not trials:
         return None
     if any(trial.kept for trial in trials):
@@ -81,5 +84,6 @@ def closeness(trial: Trial, promise: Promise) -> tuple[float, float, float]:
     return (short if math.isfinite(short) else math.inf, -trial.figures.sqnr_db, trial.cost)
 
 
-def _price(trial: Trial) -> tuple[float, int]:
-    return trial.cost, len(trial.settings.floats)
+def _price(trial: Trial) -> tuple[float, int, float]:
+    """Of equal cost the one with fewer float nodes, of these the one with less noise."""
+    return trial.cost, len(trial.settings.floats), -trial.figures.sqnr_db

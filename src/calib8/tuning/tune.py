@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Final
 
+from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, open_data
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
@@ -20,16 +22,21 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
-from calib8.tuning.attempts import Attempts, BudgetOver, Clock
+from calib8.table import Range
+from calib8.tuning.attempts import Attempts
+from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import Judge
 from calib8.tuning.promise import Promise, promise_of, seconds_of
 from calib8.tuning.recipes import Recipes
-from calib8.tuning.search import LAST_EFFORT, Search
+from calib8.tuning.search import Search, Ways
 from calib8.tuning.split import Split, split
-from calib8.tuning.trial import Trial, best_of
+from calib8.tuning.trial import Trial
 
-CLOSEST = "closest.onnx"
+LAST_EFFORT: Final = tuple(EFFORTS)[-1]
+"""The most that can be tried."""
+
+CLOSEST: Final = "closest.onnx"
 """Name in the folder of the model that came closest, while none keeps the promise."""
 
 
@@ -46,7 +53,7 @@ class Tuning:
         work: the folder of the search.
         float_top1: of the float model on the samples that judge, in percent; None without labels.
         calibrated, judged: samples of each kind.
-        complete: False where the budget ended the search.
+        complete: the search came to its end; False where the budget ended it before.
         notes: what else there is to know.
     """
 
@@ -76,6 +83,9 @@ def tune(
     preprocess: Preprocess | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
+    weights: str = "per-channel",
+    power_of_two: bool = False,
+    ranges: GivenRanges | None = None,
     effort: str = LAST_EFFORT,
     keep_float: Sequence[str] = (),
     budget: str | float | None = None,
@@ -94,6 +104,7 @@ def tune(
         model: path or ModelProto of the float model.
         data: see ``calib8.data.samples.open_dataset``; half of it judges unless ``judge_data`` does.
         output: the int8 model, written as soon as one keeps the promise, and whenever a cheaper one does.
+            What is not from this search gets another name while none does, ``NAME.earlier.onnx``.
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
         min_agreement: promise: the best class is the float model's in so many percent of the samples.
         min_sqnr: promise: SQNR of the outputs in dB.
@@ -102,42 +113,59 @@ def tune(
         preprocess: how images become inputs.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
+        weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
         effort: a key of ``calib8.repair.repairs.EFFORTS``: the most that is tried.
         keep_float: names of nodes that are in float anyway.
-        budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; no trial begins that would
-            not fit.
+        budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
         work: the folder of the search, None: ``output`` with ``.tune`` behind it.
         samples: at most so many of ``data``, and of ``judge_data``.
         threads, skip_bad, progress: see ``calib8.calibrate``.
 
     Raises:
         UsageError: no promise or two, one that cannot be, a budget too small for one trial.
-        TableError: the folder is that of another search.
+        TableError: the folder is that of another search, or a file in it is broken.
+        OutputError: another run is searching in the folder.
         Calib8Error: what else can be wrong with model, data or options, in one line each.
     """
     promise, clock = promise_of(max_drop, min_agreement, min_sqnr), Clock(seconds_of(budget), str(budget))
     effort_called(effort)
     check_positive("--threads", threads)
-    scheme = target_scheme(target)
+    scheme = target_scheme(target).with_weights(weights)
     scheme = scheme if activations is None else scheme.with_activations(activations)
     out = checked_path(output, "output")
     place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
-    prepared, parts = _opened(
+    prepared, tensors, parts = _opened(
         model, data, judge_data, labels, preprocess, keep_float, samples=samples, skip_bad=skip_bad
     )
-    judge = Judge(prepared.model, parts.judging, promise, threads, progress)
+    given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
+    watching = clock.watching(progress)
+    alike = parts.calibrating if judge_data is None else None
+    judge = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike)
     floats = prepared.nodes_called(keep_float)
-    folder = Folder(place, _settings(prepared, parts, promise, scheme, effort, floats))
-    remove_leftovers(out)
-    recipes = Recipes(prepared, scheme, floats, parts.calibrating, folder, threads, progress)
-    attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST)
-    complete = True
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two)
+    with Folder(place, _settings(prepared, parts, judge.labels_digest, asked)) as folder:
+        clock.before = folder.seconds
+        remove_leftovers(out)
+        recipes = Recipes(
+            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
+        )
+        attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
+        try:
+            complete = _searched(attempts, recipes, effort)
+            return _told(promise, attempts, folder, parts, judge, complete)
+        finally:
+            folder.spend(clock.spent())
+
+
+def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
+    """Carries out the search; whether it came to its end."""
+    ways = Ways(recipes.sharings, attempts.additions, attempts.units)
+    attempts.written()
     try:
-        efforts = tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1]
-        Search(attempts.attempt, attempts.units, promise).run(efforts, attempts.sharings())
+        Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
     except BudgetOver:
-        complete = False
-    return _told(promise, attempts, folder, parts, judge, complete)
+        return False
+    return True
 
 
 def _opened(
@@ -150,8 +178,8 @@ def _opened(
     *,
     samples: int | None,
     skip_bad: bool,
-) -> tuple[PreparedModel, Split]:
-    """The model and the two sets of samples."""
+) -> tuple[PreparedModel, tuple[str, ...], Split]:
+    """The model, its tensors that are calibrated, and the two sets of samples."""
     source, dataset = open_data(
         model, data, preprocess=preprocess, labels=labels if judge_data is None else None, samples=samples,
         skip_bad=skip_bad, keep_float=keep_float, shard=None,
@@ -163,17 +191,22 @@ def _opened(
             judge_data, graph_inputs(prepared.model), preprocess, labels=labels, samples=samples,
             skip_bad=skip_bad,
         )  # fmt: skip
-    return prepared, split(dataset, judges)
+    return prepared, source.tensors, split(dataset, judges)
 
 
-def _settings(
-    prepared: PreparedModel,
-    parts: Split,
-    promise: Promise,
-    scheme: QuantScheme,
-    effort: str,
-    keep_float: frozenset[str],
-) -> dict[str, object]:
+@dataclass(frozen=True)
+class _Asked:
+    """What the user wants of the model."""
+
+    promise: Promise
+    scheme: QuantScheme
+    effort: str
+    keep_float: frozenset[str]
+    ranges: Mapping[str, Range]
+    power_of_two: bool
+
+
+def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
     """What makes a search what it is; the budget and the number of threads do not."""
     preprocess = parts.calibrating.preprocess
     return {
@@ -181,29 +214,34 @@ def _settings(
         "model": model_hash(prepared.model),
         "calibrating": parts.calibrating_digest,
         "judging": parts.judging_digest,
+        "labels": labels,
         "preprocess": None if preprocess is None else json.loads(preprocess.to_json()),
-        "promise": promise.text,
-        "target": scheme.name,
-        "activations": scheme.activation_name,
-        "effort": effort,
-        "keep_float": sorted(keep_float),
+        "promise": asked.promise.text,
+        "target": asked.scheme.name,
+        "activations": asked.scheme.activation_name,
+        "weights": asked.scheme.weight_granularity,
+        "power_of_two": asked.power_of_two,
+        "ranges": {name: [held.min, held.max] for name, held in sorted(asked.ranges.items())},
+        "effort": asked.effort,
+        "keep_float": sorted(asked.keep_float),
     }
 
 
 def _told(
     promise: Promise, attempts: Attempts, folder: Folder, parts: Split, judge: Judge, complete: bool
 ) -> Tuning:
-    best = best_of(folder.trials, promise)
-    if best is None:
-        problem = f"is over before the first trial, {attempts.clock.spent(()):.0f} s were needed so far"
+    best, path = attempts.best, attempts.written()
+    if best is None or path is None:
+        problem = f"is over before the first trial, {attempts.clock.spent():.0f} s were needed so far"
         cure = "Give more time; what was gathered is kept and not gathered again"
         raise UsageError(f"--budget {attempts.clock.text}", problem, cure)
     notes = list(attempts.notes)
     if parts.left_out:
         notes.append(f"{parts.left_out} samples did not calibrate: they are among those that judge")
     if not complete:
-        notes.append("the budget ended the search: with more of it there may be a cheaper model")
+        more = "with more of it there may be a cheaper model" if best.kept else "with more of it it goes on"
+        notes.append(f"the budget ended the search: {more}")
     return Tuning(
-        promise, best.kept, best, tuple(folder.trials), attempts.written(best), folder.path,
+        promise, best.kept, best, tuple(folder.trials), path, folder.path,
         judge.float_top1, parts.calibrating.count or 0, best.figures.samples, complete, tuple(notes),
     )  # fmt: skip

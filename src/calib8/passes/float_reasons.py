@@ -1,0 +1,87 @@
+"""Why a node cannot be computed from codes, as far as the node itself tells.
+
+its op            has no integer form
+its weights       are computed, of another type, or hold NaN or Inf
+its parameters    are computed: limits, slopes, what a border is filled with
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import onnx_ir as ir
+
+from calib8.model.graph import constant, input_at, int_attribute, is_activation, scalar_constant
+from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS
+
+
+def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
+    """Reason for which a node cannot be quantized by itself, empty if it can."""
+    if node.name in keep_float:
+        return "the user keeps it in float"
+    if node.domain not in ("", "ai.onnx") or node.op_type not in QUANTIZABLE_OPS:
+        return "the op has no integer form"
+    if reads_unknown_type(node):
+        return "the type of its input is unknown"
+    if node.op_type in WEIGHTED_OPS:
+        return _why_weight_float(node)
+    if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
+        return _why_operand_float(node)
+    if node.op_type in BINARY_OPS or node.op_type == "Concat":
+        return _why_constant_float(node)
+    return ""
+
+
+def _why_weight_float(node: ir.Node) -> str:
+    weight, bias = constant(node.inputs[1]), input_at(node, 2)
+    if weight is None:
+        return "its weight is computed, not constant"
+    if weight.dtype != np.float32 or (node.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
+        return f"its weight is {weight.dtype} with {weight.ndim} axes"
+    if bias is not None and constant(bias) is None:
+        return "its bias is computed, not constant"
+    if bias is not None and not _bias_is_vector(node):
+        return "its bias is a matrix"
+    if node.op_type == "Gemm" and (int_attribute(node, "transA", 0) or _gemm_factors(node) != (1.0, 1.0)):
+        return "its input is transposed or scaled"
+    return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
+
+
+def _bias_is_vector(node: ir.Node) -> bool:
+    bias = constant(node.inputs[2])
+    return bias is not None and (bias.ndim == 1 or (bias.ndim == 2 and bias.shape[0] == 1))
+
+
+def _gemm_factors(node: ir.Node) -> tuple[float, float]:
+    found = (node.attributes.get(name) for name in ("alpha", "beta"))
+    alpha, beta = (1.0 if attribute is None else attribute.as_float() for attribute in found)
+    return alpha, beta
+
+
+def _why_operand_float(node: ir.Node) -> str:
+    for value in node.inputs[1:]:
+        if value is not None and is_activation(value):
+            return "one of its parameters is computed"
+    if node.op_type == "Clip" and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
+        return "its limits are computed"
+    if node.op_type == "Pad":
+        mode = node.attributes.get("mode")
+        fill = input_at(node, 2)
+        if (mode is None or mode.as_string() == "constant") and fill is not None:
+            padding = scalar_constant(fill)
+            if padding is None or not math.isfinite(padding):
+                return "it pads with a computed or infinite value"
+    return ""
+
+
+def _why_constant_float(node: ir.Node) -> str:
+    for array in (constant(value) for value in node.inputs):
+        if array is not None and not (array.size and np.all(np.isfinite(array))):
+            return "one of its constants is empty or holds NaN or Inf"
+    return ""
+
+
+def reads_unknown_type(node: ir.Node) -> bool:
+    """Whether nothing tells the type of one of its inputs: what an op yields that onnx does not know."""
+    return any(value is not None and value.dtype is None for value in node.inputs)

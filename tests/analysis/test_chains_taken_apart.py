@@ -1,0 +1,102 @@
+"""What analysis says of a chain of functions of one tensor is what quantizing does with it."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from dissected import dissected
+
+import calib8
+from calib8.analysis.compare import compare
+from calib8.analysis.diagnose import diagnose
+from calib8.analysis.inspect import inspect_model
+from calib8.analysis.lint import lint
+from calib8.model.load import load_model
+from calib8.quantization.qdq import readable_copy
+from small_models import normal, onnx_model
+
+CONV = "Conv<pads=[1,1,1,1]>"
+DATA = normal(6, 3, 8, 8, seed=9)
+RUNS = [{"x": sample[None]} for sample in DATA]
+CHAIN = ("h", "m", "n")
+
+
+def net(body: str) -> onnx.ModelProto:
+    constants = {
+        "w": normal(8, 3, 3, 3),
+        "u": normal(8, 8, 3, 3, seed=1),
+        "a": np.array(1.37, np.float32),
+        "b": np.array(-0.61, np.float32),
+        "k": normal(1, 8, 1, 1, seed=2),
+    }
+    model = onnx_model("float[N,3,8,8] x", "float[N,8,8,8] y", body, constants)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    return model
+
+
+def between_layers() -> onnx.ModelProto:
+    return net(f"c = {CONV}(x, w) h = HardSwish(c) m = Mul(a, h) n = Add(m, b) y = {CONV}(n, u)")
+
+
+def int8(model: onnx.ModelProto, *floats: str) -> onnx.ModelProto:
+    options = {"method": "minmax", "repair": ("none",), "threads": 1}
+    return ir.to_proto(calib8.quantize(model, DATA, keep_float=floats, **options).model)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"c = {CONV}(x, w) h = HardSwish(c) m = Mul(a, h) n = Add(m, b) y = {CONV}(n, u)",
+        f"""c = {CONV}(x, w) h = HardSwish(c) m = Mul(h, k) r = Relu(m) n = Mul(r, a) s = Add(n, c)
+            y = {CONV}(s, u)""",
+        f"c = {CONV}(x, w) h = HardSwish(c) y = LeakyRelu(h)",
+        f"c = {CONV}(x, w) h = HardSwish(c) t = LeakyRelu(h) m = Mul(t, k) y = Add(m, b)",
+    ],
+    ids=["between layers", "two readers", "at the end", "before arithmetic behind the last layer"],
+)
+def test_inspect_agrees_with_quantize(body: str, tmp_path: Path) -> None:
+    found = calib8.quantize(net(body), DATA, method="minmax", repair=("none",), threads=1)
+    onnx.save(ir.to_proto(found.model), tmp_path / "int8.onnx")
+    inspected = inspect_model(tmp_path / "int8.onnx")
+    said = {layer.name for layer in inspected.layers if layer.quantized}
+    assert said == found.placement.quantized_nodes()
+    assert len(inspected.layers) == len(found.placement.decisions)
+    assert lint(tmp_path / "int8.onnx", "onnxruntime") == ()
+
+
+def test_a_chain_without_codes_on_one_side_is_float(tmp_path: Path) -> None:
+    model = int8(between_layers())
+    last = next(node for node in model.graph.node if node.output[0] == "n")
+    for node in model.graph.node:
+        node.input[:] = ["n" if name == "n/dequantized" else name for name in node.input]
+    assert last.op_type == "Add"
+    onnx.save(model, tmp_path / "open.onnx")
+    reasons = {layer.name: layer.reason for layer in inspect_model(tmp_path / "open.onnx").layers}
+    assert {reasons[name] for name in CHAIN} == {"no QuantizeLinear follows its result 'n'"}
+
+
+@pytest.mark.parametrize("floats", [*combinations(CHAIN, 1), ("m", "y"), ("c", "m"), ("n", "y")])
+def test_what_nodes_in_float_gain_is_what_quantizing_gains(floats: tuple[str, ...]) -> None:
+    model = between_layers()
+    dissection, _ = dissected(model, int8(model), RUNS)
+    kept = readable_copy(load_model(int8(model, *floats)))
+    assert dissection.with_floats(floats) == pytest.approx(dissection.of_model(kept), abs=0.1)
+    if set(floats) <= set(CHAIN):
+        assert dissection.with_floats(floats) == dissection.with_floats(())
+
+
+def test_the_tensors_of_a_chain_are_compared_and_blamed_by_name() -> None:
+    model = between_layers()
+    quantized = int8(model)
+    rows = {row.tensor: row for row in compare(model, quantized, DATA, threads=1).tensors}
+    assert rows["n"].scale is not None and all(
+        rows[name].scale is None for name in ("h", "m") if name in rows
+    )
+    found = diagnose(model, quantized, DATA, threads=1)
+    assert {loss.row.node for loss in found.layers if loss.damage.codes is not None} >= {"c", "n", "y"}
