@@ -28,10 +28,10 @@ from calib8.passes.channel_factors import channel_factors
 from calib8.passes.place import place
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.channel_extremes import ChannelExtremes
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.equalize_activations import equalize_activations
-from calib8.repair.equalize_through import LARGEST, equalize_through_functions
-from calib8.repair.repairs import REPAIRS
+from calib8.repair.equalize_through import LARGEST, WORTH, channel_sizes_alike, equalize_through_functions
 from calib8.scheme import target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, run
@@ -220,8 +220,14 @@ def test_a_share_that_is_none_is_refused(worth: float) -> None:
 def test_tensors_that_gain_too_little_stay() -> None:
     made, data = candidate_of(network(), runs_of(3))
     assert equalize_through_functions(made, data, worth=1e-6)[0] is made
-    few, many = (REPAIRS[name](made, data)[1] for name in ("equalize-through", "equalize-through-all"))
-    assert set(few.layers) <= set(many.layers) and many.layers
+
+
+@pytest.mark.parametrize(("sizes", "want"), [((4.0, 1.0), (1.0, 4.0)), ((2.0, 1.0), (1.0, 1.0))])
+def test_noise_must_fall_to_a_fifth(sizes: tuple[float, ...], want: tuple[float, ...]) -> None:
+    """Sizes 4 and 1: mean relative noise 8.5 → 1, which is 0.12 of it; 2 and 1: 2.5 → 1, which is 0.4."""
+    seen = ChannelExtremes(np.zeros(2), np.array(sizes))
+    assert channel_sizes_alike(seen, LARGEST, WORTH).tolist() == list(want)
+    assert channel_sizes_alike(seen, LARGEST, 0.5).tolist() == [1.0, sizes[0]]
 
 
 def test_the_same_whatever_the_threads_and_the_order() -> None:

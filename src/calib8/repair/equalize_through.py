@@ -9,8 +9,7 @@
 
 The loudest channels keep factor 1, the others become about as large as the new range W. Its shape ρ, what
 is below zero beside what is above, is free; the best one makes the noise of all channels small beside their
-own size. A tensor stays as it is if that mean would not fall to ``worth``
-of what it was.
+own size. A tensor stays as it is if that mean would not fall to ``worth`` of what it was.
 
 Where a target computes functions that follow each other as one, only the ends of the chain have codes. One
 scale then serves channels of like size, whatever their sizes in the float model, and the chain is a table per
@@ -50,10 +49,6 @@ LARGEST: Final = 1024.0
 
 WORTH: Final = 0.2
 """Share of a tensor's mean relative noise that may be left: a Mul more takes time in ONNX Runtime."""
-
-ALL: Final = 0.5
-"""The same where time is no matter: with it the text detector of PP-OCRv4 takes almost twice as long there,
-and a seventh longer in the engine of calib8."""
 
 SHAPES: Final = (0.0, *(2.0 ** (step / 4) for step in range(-32, 33)))
 """Parts of a range below zero, the part above it being 1."""

@@ -21,7 +21,7 @@ from calib8.repair.constant_channels import cure_constant_channels
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
-from calib8.repair.equalize_through import ALL, equalize_through_functions
+from calib8.repair.equalize_through import equalize_through_functions
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
@@ -96,11 +96,10 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "cle-replace": partial(cross_layer, limits="replace"),
     "absorb": absorb_seen,
     "absorb-analytic": _absorb_analytically,
+    "equalize-through": equalize_through_functions,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
     "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
-    "equalize-through": equalize_through_functions,
-    "equalize-through-all": partial(equalize_through_functions, worth=ALL),
     "scales": search_weight_scales,
     "eq": equalize_outputs,
     "eq-tengine": equalize_outputs_like_tengine,
@@ -123,7 +122,6 @@ ONE_OF: Final = (
     ("cle", "cle-replace"),
     ("absorb", "absorb-analytic"),
     ("equalize-activations", "equalize-activations-tight", "equalize-activations-wide"),
-    ("equalize-through", "equalize-through-all"),
     ("scales", "eq", "eq-tengine"),
     ("round", "adaround"),
     ("bias", "bias-median", "bias-sequential", "bias-analytic"),
@@ -132,7 +130,7 @@ ONE_OF: Final = (
 
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
-_THROUGH: Final = (("equalize-through",), ("equalize-through-all",))
+_THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
