@@ -21,6 +21,7 @@ from calib8.analysis.float_reference import float_reference
 from calib8.analysis.model_pair import open_pair
 from calib8.analysis.node_names import find_node_names
 from calib8.autorange.check import check_model, float_outputs
+from calib8.autorange.samples import ChosenSamples
 from calib8.engine.run import available_isas
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
@@ -32,6 +33,7 @@ from calib8.repair.channel_extremes import ChannelExtremes
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_through import LARGEST, WORTH, channel_sizes_alike, equalize_through_functions
+from calib8.repair.flow import repair_by_effort
 from calib8.scheme import target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, run
@@ -125,6 +127,14 @@ def test_lost_channels_come_back_by_it_and_by_nothing_else(function: str) -> Non
     assert sqnr(found, made, held_back) > plain + 8.0
     for other in (equalize_activations, cross_layer):
         assert sqnr(other(made, data)[0], made, held_back) < plain + 1.0
+
+
+def test_an_effort_keeps_it_where_held_back_samples_agree() -> None:
+    made, data = candidate_of(network(), runs_of(16))
+    samples = ChosenSamples(data.runs, runs_of(16, seed=500), shared=False)
+    found = repair_by_effort(made, samples, "balanced", threads=1)
+    assert "equalize-through" in {step.name for step in found.steps if step.kept}
+    assert sqnr(found.candidate, made, samples.held_back) > sqnr(made, made, samples.held_back) + 8.0
 
 
 def test_only_the_ends_of_the_chain_have_codes() -> None:
