@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import combinations
 from pathlib import Path
 
-import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
 from dissected import dissected
+from named_nets import CONV, DATA, RUNS, int8, net
 
 import calib8
 from calib8.analysis.compare import compare
@@ -18,35 +18,12 @@ from calib8.analysis.inspect import inspect_model
 from calib8.analysis.lint import lint
 from calib8.model.load import load_model
 from calib8.quantization.qdq import readable_copy
-from small_models import normal, onnx_model
 
-CONV = "Conv<pads=[1,1,1,1]>"
-DATA = normal(6, 3, 8, 8, seed=9)
-RUNS = [{"x": sample[None]} for sample in DATA]
 CHAIN = ("h", "m", "n")
-
-
-def net(body: str) -> onnx.ModelProto:
-    constants = {
-        "w": normal(8, 3, 3, 3),
-        "u": normal(8, 8, 3, 3, seed=1),
-        "a": np.array(1.37, np.float32),
-        "b": np.array(-0.61, np.float32),
-        "k": normal(1, 8, 1, 1, seed=2),
-    }
-    model = onnx_model("float[N,3,8,8] x", "float[N,8,8,8] y", body, constants)
-    for node in model.graph.node:
-        node.name = node.output[0]
-    return model
 
 
 def between_layers() -> onnx.ModelProto:
     return net(f"c = {CONV}(x, w) h = HardSwish(c) m = Mul(a, h) n = Add(m, b) y = {CONV}(n, u)")
-
-
-def int8(model: onnx.ModelProto, *floats: str) -> onnx.ModelProto:
-    options = {"method": "minmax", "repair": ("none",), "threads": 1}
-    return ir.to_proto(calib8.quantize(model, DATA, keep_float=floats, **options).model)
 
 
 @pytest.mark.parametrize(
@@ -82,13 +59,14 @@ def test_a_chain_without_codes_on_one_side_is_float(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("floats", [*combinations(CHAIN, 1), ("m", "y"), ("c", "m"), ("n", "y")])
-def test_what_nodes_in_float_gain_is_what_quantizing_gains(floats: tuple[str, ...]) -> None:
+def test_what_a_chain_in_float_gains_is_what_quantizing_gains(floats: tuple[str, ...]) -> None:
     model = between_layers()
     dissection, _ = dissected(model, int8(model), RUNS)
     kept = readable_copy(load_model(int8(model, *floats)))
-    assert dissection.with_floats(floats) == pytest.approx(dissection.of_model(kept), abs=0.1)
+    found = dissection.with_floats(floats)
+    assert found == pytest.approx(dissection.of_model(kept), abs=1e-6)
     if set(floats) <= set(CHAIN):
-        assert dissection.with_floats(floats) == dissection.with_floats(())
+        assert found == dissection.with_floats(())
 
 
 def test_the_tensors_of_a_chain_are_compared_and_blamed_by_name() -> None:

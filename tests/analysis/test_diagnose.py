@@ -48,6 +48,14 @@ def test_layers_come_with_all_their_figures_worst_damage_first() -> None:
     assert sum(rows[name].macs or 0.0 for name in ("first", "second", "third", "scores")) == pytest.approx(1)
 
 
+def test_findings_of_one_kind_come_worst_damage_first() -> None:
+    found = diagnosed(one_loud_channel())
+    rows = {loss.row.tensor: place for place, loss in enumerate(found.layers)}
+    for codes in (True, False):
+        places = [rows[one.tensor] for one in found.findings if (one.reason.cause == "codes") is codes]
+        assert places == sorted(places)
+
+
 def test_one_channel_a_thousand_times_as_large_is_found() -> None:
     found = diagnosed(one_loud_channel())
     first = found.findings[0]
@@ -62,6 +70,7 @@ def test_branches_of_a_detector_are_found_although_the_boxes_hide_the_scores() -
     assert (first.node, first.reason.cause) == ("detections", "branches")
     assert "'boxes_out' reaches 640" in first.reason.text and "'scores_out'" in first.reason.text
     assert first.floats[0] == "detections" and first.gain_db > 10.0
+    assert len(found.findings) == 1  # the heads are in float with it, and gain as much: they are no cause
     assert found.comparison.outputs.sqnr_db > found.sqnr_db + 10.0  # all outputs together tell nothing
 
 
@@ -69,6 +78,7 @@ def test_a_dead_normalization_is_found() -> None:
     found = diagnosed(dead_norm())
     first = found.findings[0]
     assert first.reason.cause == "batch normalization" and first.gain_db > 5.0
+    assert (first.tensor, first.floats) == ("relu1_out", ("first", "second"))
     assert "BatchNormalization dead: channel 5" in first.reason.text
     assert first.reason.repairs[0] == ("constant-channels", "bias")
 

@@ -150,9 +150,17 @@ def test_power_of_two_scales_are_chosen_among() -> None:
     assert all(np.log2(q.scale) == np.round(np.log2(q.scale)) for q in found.qparams.values())
 
 
-@pytest.mark.parametrize("target", ["tflite", "tensorrt"])
-def test_other_targets(target: str) -> None:
-    found = quantize(outlier_net(1.0), SAMPLES, method=AUTO, target=target)
+@pytest.mark.parametrize("target", ["tflite", "tensorrt", "openvino"])
+def test_other_targets(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right, joined = by_tensor.score_candidates, []
+
+    def recorded(*args, **kwargs):
+        joined.append(kwargs["as_one"])
+        return right(*args, **kwargs)
+
+    monkeypatch.setattr(by_tensor, "score_candidates", recorded)
+    found = quantize(outlier_net(1.0), SAMPLES, method=AUTO, target=target, repair=("none",))
+    assert joined == [target == "openvino"]
     assert found.calibration is not None and found.calibration.auto is not None
     assert found.calibration.auto.checks and found.calibration.auto.notes == ()
 
@@ -195,7 +203,7 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
         for name, found in ranges.items()
     }
     scores = Scores(np.array([2.0, 3.0, 1.0, 0.0]), np.array([2.0, 0.0, 2.0, 2.1]), 1)  # of b, a, c, d
-    monkeypatch.setattr(by_tensor, "score_candidates", lambda *_: dict.fromkeys(some.entries, scores))
+    monkeypatch.setattr(by_tensor, "score_candidates", lambda *_, **__: dict.fromkeys(some.entries, scores))
     offered: dict[str, CalibrationTable] = {}
     check = module._Work.check
 

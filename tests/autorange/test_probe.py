@@ -169,3 +169,24 @@ def test_the_model_is_left_as_it_was() -> None:
     before = ir.to_proto(model).SerializeToString(deterministic=True)
     probe_model(model, {"x": CANDIDATES}, UINT8)
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
+
+
+CHAIN = "h = HardSwish(x) m = Mul(h, k) n = Add(m, k) y = Conv(n, w)"
+
+
+@pytest.mark.parametrize("together", [1, 250, module.TOGETHER])
+def test_functions_computed_as_one_are_compared_behind_the_last(
+    together: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TOGETHER", together)
+    constants = {"w": CONSTANTS["w"], "k": CONSTANTS["k"]}
+    model = graph("float[1,4,5,5] x", "float[1,6,5,5] y", CHAIN, constants)
+    feeds = {"x": normal(1, 4, 5, 5)}
+    values = [activations(model, {"x": coded(feeds["x"], q)}) for q in CANDIDATES]
+    plain = activations(model, feeds)
+    for as_one, name in ((True, "n"), (False, "h")):
+        probe = probe_model(model, {"x": CANDIDATES}, UINT8, as_one=as_one)
+        errors, signals = open_session(probe.model).run(feeds)
+        wanted = [float(np.sum(np.square(found[name].astype(np.float64) - plain[name]))) for found in values]
+        assert errors == pytest.approx(wanted, rel=1e-3)
+        assert signals == pytest.approx([float(np.sum(np.square(plain[name])))], rel=1e-4)

@@ -62,7 +62,7 @@ def outputs_db(fp32: Path, int8: Path) -> float:
     [
         (one_loud_channel, "second_relu_out", "scale"),
         (detector, "detections_out", "branches"),
-        (dead_norm, "norm_relu_out", "batch normalization"),
+        (dead_norm, "relu1_out", "batch normalization"),
         (uneven_factors, "strided_out", "branches"),
     ],
     ids=["loud channel", "detector", "dead normalization", "uneven factors"],

@@ -310,10 +310,11 @@ def test_all_zero_and_constant_tensors_work(cli, model: Path, tmp_path: Path, ou
     for value in (0, 1):
         data = tmp_path / f"{value}.npz"
         np.savez(data, image=np.full((4, 3, 16, 16), value, np.float32))
-        result = cli("quantize", model, "--data", data, "-o", out / "q.onnx", "--table", out / "t.json")
+        table = out / f"{value}.json"
+        result = cli("quantize", model, "--data", data, "-o", out / "q.onnx", "--table", table)
         assert result.exit_code == 0, result.output
         assert "warning: input 'image': all channels are constant" in result.stdout
-        entries = load(out / "t.json")["tensors"]
+        entries = load(table)["tensors"]
         assert entries["image"]["range"] == {"min": 0.0, "max": float(value)}
         for initializer in onnx.load(out / "q.onnx").graph.initializer:
             array = onnx.numpy_helper.to_array(initializer)

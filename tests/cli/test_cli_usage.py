@@ -142,6 +142,22 @@ def test_the_cure_for_repairs_beside_a_table_leaves_the_table(
     assert done.exit_code == 0 and table.read_bytes() == before
 
 
+def test_a_table_that_is_there_is_never_written_over(
+    cli, refused, model: Path, images: Path, tmp_path: Path, out: Path
+) -> None:
+    table, stats = tmp_path / "t.json", tmp_path / "t.stats"
+    base = ("quantize", model, "-o", out / "q.onnx")
+    made = cli("calibrate", model, "--data", images, *FLAGS, "-o", table, "--stats", stats)
+    assert made.exit_code == 0
+    before = table.read_bytes()
+    for source, path, flags in (("--data", images, FLAGS), ("--from-stats", stats, ())):
+        told = refused(cli(*base, source, path, *flags, "--table", table), 2, f"--table {table}: exists")
+        assert f"Leave {source} away to read it, or choose another path." in told
+    assert table.read_bytes() == before
+    again = cli("calibrate", model, "--data", images, *FLAGS, "-o", table, "--method", "minmax")
+    assert again.exit_code == 0 and table.read_bytes() != before  # what only writes takes its place
+
+
 def test_outputs_that_are_inputs(cli, refused, model: Path, images: Path, tmp_path: Path, out: Path) -> None:
     before = model.read_bytes()
     data = ("--data", images, *FLAGS)

@@ -102,9 +102,9 @@ def test_auto_scores_its_old_method_the_old_range_and_all_methods(monkeypatch: p
     made = replace(made, table=CalibrationTable(made.table.model_hash, {**made.table.entries, "r": old}))
     seen: dict[str, list[TableEntry]] = {}
 
-    def recorded(*arguments: object) -> dict[str, dict[str, TableEntry]]:
+    def recorded(*arguments: object, **named: object) -> dict[str, dict[str, TableEntry]]:
         seen.update(arguments[1])  # type: ignore[call-overload]
-        return choose_by_tensor(*arguments)  # type: ignore[arg-type]
+        return choose_by_tensor(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(refit, "choose_by_tensor", recorded)
     model = tripled(made)

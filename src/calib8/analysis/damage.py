@@ -25,6 +25,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.analysis.counterparts import Tap
+from calib8.analysis.float_nodes import float_nodes, scheme_of
 from calib8.analysis.float_reference import FloatConstants, FloatReference
 from calib8.analysis.output_branches import output_branches, with_branches
 from calib8.analysis.partly_coded import coded_layer_names, coded_tensors, partly_coded
@@ -34,6 +35,7 @@ from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outpu
 from calib8.errors import ModelError
 from calib8.model.runtime import Arrays, keep_quantizers
 from calib8.quantization.qdq import label
+from calib8.scheme import TARGETS
 
 FEWEST_DB: Final = 20.0
 """Without any codes the graph must be at least so near to the float model."""
@@ -61,6 +63,8 @@ class Dissection:
 
     Attributes:
         model: the graph.
+        plain: the graph without any codes.
+        scheme: the target that it was made for; that of ONNX Runtime where calib8 did not make it.
         branches: for each output of the graph as it was what it is made of.
         fallback: why parts were judged one by one, empty where they were swept or none was judged.
     """
@@ -86,11 +90,13 @@ class Dissection:
             ModelError: the graph without codes computes something else than the float model.
         """
         self.branches = output_branches(reference)
+        self.scheme = scheme_of(model) or TARGETS["onnxruntime"]
         self.model, self.constants = model, constants
         self.runs, self.threads, self.fallback = runs, threads, ""
         self.layers, self.tensors = coded_layer_names(model), coded_tensors(model)
         self.expected: list[Outputs] = float_outputs(with_branches(reference, self.branches), runs, threads)
-        bare = self._partly(NOTHING)
+        self.plain = partly_coded(model, constants, tensors=(), layers=())
+        bare = with_branches(self.plain, self.branches)
         found = check_model("", bare, runs, self.expected, threads).sqnr_db
         if found < FEWEST_DB:
             raise ModelError(
@@ -149,9 +155,16 @@ class Dissection:
         return tuple(found)
 
     def with_floats(self, nodes: Collection[str]) -> float:
-        """SQNR of the outputs in dB, against the float model, of all of it with the named nodes in float."""
+        """SQNR of the outputs in dB, against the float model, with the named nodes in float.
+
+        And with those that then are in float too (``calib8.analysis.float_nodes``).
+
+        Args:
+            nodes: their labels.
+        """
+        floats = float_nodes(self.plain, self.scheme, nodes) if nodes else frozenset[str]()
         found = partly_coded(
-            self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=nodes
+            self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=floats
         )
         return self.of_model(found)
 

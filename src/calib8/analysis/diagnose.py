@@ -6,8 +6,8 @@
 4. inputs      whether the data are what the network was trained and calibrated with
 5. gains       the model with a layer in float, and with the worst ones together
 
-Findings come in that order: what is wrong with the inputs explains all else; then by what the model gains
-where the nodes of a finding stay in float.
+What is wrong with the inputs explains all else and comes first; then layers with a cause, then layers without
+one, of each those first that do the most damage alone.
 """
 
 from __future__ import annotations

@@ -36,6 +36,9 @@ ENOUGH_DB: Final = 3.0
 TELLING_DB: Final = 1.0
 """What gains less in float is no finding."""
 
+INNOCENT_DB: Final = 10.0
+"""A layer that alone leaves the outputs so much better than all codes do is no cause: 1/10 of the noise."""
+
 MOST_MACS: Final = 0.25
 """Share of the multiply-accumulates that an advice may keep in float."""
 
@@ -110,7 +113,7 @@ def find_causes(
         whole: SQNR of the outputs in dB.
 
     Returns:
-        Inputs first, then what has a cause, then what has none; of each those that gain most.
+        Inputs first, then what has a cause, then what has none; of each in the order of the losses.
     """
     gains: dict[tuple[str, ...], float] = {(): 0.0}
     found: dict[tuple[str, ...], Finding] = {}
@@ -122,13 +125,14 @@ def find_causes(
             gains[floats] = dissection.with_floats(floats) - whole
         known = found.get(floats)
         fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
-        if gains[floats] < fewest and reason.cause != "input":
+        innocent = loss.damage.both > whole + INNOCENT_DB  # what is in float with it gains, not the layer
+        if (gains[floats] < fewest or innocent) and reason.cause != "input":
             continue
         if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
             node = blamed[0] if blamed else loss.row.node
             found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
     order = {"input": 0, "codes": 2}
-    listed = sorted(found.values(), key=lambda one: (order.get(one.reason.cause, 1), -one.gain_db))
+    listed = sorted(found.values(), key=lambda one: order.get(one.reason.cause, 1))
     told = [one for place, one in enumerate(listed) if not _is_told(one, listed, place)]
     return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
 

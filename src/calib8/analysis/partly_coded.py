@@ -2,8 +2,10 @@
 
 tensor without codes     … → layer ─(Q → DQ left out)─► readers
 layer without codes      weight and bias are the float model's
-node in float            reads what there was before the codes; functions of one tensor computed as one are in
-                         float together, and read codes as long as what yields them is int8
+node in float            reads without codes what is given or what other float nodes yield
+
+What an int8 node yields has codes for all its readers, but in a model for a target whose codes are those of
+single readers.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.analysis.float_nodes import scheme_of
 from calib8.analysis.float_reference import FloatConstants
 from calib8.model.graph import Names, input_at
-from calib8.passes.place import chains
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     dequantizer,
@@ -24,7 +26,7 @@ from calib8.quantization.qdq import (
     weight_is_coded,
     weighted_layers,
 )
-from calib8.quantization.seal import is_seal
+from calib8.quantization.seal import is_seal, seal_float_layers
 from calib8.scheme import QUANTIZABLE_OPS, WEIGHTED_OPS
 
 
@@ -55,19 +57,17 @@ def partly_coded(
             here keep theirs.
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
-        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too,
-            and what is computed as one with them.
+        floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
+            ``calib8.analysis.float_nodes`` says which are in float together.
     """
     copy = model.clone()
-    as_one = chains(copy)
-    floats = set(floats)
-    floats |= {label(one) for chain in as_one if not floats.isdisjoint(map(label, chain)) for one in chain}
-    kept = set(layers) - floats
+    kept = set(layers) - set(floats)
     _free_layers(copy, {name: found for name, found in constants.items() if name not in kept})
-    _free_readers(copy, floats, {node for chain in as_one for node in chain})
+    _free_readers(copy, floats)
     for dequantized, origin in coded_pairs(copy):
         if origin.name not in tensors:
             _bypass(copy.graph, dequantized, origin)
+    seal_float_layers(copy, floats)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy
 
@@ -122,12 +122,9 @@ def _bypass(graph: ir.Graph, dequantized: ir.Value, origin: ir.Value) -> None:
             graph.outputs[index] = origin
 
 
-def _free_readers(model: ir.Model, floats: Collection[str], chained: Collection[ir.Node]) -> None:
-    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes.
-
-    In front of a chain and behind it, codes stay as placement leaves them: what an int8 node yields has codes
-    for every reader.
-    """
+def _free_readers(model: ir.Model, floats: Collection[str]) -> None:
+    """The named nodes read what there is before Q and DQ; outputs that they yield have no codes."""
+    for_each_reader = _codes_are_of_readers(model)
     origins: dict[ir.Value | None, ir.Value] = dict(coded_pairs(model))
     for index, output in enumerate(model.graph.outputs):
         if output in origins and _maker(origins[output]) in floats:
@@ -136,11 +133,14 @@ def _free_readers(model: ir.Model, floats: Collection[str], chained: Collection[
         if label(node) in floats:
             for index, value in enumerate(node.inputs):
                 origin = origins.get(sealed(value))
-                if origin is None:
-                    continue
-                chain_ends = node in chained or origin.producer() in chained
-                if not (chain_ends and _is_int8(origin, floats)):
+                if origin is not None and (for_each_reader or not _is_int8(origin, floats)):
                     node.replace_input_with(index, origin)
+
+
+def _codes_are_of_readers(model: ir.Model) -> bool:
+    """Whether the target of a model gives every reader of a tensor codes or none, whoever yields it."""
+    scheme = scheme_of(model)
+    return scheme is not None and scheme.placement == "weighted-inputs"
 
 
 def _is_int8(value: ir.Value, floats: Collection[str]) -> bool:

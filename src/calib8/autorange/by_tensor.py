@@ -51,6 +51,8 @@ def choose_by_tensor(
     runs: Sequence[Arrays],
     threads: int,
     on_run: Callable[[int], None],
+    *,
+    as_one: bool = False,
 ) -> dict[str, dict[str, TableEntry]]:
     """Rule → tensor → the entry that the rule takes, with its reason.
 
@@ -61,13 +63,14 @@ def choose_by_tensor(
         runs: what is scored on; nothing depends on their order but rounding.
         threads: for ONNX Runtime.
         on_run: called with 1 after each run.
+        as_one: see ``calib8.autorange.probe.probe_model``.
 
     Raises:
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     choices = {name: distinct(entries, spec) for name, entries in offered.items()}
     codes = {name: list(found) for name, found in choices.items()}
-    scores = score_candidates(prepared, codes, spec, runs, threads, on_run)
+    scores = score_candidates(prepared, codes, spec, runs, threads, on_run, as_one=as_one)
     found: dict[str, dict[str, TableEntry]] = {}
     for rule, pick in RULES.items():
         found[rule] = {name: entries[0] for name, entries in offered.items()}

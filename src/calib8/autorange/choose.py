@@ -161,8 +161,9 @@ class _Work:
         counter = SampleCounter("scoring ranges", len(runs), self.progress)
         try:
             found = choose_by_tensor(
-                self.prepared, offered, self.scheme.activations, runs, self.threads, counter
-            )
+                self.prepared, offered, self.scheme.activations, runs, self.threads, counter,
+                as_one=self.scheme.joins_pointwise,
+            )  # fmt: skip
         except Calib8Error as error:
             self.notes.append(f"tensors could not choose one by one: {error.problem}")
             return {}

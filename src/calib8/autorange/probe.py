@@ -7,7 +7,8 @@
 One run of it scores all candidates of all tensors. Several candidates of a small tensor go through one copy
 of the reader as its batch, those of a large one or of one of unknown size through a copy each: so the copies
 stay in the cache and no tensor of the graph is large. A reader that may mix the entries of axis 0 gets a copy
-per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error.
+per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error;
+so do, for targets that compute them as one, the functions that follow a function of one tensor.
 A tensor that no op turns into floats (an output of the graph) is compared itself.
 """
 
@@ -16,13 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
-from calib8.passes.place import activation_behind
+from calib8.passes.place import activation_behind, chains
 from calib8.qparams import QParams, QuantSpec
 from calib8.scheme import BINARY_OPS
 
@@ -67,19 +69,26 @@ class Probe:
     readings: tuple[Reading, ...]
 
 
-def probe_model(prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec) -> Probe:
+def probe_model(
+    prepared: ir.Model,
+    candidates: Mapping[str, Sequence[QParams]],
+    spec: QuantSpec,
+    *,
+    as_one: bool = False,
+) -> Probe:
     """The scoring graph of a prepared model, which is not changed.
 
     Args:
         prepared: the float graph.
         candidates: float32 tensor, an input of the graph or computed → how it may be coded.
         spec: type of the codes, 8 bits.
+        as_one: whether functions of one tensor that follow each other are one reader (``place.chains``).
     """
     model = prepared.clone()
     values = {value.name: value for value in model.graph.inputs}
     values |= {value.name: value for node in model.graph for value in node.outputs}
     readers = {name: list(dict.fromkeys(use.node for use in values[name].uses())) for name in candidates}
-    builder = _Builder(model, spec)
+    builder = _Builder(model, spec, chains(model) if as_one else ())
     for name, qparams in candidates.items():
         coded = [builder.coded(values[name], q) for q in qparams]
         found = [pair for node in readers[name] for pair in builder.outcomes(node, values[name], coded)]
@@ -91,8 +100,9 @@ def probe_model(prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]],
 class _Builder:
     """Adds nodes to the end of one graph."""
 
-    def __init__(self, model: ir.Model, spec: QuantSpec) -> None:
+    def __init__(self, model: ir.Model, spec: QuantSpec, as_one: Sequence[Sequence[ir.Node]]) -> None:
         self.model, self.graph, self.spec = model, model.graph, spec
+        self.chains = {chain[0]: chain for chain in as_one}
         self.names = Names(model.graph)
         self.shapes: dict[int, ir.Value] = {}
         self.flat = self._rows(1)
@@ -120,9 +130,12 @@ class _Builder:
     ) -> list[tuple[ir.Value, list[tuple[ir.Value, int]]]]:
         """Float outputs of a reader, each with those of its copies and how many candidates are in these."""
         fused = activation_behind(reader)
-        nodes = [reader] if fused is None else [reader, fused]
+        nodes = self.chains.get(reader, (reader,) if fused is None else (reader, fused))
         last = nodes[-1]
-        size = _together([value, *last.outputs]) if _takes_batches(reader, value) else 1
+        batched = _takes_batches(reader, value) and all(
+            _takes_batches(node, before.outputs[0]) for before, node in pairwise(nodes)
+        )
+        size = _together([value, *last.outputs]) if batched else 1
         parts = [coded[first : first + size] for first in range(0, len(coded), size)]
         copies = [self._copied(nodes, value, self._joined(part), len(part)) for part in parts]
         return [

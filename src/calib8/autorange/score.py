@@ -84,6 +84,8 @@ def score_candidates(
     runs: Sequence[Arrays],
     threads: int,
     on_run: Callable[[int], None] = lambda runs: None,
+    *,
+    as_one: bool = False,
 ) -> dict[str, Scores]:
     """Scores of all candidates of all tensors that have more than one.
 
@@ -94,16 +96,17 @@ def score_candidates(
         runs: inputs of the model.
         threads: for ONNX Runtime.
         on_run: called with 1 after each run.
+        as_one: see ``probe_model``.
 
     Raises:
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     open_ones = {name: qparams for name, qparams in candidates.items() if len(qparams) > 1}
-    first = _measured(prepared, open_ones, spec, runs[:FIRST], threads, on_run)
+    first = _measured(prepared, open_ones, spec, runs[:FIRST], threads, on_run, as_one)
     scores = {name: tensor_scores(found) for name, found in first.items()}
     kept = {name: contenders(found) for name, found in scores.items()}
     left = {name: [open_ones[name][i] for i in kept[name]] for name in scores if len(kept[name]) > 1}
-    later = _measured(prepared, left, spec, runs[FIRST:], threads, on_run)
+    later = _measured(prepared, left, spec, runs[FIRST:], threads, on_run, as_one)
     for name, found in later.items():
         scores[name] = _spread(tensor_scores(first[name].then(found, kept[name])), kept[name], scores[name])
     return scores
@@ -130,13 +133,14 @@ def _measured(
     runs: Sequence[Arrays],
     threads: int,
     on_run: Callable[[int], None],
+    as_one: bool,
 ) -> dict[str, Measured]:
     """Runs the scoring graph of some candidates."""
     if not candidates or not runs:
         on_run(len(runs))
         return {}
     _release(prepared)  # sessions and graphs before
-    readings, session = _open(prepared, candidates, spec, threads)
+    readings, session = _open(prepared, candidates, spec, threads, as_one)
     errors, signals = [], []
     for feeds in runs:
         error, signal = session.run(feeds)
@@ -149,10 +153,14 @@ def _measured(
 
 
 def _open(
-    prepared: ir.Model, candidates: Mapping[str, Sequence[QParams]], spec: QuantSpec, threads: int
+    prepared: ir.Model,
+    candidates: Mapping[str, Sequence[QParams]],
+    spec: QuantSpec,
+    threads: int,
+    as_one: bool,
 ) -> tuple[tuple[Reading, ...], Session]:
     """The scoring graph opened, of which nothing else is kept."""
-    probe = probe_model(prepared, candidates, spec)
+    probe = probe_model(prepared, candidates, spec, as_one=as_one)
     session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
     readings = probe.readings
     del probe

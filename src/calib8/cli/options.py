@@ -60,6 +60,14 @@ _BATCH_HELP: Final = (
 )
 
 
+ThreadsOption = Annotated[
+    int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
+]
+SkipBadOption = Annotated[
+    bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
     """How much of the data is read, and how; None: not given."""
@@ -72,12 +80,8 @@ class ReadingOptions:
         int | None,
         option(DATA, "--batch", "N", _BATCH_HELP),
     ] = None
-    threads: Annotated[
-        int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
-    ] = None
-    skip_bad: Annotated[
-        bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
-    ] = False
+    threads: ThreadsOption = None
+    skip_bad: SkipBadOption = False
 
     @property
     def batch_size(self) -> int:

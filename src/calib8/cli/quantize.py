@@ -160,6 +160,7 @@ def quantize(
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
+    _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
@@ -183,6 +184,15 @@ def quantize(
         say_binding(terminal, outcome.result.binding)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome)
+
+
+def _check_new_table(path: Path | None, source: str) -> None:
+    """Refuses to write over a table: without ``source`` the same option would have read it."""
+    if path is not None and path.exists():
+        problem = f"exists already, and beside {source} a table is written, not read"
+        raise UsageError(
+            f"--table {path}", problem, f"Leave {source} away to read it, or choose another path"
+        )
 
 
 def _in_place_of_data(table: Path | None, statistics: Path | None) -> str:

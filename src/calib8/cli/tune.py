@@ -19,6 +19,8 @@ from calib8.cli.options import (
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
+    SkipBadOption,
+    ThreadsOption,
     option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
@@ -62,12 +64,8 @@ class SampleOptions:
     judge_data: Annotated[Path | None, option(DATA, "--judge-data", "DIR|FILE", _JUDGE_HELP)] = None
     labels: LabelsOption = None
     samples: Annotated[int | None, option(DATA, "--samples", "N", _SAMPLES_HELP)] = None
-    threads: Annotated[
-        int | None, option(DATA, "--threads", "N", "No result depends on it. Default: all usable cores.")
-    ] = None
-    skip_bad: Annotated[
-        bool, option(DATA, "--skip-bad", None, "Pass over images that cannot be read; they are counted.")
-    ] = False
+    threads: ThreadsOption = None
+    skip_bad: SkipBadOption = False
 
     @property
     def reading(self) -> ReadingOptions:

@@ -10,6 +10,7 @@ for a DequantizeLinear right before the layer. A Sum of one tensor is that tenso
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import onnx_ir as ir
@@ -26,11 +27,12 @@ def is_seal(node: ir.Node) -> bool:
     return node.op_type == "Sum" and len(node.inputs) == 1
 
 
-def seal_float_layers(model: ir.Model) -> int:
+def seal_float_layers(model: ir.Model, only: Collection[str] | None = None) -> int:
     """Puts a Sum before every layer with a float weight that reads dequantized codes; the number of layers.
 
     Args:
         model: a QDQ graph; changed in place.
+        only: labels of the layers that are looked at, None: all.
     """
     names, sealed = Names(model.graph), dict[ir.Value, ir.Value]()
     count = 0
@@ -38,7 +40,7 @@ def seal_float_layers(model: ir.Model) -> int:
         source = node.inputs[0] if node.inputs else None
         if node.op_type not in SEALED_OPS or source is None or dequantizer(source) is None:
             continue
-        if constant(node.inputs[1]) is None:
+        if constant(node.inputs[1]) is None or (only is not None and label(node) not in only):
             continue
         if source not in sealed:
             sealed[source] = _summed(model.graph, names, source, node)

@@ -185,10 +185,12 @@ def _scored(
         offered[name] = [chosen[name], kept, *(table.entries[name] for table in plain.values())]
     counter = SampleCounter("scoring ranges", len(data.runs), data.progress)
     try:
-        found = choose_by_tensor(model, offered, spec, data.runs, data.threads, counter)[BOTH]
+        rules = choose_by_tensor(
+            model, offered, spec, data.runs, data.threads, counter, as_one=candidate.scheme.joins_pointwise
+        )
     except Calib8Error:
         return {}
-    return {name: _told(entry) for name, entry in found.items() if entry is not chosen[name]}
+    return {name: _told(entry) for name, entry in rules[BOTH].items() if entry is not chosen[name]}
 
 
 def _told(entry: TableEntry) -> TableEntry:
