@@ -8,8 +8,10 @@ import pytest
 
 from calib8.errors import ModelError
 from calib8.passes.channel_factors import ChannelFactors, channel_factors, parse_factors
+from calib8.passes.function_factors import function_entries, function_exits, scale_into, scale_out_of
 from calib8.passes.layer_channels import layer_channels
 from calib8.passes.prepare import prepare
+from calib8.scheme import target_scheme
 from small_models import Array, normal, onnx_model, run
 
 CONSTANTS = {
@@ -53,6 +55,22 @@ def test_factors_of_chains_are_found() -> None:
             assert np.all(found.factors[name][factors == 1.0] == 1.0)
     outputs = [run(ir.to_proto(model), {"x": SAMPLE})[0] for model in (before, after)]
     assert np.allclose(*outputs, rtol=1e-4, atol=1e-4)
+
+
+def test_factors_beside_functions_are_found() -> None:
+    body = BODY.replace("t = Relu(c)", "t = HardSwish(c)")
+    model = onnx_model("float[N,3,8,8] x", "float[N,4,4,4] y", body, CONSTANTS)
+    before, after = (prepare(ir.from_proto(model), {"x": SAMPLE}).model for _ in range(2))
+    powers = np.exp2(np.arange(6.0))
+    scheme = target_scheme("onnxruntime")
+    [entry], [end] = (find(after, scheme, frozenset()) for find in (function_entries, function_exits))
+    scale_into(after.graph, entry, powers)
+    scale_out_of(after.graph, end, powers[::-1])
+    found = channel_factors(before, after)
+    assert found.factors.keys() == {"c", "t"} and not found.others
+    assert np.array_equal(found.factors["c"], powers) and np.array_equal(found.factors["t"], powers[::-1])
+    outputs = [run(ir.to_proto(model), {"x": SAMPLE})[0] for model in (before, after)]
+    assert np.array_equal(*outputs)
 
 
 def test_equal_models_have_none() -> None:

@@ -4,7 +4,8 @@
     'c' → t         'conv1' → t             the node 'c' is called 'conv1'
 
 Nodes are matched by the tensors that they yield: the int8 graph may be that of another tool, its nodes may
-have other names or none at all.
+have other names or none at all. A Mul that takes factors from channels again (``passes/function_factors``) is
+called as the function behind it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import onnx_ir as ir
 from calib8.analysis.counterparts import output_places, reference_tensor
 from calib8.analysis.float_reference import FloatReference
 from calib8.model.graph import label, sole_consumer
+from calib8.passes.function_factors import multiplied_by
 from calib8.passes.node_names import tensor_makers
 from calib8.quantization.qdq import ACTIVATIONS, QUANTIZERS
 
@@ -70,7 +72,19 @@ def find_node_names(int8: ir.Model, outputs: tuple[str, ...], reference: FloatRe
         name = name or _without_activation(node, places, reference, tensors, prepared)
         if name in prepared:
             names.setdefault(label(node), name)
+    for node in int8.graph:
+        if label(node) not in names and _restores(node, places, reference):
+            reader = sole_consumer(node.outputs[0])
+            if reader is not None and label(reader) in names:
+                names[label(node)] = names[label(reader)]
     return NodeNames(names, makers, values)
+
+
+def _restores(node: ir.Node, places: Mapping[ir.Value, str], reference: FloatReference) -> bool:
+    """Whether a node takes factors from channels again; it is part of what reads it."""
+    source = node.inputs[0] if node.op_type == "Mul" else None
+    tensor = None if source is None else reference_tensor(source, places, reference.tensors)
+    return tensor in reference.factors and multiplied_by(node) is not None
 
 
 def _without_activation(

@@ -2,7 +2,8 @@
 
     W'[o, i] = W[o, i] · f_o / f_i        b'[o] = b[o] · f_o        f_i of the channels that the layer reads
 
-A tensor behind a layer is ``f`` times what it was, as far as the ops between let factors through.
+A tensor behind a layer is ``f`` times what it was, as far as the ops between let factors through. What a Mul
+yields that only the new form has (``passes/function_factors``) is as many times what it was.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import onnx_ir as ir
 from calib8.errors import ModelError
 from calib8.passes.channel_paths import channel_path
 from calib8.passes.fold_affine import Vector
+from calib8.passes.function_factors import multiplied_by
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 
 CHANNEL_FACTORS: Final = "channel_factors"
@@ -76,12 +78,20 @@ def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
     """What became of the channels between layers.
 
     Args:
-        before, after: prepared graphs with the same nodes; constants of layers may differ.
+        before, after: prepared graphs with the same nodes; constants of layers may differ, and the second
+            may have a Mul more where ``passes/function_factors`` put one.
     """
     old = {node.name: layer_channels(node) for node in before.graph}
+    there = {value.name for node in before.graph for value in node.outputs}
     factors: dict[str, Vector] = {}
     others: set[str] = set()
     for node in after.graph:
+        if (
+            node.name not in old
+            and node.outputs[0].name in there
+            and (added := multiplied_by(node)) is not None
+        ):
+            factors[node.outputs[0].name or ""] = added
         new, was = layer_channels(node), old.get(node.name)
         if new is None or was is None:
             continue

@@ -129,7 +129,7 @@ def _decide(
     model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], bound: Mapping[str, str]
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
-    feeds_weights = _upstream_of_weights(model)
+    feeds_weights = feeding_weights(model)
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
@@ -172,7 +172,7 @@ def _why_behind_float(node: ir.Node, quantized: set[ir.Node]) -> str:
     return "the layer before it is float" if activation_behind(layer) is node else ""
 
 
-def _upstream_of_weights(model: ir.Model) -> set[ir.Node]:
+def feeding_weights(model: ir.Model) -> set[ir.Node]:
     """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
     reaching: set[ir.Node] = set()
     for node in reversed(list(model.graph)):
@@ -273,12 +273,12 @@ def chains(model: ir.Model) -> tuple[tuple[ir.Node, ...], ...]:
     arithmetic behind the last weighted layer; an addition of a constant with the activation that it computes
     itself is one function, no chain.
     """
-    feeds_weights = _upstream_of_weights(model)
+    feeds_weights = feeding_weights(model)
     found: list[tuple[ir.Node, ...]] = []
     seen = set[ir.Node]()
 
     def joins(node: ir.Node) -> bool:
-        return _is_pointwise(node) and (node in feeds_weights or node.op_type not in BINARY_OPS)
+        return is_pointwise(node) and (node in feeds_weights or node.op_type not in BINARY_OPS)
 
     for node in model.graph:
         if node in seen or not joins(node) or _is_fused(node):
@@ -299,7 +299,7 @@ def _is_fused(node: ir.Node) -> bool:
     return layer is not None and activation_behind(layer) is node
 
 
-def _is_pointwise(node: ir.Node) -> bool:
+def is_pointwise(node: ir.Node) -> bool:
     """Whether a node computes each of its values from one value of one tensor, and constants."""
     if node.op_type not in (UNARY_OPS - {"Softmax"}) | BINARY_OPS or len(list(activation_inputs(node))) != 1:
         return False

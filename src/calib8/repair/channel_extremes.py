@@ -1,4 +1,4 @@
-"""The smallest and largest value of every channel of chosen tensors, from one pass over the runs.
+"""The smallest and largest value of every channel of chosen tensors, from one pass.
 
 t [N, C, …] ─► ReduceMin, ReduceMax over all axes but the channels' ─► [C] ─► hull over the runs
 """
@@ -6,7 +6,7 @@ t [N, C, …] ─► ReduceMin, ReduceMax over all axes but the channels' ─►
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from calib8.model.graph import Names, opset_version
 from calib8.model.runtime import open_session
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import RepairData
+from calib8.repair.refit import calibration_samples
 
 
 @dataclass(frozen=True)
@@ -37,17 +38,18 @@ class ChannelExtremes:
 
 
 def channel_extremes(
-    model: ir.Model, tensors: Mapping[str, int], data: RepairData
+    model: ir.Model, tensors: Mapping[str, int], data: RepairData, *, every_sample: bool = False
 ) -> dict[str, ChannelExtremes]:
-    """Extremes of the channels of computed float32 tensors over all runs.
+    """Extremes of the channels of computed float32 tensors.
 
     Args:
         model: a prepared float graph, not changed.
         tensors: name → number of axes; axis 1 holds the channels.
         data: what to run.
+        every_sample: look at all calibration samples, one by one, and not only at the runs that repair.
 
     Raises:
-        DataError: there is no run, or ONNX Runtime refuses one.
+        DataError: there is no run, ONNX Runtime refuses one, or the samples cannot be read again.
         ModelError: ONNX Runtime cannot load the model.
     """
     if not tensors:
@@ -55,15 +57,18 @@ def channel_extremes(
     if not data.runs:
         raise DataError("repair", "there is no sample to look at", "Give at least one image or array")
     session = open_session(_reduced(model, tensors), threads=data.threads, name="extremes of channels")
-    counter = SampleCounter("looking at channels", len(data.runs), data.progress)
+    looked_at = data if every_sample else replace(data, dataset=None)
+    total = len(data.runs) if looked_at.dataset is None else looked_at.dataset.count
+    counter = SampleCounter("looking at channels", total, data.progress)
     lows: list[npt.NDArray[np.float32]] = []
     highs: list[npt.NDArray[np.float32]] = []
-    for feeds in data.runs:
-        found = session.run(feeds)
-        new_lows, new_highs = found[: len(tensors)], found[len(tensors) :]
-        lows = new_lows if not lows else [np.minimum(a, b) for a, b in zip(lows, new_lows, strict=True)]
-        highs = new_highs if not highs else [np.maximum(a, b) for a, b in zip(highs, new_highs, strict=True)]
-        counter(1)
+    with calibration_samples(looked_at, 1) as samples:
+        for feeds in samples:
+            found = session.run(feeds)
+            new_lows, new_highs = found[: len(tensors)], found[len(tensors) :]
+            lows = [np.minimum(a, b) for a, b in zip(lows or new_lows, new_lows, strict=True)]
+            highs = [np.maximum(a, b) for a, b in zip(highs or new_highs, new_highs, strict=True)]
+            counter(1)
     return {
         name: ChannelExtremes(low.astype(np.float64), high.astype(np.float64))
         for name, low, high in zip(tensors, lows, highs, strict=True)

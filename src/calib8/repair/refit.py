@@ -84,14 +84,14 @@ def tensor_statistics(model: ir.Model, tensors: Collection[str], data: RepairDat
     Raises:
         ModelError, DataError: ONNX Runtime cannot run the model, or the samples cannot be read again.
     """
-    with _samples(data, FREE_BATCH) as feeds:
+    with calibration_samples(data, FREE_BATCH) as feeds:
         counter = _counter("choosing ranges anew", data)
         return collect(model, sorted(tensors), feeds, threads=data.threads, on_batch=counter)
 
 
 @contextmanager
-def _samples(data: RepairData, size: int) -> Iterator[Iterator[Arrays]]:
-    """All calibration samples in batches, decoded as they are needed."""
+def calibration_samples(data: RepairData, size: int) -> Iterator[Iterator[Arrays]]:
+    """All calibration samples in batches of ``size``, decoded as they are needed; the runs without them."""
     if data.dataset is None:
         yield iter(data.runs)
         return
@@ -149,7 +149,7 @@ def _chosen(
     counts = None
     if way.method in TWO_PASS_METHODS:
         others = statistics.tensors.keys() - set(names)
-        with _samples(data, 1) as feeds:
+        with calibration_samples(data, 1) as feeds:
             counts = collect_layouts(
                 model, statistics, TWO_PASS_METHODS[way.method].layout, feeds, threads=data.threads,
                 without=others, on_batch=_counter("counting again", data),

@@ -21,6 +21,7 @@ from calib8.repair.constant_channels import cure_constant_channels
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
+from calib8.repair.equalize_through import equalize_through_functions
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
@@ -95,6 +96,7 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "cle-replace": partial(cross_layer, limits="replace"),
     "absorb": absorb_seen,
     "absorb-analytic": _absorb_analytically,
+    "equalize-through": equalize_through_functions,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
     "equalize-activations-wide": partial(equalize_activations, margin=1.0, largest=1000.0),
@@ -128,12 +130,13 @@ ONE_OF: Final = (
 
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
+_THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
-    "balanced": Effort(stages=(_ACTIVATIONS, (("round",),)), finish=("bias", "bias-sequential")),
+    "balanced": Effort(stages=(_THROUGH, _ACTIVATIONS, (("round",),)), finish=("bias", "bias-sequential")),
     "best": Effort(
-        stages=((("cle",),), _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
+        stages=((("cle",),), _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
