@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -120,6 +120,29 @@ def test_auto_scores_its_old_method_the_old_range_and_all_methods(monkeypatch: p
     ranges = {one.range for one in seen["r"]}
     best = min(ranges, key=lambda one: error_behind(model, one, data.runs))
     assert entry.range == best
+
+
+def test_without_scores_auto_is_stood_in_for_by_mse() -> None:
+    made, data = candidate_of(NET, RUNS)
+    entries = {
+        "x": replace(made.table.entries["x"], method="minmax"),
+        "r": replace(made.table.entries["r"], method="auto: percentile 99.5 power-of-two"),
+    }
+    made = replace(made, table=CalibrationTable(made.table.model_hash, {**made.table.entries, **entries}))
+    model = tripled(made)
+    found = refitted(made, model, {"x", "r"}, data, scored=False).table.entries
+    wanted = refitted(replace_methods(made, {"r": "mse power-of-two"}), model, {"x", "r"}, data).table.entries
+    assert found == wanted
+    assert found["x"].method == "minmax" and found["r"].method == "mse power-of-two"
+
+
+def replace_methods(made: Candidate, methods: Mapping[str, str]) -> Candidate:
+    """The candidate, its ranges by other methods."""
+    entries = {
+        name: replace(entry, method=methods.get(name, entry.method))
+        for name, entry in made.table.entries.items()
+    }
+    return replace(made, table=CalibrationTable(made.table.model_hash, entries))
 
 
 def error_behind(model: ir.Model, chosen: Range, runs: Sequence[Arrays]) -> float:

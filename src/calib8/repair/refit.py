@@ -6,6 +6,7 @@ Ranges come from all calibration samples, like those that they replace: the mode
     method of the old range     the same method
     auto                        the best of: the method that auto had taken, the old range, all plain methods,
                                 scored behind the readers on the samples that repair (``autorange/by_tensor``)
+    auto, not to be scored      mse
 """
 
 from __future__ import annotations
@@ -42,7 +43,14 @@ FALLBACK: Final = "mse"
 """Stands in for methods of other tools, and for ``ema``, whose decay the table does not tell."""
 
 
-def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], data: RepairData) -> Candidate:
+def refitted(
+    candidate: Candidate,
+    model: ir.Model,
+    changed: Collection[str],
+    data: RepairData,
+    *,
+    scored: bool = True,
+) -> Candidate:
     """The candidate with another model, whose ranges fit it.
 
     Args:
@@ -52,6 +60,7 @@ def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], da
             range by the method they had, see the top of the file; ``mse`` stands in for one that is not
             known here.
         data: what to run.
+        scored: whether ranges of ``auto`` are scored; without, they are those of ``mse``.
 
     Raises:
         TableError: the table names a method that cannot be.
@@ -60,6 +69,8 @@ def refitted(candidate: Candidate, model: ir.Model, changed: Collection[str], da
     """
     entries = dict(candidate.table.entries)
     ways = {name: _way(name, entries[name].method) for name in sorted(changed) if name in entries}
+    if not scored:
+        ways = {name: _unscored(way) for name, way in ways.items()}
     if ways:
         spec = candidate.scheme.activations
         statistics = tensor_statistics(model, tuple(ways), data)
@@ -134,6 +145,11 @@ def _way(tensor: str, written: str) -> _Way:
         problem = f"its range is by '{written}', and '{name}' cannot take '{percent}'"
         raise TableError(f"tensor '{tensor}'", problem, "Correct the table, or calibrate again") from error
     return _Way(name, share, automatic, power_of_two)
+
+
+def _unscored(way: _Way) -> _Way:
+    """The way of a range that ``auto`` shall not choose."""
+    return _Way(FALLBACK, None, False, way.power_of_two) if way.automatic else way
 
 
 def _chosen(
