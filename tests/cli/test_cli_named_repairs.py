@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from PIL import Image
 from tiny_models import FLAGS, cnn, save
 
 from calib8.model.metadata import read_metadata
@@ -128,6 +129,9 @@ def test_repairs_that_were_tried_in_turn_are_stored_one_by_one(
     monkeypatch.setitem(EFFORTS, "fast", effort)  # type: ignore[arg-type]
     model = save(loud(1e6), out / "float.onnx")
     files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    for seed in range(18):
+        pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(images / f"more{seed}.png")
     result = cli("quantize", model, "--data", images, *FLAGS, "--effort", "fast", *files)
     assert result.exit_code == 0, result.output
     steps = json.loads((out / "q.json").read_text())["repairs"]["steps"]
@@ -200,3 +204,24 @@ def test_statistics_that_do_not_fit_the_float_model_are_refused(
     onnx.save(model, out / "int8.onnx")
     command = ("compare", out / "float.onnx", out / "int8.onnx", "--data", images)
     refused(cli(*command), 1, "metadata 'batch_norms' are broken")
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_with_few_samples_an_effort_tries_no_repair_and_warns(
+    cli, out: Path, model: Path, images: Path, effort: str
+) -> None:
+    files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    result = cli("quantize", model, "--data", images, *FLAGS, "--effort", effort, *files)
+    assert result.exit_code == 0, result.output
+    document = json.loads((out / "q.json").read_text())["repairs"]
+    warning = document.pop("warning")
+    assert document == {"effort": effort, "held_back": 0, "shared": True, "steps": []}
+    assert warning.startswith("6 samples are too few to prove a repair on (16): none was tried")
+    assert result.stdout.count(f"warning: {warning}") == 1
+    assert json.loads(read_metadata(out / "int8.onnx")["repairs"]) == []
+
+
+def test_with_few_samples_a_named_repair_comes_without_proof(cli, out: Path, images: Path) -> None:
+    _, text = repaired(cli, out, images, cnn(), "bias")
+    assert "dB on the 6 samples it was made from: no proof" in text
+    assert "held back" not in text and "warning" not in text

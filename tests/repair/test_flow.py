@@ -247,3 +247,24 @@ def test_repairs_without_data_are_done_and_not_judged(mobile: Candidate) -> None
 def test_analytic_correction_wants_the_original(mobile: Candidate) -> None:
     with pytest.raises(UsageError, match="as it was loaded"):
         repair_by_name(mobile, None, ["bias-analytic"])
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_without_samples_held_back_an_effort_tries_nothing_and_says_so(
+    mobile: Candidate, effort: str
+) -> None:
+    few = samples().scored
+    found = repair_by_effort(mobile, ChosenSamples(few, few, shared=True), effort, threads=1)
+    assert found.candidate is mobile and found.steps == ()
+    assert (found.held_back, found.shared) == (0, True)
+    assert found.warning == (
+        "12 samples are too few to prove a repair on (16): none was tried; give about 100, or name repairs "
+        "with --repair"
+    )
+
+
+def test_named_repairs_without_samples_held_back_are_marked(mobile: Candidate) -> None:
+    few = samples().scored
+    found = repair_by_name(mobile, ChosenSamples(few, few, shared=True), ["bias"], threads=1)
+    assert found.steps[0].kept and found.shared and found.warning == ""
+    assert not repair_by_name(mobile, samples(), ["bias"], threads=1).shared

@@ -333,3 +333,16 @@ def test_other_scales_are_another_search(tune: Tune, options: dict[str, Any], pr
     tune(even_net(), min_sqnr=10.0)
     with pytest.raises(TableError, match=problem):
         tune(even_net(), min_sqnr=10.0, **options)
+
+
+def test_too_few_samples_to_repair_with_are_told(tune: Tune) -> None:
+    few = tune(even_net(), inputs(30), judge_data=None, min_sqnr=5.0)
+    told = [note for note in few.notes if "too few to prove" in note]
+    assert told == [
+        "calibration: 15 samples are too few to prove a repair on (16): none was tried; give about 100"
+    ]
+    assert not [
+        note
+        for note in tune(even_net(), inputs(32), min_sqnr=5.0, work=few.work.with_name("w")).notes
+        if "too few" in note
+    ]

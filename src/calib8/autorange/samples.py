@@ -1,7 +1,8 @@
 """Which samples score the ranges and which are held back to check the choice.
 
 Samples are ordered by the SHA-256 of what they are decoded from, so neither the order of the files nor their
-names decide. The first ones score, the next ones are held back; where there are few, all do both.
+names decide. The first ones score, the next ones are held back; with fewer than ``FEWEST_TO_SPLIT`` all do
+both, and what is judged on them proves nothing.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from calib8.model.runtime import Arrays
 SCORED: Final = 32
 HELD_BACK: Final = 64
 FEWEST_TO_SPLIT: Final = 16
-"""Below so many runs every sample scores and checks."""
+"""Below so many samples every one scores and checks."""
 
 LARGEST_BYTES: Final = 1 << 26
-"""Bytes of samples kept in memory, unless two runs need more."""
+"""Bytes of samples kept in memory, unless ``FEWEST_TO_SPLIT`` samples need more."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,22 @@ class ChosenSamples:
         held_back: what the whole model is checked with.
         shared: both are the same, as there are too few for two sets.
         dataset: what they were chosen from; None: there are no others.
+        fewest: so many samples are needed to hold some back.
     """
 
     scored: tuple[Arrays, ...]
     held_back: tuple[Arrays, ...]
     shared: bool
     dataset: Dataset | None = None
+    fewest: int = FEWEST_TO_SPLIT
+
+    @property
+    def count(self) -> int:
+        """Samples that judge: rows of their runs where the model takes several at once."""
+        rows = 1 if self.dataset is None else self.dataset.rows_per_batch or 1
+        if rows == 1:
+            return len(self.held_back)
+        return sum(max(len(array) for array in run.values()) for run in self.held_back)
 
 
 def choose_samples(
@@ -56,15 +67,24 @@ def choose_samples(
     Raises:
         DataError: nothing can be read any more.
     """
-    runs = _runs(dataset, threads, scored + held_back)
-    if len(runs) < FEWEST_TO_SPLIT:
-        return ChosenSamples(runs, runs, shared=True, dataset=dataset)
+    fewest = _fewest_runs(dataset)
+    runs = _runs(dataset, threads, scored + held_back, fewest)
+    if len(runs) < fewest:
+        needed = fewest * (dataset.rows_per_batch or 1)
+        return ChosenSamples(runs, runs, shared=True, dataset=dataset, fewest=needed)
     scored = min(scored, len(runs) // 2)
     held = runs[scored : scored + held_back]
     return ChosenSamples(runs[:scored], held, shared=False, dataset=dataset)
 
 
-def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:
+def _fewest_runs(dataset: Dataset) -> int:
+    """So many runs, two at least, hold ``FEWEST_TO_SPLIT`` samples."""
+    rows = dataset.rows_per_batch or 1
+    return max(2, -(-FEWEST_TO_SPLIT // rows))
+
+
+def _runs(dataset: Dataset, threads: int, most: int, fewest: int) -> tuple[Arrays, ...]:
+    most = max(most, fewest * (dataset.rows_per_batch or 1))
     prints = ((pending.fingerprint(), pending) for pending in dataset.pending())
     chosen = [pending for _, pending in heapq.nsmallest(most, prints, key=itemgetter(0))]
 
@@ -77,7 +97,7 @@ def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:
     with closing(batches(again, 1, threads)) as pieces:
         for piece in pieces:
             total += sum(array.nbytes for array in piece.inputs.values())
-            if len(runs) >= 2 and total > LARGEST_BYTES:
+            if len(runs) >= fewest and total > LARGEST_BYTES:
                 break
             runs.append(piece.inputs)
     return tuple(runs[:-1] if len(runs) > 1 and _is_short(runs, dataset) else runs)

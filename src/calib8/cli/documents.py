@@ -121,6 +121,8 @@ def repairs_document(found: Repaired | None) -> dict[str, Any] | None:
     return {
         "effort": found.effort or None,
         "held_back": found.held_back,
+        "shared": found.shared,
+        "warning": found.warning or None,
         "steps": [
             {
                 "name": step.name,

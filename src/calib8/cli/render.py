@@ -186,7 +186,11 @@ def _macs(macs: int | None) -> str:
 
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
     """Which repairs are part of the result, and which were tried in vain or found nothing to do."""
+    if found.warning:
+        terminal.say(f"warning: {found.warning}", style="yellow")
     where = f"on {count(found.held_back, 'sample')} held back"
+    if found.shared:
+        where = f"on the {count(found.held_back, 'sample')} it was made from: no proof"
     for step in found.steps:
         if not step.kept:
             continue

@@ -2,7 +2,8 @@
 
 by name      exactly those that the user wants, in the order of ``REPAIRS``
              those that may change the float function only where the samples held back lose nothing by it
-by effort    a search in stages, each with alternatives; what is best on samples held back goes on
+by effort    a search in stages, each with alternatives; what is best on samples held back goes on; with too
+             few samples to hold some back nothing is tried, as nothing could be proved
 
     quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected
     stage         best alternative by quality, taken if it gains more than ``GAIN_DB``
@@ -72,6 +73,8 @@ class Repaired:
         steps: all that was tried, in that order.
         effort: what was asked for, empty where repairs were named.
         held_back: runs that judged.
+        shared: those that judged are those that repaired: what a step gained on them proves nothing.
+        warning: why the effort tried no repair, and the cure; empty where it did.
         estimated: the float model as it would be loaded where repairs changed what it is meant to compute,
             None where they did not.
         reference: the same, prepared.
@@ -82,6 +85,8 @@ class Repaired:
     steps: tuple[Step, ...]
     effort: str
     held_back: int
+    shared: bool = False
+    warning: str = ""
     estimated: ir.Model | None = None
     reference: ir.Model | None = None
 
@@ -121,7 +126,7 @@ def repair_by_effort(
 
     Args:
         candidate: prepared model, ranges and target.
-        samples: runs to repair with, and others to judge with.
+        samples: runs to repair with, and others to judge with; where they are the same nothing is tried.
         effort: a key of ``EFFORTS``.
         tables: other ranges to try, by name.
         threads: for ONNX Runtime and native code.
@@ -132,6 +137,9 @@ def repair_by_effort(
         Calib8Error: a model cannot be run.
     """
     plan = effort_called(effort)
+    if samples.shared:
+        why = f"{too_few(samples)}, or name repairs with --repair"
+        return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
     judge = _Judge(samples, plan.held_back, threads, progress)
@@ -147,6 +155,15 @@ def repair_by_effort(
         final, table = _Finished(candidate, bare), candidate.table
         steps = tuple(replace(step, kept=False) for step in steps)
     return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
+
+
+def too_few(samples: ChosenSamples) -> str:
+    """That no effort can prove anything on these samples, and the cure."""
+    found = f"{samples.count} samples are" if samples.count > 1 else "1 sample is"
+    return (
+        f"{found} too few to prove a repair on ({samples.fewest}): none was tried; give about "
+        f"{max(100, 2 * samples.fewest)}"
+    )
 
 
 def repair_by_name(
@@ -181,9 +198,9 @@ def repair_by_name(
     before = start.quality() if wanted else math.nan
     for name in wanted:
         before = start.carry_out(name, before)
-    held_back = 0 if samples is None else len(samples.held_back)
+    held_back, shared = (0, False) if samples is None else (len(samples.held_back), samples.shared)
     return Repaired(
-        start.candidate, candidate.table, tuple(start.steps), "", held_back, start.estimated,
+        start.candidate, candidate.table, tuple(start.steps), "", held_back, shared, "", start.estimated,
         None if start.estimated is None else start.data.prepared,
     )  # fmt: skip
 

@@ -51,6 +51,8 @@ def save_repaired(found: Repaired, start: Candidate, path: Path) -> None:
         "steps": [asdict(step) for step in found.steps],
         "effort": found.effort,
         "held_back": found.held_back,
+        "shared": found.shared,
+        "warning": found.warning,
         "ranges": found.candidate.table.to_json(),
         "table": found.table.to_json(),
     }
@@ -79,7 +81,10 @@ def load_repaired(start: Candidate, path: Path) -> Repaired:
         ranges, table = (CalibrationTable.from_json(document[key]) for key in ("ranges", "table"))
         candidate = replace(start, model=model, table=ranges, corrections=corrections)
         steps = tuple(_step(step) for step in document["steps"])
-        return Repaired(candidate, table, steps, str(document["effort"]), int(document["held_back"]))
+        return Repaired(
+            candidate, table, steps, str(document["effort"]), int(document["held_back"]),
+            bool(document["shared"]), str(document["warning"]),
+        )  # fmt: skip
     except Exception as error:  # a damaged archive: NumPy, zipfile and protobuf raise a dozen unrelated types
         raise TableError(str(path), f"is broken ({error})", "Remove it and tune again") from error
 

@@ -19,6 +19,7 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
+from calib8.repair.flow import too_few
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
@@ -149,6 +150,8 @@ def tune(
         recipes = Recipes(
             prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
         )
+        if recipes.samples.shared:
+            notes = (*notes, f"calibration: {too_few(recipes.samples)}")
         attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, effort)
