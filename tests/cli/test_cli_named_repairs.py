@@ -91,7 +91,10 @@ def test_it_is_carried_out_and_told(cli, out: Path, images: Path, name: str) -> 
     if name == "cle-replace":
         assert "upper limits of activations removed: 1" in step["notes"]
         assert "Clip" not in [node.op_type for node in onnx.load(out / "int8.onnx").graph.node]
-    assert f"{name}: {step['before_db']:.1f} → {step['after_db']:.1f} dB on" in text
+    total, typical = (
+        f"{step['before'][key]:.1f} → {step['after'][key]:.1f} dB" for key in ("evaluated_db", "typical_db")
+    )
+    assert f"{name}: total {total}, typical {typical} on" in text
 
 
 @pytest.mark.parametrize("name", WORK)
@@ -225,3 +228,13 @@ def test_with_few_samples_a_named_repair_comes_without_proof(cli, out: Path, ima
     _, text = repaired(cli, out, images, cnn(), "bias")
     assert "dB on the 6 samples it was made from: no proof" in text
     assert "held back" not in text and "warning" not in text
+
+
+def test_the_total_of_a_repair_is_what_evaluate_tells(cli, out: Path, model: Path, images: Path) -> None:
+    """Six samples judge as they are all that there are, so that both look at the same ones."""
+    step, _ = repaired(cli, out, images, cnn(), "bias")
+    result = cli("evaluate", model, out / "int8.onnx", "--data", images, "--json", out / "e.json")
+    assert result.exit_code == 0, result.output
+    [_, told] = json.loads((out / "e.json").read_text())["models"]
+    assert step["after"]["evaluated_db"] == pytest.approx(told["sqnr_db"], abs=0.01)
+    assert step["after"]["evaluated_db"] != step["after"]["typical_db"]

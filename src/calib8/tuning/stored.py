@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from calib8.autorange.check import Check
 from calib8.errors import TableError
 from calib8.files import atomic_output
 from calib8.model.save import model_bytes
@@ -94,6 +95,8 @@ def _step(fields: dict[str, Any]) -> Step:
         **{
             **fields,
             "names": tuple(fields["names"]),
+            "before": Check(**fields["before"]),
+            "after": Check(**fields["after"]),
             "layers": tuple(fields["layers"]),
             "notes": tuple(fields["notes"]),
         }
