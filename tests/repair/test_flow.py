@@ -202,7 +202,7 @@ def test_no_repairs_leave_the_candidate_alone(mobile: Candidate) -> None:
         (["none", "bias"], "stands alone"),
         (["bias", "bias-median"], "two ways"),
         (["round", "adaround"], "two ways"),
-        ([""], "unknown repair"),
+        ([""], "a name is empty"),
     ],
 )
 def test_names_that_make_no_sense_are_refused(names: Sequence[str], problem: str) -> None:
@@ -272,3 +272,9 @@ def test_named_repairs_without_samples_held_back_are_marked(mobile: Candidate) -
     found = repair_by_name(mobile, ChosenSamples(few, few, shared=True), ["bias"], threads=1)
     assert found.steps[0].kept and found.shared and found.warning == ""
     assert not repair_by_name(mobile, samples(), ["bias"], threads=1).shared
+
+
+@pytest.mark.parametrize(("names", "given"), [([""], "''"), (["cle", ""], "cle,"), (["", "bias"], ",bias")])
+def test_an_empty_name_is_told(names: list[str], given: str) -> None:
+    with pytest.raises(UsageError, match=f"--repair {given}: a name is empty"):
+        repairs_called(names)
