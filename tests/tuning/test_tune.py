@@ -183,9 +183,13 @@ def test_a_trial_that_is_under_way_when_the_time_is_over_is_given_up(
 
 
 def test_a_budget_too_small_for_one_trial_is_refused(tune: Tune, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="over before the first trial"):
+    with pytest.raises(UsageError, match="over before the first trial") as nothing:
         tune(one_coarse_layer(), min_sqnr=20.0, budget="0.001s")
     assert not (tmp_path / "out.onnx").exists()
+    assert nothing.value.cure == "Give more time"
+    (tmp_path / "out.onnx.tune" / "statistics.part").write_bytes(b"some")
+    with pytest.raises(UsageError, match="Give more time; what was gathered is kept"):
+        tune(one_coarse_layer(), min_sqnr=20.0, budget="0.001s")
 
 
 def test_what_does_not_keep_the_promise_does_not_stand_under_the_name_of_the_result(
