@@ -20,6 +20,7 @@ from calib8.analysis.basis import Basis, basis_of
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model
+from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
@@ -65,16 +66,21 @@ class Remedy:
 
     Attributes:
         wish: how.
-        sqnr_db: of the outputs, as in ``Diagnosis``.
-        gain_db: that minus the figure of the model that was diagnosed.
+        figures: of the outputs, as in ``Diagnosis``.
+        gain_db: ``sqnr_db`` minus the figure of the model that was diagnosed.
         macs: share of the multiply-accumulates of the nodes that the wish keeps in float, 0 … 1; None where
             unknown.
     """
 
     wish: Wish
-    sqnr_db: float
+    figures: Check
     gain_db: float
     macs: float | None
+
+    @property
+    def sqnr_db(self) -> float:
+        """Of the outputs, as in ``Diagnosis``."""
+        return self.figures.sqnr_db
 
 
 @dataclass(frozen=True)
@@ -259,10 +265,10 @@ class Clinic:
         )  # fmt: skip
         if wish.repairs:
             candidate = self._repaired(candidate, wish.repairs)
-        quality = self.diagnosis.dissection.of_model(readable_copy(candidate.quantized().model))
+        figures = self.diagnosis.dissection.figures(readable_copy(candidate.quantized().model))
         shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
-        return Remedy(wish, quality, quality - self.diagnosis.sqnr_db, total)
+        return Remedy(wish, figures, figures.sqnr_db - self.diagnosis.sqnr_db, total)
 
     def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         data = self._repair_data()

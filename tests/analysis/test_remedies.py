@@ -87,7 +87,7 @@ def test_figures_are_those_of_the_model_that_the_options_make() -> None:
     again = found.diagnosis.dissection
     for remedy in found.remedies:
         model = carried_out(proto, remedy.wish, samples())
-        quality = again.of_model(with_shapes(model))
+        quality = again.figures(with_shapes(model)).sqnr_db
         assert quality == pytest.approx(remedy.sqnr_db, abs=1e-6)
         assert remedy.gain_db == pytest.approx(remedy.sqnr_db - found.diagnosis.sqnr_db)
 
@@ -140,7 +140,7 @@ def test_so_is_one_scale_per_weight() -> None:
         proto, samples(), method=wish.method or found.basis.method, repair=wish.repairs or ("none",),
         keep_float=wish.keep_float, weights="per-tensor",
     )  # fmt: skip
-    quality = found.diagnosis.dissection.of_model(with_shapes(ir.to_proto(again.model)))
+    quality = found.diagnosis.dissection.figures(with_shapes(ir.to_proto(again.model))).sqnr_db
     assert quality == pytest.approx(found.remedies[0].sqnr_db, abs=1e-6)
 
 
@@ -231,7 +231,7 @@ def test_a_fixed_range_is_not_calibrated_again() -> None:
     given = calib8.quantize(
         proto, samples(), method="mse", repair=("none",), ranges=parse_given([option]), threads=1
     )
-    quality = found.diagnosis.dissection.of_model(with_shapes(ir.to_proto(given.model)))
+    quality = found.diagnosis.dissection.figures(with_shapes(ir.to_proto(given.model))).sqnr_db
     assert quality > found.diagnosis.sqnr_db + 3.0
 
 

@@ -213,7 +213,7 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(module._Work, "check", recorded)
     monkeypatch.setattr(
-        module, "check_table", lambda name, *_: Check(name, *([30.0 if name == "b" else 29.0] * 3), 20)
+        module, "check_table", lambda name, *_: Check(name, *([30.0 if name == "b" else 29.0] * 3), 20, 0.0)
     )
     chosen(tables)
     for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (TOTAL, "a")):
@@ -221,27 +221,28 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def checks(**figures: float) -> list[Check]:
-    return [Check(name, value, value, value, 20) for name, value in figures.items()]
+    return [Check(name, value, value, value, 20, value) for name, value in figures.items()]
 
 
 def test_close_figures_are_no_reason() -> None:
     assert module._preferred(checks(minmax=30.2, mse=30.0)) == "mse"
     assert module._preferred(checks(minmax=30.3, mse=30.0)) == "minmax"
-    assert module._preferred([*checks(minmax=30.2, mse=30.1), Check(BOTH, 30.0, 30.0, 30.0, 20)]) == BOTH
-    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0, 20)]
+    both = Check(BOTH, 30.0, 30.0, 30.0, 20, 30.0)
+    assert module._preferred([*checks(minmax=30.2, mse=30.1), both]) == BOTH
+    close = [*checks(minmax=30.2, mse=30.1), Check(module.TYPICAL, 30.0, 30.0, 30.0, 20, 30.0)]
     assert module._preferred(close) == module.TYPICAL
     assert module._preferred(checks(minmax=-np.inf, mse=-np.inf)) is None
     assert module._preferred([]) is None
 
 
 def test_what_fell_behind_is_not_compared_with_the_others() -> None:
-    easy = Check("minmax", 40.0, 40.0, 40.0, 16)
+    easy = Check("minmax", 40.0, 40.0, 40.0, 16, 40.0)
     assert module._preferred([*checks(mse=30.0), easy]) == "mse"
 
 
 def test_a_race_is_lost_behind_the_best_on_the_same_runs() -> None:
     def at(runs: int, figure: float) -> Check:
-        return Check("x", figure, figure, figure, runs)
+        return Check("x", figure, figure, figure, runs, figure)
 
     race = Race()
     assert not race.lost(at(16, 20.0)) and not race.lost(at(32, 21.0))
@@ -299,5 +300,8 @@ def test_figures_of_a_check() -> None:
     assert found.total_db == pytest.approx(10 * np.log10(50.5))
     assert found.sqnr_db == pytest.approx((found.typical_db + found.total_db) / 2)
     assert judged("x", np.array([[[1.0, np.nan]]])).sqnr_db == -np.inf
+    loud = judged("x", np.array([[[100.0, 1.0], [1.0, 0.1]], [[900.0, 1.0], [1.0, 0.3]]]))
+    assert loud.evaluated_db == pytest.approx(10 * np.log10(1002.0 / 2.4))
+    assert loud.total_db == pytest.approx(5 * np.log10(1000.0 / 2.0) + 5 * np.log10(2.0 / 0.4))
     assert judged("x", np.array([[[1.0, 0.0]]])).sqnr_db == 120.0
     assert judged("x", np.array([[[0.0, 1.0], [1.0, 0.1]]])).sqnr_db == pytest.approx(10.0)

@@ -7,7 +7,7 @@ import pytest
 from outlier_nets import CHANNELS, opened, outlier_net, outlier_samples
 
 from calib8.autorange import samples as module
-from calib8.autorange.samples import HELD_BACK, SCORED, choose_samples
+from calib8.autorange.samples import FEWEST_TO_SPLIT, HELD_BACK, SCORED, choose_samples
 from small_models import Array, onnx_model
 
 
@@ -34,6 +34,32 @@ def test_few_samples_do_both() -> None:
     _, dataset = opened(outlier_net(1.0), outlier_samples(5))
     found = choose_samples(dataset, 2)
     assert found.shared and len(found.scored) == len(found.held_back) == 5
+    assert (found.count, found.fewest) == (5, FEWEST_TO_SPLIT)
+
+
+def test_sixteen_large_samples_are_read_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LARGEST_BYTES", 1)
+    scored, held_back = chosen(outlier_samples(60))
+    assert (len(scored), len(held_back)) == (8, 8)
+    assert not set(scored) & set(held_back)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "runs", "fewest"), [(4, 16, 2, 0), (4, 15, 0, 16), (64, 128, 1, 0), (64, 100, 0, 128)]
+)
+def test_samples_of_a_fixed_batch_count_and_not_its_runs(
+    rows: int, count: int, runs: int, fewest: int
+) -> None:
+    constants = {"w": np.ones((2, 3, 1, 1), np.float32)}
+    proto = onnx_model(f"float[{rows},3,5,5] x", f"float[{rows},2,5,5] y", "y = Conv(x, w)", constants)
+    images = np.random.default_rng(0).standard_normal((count, 3, 5, 5)).astype(np.float32)
+    _, dataset = opened(proto, {"x": images})
+    found = choose_samples(dataset, 1)
+    assert found.shared is not bool(runs)
+    if runs:
+        assert len(found.scored) == len(found.held_back) == runs
+    else:
+        assert (found.count, found.fewest) == (count - count % rows, fewest)
 
 
 def test_large_samples_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,8 +97,12 @@ def test_a_batch_that_does_not_come_apart_ends_it() -> None:
 def test_large_samples_are_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
     model = load_model(network())
     monkeypatch.setattr(module, "LARGEST_BYTES", 5 * IMAGES[0].nbytes)
+    monkeypatch.setattr(module, "FEWEST", 2)
     kept = run(model, opened(model)).kept
     assert kept is not None and len(kept) == 5
+    monkeypatch.setattr(module, "FEWEST", 7)
+    kept = run(model, opened(model)).kept
+    assert kept is not None and len(kept) == 7
 
 
 @pytest.mark.parametrize(("rows", "whole"), [("1", True), ("4", False)])

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from PIL import Image
 from tiny_models import FLAGS, cnn, save
 
 from calib8.model.metadata import read_metadata
@@ -90,7 +91,10 @@ def test_it_is_carried_out_and_told(cli, out: Path, images: Path, name: str) -> 
     if name == "cle-replace":
         assert "upper limits of activations removed: 1" in step["notes"]
         assert "Clip" not in [node.op_type for node in onnx.load(out / "int8.onnx").graph.node]
-    assert f"{name}: {step['before_db']:.1f} → {step['after_db']:.1f} dB on" in text
+    total, typical = (
+        f"{step['before'][key]:.1f} → {step['after'][key]:.1f} dB" for key in ("evaluated_db", "typical_db")
+    )
+    assert f"{name}: total {total}, typical {typical} on" in text
 
 
 @pytest.mark.parametrize("name", WORK)
@@ -128,6 +132,9 @@ def test_repairs_that_were_tried_in_turn_are_stored_one_by_one(
     monkeypatch.setitem(EFFORTS, "fast", effort)  # type: ignore[arg-type]
     model = save(loud(1e6), out / "float.onnx")
     files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    for seed in range(18):
+        pixels = np.random.default_rng(seed).integers(0, 256, (16, 16, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(images / f"more{seed}.png")
     result = cli("quantize", model, "--data", images, *FLAGS, "--effort", "fast", *files)
     assert result.exit_code == 0, result.output
     steps = json.loads((out / "q.json").read_text())["repairs"]["steps"]
@@ -200,3 +207,34 @@ def test_statistics_that_do_not_fit_the_float_model_are_refused(
     onnx.save(model, out / "int8.onnx")
     command = ("compare", out / "float.onnx", out / "int8.onnx", "--data", images)
     refused(cli(*command), 1, "metadata 'batch_norms' are broken")
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_with_few_samples_an_effort_tries_no_repair_and_warns(
+    cli, out: Path, model: Path, images: Path, effort: str
+) -> None:
+    files = ("-o", out / "int8.onnx", "--json", out / "q.json")
+    result = cli("quantize", model, "--data", images, *FLAGS, "--effort", effort, *files)
+    assert result.exit_code == 0, result.output
+    document = json.loads((out / "q.json").read_text())["repairs"]
+    warning = document.pop("warning")
+    assert document == {"effort": effort, "held_back": 0, "shared": True, "steps": []}
+    assert warning.startswith("6 samples are too few to prove a repair on (16): none was tried")
+    assert result.stdout.count(f"warning: {warning}") == 1
+    assert json.loads(read_metadata(out / "int8.onnx")["repairs"]) == []
+
+
+def test_with_few_samples_a_named_repair_comes_without_proof(cli, out: Path, images: Path) -> None:
+    _, text = repaired(cli, out, images, cnn(), "bias")
+    assert "dB on the 6 samples it was made from: no proof" in text
+    assert "held back" not in text and "warning" not in text
+
+
+def test_the_total_of_a_repair_is_what_evaluate_tells(cli, out: Path, model: Path, images: Path) -> None:
+    """Six samples judge as they are all that there are, so that both look at the same ones."""
+    step, _ = repaired(cli, out, images, cnn(), "bias")
+    result = cli("evaluate", model, out / "int8.onnx", "--data", images, "--json", out / "e.json")
+    assert result.exit_code == 0, result.output
+    [_, told] = json.loads((out / "e.json").read_text())["models"]
+    assert step["after"]["evaluated_db"] == pytest.approx(told["sqnr_db"], abs=0.01)
+    assert step["after"]["evaluated_db"] != step["after"]["typical_db"]

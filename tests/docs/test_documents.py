@@ -90,7 +90,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["calibrate", MODEL_PATH, *flags, "-o", folder / "table.json", "--stats", folder / "stats"],
         ["stats", "show", folder / "stats"],
         ["stats", "merge", folder / "stats", "-o", folder / "merged"],
-        ["quantize", MODEL_PATH, *flags, "-o", int8],
+        ["quantize", MODEL_PATH, *flags, "--repair", "equalize-activations,bias", "-o", int8],
         ["evaluate", MODEL_PATH, int8, *flags],
         ["compare", MODEL_PATH, one_name_lost(folder / "lost.onnx"), *flags],
         ["diagnose", MODEL_PATH, int8, "--data", MODEL_PATH.parent / "digits_calibration.npz"],

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from small_candidates import candidate_of
 
-from calib8.autorange.check import check_model, float_outputs
+from calib8.autorange.check import Check, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
@@ -57,11 +57,15 @@ def judged(candidate: Candidate) -> float:
     return check_model("", candidate.quantized().model, runs, expected, 1).sqnr_db
 
 
+def flat(figure: float) -> Check:
+    return Check("", figure, figure, figure, 12, figure)
+
+
 def test_stages_that_lead_astray_leave_what_there_was(
     mobile: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qualities = iter([30.0, 29.5, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
-    monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: next(qualities))
+    monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: flat(next(qualities)))
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     assert found.candidate is mobile and found.table == mobile.table
     assert not any(step.kept for step in found.steps)
@@ -198,7 +202,7 @@ def test_no_repairs_leave_the_candidate_alone(mobile: Candidate) -> None:
         (["none", "bias"], "stands alone"),
         (["bias", "bias-median"], "two ways"),
         (["round", "adaround"], "two ways"),
-        ([""], "unknown repair"),
+        ([""], "a name is empty"),
     ],
 )
 def test_names_that_make_no_sense_are_refused(names: Sequence[str], problem: str) -> None:
@@ -247,3 +251,30 @@ def test_repairs_without_data_are_done_and_not_judged(mobile: Candidate) -> None
 def test_analytic_correction_wants_the_original(mobile: Candidate) -> None:
     with pytest.raises(UsageError, match="as it was loaded"):
         repair_by_name(mobile, None, ["bias-analytic"])
+
+
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_without_samples_held_back_an_effort_tries_nothing_and_says_so(
+    mobile: Candidate, effort: str
+) -> None:
+    few = samples().scored
+    found = repair_by_effort(mobile, ChosenSamples(few, few, shared=True), effort, threads=1)
+    assert found.candidate is mobile and found.steps == ()
+    assert (found.held_back, found.shared) == (0, True)
+    assert found.warning == (
+        "12 samples are too few to prove a repair on (16): none was tried; give about 100, or name repairs "
+        "with --repair"
+    )
+
+
+def test_named_repairs_without_samples_held_back_are_marked(mobile: Candidate) -> None:
+    few = samples().scored
+    found = repair_by_name(mobile, ChosenSamples(few, few, shared=True), ["bias"], threads=1)
+    assert found.steps[0].kept and found.shared and found.warning == ""
+    assert not repair_by_name(mobile, samples(), ["bias"], threads=1).shared
+
+
+@pytest.mark.parametrize(("names", "given"), [([""], "''"), (["cle", ""], "cle,"), (["", "bias"], ",bias")])
+def test_an_empty_name_is_told(names: list[str], given: str) -> None:
+    with pytest.raises(UsageError, match=f"--repair {given}: a name is empty"):
+        repairs_called(names)

@@ -16,7 +16,7 @@ from calib8.model.graph import graph_inputs
 from calib8.passes.prepare import prepare
 from calib8.progress import silent
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import Step
+from calib8.repair.flow import UNKNOWN, Step
 from calib8.repair.repairs import REPAIRS
 from calib8.scheme import target_scheme
 from calib8.tuning.folder import Folder
@@ -37,7 +37,7 @@ def made(tmp_path: Path) -> Iterator[Recipes]:
         found = Recipes(prepared, target_scheme("onnxruntime"), frozenset(), dataset, folder, 1, silent)
         _, done = found.made(Settings("fast"))
         bare = replace(done.candidate, corrections={})
-        step = Step((SEQUENCE,), 0.0, 1.0, True, (), ())
+        step = Step((SEQUENCE,), UNKNOWN, UNKNOWN, True, (), ())
         repaired = {
             "fast": replace(done, candidate=bare, steps=()),
             "balanced": replace(done, candidate=_in_sequence(found, bare), steps=(step,)),

@@ -183,9 +183,13 @@ def test_a_trial_that_is_under_way_when_the_time_is_over_is_given_up(
 
 
 def test_a_budget_too_small_for_one_trial_is_refused(tune: Tune, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="over before the first trial"):
+    with pytest.raises(UsageError, match="over before the first trial") as nothing:
         tune(one_coarse_layer(), min_sqnr=20.0, budget="0.001s")
     assert not (tmp_path / "out.onnx").exists()
+    assert nothing.value.cure == "Give more time"
+    (tmp_path / "out.onnx.tune" / "statistics.part").write_bytes(b"some")
+    with pytest.raises(UsageError, match="Give more time; what was gathered is kept"):
+        tune(one_coarse_layer(), min_sqnr=20.0, budget="0.001s")
 
 
 def test_what_does_not_keep_the_promise_does_not_stand_under_the_name_of_the_result(
@@ -333,3 +337,16 @@ def test_other_scales_are_another_search(tune: Tune, options: dict[str, Any], pr
     tune(even_net(), min_sqnr=10.0)
     with pytest.raises(TableError, match=problem):
         tune(even_net(), min_sqnr=10.0, **options)
+
+
+def test_too_few_samples_to_repair_with_are_told(tune: Tune) -> None:
+    few = tune(even_net(), inputs(30), judge_data=None, min_sqnr=5.0)
+    told = [note for note in few.notes if "too few to prove" in note]
+    assert told == [
+        "calibration: 15 samples are too few to prove a repair on (16): none was tried; give about 100"
+    ]
+    assert not [
+        note
+        for note in tune(even_net(), inputs(32), min_sqnr=5.0, work=few.work.with_name("w")).notes
+        if "too few" in note
+    ]

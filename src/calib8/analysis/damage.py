@@ -31,7 +31,7 @@ from calib8.analysis.output_branches import output_branches, with_branches
 from calib8.analysis.partly_coded import coded_layer_names, coded_tensors, partly_coded
 from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
 from calib8.analysis.sweep_graph import Part
-from calib8.autorange.check import LARGEST_DB, Outputs, check_model, float_outputs, judged
+from calib8.autorange.check import LARGEST_DB, Check, Outputs, check_model, float_outputs, judged
 from calib8.errors import ModelError
 from calib8.model.runtime import Arrays, keep_quantizers
 from calib8.quantization.qdq import label
@@ -162,16 +162,22 @@ class Dissection:
         Args:
             nodes: their labels.
         """
+        return self.figures(self._with_floats(nodes)).sqnr_db
+
+    def whole(self) -> Check:
+        """SQNR of the outputs, against the float model, of the int8 graph."""
+        return self.figures(self._with_floats(()))
+
+    def _with_floats(self, nodes: Collection[str]) -> ir.Model:
         floats = float_nodes(self.plain, self.scheme, nodes) if nodes else frozenset[str]()
-        found = partly_coded(
+        return partly_coded(
             self.model, self.constants, tensors=self.tensors, layers=self.layers, floats=floats
         )
-        return self.of_model(found)
 
-    def of_model(self, model: ir.Model) -> float:
-        """SQNR of the outputs in dB, against the float model, of another int8 form of it."""
+    def figures(self, model: ir.Model) -> Check:
+        """SQNR of the outputs, against the float model, of another int8 form of it."""
         found = with_branches(model, self.branches)
-        return check_model("", found, self.runs, self.expected, self.threads).sqnr_db
+        return check_model("", found, self.runs, self.expected, self.threads)
 
     def _partly(self, part: Part) -> ir.Model:
         found = partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)

@@ -37,6 +37,7 @@ from calib8.analysis.findings import (
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.node_names import find_node_names
+from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.samples import Dataset, DataSource, open_dataset
@@ -69,6 +70,7 @@ class Diagnosis:
         looked_at: how many samples these are.
         fallback: why every layer had to run in a session of its own, empty where they did not.
         preprocess: how the images were prepared, None where arrays went in as they were.
+        figures: ``sqnr_db`` with its parts.
         dissection: to judge other int8 forms on the same samples.
     """
 
@@ -80,6 +82,7 @@ class Diagnosis:
     looked_at: int
     fallback: str
     preprocess: Preprocess | None
+    figures: Check
     dissection: Dissection
 
 
@@ -135,14 +138,15 @@ def diagnose(
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     maxima = _channel_maxima(reference, opened.found, runs, threads)
     facts = Facts(reference, maxima, dead_channels(opened.pair.int8))
-    sqnr_db = dissection.with_floats(())
+    figures = dissection.whole()
+    sqnr_db = figures.sqnr_db
     names = find_node_names(whole, opened.pair.outputs, reference)
     causes = find_causes(losses, dissection, facts, names, sqnr_db)
     findings = _explaining((*_inputs(opened, threads), *causes))
     return Diagnosis(
         comparison, tuple(named(loss, names) for loss in losses), findings,
         find_advice(losses, dissection, names, sqnr_db), sqnr_db, len(runs), dissection.fallback,
-        opened.dataset.preprocess, dissection,
+        opened.dataset.preprocess, figures, dissection,
     )  # fmt: skip
 
 

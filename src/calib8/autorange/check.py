@@ -4,9 +4,11 @@
     typical    mean over i and o of d                    the geometric mean of the ratios
     total      mean over o of 10 log10( Σ_i Σ r² / Σ_i Σ (r − y)² )
     sqnr_db    (typical + total) / 2
+    evaluated  10 log10( Σ_o Σ_i Σ r² / Σ_o Σ_i Σ (r − y)² )    what ``calib8 evaluate`` calls SQNR
 
-One odd image decides the total, none decides the typical figure: a good table has both. A table that is
-behind another one after some of the runs is not judged with the others (``Race``).
+One odd image decides the total, none decides the typical figure: a good table has both. Of outputs of
+different size the largest decides ``evaluated``, none the total; with one output they are the same. A table
+that is behind another one after some of the runs is not judged with the others (``Race``).
 """
 
 from __future__ import annotations
@@ -45,6 +47,7 @@ class Check:
         sqnr_db: see the top of the file, −120 … 120; −inf where an output was not finite.
         typical_db, total_db: its two halves.
         runs: on how many runs; fewer than those of others where it was behind.
+        evaluated_db: what ``calib8 evaluate`` tells of these runs.
     """
 
     name: str
@@ -52,6 +55,7 @@ class Check:
     typical_db: float
     total_db: float
     runs: int
+    evaluated_db: float
 
 
 class Race:
@@ -146,13 +150,14 @@ def judged(name: str, energies: Energies) -> Check:
     sums = np.sort(energies, axis=0).sum(axis=0)  # ascending: nothing depends on the order of the runs
     told = sums[:, 0] > 0.0
     if not np.all(np.isfinite(sums)):
-        return Check(name, -math.inf, -math.inf, -math.inf, len(energies))
+        return Check(name, -math.inf, -math.inf, -math.inf, len(energies), -math.inf)
     if not np.any(told):
-        return Check(name, 0.0, 0.0, 0.0, len(energies))
+        return Check(name, 0.0, 0.0, 0.0, len(energies), 0.0)
     total = float(np.mean(_decibels(sums[told])))
     single = energies[:, told].reshape(-1, 2)
     typical = float(np.mean(np.sort(_decibels(single[single[:, 0] > 0.0]))))
-    return Check(name, (typical + total) / 2.0, typical, total, len(energies))
+    evaluated = float(_decibels(sums.sum(axis=0, keepdims=True))[0])
+    return Check(name, (typical + total) / 2.0, typical, total, len(energies), evaluated)
 
 
 def _decibels(energies: Energies) -> Energies:

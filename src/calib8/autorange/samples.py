@@ -1,7 +1,8 @@
 """Which samples score the ranges and which are held back to check the choice.
 
 Samples are ordered by the SHA-256 of what they are decoded from, so neither the order of the files nor their
-names decide. The first ones score, the next ones are held back; where there are few, all do both.
+names decide. The first ones score, the next ones are held back; with fewer than ``FEWEST_TO_SPLIT`` all do
+both, and what is judged on them proves nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Final
 
-from calib8.calibration.kept_runs import LARGEST_BYTES, KeptRun
+from calib8.calibration.kept_runs import FEWEST, LARGEST_BYTES, KeptRun
 from calib8.calibration.output_taps import Outputs
 from calib8.data.batches import batches
 from calib8.data.samples import Dataset, Pending
@@ -21,8 +22,8 @@ from calib8.model.runtime import Arrays
 
 SCORED: Final = 32
 HELD_BACK: Final = 64
-FEWEST_TO_SPLIT: Final = 16
-"""Below so many runs every sample scores and checks."""
+FEWEST_TO_SPLIT: Final = FEWEST
+"""Below so many samples every one scores and checks."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class ChosenSamples:
         shared: both are the same, as there are too few for two sets.
         dataset: what they were chosen from; None: there are no others.
         outputs: what the float model yields for those held back, float outputs only; empty: not known.
+        fewest: so many samples are needed to hold some back.
     """
 
     scored: tuple[Arrays, ...]
@@ -42,6 +44,15 @@ class ChosenSamples:
     shared: bool
     dataset: Dataset | None = None
     outputs: tuple[Outputs, ...] = ()
+    fewest: int = FEWEST_TO_SPLIT
+
+    @property
+    def count(self) -> int:
+        """Samples that judge: rows of their runs where the model takes several at once."""
+        rows = 1 if self.dataset is None else self.dataset.rows_per_batch or 1
+        if rows == 1:
+            return len(self.held_back)
+        return sum(max(len(array) for array in run.values()) for run in self.held_back)
 
 
 def choose_samples(
@@ -57,15 +68,17 @@ def choose_samples(
     Raises:
         DataError: nothing can be read any more.
     """
-    runs = _runs(dataset, threads, scored + held_back)
-    repairing, held = _parts(len(runs), scored, held_back)
-    return ChosenSamples(runs[repairing], runs[held], shared=repairing == held, dataset=dataset)
+    fewest = _fewest_runs(dataset)
+    runs = _runs(dataset, threads, scored + held_back, fewest)
+    repairing, held = _parts(len(runs), scored, held_back, fewest)
+    needed = fewest * (dataset.rows_per_batch or 1)
+    return ChosenSamples(runs[repairing], runs[held], repairing == held, dataset, fewest=needed)
 
 
 def kept_samples(
     kept: Sequence[KeptRun], dataset: Dataset, *, scored: int = SCORED, held_back: int = HELD_BACK
 ) -> ChosenSamples:
-    """The same samples where a run through all of them kept those of lowest digest.
+    """The same samples where a run through all of them kept those of lowest digest, one sample a run.
 
     Args:
         kept: ``scored + held_back`` of them if there are so many, in ascending order of their digests.
@@ -73,20 +86,27 @@ def kept_samples(
         scored, held_back: at most so many runs of each kind.
     """
     runs = tuple(run.inputs for run in kept)
-    repairing, held = _parts(len(runs), scored, held_back)
+    repairing, held = _parts(len(runs), scored, held_back, FEWEST_TO_SPLIT)
     outputs = tuple([array for array in run.outputs if array.dtype.kind == "f"] for run in kept[held])
     return ChosenSamples(runs[repairing], runs[held], repairing == held, dataset, outputs)
 
 
-def _parts(count: int, scored: int, held_back: int) -> tuple[slice, slice]:
-    """Which of ``count`` runs score, and which are held back."""
-    if count < FEWEST_TO_SPLIT:
+def _parts(count: int, scored: int, held_back: int, fewest: int) -> tuple[slice, slice]:
+    """Which of ``count`` runs score, and which are held back; all do both where there are too few."""
+    if count < fewest:
         return slice(count), slice(count)
     scored = min(scored, count // 2)
     return slice(scored), slice(scored, scored + held_back)
 
 
-def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:
+def _fewest_runs(dataset: Dataset) -> int:
+    """So many runs, two at least, hold ``FEWEST_TO_SPLIT`` samples."""
+    rows = dataset.rows_per_batch or 1
+    return max(2, -(-FEWEST_TO_SPLIT // rows))
+
+
+def _runs(dataset: Dataset, threads: int, most: int, fewest: int) -> tuple[Arrays, ...]:
+    most = max(most, fewest * (dataset.rows_per_batch or 1))
     prints = ((pending.fingerprint(), pending) for pending in dataset.pending())
     chosen = [pending for _, pending in heapq.nsmallest(most, prints, key=itemgetter(0))]
 
@@ -99,7 +119,7 @@ def _runs(dataset: Dataset, threads: int, most: int) -> tuple[Arrays, ...]:
     with closing(batches(again, 1, threads)) as pieces:
         for piece in pieces:
             total += sum(array.nbytes for array in piece.inputs.values())
-            if len(runs) >= 2 and total > LARGEST_BYTES:
+            if len(runs) >= fewest and total > LARGEST_BYTES:
                 break
             runs.append(piece.inputs)
     return tuple(runs[:-1] if len(runs) > 1 and _is_short(runs, dataset) else runs)

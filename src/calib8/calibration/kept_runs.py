@@ -18,7 +18,10 @@ from calib8.calibration.output_taps import Outputs, one_sample
 from calib8.model.runtime import Arrays
 
 LARGEST_BYTES: Final = 1 << 26
-"""Bytes of samples kept in memory, unless two runs need more."""
+"""Bytes of samples kept in memory, unless ``FEWEST`` samples need more."""
+
+FEWEST: Final = 16
+"""With so many samples some can be held back to judge what the others led to."""
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,11 @@ def _copied(inputs: Arrays) -> Arrays:
 
 
 def lowest(runs: Sequence[KeptRun], most: int) -> list[KeptRun]:
-    """The first by digest, at most so many, and no more than ``LARGEST_BYTES`` of inputs but for two."""
+    """The first by digest: at most so many, and of more than ``FEWEST`` no more than ``LARGEST_BYTES``."""
     found, total = list[KeptRun](), 0
     for run in sorted(runs, key=lambda run: run.digest)[:most]:
         total += sum(array.nbytes for array in run.inputs.values())
-        if len(found) >= 2 and total > LARGEST_BYTES:
+        if len(found) >= FEWEST and total > LARGEST_BYTES:
             break
         found.append(run)
     return found

@@ -18,7 +18,7 @@ from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, model_hash
-from calib8.model.load import load_model
+from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
 from calib8.passes.place import calibration_tensors, place
@@ -64,8 +64,10 @@ def open_data(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
     part = one_shard(dataset, shard)
-    prepared = prepare(original, first_sample(part))
-    tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
+    sample = first_sample(part)
+    with naming_file(model, original):
+        prepared = prepare(original, sample)
+        tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     return Source(prepared, tensors, part), part
 
 
@@ -84,10 +86,11 @@ def open_statistics(
     """
     name = "statistics" if isinstance(statistics, Statistics) else str(statistics)
     found = statistics if isinstance(statistics, Statistics) else Statistics.load(statistics)
-    _, prepared = prepare_for_table(model)
+    original, prepared = prepare_for_table(model)
     if found.model_hash != model_hash(prepared.model):
         raise TableError(name, "were made for another model", "Gather statistics of this model")
-    tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
+    with naming_file(model, original):
+        tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     missing = [tensor for tensor in tensors if tensor not in found.tensors]
     if missing:
         problem = f"lack {len(missing)} of {len(tensors)} tensors, such as '{missing[0]}'"
@@ -127,7 +130,8 @@ def prepare_for_table(
         sample = {spec.name: made_up_input(spec) for spec in specs}
     else:
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
-    return original, prepare(original, sample)
+    with naming_file(model, original):
+        return original, prepare(original, sample)
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:

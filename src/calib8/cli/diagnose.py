@@ -17,12 +17,12 @@ from calib8.cli.compare import (
     decibels,
     say_estimated,
 )
-from calib8.cli.documents import finite
+from calib8.cli.documents import finite, measures_document
 from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, count, percent, plain_table, say_missing
+from calib8.cli.render import NOTHING, both_measures, count, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -115,7 +115,8 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
     terminal.say(f"{shown} of {count(total, 'layer')} shown, worst damage to the outputs first")
     model = "a model with ranges of 'mse', no repairs" if found.made_here else "INT8"
     looked = count(diagnosis.looked_at, "sample")
-    terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB on {looked}")
+    measures = both_measures(diagnosis.figures)
+    terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB ({measures}) on {looked}")
     if diagnosis.fallback:
         text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
         terminal.say(text)
@@ -139,7 +140,8 @@ def say_remedies(terminal: Terminal, found: Treated, commands: Sequence[str]) ->
         terminal.say("put that right first: no remedy was tried")
         return
     for remedy in found.remedies:
-        terminal.say(f"{remedy_text(remedy)}: {remedy.gain_db:+.1f} dB, {_costs(remedy)}")
+        gain = f"{remedy.gain_db:+.1f} dB ({both_measures(remedy.figures)})"
+        terminal.say(f"{remedy_text(remedy)}: {gain}, {_costs(remedy)}")
     if commands:
         terminal.say("do the first:")
         terminal.say(f"  {commands[0]}")
@@ -192,6 +194,7 @@ def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[
         "looked_at": diagnosis.looked_at,
         "estimated_batch_norms": diagnosis.comparison.estimated,
         "sqnr_db": finite(diagnosis.sqnr_db),
+        **measures_document(diagnosis.figures),
         "fallback": diagnosis.fallback or None,
         "layers": [_layer(loss) for loss in diagnosis.layers],
         "findings": [
@@ -212,6 +215,7 @@ def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[
                 "repairs": list(one.wish.repairs),
                 "keep_float": list(one.wish.keep_float),
                 "sqnr_db": finite(one.sqnr_db),
+                **measures_document(one.figures),
                 "gain_db": finite(one.gain_db),
                 "macs": one.macs,
                 "command": command,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
+    from calib8.autorange.check import Check
     from calib8.autorange.choose import AutoReport
     from calib8.data.preflight import InputCheck
     from calib8.formats.bind import Binding
@@ -91,7 +92,7 @@ def auto_document(report: AutoReport) -> dict[str, Any]:
         "wins": dict(report.wins),
         "checks": [
             {"name": c.name, "sqnr_db": finite(c.sqnr_db), "typical_db": finite(c.typical_db),
-             "total_db": finite(c.total_db), "runs": c.runs}
+             "total_db": finite(c.total_db), "evaluated_db": finite(c.evaluated_db), "runs": c.runs}
             for c in report.checks
         ],
         "scored": report.scored,
@@ -121,11 +122,15 @@ def repairs_document(found: Repaired | None) -> dict[str, Any] | None:
     return {
         "effort": found.effort or None,
         "held_back": found.held_back,
+        "shared": found.shared,
+        "warning": found.warning or None,
         "steps": [
             {
                 "name": step.name,
                 "before_db": finite(step.before_db),
                 "after_db": finite(step.after_db),
+                "before": measures_document(step.before),
+                "after": measures_document(step.after),
                 "kept": step.kept,
                 "layers": list(step.layers),
                 "notes": list(step.notes),
@@ -133,3 +138,8 @@ def repairs_document(found: Repaired | None) -> dict[str, Any] | None:
             for step in found.steps
         ],
     }
+
+
+def measures_document(check: Check) -> dict[str, float | None]:
+    """What is printed of it."""
+    return {"evaluated_db": finite(check.evaluated_db), "typical_db": finite(check.typical_db)}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
     from calib8.analysis.inspect import ModelInspection
     from calib8.analysis.lint import Violation
+    from calib8.autorange.check import Check
     from calib8.data.preflight import InputCheck
     from calib8.data.samples import Skipped
     from calib8.formats.bind import Binding
@@ -171,6 +172,11 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def both_measures(check: Check) -> str:
+    """What ``evaluate`` would tell of the same samples, and the figure of a typical one."""
+    return f"total {check.evaluated_db:.1f}, typical {check.typical_db:.1f}"
+
+
 def shape_text(shape: Sequence[int | str | None] | str | None) -> str:
     """``(1, 3, None)`` → ``1×3×?``."""
     from calib8 import tensors  # NumPy
@@ -186,7 +192,11 @@ def _macs(macs: int | None) -> str:
 
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
     """Which repairs are part of the result, and which were tried in vain or found nothing to do."""
+    if found.warning:
+        terminal.say(f"warning: {found.warning}", style="yellow")
     where = f"on {count(found.held_back, 'sample')} held back"
+    if found.shared:
+        where = f"on the {count(found.held_back, 'sample')} it was made from: no proof"
     for step in found.steps:
         if not step.kept:
             continue
@@ -194,8 +204,10 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
         if math.isnan(step.after_db):
             terminal.say(f"{step.name}: {on} changed")
         else:
-            figures = f"{step.before_db:.1f} → {step.after_db:.1f} dB {where}"
-            terminal.say(f"{step.name}: {figures}{f', {on}' if step.layers else ''}")
+            before, after = step.before, step.after
+            total = f"total {before.evaluated_db:.1f} → {after.evaluated_db:.1f} dB"
+            typical = f"typical {before.typical_db:.1f} → {after.typical_db:.1f} dB"
+            terminal.say(f"{step.name}: {total}, {typical} {where}{f', {on}' if step.layers else ''}")
         _say_notes(terminal, [step])
     left = [step for step in found.steps if not step.kept]
     idle = [step for step in left if not step.layers and not abs(step.after_db - step.before_db) > 0.0]

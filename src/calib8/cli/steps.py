@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from calib8.cli.options import RangeOptions, ReadingOptions, RepairOptions
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import count, say_preflight, say_skipped
+from calib8.cli.render import both_measures, count, say_preflight, say_skipped
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
 
@@ -181,10 +181,14 @@ def say_auto(terminal: Terminal, report: AutoReport) -> None:
     finished = finishers(report.checks)
     figures = {check.name: check.sqnr_db for check in finished}
     others = [value for name, value in figures.items() if name != report.chosen]
-    won = f", {figures[report.chosen]:.1f} dB" if report.chosen in figures else ""
+    winner = next((check for check in finished if check.name == report.chosen), None)
+    won = "" if winner is None else f", {winner.sqnr_db:.1f} dB"
     behind = len(report.checks) - len(finished)
     fell = f", {behind} fell behind" if behind else ""
-    rest = f" (others {min(others):.1f} … {max(others):.1f} dB{fell})" if others else ""
+    told = [] if winner is None else [both_measures(winner)]
+    if others:
+        told.append(f"others {min(others):.1f} … {max(others):.1f} dB{fell}")
+    rest = f" ({'; '.join(told)})" if told else ""
     samples = count(report.held_back, "sample")
     terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")
     terminal.say("tensors by method: " + ", ".join(f"{name} {wins}" for name, wins in report.wins.items()))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -55,6 +57,25 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     except UNREADABLE as error:
         raise _not_onnx(subject, error) from error
     return model
+
+
+@contextmanager
+def naming_file(source: str | os.PathLike[str] | onnx.ModelProto, model: ir.Model) -> Iterator[None]:
+    """Errors of the model as a whole name its file, where it was given as one, and not its graph.
+
+    Args:
+        source: what ``load_model`` was given.
+        model: what it returned.
+
+    Raises:
+        Calib8Error: that of the body, perhaps with another subject.
+    """
+    try:
+        yield
+    except Calib8Error as error:
+        if isinstance(source, onnx.ModelProto) or error.subject not in (model.graph.name, "model"):
+            raise
+        raise type(error)(str(source), error.problem, error.cure) from error
 
 
 def _from_path(path: Path) -> ir.Model:

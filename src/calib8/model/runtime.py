@@ -125,9 +125,9 @@ def open_session(
     except Exception as error:
         if not _is_runtime_error(error):
             raise
-        raise ModelError(
-            name, f"ONNX Runtime cannot load it ({_reason(error)})", "Check it with onnx.checker"
-        ) from error
+        reason = _reason(error)
+        cure = "Rename one of the two" if "same node name" in reason else "Check it with onnx.checker"
+        raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", cure) from error
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
 
 

@@ -2,9 +2,11 @@
 
 by name      exactly those that the user wants, in the order of ``REPAIRS``
              those that may change the float function only where the samples held back lose nothing by it
-by effort    a search in stages, each with alternatives; what is best on samples held back goes on
+by effort    a search in stages, each with alternatives; what is best on samples held back goes on; with too
+             few samples to hold some back nothing is tried, as nothing could be proved
 
-    quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected
+    quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected:
+                  ``Check.sqnr_db``, the mean of the typical run's and the total
     stage         best alternative by quality, taken if it gains more than ``GAIN_DB``
     finish        the best of: biases corrected in the ways of the effort, biases as they were
 
@@ -23,7 +25,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.check import Outputs, check_model, float_outputs
+from calib8.autorange.check import Check, Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
@@ -35,6 +37,9 @@ from calib8.table import CalibrationTable
 GAIN_DB: Final = 0.1
 """Smaller gains are no reason to change anything."""
 
+UNKNOWN: Final = Check("", math.nan, math.nan, math.nan, 0, math.nan)
+"""Quality where nothing judged."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -42,16 +47,16 @@ class Step:
 
     Attributes:
         names: of the repairs in the order in which they were carried out, or of the ranges tried alone.
-        before_db, after_db: quality without and with it, see the top of the file; NaN where it was not
-            judged, −inf where an output was not finite.
+        before, after: quality without and with it, see the top of the file; NaN where it was not judged,
+            −inf where an output was not finite.
         kept: it is part of the result.
         layers: names of the layers that it changed.
         notes: what else there is to know.
     """
 
     names: tuple[str, ...]
-    before_db: float
-    after_db: float
+    before: Check
+    after: Check
     kept: bool
     layers: tuple[str, ...]
     notes: tuple[str, ...]
@@ -60,6 +65,16 @@ class Step:
     def name(self) -> str:
         """The names as one, for people."""
         return ", ".join(self.names)
+
+    @property
+    def before_db(self) -> float:
+        """What decided, without it."""
+        return self.before.sqnr_db
+
+    @property
+    def after_db(self) -> float:
+        """What decided, with it."""
+        return self.after.sqnr_db
 
 
 @dataclass(frozen=True)
@@ -72,6 +87,8 @@ class Repaired:
         steps: all that was tried, in that order.
         effort: what was asked for, empty where repairs were named.
         held_back: runs that judged.
+        shared: those that judged are those that repaired: what a step gained on them proves nothing.
+        warning: why the effort tried no repair, and the cure; empty where it did.
         estimated: the float model as it would be loaded where repairs changed what it is meant to compute,
             None where they did not.
         reference: the same, prepared.
@@ -82,6 +99,8 @@ class Repaired:
     steps: tuple[Step, ...]
     effort: str
     held_back: int
+    shared: bool = False
+    warning: str = ""
     estimated: ir.Model | None = None
     reference: ir.Model | None = None
 
@@ -96,13 +115,13 @@ class _Judge:
     progress: Progress
     expected: list[Outputs] = field(default_factory=list)
 
-    def quality(self, candidate: Candidate) -> float:
-        """SQNR of the outputs in dB."""
+    def quality(self, candidate: Candidate) -> Check:
+        """SQNR of the outputs."""
         runs = self.samples.held_back[: self.most]
         if not self.expected:
             self.expected = float_outputs(candidate.model, runs, self.threads)
         counter = SampleCounter("checking the model", len(runs), self.progress)
-        return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter).sqnr_db
+        return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
 
 
 def repair_by_effort(
@@ -120,7 +139,7 @@ def repair_by_effort(
 
     Args:
         candidate: prepared model, ranges and target.
-        samples: runs to repair with, and others to judge with.
+        samples: runs to repair with, and others to judge with; where they are the same nothing is tried.
         effort: a key of ``EFFORTS``.
         tables: other ranges to try, by name.
         threads: for ONNX Runtime and native code.
@@ -131,6 +150,9 @@ def repair_by_effort(
         Calib8Error: a model cannot be run.
     """
     plan = effort_called(effort)
+    if samples.shared:
+        why = f"{too_few(samples)}, or name repairs with --repair"
+        return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
     judge = _Judge(samples, plan.held_back, threads, progress, list(samples.outputs[: plan.held_back]))
@@ -142,10 +164,19 @@ def repair_by_effort(
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)
-    if final.quality < bare:  # what the stages found only serves with corrected biases, and they do not
+    if final.quality.sqnr_db < bare.sqnr_db:  # what was found only serves with corrected biases
         final, table = _Finished(candidate, bare), candidate.table
         steps = tuple(replace(step, kept=False) for step in steps)
     return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
+
+
+def too_few(samples: ChosenSamples) -> str:
+    """That no effort can prove anything on these samples, and the cure."""
+    found = f"{samples.count} samples are" if samples.count > 1 else "1 sample is"
+    return (
+        f"{found} too few to prove a repair on ({samples.fewest}): none was tried; give about "
+        f"{max(100, 2 * samples.fewest)}"
+    )
 
 
 def repair_by_name(
@@ -177,12 +208,12 @@ def repair_by_name(
     data = RepairData(runs, threads, progress, candidate.model, original, dataset)
     judge = None if samples is None else _Judge(samples, len(samples.held_back), threads, progress)
     start = _Named(candidate, data, judge)
-    before = start.quality() if wanted else math.nan
+    before = start.quality() if wanted else UNKNOWN
     for name in wanted:
         before = start.carry_out(name, before)
-    held_back = 0 if samples is None else len(samples.held_back)
+    held_back, shared = (0, False) if samples is None else (len(samples.held_back), samples.shared)
     return Repaired(
-        start.candidate, candidate.table, tuple(start.steps), "", held_back, start.estimated,
+        start.candidate, candidate.table, tuple(start.steps), "", held_back, shared, "", start.estimated,
         None if start.estimated is None else start.data.prepared,
     )  # fmt: skip
 
@@ -234,7 +265,7 @@ class _Judged:
     candidate: Candidate
     corrected: Candidate
     report: RepairReport
-    quality: float
+    quality: Check
 
 
 @dataclass(frozen=True)
@@ -242,7 +273,7 @@ class _Finished:
     """A candidate that nothing more happens to, and its quality as it is."""
 
     candidate: Candidate
-    quality: float
+    quality: Check
 
 
 @dataclass
@@ -268,24 +299,24 @@ class _Search:
                 continue
             now = self.judged(changed)
             tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
-            if now.quality > max(found.quality, best.quality + GAIN_DB):
+            if now.quality.sqnr_db > max(found.quality.sqnr_db, best.quality.sqnr_db + GAIN_DB):
                 found, winner = now, names
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
 
-    def finish(self, judged: _Judged, bare: float | None, ways: Sequence[str]) -> _Finished:
+    def finish(self, judged: _Judged, bare: Check | None, ways: Sequence[str]) -> _Finished:
         """The best of the candidate, whose quality may be known, and of it with corrected biases."""
         known = self.judge.quality(judged.candidate) if bare is None else bare
         found, tried, winner = _Finished(judged.candidate, known), list[Step](), tuple[str, ...]()
         for name in ways:
             changed, report, quality = self._finished(judged, name, known)
             tried.append(Step((name,), known, quality, False, report.layers, report.notes))
-            if quality > max(found.quality, known + GAIN_DB):
+            if quality.sqnr_db > max(found.quality.sqnr_db, known.sqnr_db + GAIN_DB):
                 found, winner = _Finished(changed, quality), (name,)
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
 
-    def _finished(self, judged: _Judged, way: str, bare: float) -> tuple[Candidate, RepairReport, float]:
+    def _finished(self, judged: _Judged, way: str, bare: Check) -> tuple[Candidate, RepairReport, Check]:
         """The candidate with biases corrected in one way, and its quality."""
         if REPAIRS[way] is correct_biases:  # the way in which the stages judged
             return judged.corrected, judged.report, judged.quality
@@ -311,11 +342,11 @@ class _Named:
     steps: list[Step] = field(default_factory=list)
     estimated: ir.Model | None = None
 
-    def quality(self) -> float:
+    def quality(self) -> Check:
         """Of the candidate, NaN without data."""
-        return math.nan if self.judge is None else self.judge.quality(self.candidate)
+        return UNKNOWN if self.judge is None else self.judge.quality(self.candidate)
 
-    def carry_out(self, name: str, before: float) -> float:
+    def carry_out(self, name: str, before: Check) -> Check:
         """Repairs the candidate, whose quality was ``before``; returns what it is then."""
         changed, report = REPAIRS[name](self.candidate, self.data)
         judge = self.judge
@@ -335,7 +366,7 @@ class _Named:
         if self.judge is None:
             return True
         search = _Search(self.judge, self.data)
-        return search.judged(changed).quality >= search.judged(self.candidate).quality
+        return search.judged(changed).quality.sqnr_db >= search.judged(self.candidate).quality.sqnr_db
 
 
 def _with_table(

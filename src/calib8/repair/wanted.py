@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -92,6 +93,10 @@ def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
         if len(set(names)) > 1:
             raise UsageError(f"--repair {','.join(names)}", f"'{NONE}' stands alone", "Name repairs, or none")
         return ()
+    if "" in names:
+        given = shlex.quote(",".join(names))
+        cure = f"Write names separated by single commas, or {NONE}"
+        raise UsageError(f"--repair {given}", "a name is empty", cure)
     unknown = [name for name in names if name not in REPAIRS]
     if unknown:
         cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"

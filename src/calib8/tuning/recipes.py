@@ -42,6 +42,8 @@ CONCAT: Final[Mapping[str, float | None]] = {USUAL: None, "requantize": 0.0, "un
 
 _PLAIN: Final = "mse"
 _FAST: Final = "fast"
+_STATISTICS: Final = "statistics"
+_PART: Final = "statistics.part"
 
 
 @dataclass(frozen=True)
@@ -76,14 +78,19 @@ class Recipes:
         """Those that repairs look at."""
         return choose_samples(self.dataset, self.threads)
 
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds statistics, of all samples or of some."""
+        return any((self.folder.path / name).exists() for name in (_STATISTICS, _PART))
+
     @cached_property
     def statistics(self) -> Statistics:
         """Of all calibration samples, gathered once."""
-        path = self.folder.path / "statistics"
+        path = self.folder.path / _STATISTICS
         if path.exists():
             with self.folder.reading(path):
                 return Statistics.load(path)
-        part = self.folder.path / "statistics.part"
+        part = self.folder.path / _PART
         tensors = tensors_to_calibrate(self.prepared.model, self.keep_float)
         found = gather(
             self.prepared.model, tensors, self.dataset, batch=None, threads=self.threads,

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
+from calib8.autorange.check import Check
 from calib8.errors import TableError
 from calib8.files import atomic_output
 from calib8.model.save import model_bytes
@@ -51,6 +52,8 @@ def save_repaired(found: Repaired, start: Candidate, path: Path) -> None:
         "steps": [asdict(step) for step in found.steps],
         "effort": found.effort,
         "held_back": found.held_back,
+        "shared": found.shared,
+        "warning": found.warning,
         "ranges": found.candidate.table.to_json(),
         "table": found.table.to_json(),
     }
@@ -79,7 +82,10 @@ def load_repaired(start: Candidate, path: Path) -> Repaired:
         ranges, table = (CalibrationTable.from_json(document[key]) for key in ("ranges", "table"))
         candidate = replace(start, model=model, table=ranges, corrections=corrections)
         steps = tuple(_step(step) for step in document["steps"])
-        return Repaired(candidate, table, steps, str(document["effort"]), int(document["held_back"]))
+        return Repaired(
+            candidate, table, steps, str(document["effort"]), int(document["held_back"]),
+            bool(document["shared"]), str(document["warning"]),
+        )  # fmt: skip
     except Exception as error:  # a damaged archive: NumPy, zipfile and protobuf raise a dozen unrelated types
         raise TableError(str(path), f"is broken ({error})", "Remove it and tune again") from error
 
@@ -89,6 +95,8 @@ def _step(fields: dict[str, Any]) -> Step:
         **{
             **fields,
             "names": tuple(fields["names"]),
+            "before": Check(**fields["before"]),
+            "after": Check(**fields["after"]),
             "layers": tuple(fields["layers"]),
             "notes": tuple(fields["notes"]),
         }

@@ -19,6 +19,7 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
+from calib8.repair.flow import too_few
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
@@ -149,10 +150,12 @@ def tune(
         recipes = Recipes(
             prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
         )
+        if recipes.samples.shared:
+            notes = (*notes, f"calibration: {too_few(recipes.samples)}")
         attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, effort)
-            return _told(promise, attempts, folder, parts, judge, complete)
+            return _told(promise, attempts, folder, parts, judge, recipes, complete)
         finally:
             folder.spend(clock.spent())
 
@@ -228,12 +231,19 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
 
 
 def _told(
-    promise: Promise, attempts: Attempts, folder: Folder, parts: Split, judge: Judge, complete: bool
+    promise: Promise,
+    attempts: Attempts,
+    folder: Folder,
+    parts: Split,
+    judge: Judge,
+    recipes: Recipes,
+    complete: bool,
 ) -> Tuning:
     best, path = attempts.best, attempts.written()
     if best is None or path is None:
         problem = f"is over before the first trial, {attempts.clock.spent():.0f} s were needed so far"
-        cure = "Give more time; what was gathered is kept and not gathered again"
+        kept = "; what was gathered is kept and not gathered again" if recipes.begun else ""
+        cure = f"Give more time{kept}"
         raise UsageError(f"--budget {attempts.clock.text}", problem, cure)
     notes = list(attempts.notes)
     if parts.left_out:
