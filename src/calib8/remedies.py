@@ -16,12 +16,13 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8 import pipeline
-from calib8.analysis.basis import Basis, basis_of
+from calib8.analysis.basis import METHOD, Basis, basis_of
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
+from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
@@ -53,11 +54,22 @@ class Wish:
         method: for the ranges, None for that of the basis.
         repairs: keys of ``calib8.repair.repairs.REPAIRS``.
         keep_float: names of nodes beside those of the basis.
+        without_ranges: tensors whose range in the basis, given by the user, does not count.
     """
 
     method: str | None = None
     repairs: tuple[str, ...] = ()
     keep_float: tuple[str, ...] = ()
+    without_ranges: tuple[str, ...] = ()
+
+    def applied_to(self, basis: Basis) -> Basis:
+        """The basis as far as the ranges go; a method that reads the data again gives way to ``METHOD``."""
+        left = tuple(one for one in basis.ranges if one[0] not in self.without_ranges)
+        if self.method is not None:
+            return replace(basis, method=self.method, percent=None, ranges=left)
+        if self.without_ranges and needs_data_again(basis.method):
+            return replace(basis, method=METHOD, percent=None, ranges=left)
+        return replace(basis, ranges=left)
 
 
 @dataclass(frozen=True)
@@ -104,7 +116,7 @@ class Treated:
     def flags(self, remedy: Remedy) -> tuple[str, ...]:
         """The options of ``calib8 quantize`` that carry a remedy out, beside those of the data."""
         wish = remedy.wish
-        basis = self.basis if wish.method is None else replace(self.basis, method=wish.method, percent=None)
+        basis = wish.applied_to(self.basis)
         nodes = (part for name in wish.keep_float for part in ("--keep-float", name))
         return (*basis.flags(), "--repair", ",".join(wish.repairs) or "none", *nodes)
 
@@ -171,28 +183,33 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
     Where the data are not what the network was trained with, nothing helps but other data; where they are
     not what the int8 model was calibrated with, nothing else is worth a look. Repairs that the model has
     already stay where the wish is for something else, and new statistics of batch normalizations in any case:
-    without them it would be another function.
+    without them it would be another function. Ranges that the user gave and that clip are left away in all.
     """
     causes = {finding.reason.cause for finding in diagnosis.findings}
     if "statistics" in causes:
         return ()
     done = basis.repairs
     estimated = tuple(name for name in done if name == ESTIMATE)
+    others = (Wish(METHOD, repairs=done),) if again and basis.method != METHOD else ()
     if again and causes & {"preprocessing", "input"}:
-        return (Wish(repairs=done),)
+        return (Wish(repairs=done), *others)
     found: dict[Wish, None] = {}
+    given = [name for finding in diagnosis.findings for name in finding.reason.without_ranges]
+    if given:
+        found.setdefault(Wish(repairs=done))
     for finding in diagnosis.findings:
         if finding.reason.cause == "branches" and finding.floats:
             found.setdefault(Wish(repairs=done, keep_float=finding.floats))
-        if finding.reason.method is not None:
+        if finding.reason.method is not None and finding.reason.method != basis.method:
             found.setdefault(Wish(finding.reason.method, repairs=done))
         for repairs in finding.reason.repairs:
             found.setdefault(Wish(repairs=(*estimated, *repairs)))
+    found |= dict.fromkeys(others)
     if diagnosis.advice is not None:
         found.setdefault(Wish(repairs=done, keep_float=diagnosis.advice.nodes))
     for repairs in ALWAYS:
         found.setdefault(Wish(repairs=(*estimated, *repairs)))
-    return tuple(found)[:MOST]
+    return tuple(replace(wish, without_ranges=tuple(sorted(set(given)))) for wish in found)[:MOST]
 
 
 class Clinic:
@@ -251,11 +268,13 @@ class Clinic:
             UsageError: it names a node that the model does not have.
         """
         table = self.calibration.table
-        if wish.method is not None:
+        if wish.method is not None or wish.without_ranges:
+            basis = wish.applied_to(self.basis)
             table = pipeline.calibrate(
                 ir.to_proto(self.calibration.prepared.model), statistics=self.calibration.statistics,
-                method=wish.method, target=self.scheme.name, activations=self.scheme.activation_name,
-                power_of_two=self.basis.power_of_two, ranges=dict(self.basis.ranges),
+                method=basis.method, percent=basis.percent, target=self.scheme.name,
+                activations=self.scheme.activation_name, power_of_two=basis.power_of_two,
+                ranges=dict(basis.ranges),
                 keep_float=self.basis.keep_float,
             ).table  # fmt: skip
         added = self.calibration.prepared.nodes_called(wish.keep_float)
@@ -293,7 +312,7 @@ class Clinic:
 def _contains(one: Remedy, other: Remedy) -> bool:
     """Whether a remedy is another one and more that gains nothing."""
     more = set(one.wish.repairs) > set(other.wish.repairs)
-    same = (one.wish.method, one.wish.keep_float) == (other.wish.method, other.wish.keep_float)
+    same = replace(one.wish, repairs=()) == replace(other.wish, repairs=())
     return more and same and one.sqnr_db < other.sqnr_db + GAIN_DB
 
 

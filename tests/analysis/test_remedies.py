@@ -20,6 +20,7 @@ from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
 from calib8.remedies import Clinic, Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
+from calib8.table import Range
 from small_models import run
 
 
@@ -233,6 +234,38 @@ def test_a_fixed_range_is_not_calibrated_again() -> None:
     )
     quality = found.diagnosis.dissection.figures(with_shapes(ir.to_proto(given.model))).sqnr_db
     assert quality > found.diagnosis.sqnr_db + 3.0
+
+
+@pytest.mark.parametrize("tensor", ["x", "first_relu_out"])
+def test_a_range_that_the_user_gave_is_questioned(tensor: str) -> None:
+    """The others that were given stay."""
+    proto = plain()
+    ranges = {tensor: Range(0.0, 0.05), "third_relu_out": Range(0.0, 50.0)}
+    int8 = calib8.quantize(proto, samples(), method="mse", repair=("none",), ranges=ranges, threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
+    first = found.diagnosis.findings[0].reason
+    assert first.cause == "clipped" and first.without_ranges == (tensor,)
+    assert first.text.startswith("the range given with --range clips: ")
+    assert first.advice == f"Leave --range '{tensor}=…' away"
+    best = found.remedies[0]
+    assert best.wish.without_ranges == (tensor,) and not best.wish.keep_float and best.gain_db > 10.0
+    flags = found.flags(best)
+    assert flags[flags.index("--range") + 1].startswith("third_relu_out=") and flags.count("--range") == 1
+    again = calib8.quantize(
+        proto, samples(), method="mse", repair=best.wish.repairs or ("none",), threads=1,
+        ranges={"third_relu_out": Range(0.0, 50.0)},
+    )  # fmt: skip
+    quality = found.diagnosis.dissection.figures(with_shapes(ir.to_proto(again.model))).sqnr_db
+    assert best.sqnr_db == pytest.approx(quality, abs=0.01)
+
+
+def test_another_method_is_tried_where_the_user_chose_one() -> None:
+    data = samples()
+    int8 = calib8.quantize(plain(), data, method="percentile", percent=90.0, repair=("none",), threads=1)
+    found = diagnose_and_treat(plain(), ir.to_proto(int8.model), data, threads=1)
+    assert found.basis.method == "percentile" and found.basis.percent == 90.0
+    [best] = [one for one in found.remedies if one.wish.method == METHOD]
+    assert best.gain_db > 3.0 and "--percent" not in found.flags(best)
 
 
 def test_repairs_that_the_model_has_stay_where_nodes_become_float() -> None:

@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Final
 
+import onnx_ir as ir
+
 from calib8.analysis.model_pair import Model, open_pair
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import needs_data_again
@@ -105,6 +107,16 @@ def basis_of(fp32: Model, int8: Model) -> Basis:
         scheme.name, scheme.activation_name, scheme.weight_granularity, method, percent,
         "power_of_two" in stored, tuple(ranges.items()), tuple(kept), repairs,
     )  # fmt: skip
+
+
+def ranges_given(int8: ir.Model) -> tuple[str, ...]:
+    """Tensors whose range the user gave; none for models of other tools, or where that is broken."""
+    text = int8.metadata_props.get(PREFIX + "ranges", "{}")
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return ()
+    return tuple(found) if isinstance(found, dict) else ()
 
 
 def _read(stored: dict[str, str], key: str, missing: Any) -> Any:

@@ -12,7 +12,7 @@ codes       none of these
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
@@ -75,6 +75,7 @@ class Reason:
         tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
         method: a range method worth a try, None for none.
+        without_ranges: tensors whose range the user gave and had better not.
     """
 
     cause: Cause
@@ -83,6 +84,7 @@ class Reason:
     repairs: tuple[tuple[str, ...], ...] = ()
     tensors: tuple[str, ...] = ()
     method: str | None = None
+    without_ranges: tuple[str, ...] = ()
 
 
 class Facts:
@@ -90,6 +92,7 @@ class Facts:
 
     Attributes:
         maxima: tensor → largest magnitude per entry of axis 1, in the scale of the int8 model.
+        given: tensors whose range the user gave.
     """
 
     def __init__(
@@ -97,6 +100,7 @@ class Facts:
         reference: FloatReference,
         maxima: Maxima,
         dead: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
+        given: Collection[str] = (),
     ) -> None:
         """Looks for suspicious normalizations.
 
@@ -104,8 +108,9 @@ class Facts:
             reference: the float model.
             maxima: see there.
             dead: layer → output channels whose weights are 0 in the int8 model: no factor is left there.
+            given: see there.
         """
-        self.maxima = maxima
+        self.maxima, self.given = maxima, frozenset(given)
         self._tensors, self._original = reference.tensors, _values(reference.forms[0])
         found = inspect_batch_norms(reference.forms[0])
         outputs = {label(node): node.outputs[0].name for node in reference.forms[0].graph}
@@ -208,7 +213,8 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
         facts: what else is known.
     """
     reasons = (
-        _input(row), _branches(row, facts), _shared(row, facts), _factors(row, facts), _norm(row, facts),
+        _given(row, facts), _input(row), _branches(row, facts), _shared(row, facts), _factors(row, facts),
+        _norm(row, facts),
         _scale(row, facts), _clipped(row, facts), _weights(row, damage),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
@@ -322,14 +328,30 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
     return Reason("scale", text, _EQUALIZE, _EQUALIZING)
 
 
-def _clipped(row: TensorComparison, facts: Facts) -> Reason | None:
-    if row.saturated is None or row.saturated <= CLIPPED or row.representable is None:
+def _given(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A range that the user gave and that the data leave."""
+    seen = _outside(row)
+    if not seen or row.tensor not in facts.given:
         return None
+    text, advice = f"the range given with --range clips: {seen}", f"Leave --range '{row.tensor}=…' away"
+    return Reason("clipped", text, advice, without_ranges=(row.tensor,))
+
+
+def _outside(row: TensorComparison) -> str:
+    """How much is clipped, empty where that is little."""
+    if row.saturated is None or row.saturated <= CLIPPED or row.representable is None:
+        return ""
     low, high = row.representable
-    text = (
+    return (
         f"{100.0 * row.saturated:.1f} % of its values lie outside of {low:.4g} … {high:.4g} (they reach "
         f"{row.observed[0]:.4g} … {row.observed[1]:.4g})"
     )
+
+
+def _clipped(row: TensorComparison, facts: Facts) -> Reason | None:
+    text = _outside(row)
+    if not text:
+        return None
     fixed = facts.limits(row.tensor)
     if fixed is None or not _is_fixed(row, *fixed[1:]):
         advice = "Calibrate on more typical data, or with --method minmax"

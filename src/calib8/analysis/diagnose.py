@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.analysis.basis import ranges_given
 from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
@@ -137,7 +138,7 @@ def diagnose(
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     maxima = _channel_maxima(reference, opened.found, runs, threads)
-    facts = Facts(reference, maxima, dead_channels(opened.pair.int8))
+    facts = Facts(reference, maxima, dead_channels(opened.pair.int8), ranges_given(opened.pair.int8))
     figures = dissection.whole()
     sqnr_db = figures.sqnr_db
     names = find_node_names(whole, opened.pair.outputs, reference)

@@ -22,7 +22,7 @@ from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, Re
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, both_measures, count, percent, plain_table, say_missing
+from calib8.cli.render import NOTHING, both_measures, count, escaped, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
     if not diagnosis.findings:
         terminal.say("no cause stands out: the loss is spread over the layers")
     for number, finding in enumerate(diagnosis.findings, 1):
-        terminal.say(f"{number}. {_finding(finding)}", style="yellow")
+        terminal.say(f"{number}. {escaped(_finding(finding))}", style="yellow")
 
 
 def _finding(finding: Finding) -> str:
@@ -158,9 +158,12 @@ def remedy_text(remedy: Remedy) -> str:
     if wish.keep_float:
         number = "this node" if len(wish.keep_float) == 1 else f"these {len(wish.keep_float)} nodes"
         parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
-    if not parts:
+    if wish.without_ranges:
+        given = ", ".join(f"'{name}'" for name in wish.without_ranges)
+        parts.append(f"leave --range of {given} away")
+    if wish.method or not parts:
         parts.append(f"calibrate again{f' with --method {wish.method}' if wish.method else ''}")
-    return "; ".join(parts)
+    return escaped("; ".join(parts))
 
 
 def _costs(remedy: Remedy) -> str:
@@ -214,6 +217,7 @@ def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[
                 "method": one.wish.method or found.basis.method,
                 "repairs": list(one.wish.repairs),
                 "keep_float": list(one.wish.keep_float),
+                "without_ranges": list(one.wish.without_ranges),
                 "sqnr_db": finite(one.sqnr_db),
                 **measures_document(one.figures),
                 "gain_db": finite(one.gain_db),
