@@ -72,7 +72,7 @@ def test_model_without_layers(cli, refused, images: Path, tmp_path: Path, out: P
     path = save(proto, tmp_path / "relu.onnx")
     for command in ("quantize", "calibrate"):
         result = cli(command, path, "--data", images, *FLAGS, "-o", out / "result")
-        refused(result, 1, "tiny: has no convolution or matrix", "Give a float32 convolutional network.")
+        refused(result, 1, "relu.onnx: has no convolution or matrix", "Give a float32 convolutional network.")
 
 
 def test_a_quantized_model_is_not_quantized_again(
