@@ -30,7 +30,7 @@ def evaluate(
     models: Sequence[str | os.PathLike[str]],
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     runtime: str = "onnxruntime",
     profile: str | None = None,
@@ -49,7 +49,8 @@ def evaluate(
         models: paths of .onnx files of one network; saved programs too with the runtimes ``calib8`` and
             ``reference``, plans with ``calib8``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs; None takes what a quantized model of the list has stored.
+        preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
+            list has stored.
         labels: a ``file label`` list for an image folder.
         runtime: ``onnxruntime``, ``openvino``, ``calib8`` or ``reference`` (calib8's definition of every
             rounding). The last two are for quantized models; the float ones run in ONNX Runtime then.
@@ -69,7 +70,7 @@ def evaluate(
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
-    preprocess = preprocess or stored_preprocess(models)
+    preprocess = stored_preprocess(models) if preprocess is None else preprocess
     dataset = open_dataset(
         data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
@@ -98,7 +99,7 @@ def preflight(
     model: str | os.PathLike[str] | onnx.ModelProto,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = PREFLIGHT_SAMPLES,
     threads: int = 2,

@@ -47,7 +47,7 @@ def open_data(
     model: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     labels: str | os.PathLike[str] | None,
     samples: int | None,
     skip_bad: bool,
@@ -75,7 +75,7 @@ def open_statistics(
     model: Model,
     statistics: Statistics | str | os.PathLike[str],
     keep_float: Sequence[str],
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
 ) -> tuple[Source, Statistics]:
     """The model, prepared, and what of the statistics is needed for it.
 
@@ -104,7 +104,7 @@ def open_statistics(
     return Source(prepared, tensors, None), needed
 
 
-def _check_preprocess(found: Statistics, wanted: Preprocess | None, model: ir.Model, name: str) -> None:
+def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model: ir.Model, name: str) -> None:
     if wanted is None or found.preprocess is None:
         return
     fitted = fit_preprocess(wanted, graph_inputs(model), "preprocessing").to_json()
@@ -115,7 +115,7 @@ def _check_preprocess(found: Statistics, wanted: Preprocess | None, model: ir.Mo
 
 
 def prepare_for_table(
-    model: Model, data: DataSource | None = None, preprocess: Preprocess | None = None
+    model: Model, data: DataSource | None = None, preprocess: Preprocess | str | None = None
 ) -> tuple[ir.Model, PreparedModel]:
     """The model as it was loaded, and prepared: what a table is put onto.
 

@@ -81,7 +81,7 @@ def tune(
     min_sqnr: float | None = None,
     judge_data: DataSource | None = None,
     labels: str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
     weights: str = "per-channel",
@@ -111,7 +111,7 @@ def tune(
         min_sqnr: promise: SQNR of the outputs in dB.
         judge_data: samples to judge with.
         labels: a list of the samples that judge, for an image folder.
-        preprocess: how images become inputs.
+        preprocess: how images become inputs, or the name of a preset.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
         weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
@@ -176,7 +176,7 @@ def _opened(
     data: DataSource,
     judge_data: DataSource | None,
     labels: str | os.PathLike[str] | None,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     keep_float: Sequence[str],
     *,
     samples: int | None,
