@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from calib8.analysis.evaluate import Evaluation, evaluate_sessions
+from calib8.analysis.chance import hardly_better_than_guessing
+from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import is_float_model, open_side_by_side
-from calib8.data.batches import batches
+from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import checked_path
-from calib8.model.runtime import open_session
+from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 
@@ -88,11 +89,13 @@ class Preflight:
         inputs: what goes into each input, against what mean and scale imply.
         images: samples looked at.
         evaluation: the float model on them; None where none has a label, so that it would tell nothing.
+        warnings: sentences about what looks wrong with its answers; ``inputs`` have their own.
     """
 
     inputs: tuple[InputCheck, ...]
     images: int
     evaluation: Evaluation | None
+    warnings: tuple[str, ...] = ()
 
 
 def preflight(
@@ -124,7 +127,22 @@ def preflight(
         return Preflight(checks, images, None)
     session = open_session(original, threads=threads)
     [evaluation] = evaluate_sessions([session], pieces, reference=None)
-    return Preflight(checks, images, evaluation)
+    return Preflight(checks, images, evaluation, tuple(_warnings(evaluation, session, pieces)))
+
+
+def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:
+    """What the answers of the float model say about data and labels."""
+    if evaluation.top1 is None:
+        return
+    scores = class_scores(session.run(pieces[0].inputs)[0])
+    labelled = sum(label is not None for piece in pieces for label in piece.labels)
+    hits = round(evaluation.top1 * labelled)
+    if scores is not None and hardly_better_than_guessing(hits, labelled, scores.shape[1]):
+        share = f"{100 * evaluation.top1:.2f} %"
+        yield (
+            f"FP32 is right on {share} of these samples: preprocessing or labels do not fit this model; "
+            "compare mean, scale, colour order and class numbers with those of its training"
+        )
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:
