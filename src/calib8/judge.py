@@ -114,9 +114,12 @@ def preflight(
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
     from calib8.model.graph import graph_inputs
-    from calib8.model.load import load_model
+    from calib8.model.load import load_model, naming_file
+    from calib8.passes.prepare import refuse_unsupported
 
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     dataset = open_dataset(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )

@@ -22,7 +22,7 @@ from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
 from calib8.passes.place import calibration_tensors, place
-from calib8.passes.prepare import PreparedModel, prepare
+from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import WEIGHTED_OPS, QuantScheme
 
 Model = str | os.PathLike[str] | onnx.ModelProto
@@ -60,6 +60,8 @@ def open_data(
         Calib8Error: what can be wrong with model, data or options.
     """
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     dataset = open_dataset(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
@@ -125,6 +127,8 @@ def prepare_for_table(
         Calib8Error: what can be wrong with model or data.
     """
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     specs = graph_inputs(original)
     if data is None:
         sample = {spec.name: made_up_input(spec) for spec in specs}
