@@ -147,9 +147,11 @@ def test_corrupt_image(cli, refused, model: Path, images: Path, out: Path) -> No
     bad = images / "b" / "3.png"
     bad.write_bytes(bad.read_bytes()[:100])
     for command in ("quantize", "calibrate"):
-        refused(cli(command, model, "--data", images, *FLAGS, "-o", out / "result"), 1, "b/3.png: ")
+        refused(
+            cli(command, model, "--data", images, *FLAGS, "-o", out / "result"), 1, "b/3.png: ", "--skip-bad"
+        )
     for command in ("evaluate", "run"):
-        refused(cli(command, model, "--data", images, *FLAGS), 1, "b/3.png: ")
+        refused(cli(command, model, "--data", images, *FLAGS), 1, "b/3.png: ", "--skip-bad")
 
 
 def test_corrupt_image_skipped(cli, model: Path, images: Path, tmp_path: Path) -> None:
