@@ -35,3 +35,18 @@ def test_without_labels_no_session_is_opened(monkeypatch: pytest.MonkeyPatch) ->
     assert seen.inputs[0].rows == 6
     with pytest.raises(AssertionError, match="was opened"):
         judge.preflight(MODEL, samples(labelled=True))
+
+
+def test_a_model_that_guesses_is_warned_of() -> None:
+    arrays = {"x": normal(40, 4, seed=1)}
+    scores = arrays["x"] @ normal(4, 3)
+    wrong = judge.preflight(MODEL, {**arrays, "labels": scores.argmin(axis=1)})
+    [warning] = wrong.warnings
+    assert warning.startswith("FP32 is right on 0.00 % of these samples: preprocessing or labels do not fit")
+    right = judge.preflight(MODEL, {**arrays, "labels": scores.argmax(axis=1)})
+    assert right.warnings == () and right.evaluation is not None and right.evaluation.top1 == 1.0
+    few = [
+        ({"x": row[None]}, int(label) if index < 4 else None)
+        for index, (row, label) in enumerate(zip(arrays["x"], scores.argmin(axis=1), strict=True))
+    ]
+    assert judge.preflight(MODEL, few).warnings == ()

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from calib8.analysis.evaluate import Evaluation, evaluate_sessions
+from calib8.analysis.chance import hardly_better_than_guessing
+from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import is_float_model, open_side_by_side
-from calib8.data.batches import batches
+from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import checked_path
-from calib8.model.runtime import open_session
+from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 
@@ -30,7 +31,7 @@ def evaluate(
     models: Sequence[str | os.PathLike[str]],
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     runtime: str = "onnxruntime",
     profile: str | None = None,
@@ -49,7 +50,8 @@ def evaluate(
         models: paths of .onnx files of one network; saved programs too with the runtimes ``calib8`` and
             ``reference``, plans with ``calib8``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs; None takes what a quantized model of the list has stored.
+        preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
+            list has stored.
         labels: a ``file label`` list for an image folder.
         runtime: ``onnxruntime``, ``openvino``, ``calib8`` or ``reference`` (calib8's definition of every
             rounding). The last two are for quantized models; the float ones run in ONNX Runtime then.
@@ -69,7 +71,7 @@ def evaluate(
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
-    preprocess = preprocess or stored_preprocess(models)
+    preprocess = stored_preprocess(models) if preprocess is None else preprocess
     dataset = open_dataset(
         data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
@@ -87,18 +89,20 @@ class Preflight:
         inputs: what goes into each input, against what mean and scale imply.
         images: samples looked at.
         evaluation: the float model on them; None where none has a label, so that it would tell nothing.
+        warnings: sentences about what looks wrong with its answers; ``inputs`` have their own.
     """
 
     inputs: tuple[InputCheck, ...]
     images: int
     evaluation: Evaluation | None
+    warnings: tuple[str, ...] = ()
 
 
 def preflight(
     model: str | os.PathLike[str] | onnx.ModelProto,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = PREFLIGHT_SAMPLES,
     threads: int = 2,
@@ -110,9 +114,12 @@ def preflight(
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
     from calib8.model.graph import graph_inputs
-    from calib8.model.load import load_model
+    from calib8.model.load import load_model, naming_file
+    from calib8.passes.prepare import refuse_unsupported
 
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     dataset = open_dataset(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
@@ -123,7 +130,22 @@ def preflight(
         return Preflight(checks, images, None)
     session = open_session(original, threads=threads)
     [evaluation] = evaluate_sessions([session], pieces, reference=None)
-    return Preflight(checks, images, evaluation)
+    return Preflight(checks, images, evaluation, tuple(_warnings(evaluation, session, pieces)))
+
+
+def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:
+    """What the answers of the float model say about data and labels."""
+    if evaluation.top1 is None:
+        return
+    scores = class_scores(session.run(pieces[0].inputs)[0])
+    labelled = sum(label is not None for piece in pieces for label in piece.labels)
+    hits = round(evaluation.top1 * labelled)
+    if scores is not None and hardly_better_than_guessing(hits, labelled, scores.shape[1]):
+        share = f"{100 * evaluation.top1:.2f} %"
+        yield (
+            f"FP32 is right on {share} of these samples: preprocessing or labels do not fit this model; "
+            "compare mean, scale, colour order and class numbers with those of its training"
+        )
 
 
 def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | None:

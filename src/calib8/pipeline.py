@@ -23,6 +23,7 @@ from calib8.calibration.source import (
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
+from calib8.data.presets import known_preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
@@ -50,7 +51,7 @@ def collect_statistics(
     model: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = None,
     batch: int | None = None,
@@ -92,7 +93,7 @@ def calibrate(
     data: DataSource | None = None,
     *,
     statistics: Statistics | str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     method: str | None = None,
     activations: str = "uint8",
@@ -120,8 +121,8 @@ def calibrate(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         statistics: those of an earlier run over the same model, or their file, in place of data. The table
             is the same, byte for byte.
-        preprocess: how images become inputs; not needed for arrays. That of ``statistics`` is known, and
-            another one refused.
+        preprocess: how images become inputs, or the name of a preset, see ``calib8.data.presets``; not needed
+            for arrays. That of ``statistics`` is known, and another one refused.
         labels: the list to check an image folder against; calibration itself needs none.
         method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
             a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
@@ -234,7 +235,7 @@ def quantize(
     target: str = "onnxruntime",
     activations: str | None = None,
     weights: str = "per-channel",
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     method: str | None = None,
     percent: float | None = None,
@@ -337,7 +338,7 @@ def _with_table(
     partial: bool,
     power_of_two: bool,
     ranges: GivenRanges,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     labels: str | os.PathLike[str] | None,
     samples: int | None,
     threads: int,
@@ -361,5 +362,5 @@ def _with_table(
     done = repaired_candidate(
         start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
     )
-    result = int8_model(start, done, prepared, preprocess, unranged)
+    result = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
     return replace(result, binding=binding, notes=(*notes, *result.notes))

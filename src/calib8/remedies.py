@@ -126,7 +126,7 @@ def diagnose_and_treat(
     int8: Model | None,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,

@@ -107,6 +107,7 @@ def test_a_second_run_makes_no_new_trial(cli, model: Path, arrays: Path, out: Pa
         ([], ["nothing is promised", "--min-agreement 99.5"]),
         (["--min-agreement", "99", "--max-drop", "1"], ["--min-agreement and --max-drop", "two promises"]),
         (["--min-agreement", "101"], ["--min-agreement 101", "0 … 100 %"]),
+        (["--min-agreement", "0.99"], ["--min-agreement 0.99", "in per cent", "Give 99 if"]),
         (["--max-drop", "-0.5"], ["--max-drop -0.5", "no model can have that"]),
         (["--min-sqnr", "20", "--budget", "later"], ["--budget later", "90s"]),
         (["--min-sqnr", "20", "--budget", "0.01s"], ["--budget 0.01s", "before the first trial"]),

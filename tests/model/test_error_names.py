@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import calib8
 from calib8.errors import ModelError, UnsupportedModelError
+from calib8.remedies import diagnose_and_treat
 from small_models import normal, onnx_model
 
 DATA = {"x": np.random.default_rng(0).standard_normal((4, 3, 5, 5)).astype(np.float32)}
@@ -49,6 +51,19 @@ def test_a_quantized_model_and_one_without_layers(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedModelError, match="it is quantized already") as found:
         calib8.quantize(path, DATA)
     assert found.value.subject == str(path)
+    pixels = {"images": np.zeros((16, 5, 5, 3), np.uint8)}
+    table = calib8.calibrate(network(), DATA, method="minmax").table
+    attempts: tuple[Callable[[], object], ...] = (  # none of them asks for a preprocessing first
+        lambda: calib8.quantize(path, pixels),
+        lambda: calib8.quantize(path, pixels, table=table),
+        lambda: calib8.preflight(path, pixels),
+        lambda: calib8.tune(path, pixels, tmp_path / "out.onnx", min_sqnr=5.0),
+        lambda: diagnose_and_treat(path, None, pixels),
+    )
+    for attempt in attempts:
+        with pytest.raises(UnsupportedModelError, match="it is quantized already") as found:
+            attempt()
+        assert found.value.subject == str(path)
     onnx.save(onnx_model("float[N,3,5,5] x", "float[N,3,5,5] y", "y = Relu (x)", {}), path)
     with pytest.raises(UnsupportedModelError, match="has no convolution") as found:
         calib8.quantize(path, DATA)

@@ -49,6 +49,22 @@ def test_nothing_is_in_float_where_nothing_has_to_be(tune: Tune, tmp_path: Path)
     assert metadata["promise"] == "SQNR of at least 20 dB" and float(metadata["float_macs"]) == 0.0
 
 
+def test_samples_that_the_float_model_knows_by_heart_are_noted(tune: Tune, tmp_path: Path) -> None:
+    right = np.array(float_classes(even_net(), inputs()))
+    known, others = {"x": inputs(), "labels": right}, {"x": inputs(), "labels": (right + 1) % 5}
+    asked: dict[str, Any] = {"min_agreement": 20.0}
+
+    def noted(data: Any, place: str, **options: Any) -> bool:
+        found = tune(even_net(), data, work=tmp_path / place, **options)
+        return any("100.00 % of the samples that judge: they may be" in note for note in found.notes)
+
+    assert noted(known, "a", **asked) and noted(known, "b", max_drop=90.0)
+    assert not noted(others, "c", **asked), "wrong on all of them"
+    assert not noted({"x": inputs()}, "d", **asked), "no labels"
+    assert not noted(known, "e", min_sqnr=5.0), "margins do not matter"
+    assert not noted({"x": BOUNDED}, "f", **asked, judge_data=known), "chosen by the user"
+
+
 def test_exactly_the_layer_that_has_to_be_in_float_is(tune: Tune, tmp_path: Path) -> None:
     found = tune(one_coarse_layer(), min_sqnr=20.0)
     assert found.kept

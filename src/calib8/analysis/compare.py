@@ -114,7 +114,7 @@ def compare(
     int8: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,
@@ -134,7 +134,7 @@ def compare(
         fp32: path or ModelProto of the float model.
         int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs; None takes what the int8 model has stored.
+        preprocess: how images become inputs, as for ``calibrate``; None takes what the int8 model has stored.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
         runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
         profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
@@ -148,7 +148,8 @@ def compare(
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     pair = open_pair(fp32, int8)
-    dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
+    chosen = _stored(pair) if preprocess is None else preprocess
+    dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
     with closing(batches(dataset, 1, 1)) as pieces:
         reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)

@@ -103,7 +103,7 @@ def diagnose(
     int8: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,
@@ -116,7 +116,7 @@ def diagnose(
         fp32: path or ModelProto of the float model.
         int8: the QDQ model made from it.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs; None takes what the int8 model has stored.
+        preprocess: how images become inputs, as for ``calibrate``; None takes what the int8 model has stored.
         samples: at most so many for the comparison.
         batch, threads, skip_bad, progress: see ``calibrate``; ``batch`` is that of the comparison.
 
@@ -155,14 +155,15 @@ def _open(
     fp32: Model,
     int8: Model,
     data: DataSource,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     samples: int | None,
     threads: int,
     *,
     skip_bad: bool,
 ) -> _Opened:
     pair = open_pair(fp32, int8)
-    dataset = open_dataset(data, pair.inputs, preprocess or _stored(pair), samples=samples, skip_bad=skip_bad)
+    chosen = _stored(pair) if preprocess is None else preprocess
+    dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
     runs = choose_samples(dataset, threads).scored
     reference = float_reference(pair.fp32, runs[0], pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)

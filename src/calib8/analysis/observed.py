@@ -73,7 +73,7 @@ def observe(
     data: DataSource,
     *,
     pairs: bool = False,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     samples: int | None = None,
     batch: int = 1,
     threads: int = 2,

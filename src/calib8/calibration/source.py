@@ -22,7 +22,7 @@ from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
 from calib8.passes.place import calibration_tensors, place
-from calib8.passes.prepare import PreparedModel, prepare
+from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import WEIGHTED_OPS, QuantScheme
 
 Model = str | os.PathLike[str] | onnx.ModelProto
@@ -47,7 +47,7 @@ def open_data(
     model: Model,
     data: DataSource,
     *,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     labels: str | os.PathLike[str] | None,
     samples: int | None,
     skip_bad: bool,
@@ -60,6 +60,8 @@ def open_data(
         Calib8Error: what can be wrong with model, data or options.
     """
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     dataset = open_dataset(
         data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
@@ -75,7 +77,7 @@ def open_statistics(
     model: Model,
     statistics: Statistics | str | os.PathLike[str],
     keep_float: Sequence[str],
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
 ) -> tuple[Source, Statistics]:
     """The model, prepared, and what of the statistics is needed for it.
 
@@ -104,7 +106,7 @@ def open_statistics(
     return Source(prepared, tensors, None), needed
 
 
-def _check_preprocess(found: Statistics, wanted: Preprocess | None, model: ir.Model, name: str) -> None:
+def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model: ir.Model, name: str) -> None:
     if wanted is None or found.preprocess is None:
         return
     fitted = fit_preprocess(wanted, graph_inputs(model), "preprocessing").to_json()
@@ -115,7 +117,7 @@ def _check_preprocess(found: Statistics, wanted: Preprocess | None, model: ir.Mo
 
 
 def prepare_for_table(
-    model: Model, data: DataSource | None = None, preprocess: Preprocess | None = None
+    model: Model, data: DataSource | None = None, preprocess: Preprocess | str | None = None
 ) -> tuple[ir.Model, PreparedModel]:
     """The model as it was loaded, and prepared: what a table is put onto.
 
@@ -125,6 +127,8 @@ def prepare_for_table(
         Calib8Error: what can be wrong with model or data.
     """
     original = load_model(model)
+    with naming_file(model, original):
+        refuse_unsupported(original)
     specs = graph_inputs(original)
     if data is None:
         sample = {spec.name: made_up_input(spec) for spec in specs}

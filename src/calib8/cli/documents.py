@@ -43,6 +43,7 @@ def preflight_document(found: Preflight) -> dict[str, Any]:
         "inputs": [_input(check) for check in found.inputs],
         "images": found.images,
         "top1": None if found.evaluation is None else found.evaluation.top1,
+        "warnings": list(found.warnings),
     }
 
 

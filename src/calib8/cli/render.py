@@ -38,6 +38,8 @@ def say_preflight(terminal: Terminal, found: Preflight) -> None:
             terminal.say(f"warning: input '{check.input}': {warning}", style="yellow")
     if found.evaluation is not None and found.evaluation.top1 is not None:
         terminal.say(f"FP32 top-1 on these {found.images} samples: {percent(found.evaluation.top1)} %")
+    for warning in found.warnings:
+        terminal.say(f"warning: {warning}", style="yellow")
 
 
 def _input_line(check: InputCheck) -> str:

@@ -53,7 +53,10 @@ class PromiseOptions:
     min_sqnr: Annotated[float | None, option(PROMISE, "--min-sqnr", "D", _SQNR_HELP)] = None
 
 
-_JUDGE_HELP: Final = "Samples to judge with; all of --data calibrates then. Default: half of --data."
+_JUDGE_HELP: Final = (
+    "Samples to judge with, best none of the training; all of --data calibrates then. "
+    "Default: half of --data."
+)
 _SAMPLES_HELP: Final = "At most so many of --data, and of --judge-data, evenly spaced. Default: all."
 
 

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from calib8.data.preprocess import Layout, Preprocess
+from calib8.data.presets import known_preprocess
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 
 _ARRAYS_CURE = "Give arrays instead: an .npz or an iterable of {input name: array}"
 
 
-def fit_preprocess(p: Preprocess | None, inputs: Sequence[TensorSpec], source: str) -> Preprocess:
+def fit_preprocess(p: Preprocess | str | None, inputs: Sequence[TensorSpec], source: str) -> Preprocess:
     """The preprocessing with the size and layout of the model's only input filled in.
 
     Args:
-        p: the user's settings; ``size`` None is taken from the model, ``layout`` is changed where the
-            model's number of channels fits the other axis only.
+        p: the user's settings, or the name of a preset; ``size`` None is taken from the model, ``layout`` is
+            changed where the model's number of channels fits the other axis only.
         inputs: all inputs of the model.
         source: where the images come from, subject of error messages.
 
@@ -25,7 +26,7 @@ def fit_preprocess(p: Preprocess | None, inputs: Sequence[TensorSpec], source: s
         UsageError: no preprocessing, no size, or one that contradicts the model.
         DataError: the model has several inputs or one that is no image.
     """
-    spec = image_input(inputs, source)
+    p, spec = known_preprocess(p), image_input(inputs, source)
     if p is None:
         problem = "images need to know how the model was trained"
         raise UsageError(source, problem, "Give --preprocess or --mean and --scale")

@@ -91,5 +91,7 @@ def _is_image(path: Path) -> bool:
 def _undecodable(name: str, error: Exception) -> DataError:
     reason = str(error) or type(error).__name__
     return DataError(
-        name, f"cannot be decoded as an image ({reason})", "Repair or remove it, or skip bad images"
+        name,
+        f"cannot be decoded as an image ({reason})",
+        "Repair or remove it, or pass over bad images with --skip-bad",
     )

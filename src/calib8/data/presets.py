@@ -67,3 +67,23 @@ def preset(name: str) -> Preprocess:
     if name not in PRESETS:
         raise UsageError(f"--preprocess {name}", "unknown preset", f"Use one of {', '.join(PRESETS)}")
     return PRESETS[name]
+
+
+def known_preprocess(given: Preprocess | str | None) -> Preprocess | None:
+    """Settings as they are, or those of the preset that is named; None where nothing is given.
+
+    Raises:
+        UsageError: there is no such preset, or it is neither a name nor settings.
+    """
+    if isinstance(given, str):
+        return preset(given)
+    if given is None or _is_preprocess(given):
+        return given
+    problem = f"is of type {type(given).__name__}"
+    raise UsageError(
+        "preprocess", problem, "Give the name of a preset, such as 'torchvision', or a Preprocess"
+    )
+
+
+def _is_preprocess(value: object) -> bool:
+    return isinstance(value, Preprocess)

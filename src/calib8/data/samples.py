@@ -20,6 +20,7 @@ from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
 from calib8.data.labels import folder_labels, integer_label
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
+from calib8.data.presets import known_preprocess
 from calib8.errors import DataError, UsageError
 from calib8.files import checked_path
 from calib8.tensors import TensorSpec
@@ -133,7 +134,7 @@ class Dataset:
 def open_dataset(
     data: DataSource,
     inputs: Sequence[TensorSpec],
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     *,
     labels: str | os.PathLike[str] | None = None,
     samples: int | None = None,
@@ -150,7 +151,7 @@ def open_dataset(
             an iterable, or a function without arguments that returns one, of {input name: array} or
             ({input name: array}, label), where the arrays have the model's shape, batch axis included.
         inputs: the inputs of the model.
-        preprocess: how images become arrays; only for images and uint8 pixels.
+        preprocess: how images become arrays, or the name of a preset; only for images and uint8 pixels.
         labels: a list of ``file label`` lines for an image folder, see ``folder_labels``.
         samples: at most so many: evenly spaced over a folder or arrays, the first of an iterable.
         skip_bad: image files that cannot be read are noted in ``Dataset.skipped`` instead of raised.
@@ -160,6 +161,7 @@ def open_dataset(
         DataError: nothing there, or labels, names, shapes or dtypes that do not fit. What only reading a
             sample can tell is raised by iterating.
     """
+    preprocess = known_preprocess(preprocess)
     if samples is not None and samples < 1:
         raise UsageError("samples", f"{samples} is too few", "Give at least 1")
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None

@@ -98,7 +98,7 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
         UnsupportedModelError: control flow, half precision, or a model that is quantized already.
         ModelError: the prepared model differs from the original.
     """
-    _refuse_unsupported(original)
+    refuse_unsupported(original)
     model = original.clone()
     rewrites = _run_passes(model)
     ir_passes.RemoveUnusedNodesPass()(model)
@@ -180,7 +180,12 @@ def _control_flow(model: ir.Model, nodes: list[str]) -> UnsupportedModelError:
     )
 
 
-def _refuse_unsupported(model: ir.Model) -> None:
+def refuse_unsupported(model: ir.Model) -> None:
+    """Refuses what a look at the graph alone tells; to be asked before anything is asked of the user.
+
+    Raises:
+        UnsupportedModelError: half precision, no operators, or a model that is quantized already.
+    """
     name = model.graph.name or "model"
     coded = [node for node in model.graph if node.op_type.startswith(CODED_OPS)]
     if coded:

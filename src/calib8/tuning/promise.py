@@ -78,7 +78,8 @@ def promise_of(max_drop: float | None, min_agreement: float | None, min_sqnr: fl
     """The one promise that was given.
 
     Raises:
-        UsageError: none, more than one, or a value that no model can have.
+        UsageError: none, more than one, a value that no model can have, or an agreement of more than 0 and at
+            most 1 %, which is a share and not in per cent.
     """
     given: dict[Kind, float | None] = {"agreement": min_agreement, "drop": max_drop, "sqnr": min_sqnr}
     found = [Promise(kind, value) for kind, value in given.items() if value is not None]
@@ -92,6 +93,10 @@ def promise_of(max_drop: float | None, min_agreement: float | None, min_sqnr: fl
     low, high, unit, cure = _LIMITS[promise.kind]
     if not low <= promise.value <= high:  # NaN is not either
         problem = f"no model can have that: it must be in {low:g} … {high:g} {unit}"
+        raise UsageError(f"{OPTIONS[promise.kind]} {promise.value:g}", problem, cure)
+    if promise.kind == "agreement" and 0.0 < promise.value <= 1.0:
+        problem = f"would be {promise.value:g} %: an agreement is given in per cent"
+        cure = f"Give {100.0 * promise.value:g} if you mean that share of the samples"
         raise UsageError(f"{OPTIONS[promise.kind]} {promise.value:g}", problem, cure)
     return promise
 

@@ -37,6 +37,9 @@ from calib8.tuning.trial import Trial
 LAST_EFFORT: Final = tuple(EFFORTS)[-1]
 """The most that can be tried."""
 
+KNOWN_BY_HEART: Final = 99.5
+"""Top-1 of the float model in percent from which on samples look like those of its training."""
+
 CLOSEST: Final = "closest.onnx"
 """Name in the folder of the model that came closest, while none keeps the promise."""
 
@@ -81,7 +84,7 @@ def tune(
     min_sqnr: float | None = None,
     judge_data: DataSource | None = None,
     labels: str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | str | None = None,
     target: str = "onnxruntime",
     activations: str | None = None,
     weights: str = "per-channel",
@@ -103,7 +106,8 @@ def tune(
 
     Args:
         model: path or ModelProto of the float model.
-        data: see ``calib8.data.samples.open_dataset``; half of it judges unless ``judge_data`` does.
+        data: see ``calib8.data.samples.open_dataset``; half of it judges unless ``judge_data`` does. Images
+            that the model was trained on promise too much where they judge.
         output: the int8 model, written as soon as one keeps the promise, and whenever a cheaper one does.
             What is not from this search gets another name while none does, ``NAME.earlier.onnx``.
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
@@ -111,7 +115,7 @@ def tune(
         min_sqnr: promise: SQNR of the outputs in dB.
         judge_data: samples to judge with.
         labels: a list of the samples that judge, for an image folder.
-        preprocess: how images become inputs.
+        preprocess: how images become inputs, or the name of a preset.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
         weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
@@ -150,6 +154,8 @@ def tune(
         recipes = Recipes(
             prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
         )
+        if alike is not None:
+            notes = (*notes, *_perhaps_trained_on(judge, promise))
         if recipes.samples.shared:
             notes = (*notes, f"calibration: {too_few(recipes.samples)}")
         attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
@@ -158,6 +164,20 @@ def tune(
             return _told(promise, attempts, folder, parts, judge, recipes, complete)
         finally:
             folder.spend(clock.spent())
+
+
+def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
+    """A note where the float model is right so often that it may know the samples held back to judge with.
+
+    The SQNR hardly depends on that; agreement and drop do, by the margins between classes.
+    """
+    top1 = judge.float_top1
+    if promise.kind == "sqnr" or top1 is None or top1 < KNOWN_BY_HEART:
+        return ()
+    return (
+        f"the float model is right on {top1:.2f} % of the samples that judge: they may be images it was "
+        "trained on, which promise too much; give others with --judge-data",
+    )
 
 
 def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
@@ -176,7 +196,7 @@ def _opened(
     data: DataSource,
     judge_data: DataSource | None,
     labels: str | os.PathLike[str] | None,
-    preprocess: Preprocess | None,
+    preprocess: Preprocess | str | None,
     keep_float: Sequence[str],
     *,
     samples: int | None,
