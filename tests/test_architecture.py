@@ -13,7 +13,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"errors"},
     {"files", "qparams", "fixedpoint", "tensors", "progress", "processors", "profiles"},
-    {"scheme", "table"},
+    {"scheme", "table", "tflite"},
     {"model", "data"},
     {"passes"},
     {"calibration"},

@@ -1,0 +1,63 @@
+"""Lowering: a checked TFLite graph becomes a program, operator by operator, with TFLite's own arithmetic."""
+
+from __future__ import annotations
+
+from calib8.errors import ModelError, UnsupportedModelError
+from calib8.program.instructions import Instruction
+from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.operators import LOWER
+from calib8.program.program import Port, Program
+from calib8.program.verify import verify
+from calib8.tflite.graph import Graph, Operator
+
+
+def lower_tflite(graph: Graph, name: str = "model") -> Program:
+    """The program of a quantized model; profile ``tflite``.
+
+    Args:
+        graph: checked.
+        name: of the model, for messages.
+
+    Raises:
+        UnsupportedModelError: operators without an integer form; all of them are listed.
+        ModelError: the model contradicts itself.
+    """
+    builder = Builder(graph)
+    inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
+    problems = [text for operator in graph.operators if (text := _emitted(builder, operator))]
+    if problems:
+        raise UnsupportedModelError(
+            name,
+            f"{len(problems)} operators have no integer form: {'; '.join(problems)}",
+            "Export the model without them",
+        )
+    outputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    program = Program("tflite", tuple(builder.slots), _live(builder, outputs), inputs, outputs, name)
+    verify(program)
+    return program
+
+
+def _emitted(builder: Builder, operator: Operator) -> str:
+    """Empty, or the operator and why it has no form."""
+    lower = LOWER.get(operator.op)
+    title = operator.custom_code or operator.op
+    if lower is None:
+        return f"{title}: unknown"
+    try:
+        lower(builder, operator)
+    except NoFormError as reason:
+        return f"'{builder.name(operator)}' ({title}): {reason}"
+    except ModelError as error:
+        return f"'{builder.name(operator)}' ({title}): {error.problem}"
+    return ""
+
+
+def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...]:
+    """The instructions that lead to the outputs."""
+    wanted = {port.slot for port in outputs}
+    steps: list[Instruction] = []
+    for step in reversed(builder.steps):
+        if not wanted.isdisjoint(step.outputs):
+            wanted.update(step.inputs)
+            steps.append(step)
+    return tuple(reversed(steps))

@@ -1,0 +1,1 @@
+"""TFLite files as typed graphs: read, checked, written. What the numbers mean is decided elsewhere."""
