@@ -40,9 +40,6 @@ def weights(rng: np.random.Generator, net: Net, shape: Sequence[int], axis: int,
 
 
 def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> int:
-    """−1, none, one time of four."""
-    if rng.random() < 0.25:
-        return -1
     x_kind, w_kind = net.tensors[x].quantization, net.tensors[w].quantization
     assert x_kind is not None and w_kind is not None
     scales = (x_kind.scales * w_kind.scales).astype(np.float32)
@@ -50,9 +47,9 @@ def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> i
     return net.constant(values, Quantization(scales, np.zeros(scales.size, np.int64), 0))
 
 
-def given(*inputs: int) -> list[int]:
-    """The inputs that are there."""
-    return [place for place in inputs if place >= 0]
+def perhaps_bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> list[int]:
+    """None one time of four."""
+    return [] if rng.random() < 0.25 else [bias(rng, net, x, w, channels)]
 
 
 def result(rng: np.random.Generator, net: Net, shape: Sequence[int], dtype: str) -> int:
@@ -81,7 +78,7 @@ def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
     hw = _sizes(size, kernel, stride, dilation, padding=padding)
     y = result(rng, net, (net.tensors[x].shape[0], *hw, outputs * groups), dtype)
     return net.graph(
-        "CONV_2D", given(x, w, b), [y], 3,
+        "CONV_2D", [x, w, b], [y], 3,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]),
         dilation_h_factor=int(dilation[0]), dilation_w_factor=int(dilation[1]),
         fused_activation_function=activation(rng),
@@ -94,11 +91,11 @@ def depthwise_conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
     multiplier = int(rng.integers(2, 5)) if rng.random() < 0.4 else 1
     x = image(rng, net, size, depth, dtype)
     w = weights(rng, net, (1, *kernel.tolist(), depth * multiplier), 3, dtype)
-    b = bias(rng, net, x, w, depth * multiplier)
+    b = perhaps_bias(rng, net, x, w, depth * multiplier)
     hw = _sizes(size, kernel, stride, dilation, padding=padding)
     y = result(rng, net, (net.tensors[x].shape[0], *hw, depth * multiplier), dtype)
     return net.graph(
-        "DEPTHWISE_CONV_2D", given(x, w, b), [y], 3,
+        "DEPTHWISE_CONV_2D", [x, w, *b], [y], 3,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]), depth_multiplier=multiplier,
         dilation_h_factor=int(dilation[0]), dilation_w_factor=int(dilation[1]),
         fused_activation_function=activation(rng),
@@ -114,10 +111,10 @@ def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
     x = image(rng, net, size, depth, dtype)
     shape = (net.tensors[x].shape[0], *full.tolist(), outputs)
     w = weights(rng, net, (outputs, *kernel.tolist(), depth), 0, dtype)
-    b = bias(rng, net, x, w, outputs)
-    inputs = given(net.constant(np.array(shape, np.int32)), w, x, b)
-    fused = activation(rng) if b >= 0 else "NONE"
-    version = 1 if b < 0 else 3 if fused == "NONE" else 4
+    b = perhaps_bias(rng, net, x, w, outputs)
+    inputs = [net.constant(np.array(shape, np.int32)), w, x, *b]
+    fused = activation(rng) if b else "NONE"
+    version = 1 if not b else 3 if fused == "NONE" else 4
     return net.graph(
         "TRANSPOSE_CONV", inputs, [result(rng, net, shape, dtype)], version,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]), fused_activation_function=fused,
@@ -132,10 +129,10 @@ def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
     inputs = int(np.prod(shape[-joined:]))
     x = net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
     w = weights(rng, net, (outputs, inputs), 0, dtype)
-    b = bias(rng, net, x, w, outputs)
+    b = perhaps_bias(rng, net, x, w, outputs)
     rows = shape[:-1] if keeps else (int(np.prod(shape)) // inputs,)
     y = result(rng, net, (*rows, outputs), dtype)
     return net.graph(
-        "FULLY_CONNECTED", [x, w, b], [y], 5,
+        "FULLY_CONNECTED", [x, w, *(b or [-1])], [y], 5,
         keep_num_dims=keeps, fused_activation_function=activation(rng),
     )  # fmt: skip
