@@ -31,12 +31,15 @@ def image(rng: np.random.Generator, net: Net, size: Sequence[int], depth: int, d
 def weights(rng: np.random.Generator, net: Net, shape: Sequence[int], axis: int, dtype: str) -> int:
     """Symmetric int8, three times of four with a scale per channel; uint8 with a zero point."""
     if dtype == "uint8":
-        kind = quantized(random_scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
-        return net.constant(random_codes(rng, shape, dtype), kind)
+        return net.constant(random_codes(rng, shape, dtype), _any_kind(rng, dtype))
     count = shape[axis] if rng.random() < 0.75 else 1
     scales = np.array([random_scale(rng, 1e-3, 0.05) for _ in range(count)], np.float32)
     codes = np.maximum(random_codes(rng, shape, "int8"), -127)
     return net.constant(codes, Quantization(scales, np.zeros(count, np.int64), axis if count > 1 else 0))
+
+
+def _any_kind(rng: np.random.Generator, dtype: str) -> Quantization:
+    return quantized(random_scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
 
 
 def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> int:
@@ -129,6 +132,8 @@ def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
     inputs = int(np.prod(shape[-joined:]))
     x = net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
     w = weights(rng, net, (outputs, inputs), 0, dtype)
+    if rng.random() < 0.15:
+        w = net.constant(random_codes(rng, (outputs, inputs), dtype), _any_kind(rng, dtype))
     b = perhaps_bias(rng, net, x, w, outputs)
     rows = shape[:-1] if keeps else (int(np.prod(shape)) // inputs,)
     y = result(rng, net, (*rows, outputs), dtype)

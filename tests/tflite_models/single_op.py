@@ -97,7 +97,11 @@ def _random_reals(rng: np.random.Generator, shape: Sequence[int], graph: Graph) 
 
 
 def assert_same_bits(
-    rng: np.random.Generator, graph: Graph, runs: int = 2, definition: Graph | None = None
+    rng: np.random.Generator,
+    graph: Graph,
+    runs: int = 2,
+    definition: Graph | None = None,
+    inputs: Sequence[npt.NDArray[Any]] = (),
 ) -> None:
     """LiteRT's reference kernels, the reference and the native engine give the same bits.
 
@@ -106,18 +110,19 @@ def assert_same_bits(
         graph: the model.
         runs: with new inputs each.
         definition: what LiteRT runs instead: a model of uint8 codes that lie 128 above those of the model.
+        inputs: instead of random ones.
     """
     model = serialize(graph)
     program = lower_tflite(parse(model))
     sessions = {name: InferenceSession(program, runtime=name) for name in ("reference", "calib8")}
     for _ in range(runs):
-        inputs = feeds(rng, graph)
+        fed = inputs or feeds(rng, graph)
         if definition is None:
-            expected = litert_outputs(model, inputs)
+            expected = litert_outputs(model, fed)
         else:
-            moved = litert_outputs(serialize(definition), [x.view(np.uint8) ^ 128 for x in inputs])
+            moved = litert_outputs(serialize(definition), [x.view(np.uint8) ^ 128 for x in fed])
             expected = [(y ^ 128).view(np.int8) for y in moved]
-        named = {port.name: array for port, array in zip(program.inputs, inputs, strict=True)}
+        named = {port.name: array for port, array in zip(program.inputs, fed, strict=True)}
         for name, session in sessions.items():
             for got, wanted in zip(session.run(None, named), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{name}: {graph.operators[0]}")
