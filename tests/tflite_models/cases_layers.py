@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from single_op import Net, quantized, random_codes, random_scale, random_zero_point
+from single_op import Net, quantized, random_codes, random_zero_point
 
 from calib8.tflite.graph import Graph, Quantization
 
 ACTIVATIONS: Final = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+
+
+def any_net(rng: np.random.Generator) -> Net:
+    return Net(powers=bool(rng.random() < 0.2))
 
 
 def activation(rng: np.random.Generator) -> str:
@@ -25,21 +29,21 @@ def out_size(size: int, kernel: int, stride: int, dilation: int, padding: str) -
 
 def image(rng: np.random.Generator, net: Net, size: Sequence[int], depth: int, dtype: str) -> int:
     shape = (int(rng.integers(1, 3)), *(int(n) for n in size), depth)
-    return net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
+    return net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype))
 
 
 def weights(rng: np.random.Generator, net: Net, shape: Sequence[int], axis: int, dtype: str) -> int:
     """Symmetric int8, three times of four with a scale per channel; uint8 with a zero point."""
     if dtype == "uint8":
-        return net.constant(random_codes(rng, shape, dtype), _any_kind(rng, dtype))
+        return net.constant(random_codes(rng, shape, dtype), _any_kind(rng, net, dtype))
     count = shape[axis] if rng.random() < 0.75 else 1
-    scales = np.array([random_scale(rng, 1e-3, 0.05) for _ in range(count)], np.float32)
+    scales = np.array([net.scale(rng, 1e-3, 0.05) for _ in range(count)], np.float32)
     codes = np.maximum(random_codes(rng, shape, "int8"), -127)
     return net.constant(codes, Quantization(scales, np.zeros(count, np.int64), axis if count > 1 else 0))
 
 
-def _any_kind(rng: np.random.Generator, dtype: str) -> Quantization:
-    return quantized(random_scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
+def _any_kind(rng: np.random.Generator, net: Net, dtype: str) -> Quantization:
+    return quantized(net.scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
 
 
 def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> int:
@@ -56,7 +60,7 @@ def perhaps_bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: i
 
 
 def result(rng: np.random.Generator, net: Net, shape: Sequence[int], dtype: str) -> int:
-    kind = quantized(random_scale(rng, 0.01, 1.0), random_zero_point(rng, dtype))
+    kind = quantized(net.scale(rng, 0.01, 1.0), random_zero_point(rng, dtype))
     return net.output(shape, dtype, kind)
 
 
@@ -72,7 +76,7 @@ def _sizes(*axes: np.ndarray, padding: str) -> list[int]:
 
 
 def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
-    net, (padding, kernel, stride, dilation, size) = Net(), windowed(rng)
+    net, (padding, kernel, stride, dilation, size) = any_net(rng), windowed(rng)
     depth, outputs = (int(n) for n in rng.integers(1, 20, 2))
     groups = int(rng.integers(2, 4)) if dtype == "int8" and rng.random() < 0.3 else 1
     x = image(rng, net, size, depth * groups, dtype)
@@ -89,7 +93,7 @@ def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def depthwise_conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
-    net, (padding, kernel, stride, dilation, size) = Net(), windowed(rng)
+    net, (padding, kernel, stride, dilation, size) = any_net(rng), windowed(rng)
     depth = int(rng.integers(1, 40))
     multiplier = int(rng.integers(2, 5)) if rng.random() < 0.4 else 1
     x = image(rng, net, size, depth, dtype)
@@ -106,7 +110,7 @@ def depthwise_conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
-    net, padding = Net(), str(rng.choice(["SAME", "VALID"]))
+    net, padding = any_net(rng), str(rng.choice(["SAME", "VALID"]))
     kernel, stride, size = rng.integers(1, 6, 2), rng.integers(1, 4, 2), rng.integers(1, 7, 2)
     depth, outputs = (int(n) for n in rng.integers(1, 20, 2))
     extra = rng.integers(0, stride)
@@ -125,15 +129,15 @@ def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
-    net, outputs = Net(), int(rng.integers(1, 40))
+    net, outputs = any_net(rng), int(rng.integers(1, 40))
     shape = tuple(int(n) for n in rng.integers(1, 8, int(rng.integers(1, 5))))
     keeps = len(shape) > 1 and rng.random() < 0.4
     joined = 1 if keeps else int(rng.integers(1, len(shape) + 1))
     inputs = int(np.prod(shape[-joined:]))
-    x = net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
+    x = net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype))
     w = weights(rng, net, (outputs, inputs), 0, dtype)
     if rng.random() < 0.15:
-        w = net.constant(random_codes(rng, (outputs, inputs), dtype), _any_kind(rng, dtype))
+        w = net.constant(random_codes(rng, (outputs, inputs), dtype), _any_kind(rng, net, dtype))
     b = perhaps_bias(rng, net, x, w, outputs)
     rows = shape[:-1] if keeps else (int(np.prod(shape)) // inputs,)
     y = result(rng, net, (*rows, outputs), dtype)

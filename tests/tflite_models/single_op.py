@@ -23,10 +23,21 @@ CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "12"))
 
 @dataclass
 class Net:
-    """A model of one operator while it is put together."""
+    """A model of one operator while it is put together.
+
+    Attributes:
+        tensors, inputs: of the model so far.
+        powers: scales are powers of two, so that many results are ties.
+    """
 
     tensors: list[Tensor] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    powers: bool = False
+
+    def scale(self, rng: np.random.Generator, low: float = 1e-3, high: float = 0.5) -> float:
+        """A random scale."""
+        scale = random_scale(rng, low, high)
+        return float(2.0 ** np.round(np.log2(scale))) if self.powers else scale
 
     def codes(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int) -> int:
         """An input of codes."""
