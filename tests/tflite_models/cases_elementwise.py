@@ -34,6 +34,8 @@ def _binary(
     """One of the operands is constant one time of three."""
     net, shapes = Net(), _shapes(rng)
     fixed = int(rng.integers(0, 2)) if rng.random() < 1 / 3 else None
+    if fixed is not None and rng.random() < 0.2:
+        shapes[fixed] = ()
     inputs = []
     for place, (shape, kind) in enumerate(zip(shapes, kinds, strict=True)):
         if place == fixed:
