@@ -10,6 +10,7 @@ from calib8.program.lower_tflite.builder import Builder
 from calib8.tflite.graph import Operator
 
 LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
+    "ABS": elementwise.absolute,
     "ADD": elementwise.add,
     "AVERAGE_POOL_2D": pools.average_pool_2d,
     "CONCATENATION": joins.concatenation,
