@@ -1,4 +1,4 @@
-"""Random models of what picks elements, and of ARG_MAX."""
+"""Random models of what picks elements, of ARG_MAX and CAST."""
 
 from __future__ import annotations
 
@@ -122,3 +122,11 @@ def arg_max(rng: np.random.Generator, dtype: str) -> Graph:
     y = net.output([size for at, size in enumerate(shape) if at != place], result)
     along = net.constant(whole([axis]))
     return net.graph("ARG_MAX", [x, along], [y], 2, output_type=result.upper())
+
+
+def cast(rng: np.random.Generator, dtype: str) -> Graph:
+    net, shape = Net(), random_shape(rng)
+    result = str(rng.choice(["float32", "int32", "int64", "int8", "uint8"]))
+    x = random_input(rng, net, shape, dtype)
+    y = net.output(shape, result, meaning(net, x) if result == dtype else None)
+    return net.graph("CAST", [x], [y], 1, in_data_type=dtype.upper(), out_data_type=result.upper())

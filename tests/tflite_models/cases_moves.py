@@ -50,6 +50,7 @@ MOVES: Final[Mapping[str, Generator]] = {
     "SPLIT_V": indices.split_v,
     "GATHER": indices.gather,
     "ARG_MAX": indices.arg_max,
+    "CAST": indices.cast,
 }
 
 RESIZES: Final[Mapping[str, Generator]] = {

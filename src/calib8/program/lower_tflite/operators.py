@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from calib8.program.lower_tflite import elementwise, functions, indices, layers, moves, pads, resizes
+from calib8.program.lower_tflite import casts, elementwise, functions, indices, layers, moves, pads, resizes
 from calib8.program.lower_tflite.builder import Builder
 from calib8.tflite.graph import Operator
 
@@ -42,6 +42,7 @@ LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "SPLIT_V": indices.split_v,
     "GATHER": indices.gather,
     "ARG_MAX": indices.arg_max,
+    "CAST": casts.cast,
     "PAD": pads.pad,
     "PADV2": pads.pad_v2,
     "MIRROR_PAD": pads.mirror_pad,

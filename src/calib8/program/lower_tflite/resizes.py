@@ -1,7 +1,7 @@
 """RESIZE_BILINEAR and RESIZE_NEAREST_NEIGHBOR: where the output pixels lie in the input.
 
     nearest    floor((i + offset)·s), with aligned corners round(i·s),     s = fl(in / out), float32
-    bilinear   int8: steps of 1/1024 pixel (rounding/resize.py)
+    bilinear   int8: steps of 1/1024 pixel; uint8: float32 positions (rounding/resize.py)
 
 s is fl((in − 1) / (out − 1)) with aligned corners, offset 1/2 with half_pixel_centers and else 0.
 """
@@ -16,7 +16,7 @@ from calib8.program.instructions import ResizeLinear, ResizeNearest
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.chain import same_meaning
 from calib8.program.program import Slot
-from calib8.program.rounding.resize import linear_axis
+from calib8.program.rounding.resize import float_axis, linear_axis
 from calib8.program.rules import F32, I32, LinearAxis
 from calib8.tflite.graph import Operator
 
@@ -56,6 +56,12 @@ def _images(builder: Builder, operator: Operator) -> tuple[Slot, Slot]:
 
 
 def _linear(operator: Operator, x: Slot, y: Slot, axis: int) -> LinearAxis:
+    if x.dtype == "uint8":
+        scale, half_pixel = (
+            _scale(operator, x.shape[axis], y.shape[axis]),
+            operator.options["half_pixel_centers"],
+        )
+        return float_axis(x.shape[axis], y.shape[axis], scale, half_pixel=bool(half_pixel))
     mode = "asymmetric"
     if operator.options["align_corners"]:
         mode = "align_corners"
