@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 
 from calib8.errors import UsageError
-from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.graph import Graph
+from calib8.tflite.live import needed
 
 
 def up_to(graph: Graph, outputs: Sequence[str]) -> Graph:
@@ -26,17 +27,6 @@ def up_to(graph: Graph, outputs: Sequence[str]) -> Graph:
         raise UsageError("outputs", f"names a tensor twice: {', '.join(outputs)}", "Name each once")
     places = tuple(_place(graph, name) for name in outputs)
     return replace(graph, operators=needed(graph, places), outputs=places)
-
-
-def needed(graph: Graph, places: Iterable[int]) -> tuple[Operator, ...]:
-    """The operators that lead to tensors, in the order of execution."""
-    wanted = set(places)
-    kept: list[Operator] = []
-    for operator in reversed(graph.operators):
-        if not wanted.isdisjoint(operator.outputs):
-            wanted.update(operator.inputs)
-            kept.append(operator)
-    return tuple(reversed(kept))
 
 
 def _place(graph: Graph, name: str) -> int:
