@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from float_operators import FloatNet, Rng, activated, image
+from float_operators import FloatNet, Rng, image
 
 from calib8.tflite.graph import Graph
 
@@ -58,7 +58,7 @@ def concatenation(rng: Rng) -> Graph:
         shape[axis] = int(rng.integers(1, 5))
         parts.append(net.normal(*shape) if at and rng.random() < 0.3 else net.fed(*shape))
     named = axis - len(shape) if rng.random() < 0.3 else axis
-    return net.graph(net.op("CONCATENATION", parts, axis=named, **activated(rng)))
+    return net.graph(net.op("CONCATENATION", parts, axis=named))
 
 
 def pack(rng: Rng) -> Graph:
@@ -101,7 +101,9 @@ def pad(op: str) -> Callable[[Rng], Graph]:
         net = FloatNet(rng)
         x = image(rng, net)
         inputs = [x, net.constant(rng.integers(0, 4, (4, 2)), "int32")]
-        return net.graph(net.op(op, [*inputs, net.constant(rng.normal(), "float32")] if op == "PADV2" else inputs))
+        return net.graph(
+            net.op(op, [*inputs, net.constant(rng.normal(), "float32")] if op == "PADV2" else inputs)
+        )
 
     return build
 
@@ -135,7 +137,7 @@ def broadcast_to(rng: Rng) -> Graph:
     net = FloatNet(rng)
     shape = rng.integers(1, 5, int(rng.integers(1, 5))).tolist()
     small = [size if rng.random() < 0.5 else 1 for size in shape][int(rng.integers(0, len(shape))) :]
-    return net.graph(net.op("BROADCAST_TO", [net.fed(*small), net.constant(shape, "int32")]))
+    return net.graph(net.op("BROADCAST_TO", [net.fed(*small), net.constant(shape, "int32")], version=2))
 
 
 def cut(rng: Rng) -> Graph:
@@ -160,7 +162,8 @@ def strided_slice(rng: Rng) -> Graph:
     begin = begin - shape * (rng.random(rank) < 0.2)
     masks = {name: int(rng.integers(0, 1 << rank)) for name in ("begin_mask", "end_mask")}
     if rng.random() < 0.4:
-        masks["shrink_axis_mask"] = int(rng.integers(0, 1 << rank))
+        plain = sum(1 << axis for axis in range(rank) if step[axis] == 1)  # what LiteRT defines
+        masks["shrink_axis_mask"] = int(rng.integers(0, 1 << rank)) & plain & ~masks["begin_mask"]
     entries = rank if rng.random() < 0.7 else int(rng.integers(1, rank + 1))
     bounds = [net.constant(values[:entries], "int32") for values in (begin, end, step)]
     return net.graph(net.op("STRIDED_SLICE", [x, *bounds], **masks))
@@ -195,13 +198,19 @@ def batch_to_space_nd(rng: Rng) -> Graph:
     net, size = FloatNet(rng), rng.integers(1, 4, 2)
     n, h, w, c = rng.integers(2, 5, 4).tolist()
     crops = rng.integers(0, 2, (2, 2))
-    inputs = [net.fed(n * int(size.prod()), h, w, c), net.constant(size, "int32"), net.constant(crops, "int32")]
+    inputs = [
+        net.fed(n * int(size.prod()), h, w, c),
+        net.constant(size, "int32"),
+        net.constant(crops, "int32"),
+    ]
     return net.graph(net.op("BATCH_TO_SPACE_ND", inputs))
 
 
 def cast(rng: Rng) -> Graph:
     net, kind = FloatNet(rng), str(rng.choice(["INT32", "INT64"]))
-    whole = net.op("CAST", [any_shape(rng, net)], dtype=kind.lower(), in_data_type="FLOAT32", out_data_type=kind)
+    whole = net.op(
+        "CAST", [any_shape(rng, net)], dtype=kind.lower(), in_data_type="FLOAT32", out_data_type=kind
+    )
     return net.graph(net.op("CAST", [whole], in_data_type=kind, out_data_type="FLOAT32"))
 
 

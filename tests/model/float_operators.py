@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from litert import litert_outputs
+from litert import Kernels, litert_outputs
 
 from calib8.tflite.graph import Graph, Operator, Option, Tensor
 from calib8.tflite.write import serialize
 
 ACTIVATIONS = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+NO_REFERENCE_KERNEL = ("CEIL", "ELU", "ROUND")
 Rng = np.random.Generator
 
 
@@ -53,11 +54,18 @@ class FloatNet:
         return self.constant(self.rng.normal(0, 1, shape))
 
     def op(
-        self, op: str, inputs: Sequence[int], *, shape: Sequence[int] = (), dtype: str = "float32", **options: Option
+        self,
+        op: str,
+        inputs: Sequence[int],
+        *,
+        shape: Sequence[int] = (),
+        dtype: str = "float32",
+        version: int = 1,
+        **options: Option,
     ) -> int:
         """An operator of one output."""
         y = self.add(Tensor("y", tuple(shape), dtype))
-        self.operators.append(Operator(op, tuple(inputs), (y,), options))
+        self.operators.append(Operator(op, tuple(inputs), (y,), options, version))
         return y
 
     def ops(self, op: str, inputs: Sequence[int], count: int, **options: Option) -> list[int]:
@@ -75,11 +83,17 @@ class FloatNet:
 def with_shapes(graph: Graph) -> Graph:
     """The graph with the shapes of all its computed tensors."""
     computed = [place for operator in graph.operators for place in operator.outputs]
-    found = litert_outputs(serialize(replace(graph, outputs=tuple(computed))), feeds(np.random.default_rng(0), graph))
+    model = serialize(replace(graph, outputs=tuple(computed)))
+    found = litert_outputs(model, feeds(np.random.default_rng(0), graph), kernels(graph))
     tensors = list(graph.tensors)
     for place, array in zip(computed, found, strict=True):
         tensors[place] = replace(tensors[place], shape=array.shape)
     return replace(graph, tensors=tuple(tensors))
+
+
+def kernels(graph: Graph) -> Kernels:
+    """The reference kernels, for operators that have some."""
+    return "optimized" if graph.operators[-1].op in NO_REFERENCE_KERNEL else "reference"
 
 
 def feeds(rng: Rng, graph: Graph) -> list[npt.NDArray[Any]]:
@@ -118,7 +132,7 @@ def conv_2d(rng: Rng) -> Graph:
     net, kernel, groups = FloatNet(rng), rng.integers(1, 5, 2).tolist(), int(rng.choice([1, 1, 2]))
     depth, outputs = int(rng.integers(1, 6)), groups * int(rng.integers(1, 6))
     x = image(rng, net, depth * groups, least=8)
-    inputs = [x, net.normal(outputs, *kernel, depth), *([net.normal(outputs)] if rng.random() < 0.8 else [])]
+    inputs = [x, net.normal(outputs, *kernel, depth), net.normal(outputs)]
     return net.graph(net.op("CONV_2D", inputs, **dilated(rng, strided(rng)), **activated(rng)))
 
 
@@ -143,7 +157,12 @@ def transpose_conv(rng: Rng) -> Graph:
     else:
         size = [(have - 1) * step + k for have, step, k in zip((h, w), stride, kernel, strict=True)]
     shape = net.constant([n, *size, outputs], "int32")
-    inputs = [shape, net.normal(outputs, *kernel, depth), x, *([net.normal(outputs)] if rng.random() < 0.5 else [])]
+    inputs = [
+        shape,
+        net.normal(outputs, *kernel, depth),
+        x,
+        *([net.normal(outputs)] if rng.random() < 0.5 else []),
+    ]
     return net.graph(net.op("TRANSPOSE_CONV", inputs, shape=(n, *size, outputs), **options))
 
 
@@ -168,7 +187,9 @@ def batch_matmul(rng: Rng) -> Graph:
     return net.graph(net.op("BATCH_MATMUL", [a, b], adj_x=adj_x, adj_y=adj_y))
 
 
-def binary(op: str, *, fuses: bool = False, positive: bool = False) -> Callable[[Rng], Graph]:
+def binary(
+    op: str, *, fuses: bool = False, positive: bool = False, dtype: str = "float32"
+) -> Callable[[Rng], Graph]:
     """Two tensors, one of which may be broadcast or constant."""
 
     def build(rng: Rng) -> Graph:
@@ -182,7 +203,7 @@ def binary(op: str, *, fuses: bool = False, positive: bool = False) -> Callable[
         a = net.op("EXP", [a], shape=tuple(shape)) if positive else a
         b = net.normal(*other) if rng.random() < 0.5 else net.fed(*other)
         sides = [a, b] if positive or rng.random() < 0.5 else [b, a]
-        return net.graph(net.op(op, sides, **(activated(rng) if fuses else {})))
+        return net.graph(net.op(op, sides, dtype=dtype, **(activated(rng) if fuses else {})))
 
     return build
 
@@ -288,4 +309,4 @@ def logical(op: str) -> Callable[[Rng], Graph]:
 
 def shape(rng: Rng) -> Graph:
     net = FloatNet(rng)
-    return net.graph(net.op("SHAPE", [image(rng, net)], dtype="int32"))
+    return net.graph(net.op("SHAPE", [image(rng, net)], dtype="int32", out_type="INT32"))

@@ -9,7 +9,7 @@ import float_moves as moves
 import float_operators as ops
 import numpy as np
 import pytest
-from float_operators import feeds
+from float_operators import feeds, kernels
 from litert import litert_outputs
 
 from calib8.model.from_tflite.operators import TRANSLATE
@@ -31,7 +31,8 @@ MODELS: dict[str, Callable[[np.random.Generator], Graph]] = {
     "FULLY_CONNECTED": ops.fully_connected,
     "BATCH_MATMUL": ops.batch_matmul,
     **{name: ops.binary(name, fuses=True) for name in ("ADD", "SUB", "MUL")},
-    **{name: ops.binary(name) for name in ("MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE", *COMPARISONS)},
+    **{name: ops.binary(name) for name in ("MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE")},
+    **{name: ops.binary(name, dtype="bool") for name in COMPARISONS},
     "POW": ops.binary("POW", positive=True),
     **{name: ops.unary(name, positive=True) for name in ("SQRT", "RSQRT", "LOG")},
     **{
@@ -92,7 +93,7 @@ def test_operator(name: str) -> None:
         inputs = feeds(rng, graph)
         names = (spec.name for spec in session.inputs)
         results = session.run(dict(zip(names, inputs, strict=True)))
-        for got, wanted in zip(results, litert_outputs(model, inputs), strict=True):
+        for got, wanted in zip(results, litert_outputs(model, inputs, kernels(graph)), strict=True):
             assert got.dtype == wanted.dtype and got.shape == wanted.shape, (seed, got.shape, wanted.shape)
             limit = TOLERANCE * max(np.abs(wanted).max(initial=0), 1e-3)
             np.testing.assert_allclose(got, wanted, rtol=0, atol=limit, err_msg=f"{name} {seed}")

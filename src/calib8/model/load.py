@@ -48,8 +48,8 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     Raises:
         UsageError: neither of them.
         ModelError: no such file, not ONNX, truncated, missing or short external data, invalid graph.
-        UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows; a TFLite model
-            that is quantized or holds operators without ONNX nodes.
+        UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows; a TFLite
+            model that is quantized or holds operators without ONNX nodes.
     """
     subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(checked_path(source, "model"))
     if not isinstance(source, onnx.ModelProto) and claims_to_be_tflite(source):

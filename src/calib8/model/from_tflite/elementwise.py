@@ -155,13 +155,13 @@ def softmax(op: str) -> Translate:
 
 
 def l2_normalization(builder: Builder, operator: Operator) -> None:
-    """x / √max(Σ x², 1e-6) over the last axis."""
+    """x / max(√Σ x², 1e-6) over the last axis."""
     [x], [y] = operator.inputs, operator.outputs
     order, value, title = builder.order(x), builder.read(x), builder.name(y)
     axis = order.index(len(order) - 1)
-    energy = builder.emit(f"{title}/energy", "ReduceSumSquare", [value], axes=[axis], keepdims=1)
+    length = builder.emit(f"{title}/length", "ReduceL2", [value], axes=[axis], keepdims=1)
     floor = builder.numbers(f"{title}/floor", 1e-6, "float32")
-    norm = builder.emit(f"{title}/norm", "Sqrt", [builder.emit(f"{title}/safe", "Max", [energy, floor])])
+    norm = builder.emit(f"{title}/norm", "Max", [length, floor])
     builder.write_activated(operator, order, "Div", [value, norm])
 
 

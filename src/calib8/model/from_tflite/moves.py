@@ -179,9 +179,11 @@ def space_to_batch_nd(builder: Builder, operator: Operator) -> None:
     value = builder.emit(f"{title}/padded", "Pad", [builder.read(x, order), pads])
     sizes: list[int] = []
     for axis in order:
-        have = -1 if axis == 0 else builder.size(x, axis)
-        spread = [(have + sum(border[axis])) // blocks[axis - 1], blocks[axis - 1]]
-        sizes += spread if 0 < axis <= count else [have]
+        if 0 < axis <= count:
+            padded = builder.size(x, axis) + sum(border[axis])
+            sizes += [padded // blocks[axis - 1], blocks[axis - 1]]
+        else:
+            sizes.append(-1 if axis == 0 else builder.size(x, axis))
     at = _split_places(order, count, behind=True)
     first = [place + 1 for place in at]
     rest = [place for place in range(len(sizes)) if place not in first]
