@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,11 @@ class Net:
     def codes(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int) -> int:
         """An input of codes."""
         self.inputs.append(self._add(Tensor("x", tuple(shape), dtype, None, quantized(scale, zero_point))))
+        return self.inputs[-1]
+
+    def plain(self, shape: Sequence[int], dtype: str) -> int:
+        """An input of plain numbers."""
+        self.inputs.append(self._add(Tensor("x", tuple(shape), dtype)))
         return self.inputs[-1]
 
     def constant(self, data: npt.NDArray[Any], quantization: Quantization | None = None) -> int:
@@ -72,20 +77,60 @@ def random_codes(rng: np.random.Generator, shape: Sequence[int], dtype: str) -> 
 
 
 def feeds(rng: np.random.Generator, graph: Graph) -> list[npt.NDArray[Any]]:
-    """Random codes for every input."""
+    """Random elements for every input."""
     tensors = [graph.tensors[place] for place in graph.inputs]
-    return [random_codes(rng, tensor.shape, tensor.dtype) for tensor in tensors]
+    return [
+        _random_reals(rng, tensor.shape, graph)
+        if tensor.dtype == "float32"
+        else random_codes(rng, tensor.shape, tensor.dtype)
+        for tensor in tensors
+    ]
 
 
-def assert_same_bits(rng: np.random.Generator, graph: Graph, runs: int = 2) -> None:
-    """LiteRT's reference kernels, the reference and the native engine give the same codes."""
+def _random_reals(rng: np.random.Generator, shape: Sequence[int], graph: Graph) -> npt.NDArray[np.float32]:
+    """Half of them at or beside a tie between two codes of the output; some beyond all codes."""
+    kind = graph.tensors[graph.outputs[0]].quantization
+    scale = np.float32(1.0) if kind is None else kind.scales[0]
+    steps = rng.uniform(-400.0, 400.0, tuple(shape))
+    ties = np.floor(steps) + 0.5
+    return (np.where(rng.random(tuple(shape)) < 0.5, ties, steps) * scale).astype(np.float32)
+
+
+def assert_same_bits(
+    rng: np.random.Generator, graph: Graph, runs: int = 2, definition: Graph | None = None
+) -> None:
+    """LiteRT's reference kernels, the reference and the native engine give the same bits.
+
+    Args:
+        rng: of the inputs.
+        graph: the model.
+        runs: with new inputs each.
+        definition: what LiteRT runs instead: a model of uint8 codes that lie 128 above those of the model.
+    """
     model = serialize(graph)
     program = lower_tflite(parse(model))
     sessions = {name: InferenceSession(program, runtime=name) for name in ("reference", "calib8")}
     for _ in range(runs):
         inputs = feeds(rng, graph)
-        expected = litert_outputs(model, inputs)
+        if definition is None:
+            expected = litert_outputs(model, inputs)
+        else:
+            moved = litert_outputs(serialize(definition), [x.view(np.uint8) ^ 128 for x in inputs])
+            expected = [(y ^ 128).view(np.int8) for y in moved]
         named = {port.name: array for port, array in zip(program.inputs, inputs, strict=True)}
         for name, session in sessions.items():
             for got, wanted in zip(session.run(None, named), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{name}: {graph.operators[0]}")
+
+
+def moved_to_uint8(graph: Graph) -> Graph:
+    """The same model with codes and zero points of int8 moved up by 128."""
+    return replace(graph, tensors=tuple(_moved(tensor) for tensor in graph.tensors))
+
+
+def _moved(tensor: Tensor) -> Tensor:
+    if tensor.dtype != "int8" or tensor.quantization is None:
+        return tensor
+    kind = replace(tensor.quantization, zero_points=tensor.quantization.zero_points + 128)
+    data = None if tensor.data is None else tensor.data.view(np.uint8) ^ 128
+    return replace(tensor, dtype="uint8", data=data, quantization=kind)

@@ -57,7 +57,7 @@ class Builder:
             tensor = self.tensor(place)
             if tensor.data is not None:
                 raise NoFormError(f"it computes with the constant '{tensor.name}'")
-            self.numbers[place] = self.add(_slot(tensor))
+            self.numbers[place] = self.add(slot_of(tensor))
         return self.numbers[place]
 
     def codes(self, place: int) -> Slot:
@@ -79,6 +79,10 @@ class Builder:
         """
         slot = self.codes(place)
         return QParams(slot.scale, slot.zero_point)
+
+    def is_constant(self, place: int) -> bool:
+        """Whether the file holds the elements of a tensor."""
+        return self.tensor(place).data is not None
 
     def constant(self, place: int) -> npt.NDArray[Any]:
         """The elements of a constant.
@@ -105,8 +109,12 @@ class Builder:
         return self.tensor(operator.outputs[0]).name
 
 
-def _slot(tensor: Tensor) -> Slot:
-    """8-bit integers without a scale count as codes of scale 1."""
+def slot_of(tensor: Tensor) -> Slot:
+    """The slot of a tensor; 8-bit integers without a scale count as codes of scale 1.
+
+    Raises:
+        NoFormError: it is quantized per channel.
+    """
     if tensor.dtype not in CODE_TYPES:
         return Slot(tensor.name, tensor.shape, tensor.dtype, NO_SCALES)
     quantization = tensor.quantization

@@ -1,20 +1,98 @@
-"""Sums, differences and products of two tensors of codes: ADD."""
+"""Sums, differences and products of two tensors of codes, the larger and the smaller: broadcast as in NumPy.
+
+ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant.
+"""
 
 from __future__ import annotations
 
-from calib8.program.instructions import Add
-from calib8.program.lower_tflite.builder import Builder
+from collections.abc import Callable
+from typing import TypeAlias
+
+from calib8.program.instructions import Add, Instruction, Maximum, Minimum, Mul, Sub
+from calib8.program.lower_tflite.builder import Builder, NoFormError, slot_of
+from calib8.program.lower_tflite.constants import against_constant, coded_constant, written
 from calib8.program.lower_tflite.windows import activation_clamp
-from calib8.program.rounding.linear import sum_rule
+from calib8.program.program import Slot
+from calib8.program.rounding.linear import product_rule, sum_rule
+from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
+
+Ports: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...]]
+"""Name, inputs and outputs of an instruction."""
 
 
 def add(builder: Builder, operator: Operator) -> None:
-    """Elementwise sum, broadcast."""
-    a, b, y = (builder.qparams(place) for place in (*operator.inputs, *operator.outputs))
-    low, high = activation_clamp(operator, builder.codes(operator.outputs[0]))
-    inputs = tuple(builder.number(place) for place in operator.inputs)
-    output = (builder.number(operator.outputs[0]),)
-    builder.steps.append(
-        Add(builder.name(operator), inputs, output, sum_rule("tflite", "add", a, b, y), low, high)
-    )
+    """Elementwise sum."""
+    a, b, y = _slots(builder, operator)
+    rule = sum_rule("tflite", "add", _qparams(a), _qparams(b), _qparams(y))
+    low, high = activation_clamp(operator, y)
+    _binary(builder, operator, lambda ports: Add(*ports, rule, low, high))
+
+
+def sub(builder: Builder, operator: Operator) -> None:
+    """Elementwise difference."""
+    a, b, y = _slots(builder, operator)
+    rule = sum_rule("tflite", "sub", _qparams(a), _qparams(b), _qparams(y))
+    low, high = activation_clamp(operator, y)
+    _binary(builder, operator, lambda ports: Sub(*ports, rule, low, high))
+
+
+def mul(builder: Builder, operator: Operator) -> None:
+    """Elementwise product."""
+    a, b, y = _slots(builder, operator)
+    rule = product_rule("tflite", a.scale, b.scale, y.scale)
+    low, high = activation_clamp(operator, y)
+    _binary(builder, operator, lambda ports: Mul(*ports, rule, low, high))
+
+
+def maximum(builder: Builder, operator: Operator) -> None:
+    """The larger code."""
+    _require_same_codes(builder, operator)
+    _binary(builder, operator, lambda ports: Maximum(*ports))
+
+
+def minimum(builder: Builder, operator: Operator) -> None:
+    """The smaller code."""
+    _require_same_codes(builder, operator)
+    _binary(builder, operator, lambda ports: Minimum(*ports))
+
+
+def _slots(builder: Builder, operator: Operator) -> tuple[Slot, Slot, Slot]:
+    """Both operands, constant or not, and the result.
+
+    Raises:
+        NoFormError: they are no codes of one type.
+    """
+    left, right = (slot_of(builder.tensor(place)) for place in operator.inputs[:2])
+    result = builder.codes(operator.outputs[0])
+    for slot in (left, right):
+        if slot.dtype != result.dtype:
+            raise NoFormError(f"it reads {slot.dtype} and writes {result.dtype}")
+    return left, right, result
+
+
+def _qparams(slot: Slot) -> QParams:
+    return QParams(slot.scale, slot.zero_point)
+
+
+def _require_same_codes(builder: Builder, operator: Operator) -> None:
+    """Raises NoFormError where scales or zero points differ: TFLite compares the codes as they are."""
+    left, right, result = map(_qparams, _slots(builder, operator))
+    if not left == right == result:
+        raise NoFormError("its operands and result differ in scale or zero point")
+
+
+def _binary(builder: Builder, operator: Operator, make: Callable[[Ports], Instruction]) -> None:
+    left, right = operator.inputs[:2]
+    constant = [builder.is_constant(place) for place in (left, right)]
+    if all(constant):
+        raise NoFormError("both of its inputs are constant")
+    name, output = builder.name(operator), (builder.number(operator.outputs[0]),)
+    if any(constant):
+        place = constant.index(True)
+        x = builder.number((right, left)[place])
+        fixed = coded_constant(builder, (left, right)[place])
+        if against_constant(builder, make((name, (), output)), x, fixed, place):
+            return
+        written(builder, (left, right)[place], x)
+    builder.steps.append(make((name, (builder.number(left), builder.number(right)), output)))

@@ -1,59 +1,140 @@
-"""Layers with weights: CONV_2D.
+"""Layers with weights: CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, FULLY_CONNECTED.
 
     acc[o] = Σ (x − z_x)(w[o] − z_w) + bias[o],   y = clip(double(acc · s_x·s_w[o]/s_y) + z_y)
 
-The factor of int8 layers is formed in float64 from the float32 scales; uint8 layers multiply the first two in
-float32.
+A FULLY_CONNECTED rounds once, ties away from zero. The factor of int8 weights is formed in float64 from the
+float32 scales; of uint8 weights, and of a FULLY_CONNECTED whose weights have one scale, the first product is
+one of float32.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import TypeAlias
+
 import numpy as np
 
-from calib8.program.instructions import Conv
+from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, Reshape
 from calib8.program.lower_tflite.builder import Builder, NoFormError
-from calib8.program.lower_tflite.windows import activation_clamp, window
+from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
 from calib8.program.rounding.linear import layer_rescale
 from calib8.program.rules import F32, I32, Codes, Rescale
 from calib8.tflite.graph import Operator, Tensor
+
+Common: TypeAlias = tuple[str, tuple[int, ...], tuple[int, ...], Codes, I32, I32, Rescale, int, int]
+"""Fields of all instructions with weights."""
 
 
 def conv_2d(builder: Builder, operator: Operator) -> None:
     """2-D convolution, weights OHWI; groups where the filter is less deep than the input."""
     x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
-    weight = builder.tensor(operator.inputs[1])
-    codes = weight_codes(builder, operator.inputs[1])
+    codes = weight_codes(builder, operator.inputs[1], 4)
     outputs, rows, columns, depth = codes.shape
-    place = window(operator, x.shape[1:3], y.shape[1:3], (rows, columns))  # type: ignore[arg-type]
+    size, target = image_size(x), image_size(y)
+    if x.shape[3] % depth:
+        raise NoFormError(f"its filters are {depth} deep, its input {x.shape[3]}")
+    place = window(operator, size, target, (rows, columns))
+    common = _common(builder, operator, codes, outputs)
+    builder.steps.append(Conv(*common, place.strides, place.pads, place.dilations, x.shape[3] // depth))
+
+
+def depthwise_conv_2d(builder: Builder, operator: Operator) -> None:
+    """One filter per output channel, weights [1, rows, columns, output channels]."""
+    x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    codes = weight_codes(builder, operator.inputs[1], 4)
+    first, rows, columns, outputs = codes.shape
+    if first != 1:
+        raise NoFormError(f"its weights have the shape {list(codes.shape)}")
+    place = window(operator, image_size(x), image_size(y), (rows, columns))
+    common = _common(builder, operator, np.ascontiguousarray(codes[0]), outputs)
+    builder.steps.append(DepthwiseConv(*common, place.strides, place.pads, place.dilations))
+
+
+def transpose_conv(builder: Builder, operator: Operator) -> None:
+    """Transposed convolution, weights OHWI; its inputs are the shape of the output, weights, image and bias.
+
+    The padding is that of a convolution from the output back to the input.
+    """
+    y = builder.codes(operator.outputs[0])
+    codes = weight_codes(builder, operator.inputs[1], 4)
+    outputs, rows, columns, _ = codes.shape
+    height, width = image_size(y)
+    down, across = strides_of(operator)
+    back = (-(-height // down), -(-width // across))
+    place = window(operator, (height, width), back, (rows, columns))
+    common = _common(builder, operator, codes, outputs, data=2)
+    builder.steps.append(ConvTranspose(*common, place.strides, place.pads, (1, 1), 1))
+
+
+def fully_connected(builder: Builder, operator: Operator) -> None:
+    """Rows of as many values as the weights [outputs, inputs] take, as they lie in memory."""
+    weights_format = operator.options.get("weights_format", "DEFAULT")
+    if weights_format != "DEFAULT":
+        raise NoFormError(f"its weights have the format {weights_format}")
+    x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    codes = weight_codes(builder, operator.inputs[1], 2)
+    outputs, inputs = codes.shape
+    count = math.prod(x.shape)
+    if count % inputs:
+        raise NoFormError(f"its weights take {inputs} values, its input has {count}")
+    layer = FullyConnected(*_common(builder, operator, codes, outputs))
+    if x.shape[-1:] == (inputs,) and y.shape == (*x.shape[:-1], outputs):
+        builder.steps.append(layer)
+        return
+    rows = builder.between(x, (count // inputs, inputs), "rows")
+    result = builder.between(y, (count // inputs, outputs), "rows")
+    builder.steps.append(Reshape(layer.name, layer.inputs, (rows,)))
+    builder.steps.append(replace(layer, inputs=(rows,), outputs=(result,)))
+    builder.steps.append(Reshape(layer.name, (result,), layer.outputs))
+
+
+def _common(builder: Builder, operator: Operator, codes: Codes, outputs: int, data: int = 0) -> Common:
+    """The fields of every layer.
+
+    Args:
+        builder: the program.
+        operator: of the model; its second input holds the weights.
+        codes: the weights as the instruction has them.
+        outputs: output channels.
+        data: place of the input that is no weight; a bias follows it or the weights.
+    """
+    x, y = builder.codes(operator.inputs[data]), builder.codes(operator.outputs[0])
+    if x.dtype != y.dtype:
+        raise NoFormError(f"it reads {x.dtype} and writes {y.dtype}")
+    weight = builder.tensor(operator.inputs[1])
     low, high = activation_clamp(operator, y)
-    builder.steps.append(
-        Conv(
-            builder.name(operator),
-            (builder.number(operator.inputs[0]),),
-            (builder.number(operator.outputs[0]),),
-            codes,
-            weight_zero_point(weight),
-            bias(builder, operator, outputs),
-            rescale(x.scale, weight, y.scale),
-            low,
-            high,
-            place.strides,
-            place.pads,
-            place.dilations,
-            x.shape[3] // depth,
-        )
+    float_product = weight.dtype == "uint8" or (operator.op == "FULLY_CONNECTED" and _one_scale(weight))
+    return (
+        builder.name(operator),
+        (builder.number(operator.inputs[data]),),
+        (builder.number(operator.outputs[0]),),
+        codes,
+        weight_zero_point(weight),
+        bias(builder, operator, max(data, 1) + 1, outputs),
+        rescale(
+            x.scale,
+            weight,
+            y.scale,
+            float_product=float_product,
+            fully_connected=operator.op == "FULLY_CONNECTED",
+        ),
+        low,
+        high,
     )
 
 
-def weight_codes(builder: Builder, place: int) -> Codes:
+def weight_codes(builder: Builder, place: int, rank: int) -> Codes:
     """8-bit weights as the file has them.
 
     Raises:
-        NoFormError: computed weights, or none of 8 bits.
+        NoFormError: computed weights, none of 8 bits, or of another rank.
     """
-    codes = builder.constant(place)
-    if codes.dtype not in (np.int8, np.uint8) or builder.tensor(place).quantization is None:
-        raise NoFormError(f"its weights are {builder.tensor(place).dtype}")
+    codes, tensor = builder.constant(place), builder.tensor(place)
+    if codes.dtype not in (np.int8, np.uint8) or tensor.quantization is None:
+        raise NoFormError(f"its weights are {tensor.dtype}")
+    if codes.ndim != rank or not codes.size:
+        raise NoFormError(f"its weights have the shape {list(codes.shape)}")
     return np.ascontiguousarray(codes)
 
 
@@ -64,25 +145,30 @@ def weight_zero_point(weight: Tensor) -> I32:
     return zero_points if zero_points.any() else np.zeros(1, np.int32)
 
 
-def bias(builder: Builder, operator: Operator, channels: int) -> I32:
+def bias(builder: Builder, operator: Operator, place: int, channels: int) -> I32:
     """int32 [channels], zeros where there is none.
 
     Raises:
         NoFormError: a bias that is computed or of another type.
     """
-    if not builder.given(operator, 2):
+    if not builder.given(operator, place):
         return np.zeros(channels, np.int32)
-    values = builder.constant(operator.inputs[2])
+    values = builder.constant(operator.inputs[place])
     if values.dtype != np.int32:
         raise NoFormError(f"its bias is {values.dtype}")
     return np.ascontiguousarray(values.reshape(-1))
 
 
-def rescale(x_scale: float, weight: Tensor, y_scale: float) -> Rescale:
-    """How the sums become codes."""
+def rescale(
+    x_scale: float, weight: Tensor, y_scale: float, *, float_product: bool, fully_connected: bool
+) -> Rescale:
+    """How the sums become codes; ``float_product``: the scales of input and weights multiply in float32."""
     assert weight.quantization is not None
     scales: F32 = weight.quantization.scales
-    if weight.dtype == "uint8":
-        product = np.float32(x_scale) * scales
-        return layer_rescale("tflite", 1.0, product, y_scale)
-    return layer_rescale("tflite", x_scale, scales, y_scale)
+    if float_product:
+        x_scale, scales = 1.0, np.float32(x_scale) * scales
+    return layer_rescale("tflite", x_scale, scales, y_scale, fully_connected=fully_connected)
+
+
+def _one_scale(weight: Tensor) -> bool:
+    return weight.quantization is not None and weight.quantization.scales.size == 1

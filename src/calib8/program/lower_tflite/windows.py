@@ -42,6 +42,33 @@ def activation_clamp(operator: Operator, output: Slot) -> tuple[int, int]:
     return clamp("tflite", output, *BOUNDS[activation])
 
 
+def image_size(slot: Slot) -> tuple[int, int]:
+    """Rows and columns of an image.
+
+    Raises:
+        NoFormError: it is none.
+    """
+    if len(slot.shape) != 4:
+        raise NoFormError(f"'{slot.name}' has the shape {list(slot.shape)}; images have four axes")
+    return slot.shape[1], slot.shape[2]
+
+
+def strides_of(operator: Operator) -> tuple[int, int]:
+    """Over rows and columns.
+
+    Raises:
+        NoFormError: one is below 1.
+    """
+    return _steps(operator, "stride_h", "stride_w")
+
+
+def _steps(operator: Operator, rows: str, columns: str) -> tuple[int, int]:
+    steps = tuple(int(operator.options.get(name, 1)) for name in (rows, columns))  # type: ignore[arg-type]
+    if min(steps) < 1:
+        raise NoFormError(f"{rows} and {columns} are {steps[0]} and {steps[1]}")
+    return steps[0], steps[1]
+
+
 def window(
     operator: Operator, input_size: tuple[int, int], output_size: tuple[int, int], kernel: tuple[int, int]
 ) -> Window:
@@ -50,15 +77,17 @@ def window(
     Args:
         operator: with the options ``padding``, ``stride_h``, ``stride_w`` and perhaps dilations.
         input_size, output_size, kernel: rows and columns.
+
+    Raises:
+        NoFormError: an option out of range.
     """
-    options = operator.options
-    strides = (int(options["stride_h"]), int(options["stride_w"]))  # type: ignore[arg-type]
-    dilations = (
-        int(options.get("dilation_h_factor", 1)),  # type: ignore[arg-type]
-        int(options.get("dilation_w_factor", 1)),  # type: ignore[arg-type]
-    )
-    if options["padding"] == "VALID":
+    padding = operator.options["padding"]
+    strides = strides_of(operator)
+    dilations = _steps(operator, "dilation_h_factor", "dilation_w_factor")
+    if padding == "VALID":
         return Window(strides, (0, 0, 0, 0), dilations)
+    if padding != "SAME":
+        raise NoFormError(f"its padding is {padding}")
     totals = [
         max((out - 1) * stride + (size - 1) * dilation + 1 - have, 0)
         for have, out, size, stride, dilation in zip(
