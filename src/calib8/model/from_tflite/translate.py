@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import onnx_ir as ir
@@ -23,6 +23,28 @@ MISFITS: Final = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError
 """What shapes and options that contradict each other raise."""
 
 
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An operator that cannot be carried out.
+
+    Attributes:
+        operator: of the graph.
+        text: which it is, and why.
+    """
+
+    operator: Operator
+    text: str
+
+
+class UntranslatedError(Exception):
+    """Operators without ONNX nodes."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Takes them, at least one."""
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problem.text for problem in problems))
+
+
 def float_model(graph: Graph, name: str) -> ir.Model:
     """The ONNX model of a float TFLite model; inputs and outputs as the file has them, NHWC.
 
@@ -40,9 +62,10 @@ def float_model(graph: Graph, name: str) -> ir.Model:
     builder = Builder(graph, free_batch=has_free_batch(graph, name))
     problems = translate(builder)
     if problems:
+        listed = "; ".join(problem.text for problem in problems)
         raise UnsupportedModelError(
             name,
-            f"{len(problems)} operators cannot be translated: {'; '.join(problems)}",
+            f"{len(problems)} operators cannot be translated: {listed}",
             "Export the model without them",
         )
     _finish(builder)
@@ -63,7 +86,7 @@ def operators_as_onnx(
         inputs, outputs: tensors that are fed and come out, and what the ports are called.
 
     Raises:
-        NoNodeError: operators that have no nodes; all of them are in the text.
+        UntranslatedError: operators that have no nodes, all of them.
     """
     tensors = list(graph.tensors)
     for place, title in (*inputs.items(), *outputs.items()):
@@ -78,12 +101,12 @@ def operators_as_onnx(
     builder = Builder(part, free_batch=False)
     problems = translate(builder)
     if problems:
-        raise NoNodeError("; ".join(problems))
+        raise UntranslatedError(problems)
     _finish(builder)
     return model_bytes(ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8"))
 
 
-def translate(builder: Builder) -> list[str]:
+def translate(builder: Builder) -> list[Problem]:
     """Adds the nodes of all operators that the outputs need; the operators that have none, and why."""
     problems = []
     for operator in needed(builder.graph, builder.graph.outputs):
@@ -94,16 +117,24 @@ def translate(builder: Builder) -> list[str]:
             continue
         title = operator.custom_code or operator.op
         if operator.op not in TRANSLATE:
-            problems.append(f"{title}: no ONNX node is known for it")
+            problems.append(Problem(operator, f"{title}: no ONNX node is known for it"))
         elif all(builder.known(place) for place in value_inputs(operator)):
-            try:
-                TRANSLATE[operator.op](builder, operator)
-            except NoNodeError as reason:
-                problems.append(f"'{builder.name(operator.outputs[0])}' ({title}): {reason}")
-            except MISFITS as error:
+            reason = _translated(builder, operator)
+            if reason:
                 name = builder.name(operator.outputs[0])
-                problems.append(f"'{name}' ({title}): its tensors do not fit each other ({error})")
+                problems.append(Problem(operator, f"'{name}' ({title}): {reason}"))
     return problems
+
+
+def _translated(builder: Builder, operator: Operator) -> str:
+    """Adds the nodes of an operator; empty, or why it has none."""
+    try:
+        TRANSLATE[operator.op](builder, operator)
+    except NoNodeError as reason:
+        return str(reason)
+    except MISFITS as error:
+        return f"its tensors do not fit each other ({error})"
+    return ""
 
 
 def _finish(builder: Builder) -> None:
