@@ -136,7 +136,7 @@ class Builder:
         sizes = self.sizes(place)
         filed = order == self.filed(place)
         free = filed and source.name != self.name(place)
-        title = self.name(place) if free else self.names.value(f"{self.name(place)}/transposed")
+        title = self.name(place) if free else self.names.value(short(f"{self.name(place)}/transposed"))
         target = self._value(place, order, title)
         if same_memory(sizes, have, order):
             shape = self.numbers(f"{title}/shape", target_shape(arranged(sizes, order)))
@@ -154,13 +154,13 @@ class Builder:
 
     def numbers(self, base: str, values: Any, dtype: str = "int64") -> ir.Value:
         """An initializer of further numbers."""
-        return self.names.constant(base, np.asarray(values, dtype))
+        return self.names.constant(short(base), np.asarray(values, dtype))
 
     def emit(
         self, base: str, op: str, inputs: Sequence[ir.Value | None], **attributes: Attribute
     ) -> ir.Value:
         """A node on the way, and what it computes."""
-        return self._append(op, inputs, ir.Value(name=self.names.value(base)), attributes)
+        return self._append(op, inputs, ir.Value(name=self.names.value(short(base))), attributes)
 
     def write(
         self,
@@ -198,14 +198,20 @@ class Builder:
             return
         if activation not in ACTIVATIONS:
             raise NoNodeError(f"the activation {activation} is fused into it")
-        value = self.emit(f"{self.name(place)}/linear", op, inputs, **attributes)
-        self.activate(place, order, activation, value)
+        name = self.name(place)
+        linear = ir.Value(name=self.names.value(short(f"{name}/linear")))
+        self.onnx.append(self._node(op, inputs, [linear], attributes, name))
+        self.activate(place, order, activation, linear, f"{name}/{activation.lower()}")
 
-    def activate(self, place: int, order: Order, activation: str, value: ir.Value) -> None:
-        """A tensor that is an activation function (of ``ACTIVATIONS``) of a value."""
+    def activate(
+        self, place: int, order: Order, activation: str, value: ir.Value, node: str | None = None
+    ) -> None:
+        """A tensor that is an activation function (of ``ACTIVATIONS``) of a value, by a node of some name."""
         op, bounds = ACTIVATIONS[activation]
         limits = [self.numbers(f"{self.name(place)}/limit", bound, "float32") for bound in bounds]
-        self.write(place, order, op, [value, *limits])
+        result = self._value(place, order, self._inner_name(place, order))
+        self.onnx.append(self._node(op, [value, *limits], [result], {}, node))
+        self.forms[place] = {order: result}
 
     def write_many(
         self,
@@ -224,7 +230,7 @@ class Builder:
     def _inner_name(self, place: int, order: Order) -> str:
         """The tensor's own, unless it leaves the model in another order."""
         if place in self.graph.outputs and order != self.filed(place):
-            return self.names.value(f"{self.name(place)}/inner")
+            return self.names.value(short(f"{self.name(place)}/inner"))
         return self.name(place)
 
     def _value(self, place: int, order: Order, name: str) -> ir.Value:
@@ -242,9 +248,14 @@ class Builder:
         return output
 
     def _node(
-        self, op: str, inputs: Sequence[Any], outputs: Sequence[ir.Value], attributes: dict[str, Attribute]
+        self,
+        op: str,
+        inputs: Sequence[Any],
+        outputs: Sequence[ir.Value],
+        attributes: dict[str, Attribute],
+        title: str | None = None,
     ) -> ir.Node:
-        name = self.names.node(outputs[0].name or op)
+        name = self.names.node(short(title or outputs[0].name or op))
         return ir.node(op, inputs, attributes=attributes, outputs=outputs, name=name)
 
 
@@ -256,6 +267,11 @@ ACTIVATIONS: Final[dict[str, tuple[str, tuple[float, ...]]]] = {
     "TANH": ("Tanh", ()),
 }
 """Activation → ONNX op and its limits."""
+
+
+def short(name: str) -> str:
+    """The last of the names that converters join with semicolons: that of the layer itself."""
+    return name.rsplit(";", 1)[-1]
 
 
 def target_shape(sizes: Sequence[int | None]) -> list[int]:
