@@ -1,4 +1,7 @@
-"""From a path or a ModelProto to a checked ``onnx_ir.Model``, external data and > 2 GB included."""
+"""From a path or a ModelProto to a checked ``onnx_ir.Model``, external data and > 2 GB included.
+
+A float TFLite model becomes the ONNX model that computes the same.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import open_session
+from calib8.tflite.magic import claims_to_be_tflite
 
 UNREADABLE: Final = (
     DecodeError,
@@ -35,17 +39,21 @@ OLDEST_OPSET: Final = 7
 
 
 def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
-    """Reads an ONNX model and checks that it is whole.
+    """Reads an ONNX model, or a float TFLite model as one, and checks that it is whole.
 
     Args:
-        source: path of an .onnx file (external data beside it is mapped, not copied) or a ModelProto.
+        source: path of an .onnx file (external data beside it is mapped, not copied) or of a float .tflite
+            file, known by its first bytes; or a ModelProto.
 
     Raises:
         UsageError: neither of them.
         ModelError: no such file, not ONNX, truncated, missing or short external data, invalid graph.
-        UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows.
+        UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows; a TFLite
+            model that is quantized or holds operators without ONNX nodes.
     """
     subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(checked_path(source, "model"))
+    if not isinstance(source, onnx.ModelProto) and claims_to_be_tflite(source):
+        return _from_tflite(subject)
     try:
         model = ir.from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
         if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set
@@ -88,6 +96,15 @@ def _from_path(path: Path) -> ir.Model:
         ) from error
     if model.graph.num_nodes() == 0 and not model.opset_imports:
         raise _not_onnx(str(path), None)
+    return model
+
+
+def _from_tflite(path: str) -> ir.Model:
+    from calib8.model.from_tflite.translate import float_model  # ONNX models do without the schema
+    from calib8.tflite.read import read_tflite
+
+    model = float_model(read_tflite(path), path)
+    _check_inputs(model, path)
     return model
 
 

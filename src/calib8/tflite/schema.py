@@ -121,6 +121,7 @@ OPTIONS: Final[Mapping[str, Options]] = {
             "offset": "value",
         },
     ),
+    "SHAPE": Options("ShapeOptions", {"out_type": "TensorType"}),
     "SLICE": Options("SliceOptions"),
     "SPLIT": Options("SplitOptions", {"num_splits": "value"}),
     "SPLIT_V": Options("SplitVOptions", {"num_splits": "value"}),

@@ -1,55 +1,174 @@
-"""Lowering: a checked TFLite graph becomes a program, operator by operator, with TFLite's own arithmetic."""
+"""Lowering: a checked TFLite graph becomes a program, operator by operator, with TFLite's own arithmetic.
+
+Float operators gather in Float instructions; if there are several, the operators are visited once more in the
+order that needs the fewest.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
 from calib8.errors import ModelError, UnsupportedModelError
-from calib8.program.instructions import Instruction
+from calib8.model.from_tflite.float_only import described, is_hybrid
+from calib8.model.from_tflite.translate import Problem
+from calib8.program.instructions import Float, Instruction
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.cut import up_to
+from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush, is_fixed
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.live import needed, value_inputs
 
 
-def lower_tflite(graph: Graph, name: str = "model") -> Program:
+def lower_tflite(
+    graph: Graph,
+    name: str = "model",
+    *,
+    outputs: Sequence[str] | None = None,
+    integer_only: bool = False,
+) -> Program:
     """The program of a quantized model; profile ``tflite``.
 
     Args:
         graph: checked.
         name: of the model, for messages.
+        outputs: tensors in place of the model's outputs; what lies behind them is left out.
+        integer_only: refuse operators without an integer form instead of running them in ONNX Runtime.
 
     Raises:
-        UnsupportedModelError: operators without an integer form; all of them are listed.
+        UsageError: ``outputs`` names something that is not computed.
+        UnsupportedModelError: a dynamic-range model; operators that nothing carries out, or ``integer_only``
+            and float operators: all of them are listed.
         ModelError: the model contradicts itself.
     """
-    builder = Builder(graph)
+    graph = graph if outputs is None else up_to(graph, outputs)
+    _refuse_hybrid(graph, name)
+    graph = replace(graph, operators=needed(graph, graph.outputs))
+    draft = emit(graph)
+    if len(draft.floats) > 1 and not draft.problems:
+        operators = by_float_level(graph, list(draft.waiting.reasons))
+        draft = min(draft, emit(replace(graph, operators=operators)), key=lambda each: len(each.floats))
+    _refuse_problems(draft, name)
+    if integer_only:
+        _refuse_float(draft, name)
+    builder = draft.builder
     inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
-    problems = [text for operator in graph.operators if (text := _emitted(builder, operator))]
-    if problems:
-        raise UnsupportedModelError(
-            name,
-            f"{len(problems)} operators have no integer form: {'; '.join(problems)}",
-            "Export the model without them",
-        )
-    outputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
-    program = Program("tflite", tuple(builder.slots), _live(builder, outputs), inputs, outputs, name)
+    ends = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
     verify(program)
     return program
 
 
-def _emitted(builder: Builder, operator: Operator) -> str:
-    """Empty, or the operator and why it has no form."""
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """A graph once all its operators were visited.
+
+    Attributes:
+        builder: slots and instructions.
+        waiting: the float operators.
+        problems: operators that nothing carries out, and why.
+    """
+
+    builder: Builder
+    waiting: Waiting
+    problems: tuple[Problem, ...]
+
+    @property
+    def floats(self) -> list[Float]:
+        """Float instructions."""
+        return [step for step in self.builder.steps if isinstance(step, Float)]
+
+
+def emit(graph: Graph) -> Draft:
+    """Visits the operators in their order."""
+    builder, waiting = Builder(graph), Waiting(graph)
+    for place in graph.inputs:
+        builder.number(place)
+    problems: list[Problem] = []
+    for operator in graph.operators:
+        if is_fixed(graph, operator):
+            continue
+        if waiting.makes(value_inputs(operator)):
+            if waiting.takes(operator):
+                waiting.add(operator, "it reads what float operators compute")
+                continue
+            problems += flush(builder, waiting)
+        mark = len(builder.steps)
+        reason = _reason(builder, operator)
+        if reason and waiting.takes(operator):
+            del builder.steps[mark:]
+            waiting.add(operator, reason)
+        elif reason:
+            problems.append(Problem(operator, f"{_title(builder, operator)}: {reason}"))
+    problems += flush(builder, waiting)
+    return Draft(builder, waiting, tuple(problems))
+
+
+def _reason(builder: Builder, operator: Operator) -> str:
+    """Empty, or why an operator has no integer form."""
     lower = LOWER.get(operator.op)
-    title = operator.custom_code or operator.op
     if lower is None:
-        return f"{title}: unknown"
+        return "the operator has no integer form"
     try:
         lower(builder, operator)
     except NoFormError as reason:
-        return f"'{builder.name(operator)}' ({title}): {reason}"
+        return str(reason)
     except ModelError as error:
-        return f"'{builder.name(operator)}' ({title}): {error.problem}"
+        return error.problem
     return ""
+
+
+def _title(builder: Builder, operator: Operator) -> str:
+    return f"'{builder.name(operator)}' ({operator.custom_code or operator.op})"
+
+
+def _refuse_hybrid(graph: Graph, name: str) -> None:
+    """Refuses layers of float activations and 8-bit weights, which quantize their inputs as they run."""
+    hybrid = [operator for operator in graph.operators if is_hybrid(graph, operator)]
+    if hybrid:
+        raise UnsupportedModelError(
+            name,
+            f"is a dynamic-range model: {described(graph, hybrid)} float activations and 8-bit weights",
+            "Quantize the float model that it was made from, with calib8",
+        )
+
+
+def _refuse_problems(draft: Draft, name: str) -> None:
+    """Refuses operators that nothing carries out, and says what can be computed before them."""
+    if not draft.problems:
+        return
+    graph, failed = draft.builder.graph, {problem.operator for problem in draft.problems}
+    lost: set[int] = set()
+    before: dict[str, None] = {}
+    for operator in graph.operators:
+        read = value_inputs(operator)
+        computed = [place for place in read if graph.tensors[place].data is None and place not in lost]
+        if operator in failed:
+            before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
+        if operator in failed or not lost.isdisjoint(read):
+            lost.update(operator.outputs)
+    cure = f"Take the tensors before them as outputs ({', '.join(before)}), or export the model without them"
+    listed = "; ".join(problem.text for problem in draft.problems)
+    raise UnsupportedModelError(
+        name,
+        f"{len(draft.problems)} operators cannot be run: {listed}",
+        cure if before else "Export the model without them",
+    )
+
+
+def _refuse_float(draft: Draft, name: str) -> None:
+    listed = [
+        f"{_title(draft.builder, operator)}: {reason}" for operator, reason in draft.waiting.reasons.items()
+    ]
+    if listed:
+        raise UnsupportedModelError(
+            name,
+            f"{len(listed)} operators have no integer form: {'; '.join(listed)}",
+            "Quantize their inputs and results, or allow float operators",
+        )
 
 
 def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...]:

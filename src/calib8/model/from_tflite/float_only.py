@@ -1,0 +1,80 @@
+"""What of a TFLite model is in codes: constants that stand for floats, and what makes it no float model."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.errors import UnsupportedModelError
+from calib8.model.from_tflite.builder import Builder
+from calib8.tflite.graph import Graph, Operator, Tensor
+
+LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
+"""Operators that take 8-bit weights beside float activations."""
+
+CODES: Final = ("int8", "uint8", "int16", "int4")
+
+
+def constant_of(builder: Builder, operator: Operator) -> npt.NDArray[Any] | None:
+    """What a DEQUANTIZE makes of a constant: float16 made wider, or ``scale · (code − zero_point)``."""
+    if operator.op != "DEQUANTIZE" or not builder.is_constant(operator.inputs[0]):
+        return None
+    tensor, values = builder.tensor(operator.inputs[0]), builder.constant(operator.inputs[0])
+    if tensor.quantization is None or tensor.dtype == "float16":
+        return values.astype(np.float32)
+    shape = [1] * values.ndim
+    quantization = tensor.quantization
+    if quantization.scales.size > 1:
+        shape[quantization.axis] = -1
+    codes = values.astype(np.int32) - quantization.zero_points.astype(np.int32).reshape(shape)
+    return codes.astype(np.float32) * quantization.scales.reshape(shape)
+
+
+def is_hybrid(graph: Graph, operator: Operator) -> bool:
+    """A layer of 8-bit weights and float activations: it quantizes its input while it runs."""
+    if operator.op not in LAYERS:
+        return False
+    x, weight = (graph.tensors[place] for place in _operands(operator))
+    return x.dtype == "float32" and weight.dtype in CODES
+
+
+def _operands(operator: Operator) -> tuple[int, int]:
+    """Input and weights."""
+    if operator.op == "TRANSPOSE_CONV":
+        return operator.inputs[2], operator.inputs[1]
+    return operator.inputs[0], operator.inputs[1]
+
+
+def refuse_codes(graph: Graph, name: str) -> None:
+    """Refuses models that compute with codes.
+
+    Raises:
+        UnsupportedModelError: a quantized model, or one with dynamic-range layers.
+    """
+    cure = "Give the float model that it was made from"
+    hybrid = [operator for operator in graph.operators if is_hybrid(graph, operator)]
+    if hybrid:
+        raise UnsupportedModelError(
+            name,
+            f"is a dynamic-range model: {described(graph, hybrid)} float activations and 8-bit weights",
+            cure,
+        )
+    places = [place for operator in graph.operators for place in operator.outputs]
+    tensors = [graph.tensors[place] for place in (*graph.inputs, *places)]
+    coded = [tensor for tensor in tensors if _holds_codes(tensor)]
+    if coded:
+        raise UnsupportedModelError(
+            name, f"is quantized already: {len(coded)} of {len(tensors)} tensors hold codes", cure
+        )
+
+
+def described(graph: Graph, layers: list[Operator]) -> str:
+    """``3 layers, such as 'dense' (FULLY_CONNECTED), have``."""
+    first = f"'{graph.tensors[layers[0].outputs[0]].name}' ({layers[0].op})"
+    return f"{first} has" if len(layers) == 1 else f"{len(layers)} layers, such as {first}, have"
+
+
+def _holds_codes(tensor: Tensor) -> bool:
+    return tensor.dtype in CODES and tensor.quantization is not None

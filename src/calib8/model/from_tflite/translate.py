@@ -1,0 +1,148 @@
+"""From a TFLite graph to an ONNX graph: all of a float model, or some operators of any."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.errors import UnsupportedModelError
+from calib8.model.from_tflite.builder import Builder, NoNodeError
+from calib8.model.from_tflite.float_only import constant_of, refuse_codes
+from calib8.model.from_tflite.free_sizes import has_free_batch
+from calib8.model.from_tflite.operators import TRANSLATE
+from calib8.model.save import model_bytes
+from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.live import needed, value_inputs
+
+IR_VERSION: Final = 8
+
+MISFITS: Final = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
+"""What shapes and options that contradict each other raise."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """An operator that cannot be carried out.
+
+    Attributes:
+        operator: of the graph.
+        text: which it is, and why.
+    """
+
+    operator: Operator
+    text: str
+
+
+class UntranslatedError(Exception):
+    """Operators without ONNX nodes."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        """Takes them, at least one."""
+        self.problems = tuple(problems)
+        super().__init__("; ".join(problem.text for problem in problems))
+
+
+def float_model(graph: Graph, name: str) -> ir.Model:
+    """The ONNX model of a float TFLite model; inputs and outputs as the file has them, NHWC.
+
+    Constants in float16, or as integers that a DEQUANTIZE makes float, become float32.
+
+    Args:
+        graph: checked.
+        name: of the model, for messages.
+
+    Raises:
+        UnsupportedModelError: a quantized model, free sizes other than the batch, or operators without ONNX
+            nodes; all of them are listed.
+    """
+    refuse_codes(graph, name)
+    builder = Builder(graph, free_batch=has_free_batch(graph, name))
+    problems = translate(builder)
+    if problems:
+        listed = "; ".join(problem.text for problem in problems)
+        raise UnsupportedModelError(
+            name,
+            f"{len(problems)} operators cannot be translated: {listed}",
+            "Export the model without them",
+        )
+    _finish(builder)
+    return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
+
+
+def operators_as_onnx(
+    graph: Graph,
+    operators: Sequence[Operator],
+    inputs: Mapping[int, str],
+    outputs: Mapping[int, str],
+) -> bytes:
+    """An ONNX model of some operators of a graph, shapes fixed, every tensor in the order of the file.
+
+    Args:
+        graph: that they are of.
+        operators: in the order of execution.
+        inputs, outputs: tensors that are fed and come out, and what the ports are called.
+
+    Raises:
+        UntranslatedError: operators that have no nodes, all of them.
+    """
+    tensors = list(graph.tensors)
+    for place, title in (*inputs.items(), *outputs.items()):
+        tensors[place] = replace(tensors[place], name=title)
+    part = replace(
+        graph,
+        tensors=tuple(tensors),
+        operators=tuple(operators),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+    )
+    builder = Builder(part, free_batch=False)
+    problems = translate(builder)
+    if problems:
+        raise UntranslatedError(problems)
+    _finish(builder)
+    return model_bytes(ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8"))
+
+
+def translate(builder: Builder) -> list[Problem]:
+    """Adds the nodes of all operators that the outputs need; the operators that have none, and why."""
+    problems = []
+    for operator in needed(builder.graph, builder.graph.outputs):
+        array = constant_of(builder, operator)
+        if array is not None:
+            builder.arrays[operator.outputs[0]] = array
+            builder.rename(operator.outputs[0], operator.inputs[0])
+            continue
+        title = operator.custom_code or operator.op
+        if operator.op not in TRANSLATE:
+            problems.append(Problem(operator, f"{title}: no ONNX node is known for it"))
+        elif all(builder.known(place) for place in value_inputs(operator)):
+            reason = _translated(builder, operator)
+            if reason:
+                name = builder.name(operator.outputs[0])
+                problems.append(Problem(operator, f"'{name}' ({title}): {reason}"))
+    return problems
+
+
+def _translated(builder: Builder, operator: Operator) -> str:
+    """Adds the nodes of an operator; empty, or why it has none."""
+    try:
+        TRANSLATE[operator.op](builder, operator)
+    except NoNodeError as reason:
+        return str(reason)
+    except MISFITS as error:
+        return f"its tensors do not fit each other ({error})"
+    return ""
+
+
+def _finish(builder: Builder) -> None:
+    """Outputs in the order of the file, under names of their own."""
+    outputs: list[ir.Value] = []
+    for place in builder.graph.outputs:
+        value = builder.read(place, builder.filed(place))
+        if builder.is_constant(place) or value.is_graph_input() or value in outputs:
+            value = builder.renamed(place, value)
+        outputs.append(value)
+    builder.onnx.outputs.extend(outputs)
