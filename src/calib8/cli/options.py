@@ -35,7 +35,9 @@ ModelArgument = Annotated[
 ]
 OpenableArgument = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", show_default=False, help="An .onnx file, a saved program or a plan."),
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="An .onnx or .tflite file, a saved program or a plan."
+    ),
 ]
 
 _DATA_HELP: Final = (
@@ -222,11 +224,13 @@ class StatisticsOptions:
 
 _RUNTIME_HELP: Final = (
     "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
-    "programs and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
+    "programs and plans), reference (its definition of every rounding, slow), or for TFLite models litert "
+    "(LiteRT with XNNPACK), litert-optimized or litert-reference (LiteRT's own kernels). "
+    "Default: onnxruntime."
 )
 PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
-    "or plan has its own."
+    "or plan has its own; a TFLite model is always tflite."
 )
 INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 

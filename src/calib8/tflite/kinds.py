@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final, Literal
 
+from calib8.errors import ModelError
 from calib8.tflite.graph import Graph, Operator, Tensor
+from calib8.tflite.read import read_tflite
 
 Kind = Literal["float", "quantized", "hybrid"]
 
@@ -25,6 +28,14 @@ def kind(graph: Graph) -> Kind:
     if any(_mixes(graph, operator) for operator in graph.operators):
         return "hybrid"
     return "float"
+
+
+def kind_of_file(path: str | os.PathLike[str]) -> Kind | None:
+    """That of a file; None for one that is damaged."""
+    try:
+        return kind(read_tflite(path))
+    except ModelError:
+        return None
 
 
 def _mixes(graph: Graph, operator: Operator) -> bool:
