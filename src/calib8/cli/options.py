@@ -250,6 +250,10 @@ _PROGRAM_HELP: Final = (
 SHAPE_HELP: Final = (
     "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
 )
+UNTIL_HELP: Final = (
+    "Tensor of a TFLite model that becomes an output in place of the model's own; may be given several "
+    "times. What lies behind is left out."
+)
 _SAVE_HELP: Final = "Write the program, for 'compile' and the runtimes 'calib8' and 'reference'."
 
 
@@ -261,6 +265,7 @@ class ProgramOptions:
     profile: Annotated[str | None, option(PROGRAM, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(PROGRAM, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
+    until: Annotated[list[str] | None, option(PROGRAM, "--until", "TENSOR", UNTIL_HELP)] = None
     save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
 
 
