@@ -83,10 +83,7 @@ def inspect(
         check_suffix("--save", lowering.save, "program")
     if shown_as_plan(model):
         refuse_guards(guards, model, "plan")
-        plan = read_plan(model, lowering, target)
-        say_plan(terminal, model, plan)
-        if report.json is not None:
-            write_json(report.json, plan_document(model, plan))
+        _inspect_plan(terminal, model, target, lowering, report)
         return
     with_program = wants_program(model, lowering)
     if shown_as_tflite(model):
@@ -126,6 +123,16 @@ def _say(
         say_guards(terminal, found)
     if seen is not None:
         say_observation(terminal, seen)
+
+
+def _inspect_plan(
+    terminal: Terminal, model: Path, target: str | None, lowering: ProgramOptions, report: ReportOptions
+) -> None:
+    """What a plan holds."""
+    plan = read_plan(model, lowering, target)
+    say_plan(terminal, model, plan)
+    if report.json is not None:
+        write_json(report.json, plan_document(model, plan))
 
 
 def _inspect_tflite(
