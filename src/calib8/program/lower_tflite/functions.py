@@ -110,10 +110,13 @@ def prelu(builder: Builder, operator: Operator) -> None:
     alpha = _slopes(builder, operator.inputs[1], len(y.shape))
     varying = [axis for axis, size in enumerate(alpha.shape) if size > 1]
     others = [axis for axis in range(len(y.shape)) if axis not in varying]
-    whole = chain_from(builder, operator.inputs[0]).broadcast(y.shape)
-    if alpha.size > MAX_TABLES or any(alpha.shape[axis] != y.shape[axis] for axis in varying):
+    if (
+        x.shape != y.shape
+        or alpha.size > MAX_TABLES
+        or any(alpha.shape[axis] != y.shape[axis] for axis in varying)
+    ):
         raise NoFormError(f"its slopes are {list(alpha.shape)}")
-    chain, order = whole, [*others, *varying]
+    chain, order = chain_from(builder, operator.inputs[0]), [*others, *varying]
     if varying:
         chain = chain.transpose(order)
         ordered = chain.shape
