@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from cases_moves import FUNCTIONS
+from cases_moves import FUNCTIONS, INT8_ONLY
 from single_op import CASES, Net, assert_same_bits, quantized, random_codes
 
 from calib8.errors import UnsupportedModelError
@@ -18,8 +18,15 @@ Codes = tuple[tuple[int, ...], str, float, int]
 Constant = tuple[npt.NDArray[Any], Quantization | None]
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8"])
-@pytest.mark.parametrize("op", FUNCTIONS)
+@pytest.mark.parametrize(
+    ("op", "dtype"),
+    [
+        (op, dtype)
+        for op in FUNCTIONS
+        for dtype in ("int8", "uint8")
+        if dtype == "int8" or op not in INT8_ONLY
+    ],
+)
 def test_function(op: str, dtype: str) -> None:
     for seed in range(CASES):
         rng = np.random.default_rng(seed)
@@ -66,6 +73,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
         one("HARD_SWISH", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1e-3, 0)),
         "too far apart for its 16 bits",
     ),
+    "log": (one("LOG", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1.0, 0)), "have no logarithm"),
     "leaky": (
         one("LEAKY_RELU", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1e-3, 0), alpha=float("nan")),
         "its alpha is nan",
