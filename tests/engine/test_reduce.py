@@ -102,14 +102,15 @@ def test_extremes(seed: int, kind: Any) -> None:
     assert_same_bits(program, seed=seed)
 
 
+@pytest.mark.parametrize("dtype", ["int64", "int32"])
 @pytest.mark.parametrize("last", [False, True])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_arg_max(seed: int, last: bool) -> None:
+def test_arg_max(seed: int, last: bool, dtype: str) -> None:
     rng = np.random.default_rng((5, seed))
     shape, _ = shape_and_axes(rng)
     axis = pick(rng, len(shape) - 1, int(rng.integers(len(shape))))
     x = code_slot("x", rng, *shape)
-    y = plain("y", *(1 if number == axis else size for number, size in enumerate(shape)), dtype="int64")
+    y = plain("y", *(1 if number == axis else size for number, size in enumerate(shape)), dtype=dtype)
     info = np.iinfo(x.dtype)
     high = pick(rng, info.max, info.min + 2)  # few values: many are equal
     feeds = {"x": rng.integers(info.min, high + 1, shape).astype(x.dtype)}

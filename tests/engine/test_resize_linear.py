@@ -9,9 +9,10 @@ from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, 
 from padded_layers import OUTPUTS, padded_conv
 
 from bits import assert_same_bits
+from calib8.errors import ModelError
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
-from calib8.program.rounding.resize import COORDINATE_MODES, linear_axis
+from calib8.program.rounding.resize import COORDINATE_MODES, float_axis, linear_axis
 from calib8.program.rules import PROFILES, LinearAxis, Profile
 from calib8.program.verify import verify
 
@@ -40,6 +41,30 @@ def test_resize_linear(seed: int, profile: Profile) -> None:
     program = single(op.ResizeLinear, [x], y, profile, rows=rows, columns=columns)
     verify(program)
     assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_float_sums_of_codes(seed: int) -> None:
+    """TFLite's bilinear resize of uint8; fractions of the first pixels may be below 0."""
+    rng = np.random.default_rng((8, seed))
+    sizes, targets = rng.integers(1, 9, 2).tolist(), rng.integers(1, 20, 2).tolist()
+    x = codes("x", pick(rng, 1, 2), *sizes, pick(rng, *CHANNELS))
+    half_pixel = bool(rng.integers(2))
+    rows, columns = (
+        float_axis(size, target, np.float32(size) / np.float32(target), half_pixel=half_pixel)
+        for size, target in zip(sizes, targets, strict=True)
+    )
+    y = like(x, "y", x.shape[0], *targets, x.shape[3])
+    program = single(op.ResizeLinear, [x], y, "tflite", rows=rows, columns=columns)
+    verify(program)
+    assert_same_bits(program, seed=seed)
+
+
+def test_float_sums_are_of_uint8() -> None:
+    x, along = codes("x", 1, 2, 2, 3, dtype="int8"), float_axis(2, 4, np.float32(0.5), half_pixel=True)
+    program = single(op.ResizeLinear, [x], like(x, "y", 1, 4, 4, 3), "tflite", rows=along, columns=along)
+    with pytest.raises(ModelError, match="TFLite does so for uint8 alone"):
+        verify(program)
 
 
 @pytest.mark.parametrize(("scale", "output_scale"), [(1e-30, 1e-30), (1e30, 1e28), (1e35, 1e-3), (1e-3, 1e3)])

@@ -118,7 +118,7 @@ KINDS = [
     slot("Conv", 0, "holds plain int32. It takes codes", dtype="int32", scales=floats(), zero_point=0),
     slot("Requantize", 0, "holds plain int32. It takes sums", scales=floats()),
     slot("Dequantize", 1, "holds plain float16. It takes float32", dtype="float16"),
-    slot("ArgMax", 1, "holds plain int16. It takes int64", dtype="int16"),
+    slot("ArgMax", 1, "holds plain int16. It takes int64 or int32", dtype="int16"),
     step("Conv", r"no rescaling and writes .* uint8 codes \(scale 0.05, zero point 3\)", rescale=None),
     slot("MatMul", 2, "a rescaling and writes .* sums", dtype="int32", zero_point=0),
     slot("AddSums", 0, "adds codes to codes", dtype="uint8", scales=floats(1)),

@@ -12,7 +12,7 @@ from plain_loops import codes, run_one
 
 from calib8.program.instructions import ResizeLinear, ResizeNearest
 from calib8.program.program import Slot
-from calib8.program.rounding.resize import linear_axis
+from calib8.program.rounding.resize import float_axis, linear_axis
 from calib8.program.rules import PROFILES, LinearAxis, Profile
 
 Array = npt.NDArray[Any]
@@ -81,6 +81,16 @@ def test_ties_per_profile() -> None:
         result = run_one(ResizeLinear("r", (0,), (1,), one, three), (x, y), data)
         assert result[0, 0, 1].tolist() == expected[profile]
         assert np.array_equal(result[0, 0, [0, 2]], data[0, 0])
+
+
+def test_float_sums_of_codes_round_up() -> None:
+    x, y = codes("x", (1, 1, 2, 3), "uint8", 1.0, 0), codes("y", (1, 1, 4, 3), "uint8", 1.0, 0)
+    data = np.array([[0, 255, 7], [2, 254, 8]], np.uint8).reshape(x.shape)
+    one = float_axis(1, 1, np.float32(1), half_pixel=True)
+    four = float_axis(2, 4, np.float32(0.5), half_pixel=True)
+    assert four.fraction.tolist() == [-0.25, 0.25, 0.75, 0.25]
+    result = run_one(ResizeLinear("r", (0,), (1,), one, four), (x, y), data)
+    assert result[0, 0].tolist() == [[0, 255, 7], [1, 255, 7], [2, 254, 8], [2, 254, 8]]
 
 
 def test_onnx_may_change_the_scale() -> None:

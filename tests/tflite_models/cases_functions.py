@@ -91,3 +91,19 @@ def hard_swish(rng: np.random.Generator, dtype: str) -> Graph:
     y_scale = random_scale(rng, max(1e-3, x_scale / 100), 0.5)
     y = net.output(shape, dtype, quantized(y_scale, random_zero_point(rng, dtype)))
     return net.graph("HARD_SWISH", [x], [y])
+
+
+def gelu(rng: np.random.Generator, dtype: str) -> Graph:
+    return unary(rng, dtype, "GELU", 1, approximate=bool(rng.integers(2)))
+
+
+def exp(rng: np.random.Generator, dtype: str) -> Graph:
+    return unary(rng, dtype, "EXP", 1)
+
+
+def log(rng: np.random.Generator, dtype: str) -> Graph:
+    """No numbers below 0."""
+    net, shape = Net(), (2, 256)
+    x = net.codes(shape, dtype, random_scale(rng), int(np.iinfo(dtype).min))
+    y = net.output(shape, dtype, quantized(random_scale(rng, 5e-3), random_zero_point(rng, dtype)))
+    return net.graph("LOG", [x], [y])

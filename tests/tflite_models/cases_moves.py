@@ -26,6 +26,9 @@ FUNCTIONS: Final[Mapping[str, Generator]] = {
     "LEAKY_RELU": functions.leaky_relu,
     "PRELU": functions.prelu,
     "HARD_SWISH": functions.hard_swish,
+    "GELU": functions.gelu,
+    "EXP": functions.exp,
+    "LOG": functions.log,
 }
 
 MOVES: Final[Mapping[str, Generator]] = {
@@ -60,3 +63,6 @@ RESIZES: Final[Mapping[str, Generator]] = {
 
 CASES_OF: Final[Mapping[str, Generator]] = FUNCTIONS | MOVES | RESIZES
 """Operator → a random model of it."""
+
+INT8_ONLY: Final = ("EXP", "LOG")
+"""Operators for which LiteRT has no uint8 kernel."""

@@ -10,9 +10,10 @@ The last two are Float instructions.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
@@ -96,7 +97,7 @@ def _cast(source: str, target: str, dtype: str) -> onnx.NodeProto:
 def _saturated(old: Slot, new: Slot) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     """Nodes and constants: ``x < largest + 1 ? int(max(x, smallest)) : largest``."""
     limits, prefix = np.iinfo(new.dtype), f"{new.name}/"
-    values = {
+    values: dict[str, npt.NDArray[Any]] = {
         "smallest": np.array(limits.min, np.float32),
         "beyond": np.array(float(limits.max) + 1, np.float32),
         "largest": np.array(limits.max, np.int64),

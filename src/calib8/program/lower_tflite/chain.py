@@ -23,6 +23,8 @@ from calib8.tflite.graph import Operator
 Shape = tuple[int, ...]
 Ports = tuple[str, tuple[int, ...], tuple[int, ...]]
 Make = Callable[[Ports], Instruction]
+MAX_INDICES = 1 << 24
+"""Of an axis that is repeated."""
 
 
 @dataclass(eq=False)
@@ -88,7 +90,13 @@ class Chain:
         return self._then(new, lambda ports: Gather(*ports, axis, places.astype(np.int32)), unless=same)
 
     def repeat(self, axis: int, times: int) -> Chain:
-        """An axis several times over."""
+        """An axis several times over.
+
+        Raises:
+            NoFormError: not once, or beyond all memory.
+        """
+        if not 1 <= times <= MAX_INDICES // self.shape[axis]:
+            raise NoFormError(f"it repeats an axis of {self.shape[axis]} {times} times")
         return self.gather(axis, np.tile(np.arange(self.shape[axis]), times))
 
     def broadcast(self, shape: Sequence[int]) -> Chain:

@@ -1,6 +1,6 @@
 """Functions of one tensor: SOFTMAX with its own arithmetic, all others as tables of 256 codes.
 
-LOGISTIC, TANH       nearest code of the function, ties away from zero
+LOGISTIC, TANH, EXP  nearest code of the function, ties away from zero; GELU and LOG too
 RELU, LEAKY_RELU     multiplier and shift of fl(s_x/s_y), below zero of fl(fl(s_x·α)/s_y)
 PRELU                (q − z_x)(a − z_a) times fl(fl(s_x·s_a)/s_y) below zero
 HARD_SWISH           16 bits (rounding/hard_swish.py)
@@ -32,6 +32,8 @@ FUNCTIONS: Final[Mapping[str, Apply]] = {
     "LOGISTIC": Apply("Sigmoid", (Source(),)),
     "TANH": Apply("Tanh", (Source(),)),
     "HARD_SWISH": Apply("HardSwish", (Source(),)),
+    "EXP": Apply("Exp", (Source(),)),
+    "LOG": Apply("Log", (Source(),)),
     "RELU": Apply("Relu", (Source(),)),
     "RELU6": Apply("Clip", (Source(),), {"min": 0.0, "max": 6.0}),
     "RELU_N1_TO_1": Apply("Clip", (Source(),), {"min": -1.0, "max": 1.0}),
@@ -81,7 +83,17 @@ def function(builder: Builder, operator: Operator) -> None:
         _check_output(y, *OUTPUTS[operator.op])
     if operator.op == "HARD_SWISH" and hard_swish_steps(np.zeros(1, np.int64), x.scale, y.scale) is None:
         raise NoFormError(f"scales {x.scale:.6g} → {y.scale:.6g} are too far apart for its 16 bits")
+    if operator.op == "LOG" and x.zero_point != np.iinfo(x.dtype).min:
+        raise NoFormError(f"its input has zero point {x.zero_point}: numbers below 0 have no logarithm")
     expression = FUNCTIONS[operator.op]
+    _lookup(builder, operator, table("tflite", expression, x, y), expression.op)
+
+
+def gelu(builder: Builder, operator: Operator) -> None:
+    """By the error function, or by its approximation with tanh."""
+    x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    how = "tanh" if operator.options["approximate"] else "none"
+    expression = Apply("Gelu", (Source(),), {"approximate": how})
     _lookup(builder, operator, table("tflite", expression, x, y), expression.op)
 
 
@@ -110,10 +122,13 @@ def prelu(builder: Builder, operator: Operator) -> None:
     alpha = _slopes(builder, operator.inputs[1], len(y.shape))
     varying = [axis for axis, size in enumerate(alpha.shape) if size > 1]
     others = [axis for axis in range(len(y.shape)) if axis not in varying]
-    whole = chain_from(builder, operator.inputs[0]).broadcast(y.shape)
-    if alpha.size > MAX_TABLES or any(alpha.shape[axis] != y.shape[axis] for axis in varying):
+    if (
+        x.shape != y.shape
+        or alpha.size > MAX_TABLES
+        or any(alpha.shape[axis] != y.shape[axis] for axis in varying)
+    ):
         raise NoFormError(f"its slopes are {list(alpha.shape)}")
-    chain, order = whole, [*others, *varying]
+    chain, order = chain_from(builder, operator.inputs[0]), [*others, *varying]
     if varying:
         chain = chain.transpose(order)
         ordered = chain.shape

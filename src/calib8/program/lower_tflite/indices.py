@@ -55,6 +55,8 @@ def strided_slice(builder: Builder, operator: Operator) -> None:
     begins, ends, strides = (integers(builder, place) for place in operator.inputs[1:4])
     if not len(begins) == len(ends) == len(strides):
         raise NoFormError(f"it has {len(begins)} begins, {len(ends)} ends and {len(strides)} strides")
+    if operator.options.get("offset"):  # LiteRT reads beyond the tensor with them
+        raise NoFormError("its ends are counted from its begins")
     selection = _selection(operator, chain.shape, begins, ends, strides)
     moved = chain.slice(selection.starts, selection.steps, selection.counts)
     move(builder, operator, moved.reshape(selection.shape))
@@ -104,8 +106,6 @@ def _take(
         return
     if stride == 0:
         raise NoFormError("it has a stride of 0")
-    if option(operator, "offset"):
-        end += begin
     first = None if option(operator, "begin_mask") >> place & 1 else begin
     last = None if option(operator, "end_mask") >> place & 1 else end
     picked = range(size)[first:last:stride]

@@ -56,12 +56,12 @@ def resize_linear(step: ResizeLinear, operands: Sequence[Operand], output: Slot)
 def _weighted_codes(step: ResizeLinear, values: Array) -> Array:
     """Sum of the four products, a weight at a time, all pixels of the lower column first."""
     rows, columns, one = step.rows, step.columns, np.float32(1)
-    total = np.float32(0)
+    total: Array = np.zeros((), np.float32)
     for column, right in ((columns.low, one - columns.fraction), (columns.high, columns.fraction)):
         for row, down in ((rows.low, one - rows.fraction), (rows.high, rows.fraction)):
             pixels = values[:, row[:, None], column]
             total = total + pixels * down[:, None, None] * right[:, None]
-    return np.asarray(total)
+    return total
 
 
 def _weighted(step: ResizeLinear, values: Array, one: np.generic) -> Array:
