@@ -1,4 +1,4 @@
-"""Float operators of quantized models as parts that ONNX Runtime runs; dynamic-range models; chosen outputs."""
+"""Float operators of quantized models as parts for ONNX Runtime; dynamic-range models; chosen outputs."""
 
 from __future__ import annotations
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
@@ -21,6 +22,9 @@ from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import needed, value_inputs
+
+
+NO_FORM: Final = "the operator has no integer form"
 
 
 def lower_tflite(
@@ -111,7 +115,7 @@ def _reason(builder: Builder, operator: Operator) -> str:
     """Empty, or why an operator has no integer form."""
     lower = LOWER.get(operator.op)
     if lower is None:
-        return "the operator has no integer form"
+        return NO_FORM
     try:
         lower(builder, operator)
     except NoFormError as reason:
@@ -160,8 +164,11 @@ def _refuse_problems(draft: Draft, name: str) -> None:
 
 
 def _refuse_float(draft: Draft, name: str) -> None:
+    ops = {draft.builder.name(operator): operator.op for operator in draft.builder.graph.operators}
     listed = [
-        f"{_title(draft.builder, operator)}: {reason}" for operator, reason in draft.waiting.reasons.items()
+        f"'{node}' ({ops.get(node, 'float')}): {reason}"
+        for step in draft.floats
+        for node, reason in zip(step.nodes, step.reasons or len(step.nodes) * (NO_FORM,), strict=True)
     ]
     if listed:
         raise UnsupportedModelError(
