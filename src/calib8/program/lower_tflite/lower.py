@@ -23,7 +23,6 @@ from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import needed, value_inputs
 
-
 NO_FORM: Final = "the operator has no integer form"
 
 
