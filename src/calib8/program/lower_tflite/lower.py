@@ -153,7 +153,7 @@ def _refuse_problems(draft: Draft, name: str) -> None:
             before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
         if operator in failed or not lost.isdisjoint(read):
             lost.update(operator.outputs)
-    cure = f"Take the tensors before them as outputs ({', '.join(before)}), or export the model without them"
+    cure = f"Take what lies before them as outputs (--until, outputs=): {', '.join(before)}"
     listed = "; ".join(problem.text for problem in draft.problems)
     raise UnsupportedModelError(
         name,
