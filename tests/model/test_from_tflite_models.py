@@ -260,3 +260,10 @@ def test_a_real_model_is_quantized(shared_data: Path, tmp_path: Path) -> None:
     assert abs(np.mean(answers[0] == labels) - np.mean(answers[1] == labels)) <= 0.015
     assert np.mean(answers[0] == labels) >= 0.85
     assert [layer.op_type for layer in made.placement.decisions].count("Conv") == 9
+
+
+def test_inputs_without_onnx_type_are_refused() -> None:
+    tensors = (Tensor("words", (1, 4), "string"), Tensor("y", (1, 4), "float32"))
+    graph = Graph(tensors, (Operator("CAST", (0,), (1,)),), (0,), (1,))
+    with pytest.raises(UnsupportedModelError, match="'words' holds string"):
+        float_model(graph, "net")
