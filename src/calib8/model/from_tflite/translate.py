@@ -59,11 +59,11 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         UnsupportedModelError: a quantized model, free sizes other than the batch, or operators without ONNX
             nodes; all of them are listed.
     """
-    refuse_codes(graph, name)
     try:
+        refuse_codes(graph, name)
         builder = Builder(graph, free_batch=has_free_batch(graph, name))
     except (NoNodeError, *MISFITS) as reason:
-        raise UnsupportedModelError(name, f"its inputs have no ONNX form: {reason}", CURE) from reason
+        raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     problems = translate(builder)
     if problems:
         listed = "; ".join(problem.text for problem in problems)
