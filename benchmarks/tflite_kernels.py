@@ -13,7 +13,11 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,11 +50,12 @@ BEGIN, END = "<!-- kernels: begin -->", "<!-- kernels: end -->"
 
 @dataclass
 class Distance:
-    """Output codes compared, how many differ, and by how much at most."""
+    """Output codes compared, how many differ, by how much at most, and models on which kernels crashed."""
 
     codes: int = 0
     differing: int = 0
     largest: int = 0
+    crashed: int = 0
 
     def add(self, got: Sequence[npt.NDArray[Any]], wanted: Sequence[npt.NDArray[Any]]) -> None:
         """One more run."""
@@ -58,43 +63,63 @@ class Distance:
             apart = np.abs(mine.astype(np.float64) - theirs.astype(np.float64))
             self.codes += apart.size
             self.differing += int(np.count_nonzero(apart))
-            self.largest = max(self.largest, int(np.ceil(apart.max(initial=0))))
+            self.largest = max(self.largest, int(apart.max(initial=0)))
+
+    def join(self, other: Distance) -> None:
+        """Adds what was found elsewhere."""
+        self.codes += other.codes
+        self.differing += other.differing
+        self.largest = max(self.largest, other.largest)
 
     @property
     def text(self) -> str:
         """For a table."""
         if not self.codes:
             return "–"
-        if not self.differing:
-            return "0"
-        share = 100 * self.differing / self.codes
-        return f"{share:.2g} %" + (f", up to {self.largest}" if self.largest > 1 else "")
+        share = f"{100 * self.differing / self.codes:.2g} %" if self.differing else "0"
+        largest = f", up to {self.largest}" if self.largest > 1 else ""
+        return share + largest + (f"; {self.crashed} crash" if self.crashed else "")
 
 
-def measured(
-    generator: Callable[[np.random.Generator, str], Graph], dtype: str, cases: int
-) -> dict[str, Distance]:
-    """Distances from the reference kernels of one operator and type."""
+def measured(op: str, dtype: str, column: str, seeds: Sequence[int]) -> Distance:
+    """Distance of one column from the reference kernels on some random models of an operator and type."""
     from litert import litert_outputs
     from single_op import feeds
 
-    found = {name: Distance() for name in COLUMNS}
-    for seed in range(cases):
+    found, generator = Distance(), all_generators()[op]
+    for seed in seeds:
         rng = np.random.default_rng(10_000 + seed)
-        graph = parse(serialize(generator(rng, dtype)))
-        model, inputs = serialize(graph), feeds(rng, graph)
+        model = serialize(generator(rng, dtype))
+        graph = parse(model)
+        inputs = feeds(rng, graph)
         wanted = litert_outputs(model, inputs)
-        for kernels in KERNELS:
-            found[kernels].add(litert_outputs(model, inputs, kernels), wanted)
+        if column in KERNELS:
+            found.add(litert_outputs(model, inputs, column), wanted)
+            continue
         program = lower_tflite(graph)
         named = {port.name: array for port, array in zip(program.inputs, inputs, strict=True)}
-        for profile in OURS:
-            try:
-                twin = under_profile(program, graph, profile)
-            except (NoTwinError, Calib8Error):
-                continue
-            found[profile].add(run_program(twin, named), wanted)
+        with suppress(NoTwinError, Calib8Error):
+            found.add(run_program(under_profile(program, graph, column), named), wanted)
     return found
+
+
+def measured_apart(op: str, dtype: str, column: str, cases: int) -> Distance:
+    """``measured`` in a process of its own; where that dies, every model in one: some kernels crash."""
+    try:
+        return _in_child(op, dtype, column, range(cases))
+    except BrokenProcessPool:
+        total = Distance()
+    for seed in range(cases):
+        try:
+            total.join(_in_child(op, dtype, column, [seed]))
+        except BrokenProcessPool:
+            total.crashed += 1
+    return total
+
+
+def _in_child(op: str, dtype: str, column: str, seeds: Sequence[int]) -> Distance:
+    with ProcessPoolExecutor(1, get_context("fork")) as pool:
+        return pool.submit(measured, op, dtype, column, seeds).result()
 
 
 def rows(found: dict[str, dict[str, dict[str, Distance]]]) -> list[str]:
@@ -141,10 +166,12 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="the figures")
     parser.add_argument("--page", type=Path, help="a page with the marks of the table")
     options = parser.parse_args()
-    generators = all_generators()
     found = {
-        op: {dtype: measured(generators[op], dtype, options.cases) for dtype in ("int8", "uint8")}
-        for op in (options.ops or sorted(generators))
+        op: {
+            dtype: {column: measured_apart(op, dtype, column, options.cases) for column in COLUMNS}
+            for dtype in ("int8", "uint8")
+        }
+        for op in (options.ops or sorted(all_generators()))
     }
     if options.json is not None:
         figures = {

@@ -294,6 +294,7 @@ struct Lanes<32> {
   static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }
   // Ties to even; what does not fit becomes INT32_MIN.
   static Ints rounded(Floats a) { return _mm256_cvtps_epi32(a); }
+  static Ints truncated(Floats a) { return _mm256_cvttps_epi32(a); }
   // Ties away from zero.
   static Ints rounded_away(Floats a) {
     const __m256 sign = _mm256_set1_ps(-0.0F);

@@ -157,6 +157,7 @@ struct Lanes<64> {
   static Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
   static Ints rounded(Floats a) { return _mm512_cvtps_epi32(a); }
+  static Ints truncated(Floats a) { return _mm512_cvttps_epi32(a); }
   static Ints rounded_away(Floats a) {
     const __m512 whole = _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC);
     const __m512 rest = _mm512_abs_ps(_mm512_sub_ps(a, whole));

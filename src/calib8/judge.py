@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import is_float_model, open_side_by_side
+from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
@@ -20,6 +21,7 @@ from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
@@ -33,6 +35,7 @@ def evaluate(
     *,
     preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
+    label_offset: int = 0,
     runtime: str = "onnxruntime",
     profile: str | None = None,
     integer_only: bool = False,
@@ -47,14 +50,18 @@ def evaluate(
     The first float model of the list is the reference for agreement and SQNR.
 
     Args:
-        models: paths of .onnx files of one network; saved programs too with the runtimes ``calib8`` and
-            ``reference``, plans with ``calib8``.
+        models: paths of .onnx and .tflite files of one network; saved programs too with the runtimes
+            ``calib8`` and ``reference``, plans with ``calib8``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
             list has stored.
         labels: a ``file label`` list for an image folder.
-        runtime: ``onnxruntime``, ``openvino``, ``calib8`` or ``reference`` (calib8's definition of every
-            rounding). The last two are for quantized models; the float ones run in ONNX Runtime then.
+        label_offset: what is added to every label: 1 where labels from 0 meet models with a background
+            class at 0.
+        runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
+            rounding), or LiteRT with its kernels of XNNPACK (``litert``), its own (``litert-optimized``) or
+            those that define TFLite (``litert-reference``). The two of calib8 are for quantized models, and
+            the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others run there.
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
@@ -65,12 +72,15 @@ def evaluate(
     if isinstance(models, str | os.PathLike):
         raise UsageError("models", f"is one path ('{models}')", "Give a list of paths")
     if not models:
-        raise UsageError("evaluate", "no model was given", "Give the paths of one or more .onnx files")
+        cure = "Give the paths of one or more .onnx or .tflite files"
+        raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         checked_path(model, "evaluate")
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
+    if any(map(claims_to_be_tflite, models)):
+        sessions = fed_alike(sessions)
     preprocess = stored_preprocess(models) if preprocess is None else preprocess
     dataset = open_dataset(
         data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
@@ -78,7 +88,7 @@ def evaluate(
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     seen = SampleCounter("evaluating", dataset.count, progress)
     pieces = batches(dataset, batch, threads)
-    return evaluate_sessions(sessions, pieces, reference=reference, on_batch=seen)
+    return evaluate_sessions(sessions, pieces, reference=reference, label_offset=label_offset, on_batch=seen)
 
 
 @dataclass(frozen=True)
@@ -153,9 +163,18 @@ def stored_preprocess(models: Sequence[str | os.PathLike[str]]) -> Preprocess | 
     for path in models:
         if is_program_file(path) or claims_to_be_plan(path):
             continue
-        from calib8.model.metadata import read_metadata
-
-        text = read_metadata(path).get("preprocess")
+        text = _stored_text(path)
         if text is not None:
             return Preprocess.from_json(text, str(path))
     return None
+
+
+def _stored_text(path: str | os.PathLike[str]) -> str | None:
+    """The preprocessing that an ONNX or TFLite file has stored, as JSON."""
+    if claims_to_be_tflite(path):
+        from calib8.tflite.metadata import stored_preprocess_text
+
+        return stored_preprocess_text(path)
+    from calib8.model.metadata import read_metadata
+
+    return read_metadata(path).get("preprocess")

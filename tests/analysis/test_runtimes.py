@@ -10,7 +10,14 @@ import pytest
 
 import calib8
 from calib8 import InferenceSession, ModelError, UnsupportedModelError, UsageError
-from calib8.analysis.runtimes import OWN, RUNTIMES, is_float_model, open_in_runtime, open_side_by_side
+from calib8.analysis.runtimes import (
+    OPENERS,
+    OWN,
+    RUNTIMES,
+    is_float_model,
+    open_in_runtime,
+    open_side_by_side,
+)
 from calib8.program.file import save_program
 from small_models import Array, normal, onnx_model, run
 
@@ -34,7 +41,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return paths
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize("runtime", OPENERS)
 def test_every_runtime_gives_nearly_the_same(models: dict[str, Path], runtime: str) -> None:
     session = open_in_runtime(models["int8.onnx"], runtime, 1)
     assert session.runtime.partition("/")[0] == runtime

@@ -170,9 +170,9 @@ def test_a_runtime_that_is_not_installed(
 
 
 def test_only_installed_runtimes_are_taken_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert benchmark_runtimes.installed_runtimes() == RUNTIMES
+    assert benchmark_runtimes.installed_runtimes() == (*RUNTIMES, "litert")
     monkeypatch.setattr(benchmark_runtimes, "find_spec", lambda name: None if name == "openvino" else name)
-    assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime")
+    assert benchmark_runtimes.installed_runtimes() == ("calib8", "onnxruntime", "litert")
 
 
 def test_a_model_that_a_runtime_cannot_load(

@@ -266,4 +266,9 @@ def test_a_program_is_not_named_like_something_else(cli, refused, int8: Path, ou
         result = cli("inspect", int8, "--program", "--save", out / name)
         refused(result, 2, f"--save {out / name}: has the suffix of a {what}", "such as p.c8p")
         assert not (out / name).exists()
-    refused(cli("inspect", out / "nope"), 1, "nope: no such file", "an .onnx file, a saved program or a plan")
+    refused(
+        cli("inspect", out / "nope"),
+        1,
+        "nope: no such file",
+        "an .onnx or .tflite file, a saved program or a plan",
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,8 @@ from typer.testing import CliRunner
 import calib8
 from calib8.cli import app
 from calib8.demo import MODEL_PATH
+from calib8.tflite.write import write_tflite
+from tflite_nets import quantized_classifier
 
 CACHE = """TRT-8601-EntropyCalibration2
 input: 3c010204
@@ -68,6 +71,15 @@ def one_name_lost(path: Path) -> Path:
     return path
 
 
+def tflite_file(path: Path) -> Path:
+    """A TFLite model with metadata and a rule broken: its weights hold the code −128."""
+    net = quantized_classifier("int8", {"note": b"text"})
+    image, weight, *others = net.tensors
+    lowest = np.full(weight.shape, -128, np.int8)
+    write_tflite(replace(net, tensors=(image, replace(weight, data=lowest), *others)), path)
+    return path
+
+
 @pytest.fixture(scope="module")
 def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
     """Command → what it writes for machines, from runs in which every list has an entry."""
@@ -102,6 +114,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
         ["inspect", MODEL_PATH, *flags],
         ["compile", mixed, "-o", folder / "mixed.c8"],
         ["inspect", folder / "mixed.c8"],
+        ["inspect", tflite_file(folder / "net.tflite"), "--program", "--target", "tflite"],
         ["tengine-quant", "-m", MODEL_PATH, "-i", good, "-o", int8, "-w", "128", "-s", "0.01"],
         ["quantize", MODEL_PATH, "--table", cache, "--partial", *asked, "-o", folder / "q.onnx"],
         ["table", "show", ncnn],
@@ -119,6 +132,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Any]]:
             patch.chdir(folder)
             result = CliRunner().invoke(app, [*map(str, arguments), "--json", str(target)])
         assert result.exit_code == (1 if "--target" in arguments else 0), result.output
+        assert "error:" not in result.output
         name = " ".join(arguments[:2]) if arguments[0] in ("stats", "table") else arguments[0]
         found.setdefault(name, []).append(json.loads(target.read_text(encoding="utf-8")))
     return found

@@ -14,6 +14,7 @@ import numpy as np
 from calib8.tflite.graph import Graph
 
 CASES_OF: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
+    "ABS": cases_elementwise.absolute,
     "ADD": cases_elementwise.add,
     "AVERAGE_POOL_2D": cases_pools.average_pool_2d,
     "CONCATENATION": cases_joins.concatenation,
@@ -34,3 +35,9 @@ CASES_OF: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
     "TRANSPOSE_CONV": cases_layers.transpose_conv,
 }
 """Operator → a random model of it whose codes are int8 or uint8."""
+
+TYPES_OF: Final[Mapping[str, tuple[str, ...]]] = {"ABS": ("int8",)}
+"""Operators that LiteRT does not have for both types of codes."""
+
+CASES: Final = tuple((op, dtype) for op in CASES_OF for dtype in TYPES_OF.get(op, ("int8", "uint8")))
+"""Every operator with every type of codes that it takes."""

@@ -34,6 +34,8 @@ def _binary(
     """One of the operands is constant one time of three."""
     net, shapes = Net(), _shapes(rng)
     fixed = int(rng.integers(0, 2)) if rng.random() < 1 / 3 else None
+    if fixed is not None and rng.random() < 0.2:
+        shapes[fixed] = ()
     inputs = []
     for place, (shape, kind) in enumerate(zip(shapes, kinds, strict=True)):
         if place == fixed:
@@ -86,3 +88,13 @@ def maximum(rng: np.random.Generator, dtype: str) -> Graph:
 def minimum(rng: np.random.Generator, dtype: str) -> Graph:
     kind = _kind(rng, dtype, random_scale(rng))
     return _binary(rng, "MINIMUM", dtype, [kind, kind], kind)
+
+
+def absolute(rng: np.random.Generator, dtype: str) -> Graph:
+    """Of int8 only: LiteRT has no other."""
+    net, shape = Net(), tuple(int(n) for n in rng.integers(1, 12, int(rng.integers(1, 5))))
+    kind = _kind(rng, dtype, random_scale(rng))
+    x = net.codes(shape, dtype, float(kind.scales[0]), int(kind.zero_points[0]))
+    y_scale = float(kind.scales[0]) * float(np.exp(rng.uniform(-1.5, 1.5)))
+    y_kind = kind if rng.random() < 0.2 else _kind(rng, dtype, y_scale)
+    return net.graph("ABS", [x], [net.output(shape, dtype, y_kind)], 2)

@@ -6,11 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
-from single_op import Net, quantized, random_codes, random_scale, random_zero_point
+from single_op import Net, quantized, random_codes, random_zero_point
 
 from calib8.tflite.graph import Graph, Quantization
 
 ACTIVATIONS: Final = ("NONE", "RELU", "RELU6", "RELU_N1_TO_1")
+
+
+def any_net(rng: np.random.Generator) -> Net:
+    return Net(powers=bool(rng.random() < 0.2))
 
 
 def activation(rng: np.random.Generator) -> str:
@@ -25,24 +29,24 @@ def out_size(size: int, kernel: int, stride: int, dilation: int, padding: str) -
 
 def image(rng: np.random.Generator, net: Net, size: Sequence[int], depth: int, dtype: str) -> int:
     shape = (int(rng.integers(1, 3)), *(int(n) for n in size), depth)
-    return net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
+    return net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype))
 
 
 def weights(rng: np.random.Generator, net: Net, shape: Sequence[int], axis: int, dtype: str) -> int:
     """Symmetric int8, three times of four with a scale per channel; uint8 with a zero point."""
     if dtype == "uint8":
-        kind = quantized(random_scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
-        return net.constant(random_codes(rng, shape, dtype), kind)
+        return net.constant(random_codes(rng, shape, dtype), _any_kind(rng, net, dtype))
     count = shape[axis] if rng.random() < 0.75 else 1
-    scales = np.array([random_scale(rng, 1e-3, 0.05) for _ in range(count)], np.float32)
+    scales = np.array([net.scale(rng, 1e-3, 0.05) for _ in range(count)], np.float32)
     codes = np.maximum(random_codes(rng, shape, "int8"), -127)
     return net.constant(codes, Quantization(scales, np.zeros(count, np.int64), axis if count > 1 else 0))
 
 
+def _any_kind(rng: np.random.Generator, net: Net, dtype: str) -> Quantization:
+    return quantized(net.scale(rng, 1e-3, 0.05), random_zero_point(rng, dtype))
+
+
 def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> int:
-    """−1, none, one time of four."""
-    if rng.random() < 0.25:
-        return -1
     x_kind, w_kind = net.tensors[x].quantization, net.tensors[w].quantization
     assert x_kind is not None and w_kind is not None
     scales = (x_kind.scales * w_kind.scales).astype(np.float32)
@@ -50,13 +54,13 @@ def bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> i
     return net.constant(values, Quantization(scales, np.zeros(scales.size, np.int64), 0))
 
 
-def given(*inputs: int) -> list[int]:
-    """The inputs that are there."""
-    return [place for place in inputs if place >= 0]
+def perhaps_bias(rng: np.random.Generator, net: Net, x: int, w: int, channels: int) -> list[int]:
+    """None one time of four."""
+    return [] if rng.random() < 0.25 else [bias(rng, net, x, w, channels)]
 
 
 def result(rng: np.random.Generator, net: Net, shape: Sequence[int], dtype: str) -> int:
-    kind = quantized(random_scale(rng, 0.01, 1.0), random_zero_point(rng, dtype))
+    kind = quantized(net.scale(rng, 0.01, 1.0), random_zero_point(rng, dtype))
     return net.output(shape, dtype, kind)
 
 
@@ -72,7 +76,7 @@ def _sizes(*axes: np.ndarray, padding: str) -> list[int]:
 
 
 def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
-    net, (padding, kernel, stride, dilation, size) = Net(), windowed(rng)
+    net, (padding, kernel, stride, dilation, size) = any_net(rng), windowed(rng)
     depth, outputs = (int(n) for n in rng.integers(1, 20, 2))
     groups = int(rng.integers(2, 4)) if dtype == "int8" and rng.random() < 0.3 else 1
     x = image(rng, net, size, depth * groups, dtype)
@@ -81,7 +85,7 @@ def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
     hw = _sizes(size, kernel, stride, dilation, padding=padding)
     y = result(rng, net, (net.tensors[x].shape[0], *hw, outputs * groups), dtype)
     return net.graph(
-        "CONV_2D", given(x, w, b), [y], 3,
+        "CONV_2D", [x, w, b], [y], 3,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]),
         dilation_h_factor=int(dilation[0]), dilation_w_factor=int(dilation[1]),
         fused_activation_function=activation(rng),
@@ -89,16 +93,16 @@ def conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def depthwise_conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
-    net, (padding, kernel, stride, dilation, size) = Net(), windowed(rng)
+    net, (padding, kernel, stride, dilation, size) = any_net(rng), windowed(rng)
     depth = int(rng.integers(1, 40))
     multiplier = int(rng.integers(2, 5)) if rng.random() < 0.4 else 1
     x = image(rng, net, size, depth, dtype)
     w = weights(rng, net, (1, *kernel.tolist(), depth * multiplier), 3, dtype)
-    b = bias(rng, net, x, w, depth * multiplier)
+    b = perhaps_bias(rng, net, x, w, depth * multiplier)
     hw = _sizes(size, kernel, stride, dilation, padding=padding)
     y = result(rng, net, (net.tensors[x].shape[0], *hw, depth * multiplier), dtype)
     return net.graph(
-        "DEPTHWISE_CONV_2D", given(x, w, b), [y], 3,
+        "DEPTHWISE_CONV_2D", [x, w, *b], [y], 3,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]), depth_multiplier=multiplier,
         dilation_h_factor=int(dilation[0]), dilation_w_factor=int(dilation[1]),
         fused_activation_function=activation(rng),
@@ -106,7 +110,7 @@ def depthwise_conv_2d(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
-    net, padding = Net(), str(rng.choice(["SAME", "VALID"]))
+    net, padding = any_net(rng), str(rng.choice(["SAME", "VALID"]))
     kernel, stride, size = rng.integers(1, 6, 2), rng.integers(1, 4, 2), rng.integers(1, 7, 2)
     depth, outputs = (int(n) for n in rng.integers(1, 20, 2))
     extra = rng.integers(0, stride)
@@ -114,10 +118,10 @@ def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
     x = image(rng, net, size, depth, dtype)
     shape = (net.tensors[x].shape[0], *full.tolist(), outputs)
     w = weights(rng, net, (outputs, *kernel.tolist(), depth), 0, dtype)
-    b = bias(rng, net, x, w, outputs)
-    inputs = given(net.constant(np.array(shape, np.int32)), w, x, b)
-    fused = activation(rng) if b >= 0 else "NONE"
-    version = 1 if b < 0 else 3 if fused == "NONE" else 4
+    b = perhaps_bias(rng, net, x, w, outputs)
+    inputs = [net.constant(np.array(shape, np.int32)), w, x, *b]
+    fused = activation(rng) if b else "NONE"
+    version = 1 if not b else 3 if fused == "NONE" else 4
     return net.graph(
         "TRANSPOSE_CONV", inputs, [result(rng, net, shape, dtype)], version,
         padding=padding, stride_h=int(stride[0]), stride_w=int(stride[1]), fused_activation_function=fused,
@@ -125,17 +129,19 @@ def transpose_conv(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
-    net, outputs = Net(), int(rng.integers(1, 40))
+    net, outputs = any_net(rng), int(rng.integers(1, 40))
     shape = tuple(int(n) for n in rng.integers(1, 8, int(rng.integers(1, 5))))
     keeps = len(shape) > 1 and rng.random() < 0.4
     joined = 1 if keeps else int(rng.integers(1, len(shape) + 1))
     inputs = int(np.prod(shape[-joined:]))
-    x = net.codes(shape, dtype, random_scale(rng), random_zero_point(rng, dtype))
+    x = net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype))
     w = weights(rng, net, (outputs, inputs), 0, dtype)
-    b = bias(rng, net, x, w, outputs)
+    if rng.random() < 0.15:
+        w = net.constant(random_codes(rng, (outputs, inputs), dtype), _any_kind(rng, net, dtype))
+    b = perhaps_bias(rng, net, x, w, outputs)
     rows = shape[:-1] if keeps else (int(np.prod(shape)) // inputs,)
     y = result(rng, net, (*rows, outputs), dtype)
     return net.graph(
-        "FULLY_CONNECTED", [x, w, b], [y], 5,
+        "FULLY_CONNECTED", [x, w, *(b or [-1])], [y], 5,
         keep_num_dims=keeps, fused_activation_function=activation(rng),
     )  # fmt: skip

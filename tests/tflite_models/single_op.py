@@ -23,10 +23,21 @@ CASES = int(os.environ.get("CALIB8_TFLITE_CASES", "12"))
 
 @dataclass
 class Net:
-    """A model of one operator while it is put together."""
+    """A model of one operator while it is put together.
+
+    Attributes:
+        tensors, inputs: of the model so far.
+        powers: scales are powers of two, so that many results are ties.
+    """
 
     tensors: list[Tensor] = field(default_factory=list)
     inputs: list[int] = field(default_factory=list)
+    powers: bool = False
+
+    def scale(self, rng: np.random.Generator, low: float = 1e-3, high: float = 0.5) -> float:
+        """A random scale."""
+        scale = random_scale(rng, low, high)
+        return float(2.0 ** np.round(np.log2(scale))) if self.powers else scale
 
     def codes(self, shape: Sequence[int], dtype: str, scale: float, zero_point: int) -> int:
         """An input of codes."""
@@ -97,7 +108,11 @@ def _random_reals(rng: np.random.Generator, shape: Sequence[int], graph: Graph) 
 
 
 def assert_same_bits(
-    rng: np.random.Generator, graph: Graph, runs: int = 2, definition: Graph | None = None
+    rng: np.random.Generator,
+    graph: Graph,
+    runs: int = 2,
+    definition: Graph | None = None,
+    inputs: Sequence[npt.NDArray[Any]] = (),
 ) -> None:
     """LiteRT's reference kernels, the reference and the native engine give the same bits.
 
@@ -106,18 +121,19 @@ def assert_same_bits(
         graph: the model.
         runs: with new inputs each.
         definition: what LiteRT runs instead: a model of uint8 codes that lie 128 above those of the model.
+        inputs: instead of random ones.
     """
     model = serialize(graph)
     program = lower_tflite(parse(model))
     sessions = {name: InferenceSession(program, runtime=name) for name in ("reference", "calib8")}
     for _ in range(runs):
-        inputs = feeds(rng, graph)
+        fed = inputs or feeds(rng, graph)
         if definition is None:
-            expected = litert_outputs(model, inputs)
+            expected = litert_outputs(model, fed)
         else:
-            moved = litert_outputs(serialize(definition), [x.view(np.uint8) ^ 128 for x in inputs])
+            moved = litert_outputs(serialize(definition), [x.view(np.uint8) ^ 128 for x in fed])
             expected = [(y ^ 128).view(np.int8) for y in moved]
-        named = {port.name: array for port, array in zip(program.inputs, inputs, strict=True)}
+        named = {port.name: array for port, array in zip(program.inputs, fed, strict=True)}
         for name, session in sessions.items():
             for got, wanted in zip(session.run(None, named), expected, strict=True):
                 np.testing.assert_array_equal(got, wanted, err_msg=f"{name}: {graph.operators[0]}")

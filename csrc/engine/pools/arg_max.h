@@ -23,7 +23,8 @@ int64_t arg_max_of_row(const uint8_t* codes, int64_t length, bool last) {
 }
 
 // kLanes neighbours, of which `count` are stored.
-void arg_max_of_columns(const uint8_t* codes, const ArgMax& step, int64_t* target, int64_t count) {
+template <class Index>
+void arg_max_of_columns(const uint8_t* codes, const ArgMax& step, Index* target, int64_t count) {
   Ints best = V::numbers(codes), index = V::all(0);
   for (int64_t i = 1; i < step.length; ++i) {
     const Ints next = V::numbers(codes + i * step.inner);
@@ -35,13 +36,15 @@ void arg_max_of_columns(const uint8_t* codes, const ArgMax& step, int64_t* targe
   for (int64_t i = 0; i < count && i < kLanes; ++i) target[i] = each[i];
 }
 
-void arg_max(const ArgMax& step, const Memory& memory, Part part) {
+template <class Index>
+void arg_max_of(const ArgMax& step, const Memory& memory, Part part) {
   const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
-  int64_t* target = memory.data<int64_t>(step.target_buffer, step.target_offset);
+  Index* target = memory.data<Index>(step.target_buffer, step.target_offset);
   if (step.inner == 1) {
     const Range rows = share(part, step.outer);
     for (int64_t row = rows.begin; row < rows.end; ++row) {
-      target[row] = arg_max_of_row(source + row * step.length, step.length, step.last != 0);
+      const int64_t best = arg_max_of_row(source + row * step.length, step.length, step.last != 0);
+      target[row] = static_cast<Index>(best);
     }
     return;
   }
@@ -51,6 +54,14 @@ void arg_max(const ArgMax& step, const Memory& memory, Part part) {
     const int64_t outer = item / groups, first = item % groups * kLanes;
     arg_max_of_columns(source + outer * step.length * step.inner + first, step,
                        target + outer * step.inner + first, step.inner - first);
+  }
+}
+
+void arg_max(const ArgMax& step, const Memory& memory, Part part) {
+  if (step.item == 4) {
+    arg_max_of<int32_t>(step, memory, part);
+  } else {
+    arg_max_of<int64_t>(step, memory, part);
   }
 }
 

@@ -19,10 +19,28 @@ struct ResizeAxis {
   const Fraction* fraction;
 };
 
+// The shares of two neighbours along both axes.
+template <class T>
+struct Sides {
+  T up, down, left, right;
+};
+
+// One weight per corner, in their order.
+template <class T>
+struct CornerWeights {
+  T weight[4];
+};
+
+template <class T>
+CornerWeights<T> corner_weights(const Sides<T>& sides) {
+  return {{sides.left * sides.up, sides.right * sides.up, sides.left * sides.down, sides.right * sides.down}};
+}
+
 // Fractions and values are float32: t = Σ weight · fl(s_x · (q − z_x)), added one by one.
 struct RealPixel {
   using Fraction = float;
   static constexpr float kOne = 1;
+  static CornerWeights<float> weights(const Sides<float>& sides) { return corner_weights(sides); }
   Floats scale, output_scale, low, high;
   Ints zero, output_zero;
 
@@ -38,10 +56,40 @@ struct RealPixel {
     const Floats value = V::multiply(V::floats(V::subtract32(V::numbers(codes), zero)), scale);
     return V::multiply(value, V::all(weight));
   }
-  Ints codes(const Corners& corners, const float (&weights)[4], int64_t channel) const {
-    Floats total = weighted(corners.pixel[0] + channel, weights[0]);
-    for (int i = 1; i < 4; ++i) total = V::add(total, weighted(corners.pixel[i] + channel, weights[i]));
+  Ints codes(const Corners& corners, const CornerWeights<float>& weights, int64_t channel) const {
+    Floats total = weighted(corners.pixel[0] + channel, weights.weight[0]);
+    for (int i = 1; i < 4; ++i) {
+      total = V::add(total, weighted(corners.pixel[i] + channel, weights.weight[i]));
+    }
     return V::add32(V::rounded(clamped(V::divide(total, output_scale), low, high)), output_zero);
+  }
+};
+
+// Fractions are float32, values the raw codes: t = Σ fl(fl(q·row share)·column share), column by column, and
+// the result is fl(t + 1/2) without its fraction.
+struct CodePixel {
+  using Fraction = float;
+  static constexpr float kOne = 1;
+  static Sides<float> weights(const Sides<float>& sides) { return sides; }
+  Floats half, low, high;
+  Ints shift;
+
+  explicit CodePixel(const ResizeLinear& step)
+      : half(V::all(0.5F)),
+        low(all_float(-step.output_shift)),
+        high(all_float(255 - step.output_shift)),
+        shift(all_int(step.output_shift)) {}
+
+  Floats weighted(const uint8_t* codes, float row, float column) const {
+    const Floats value = V::floats(V::subtract32(V::numbers(codes), shift));
+    return V::multiply(V::multiply(value, V::all(row)), V::all(column));
+  }
+  Ints codes(const Corners& corners, const Sides<float>& sides, int64_t channel) const {
+    Floats total = weighted(corners.pixel[0] + channel, sides.up, sides.left);
+    total = V::add(total, weighted(corners.pixel[2] + channel, sides.down, sides.left));
+    total = V::add(total, weighted(corners.pixel[1] + channel, sides.up, sides.right));
+    total = V::add(total, weighted(corners.pixel[3] + channel, sides.down, sides.right));
+    return V::add32(V::truncated(clamped(V::add(total, half), low, high)), shift);
   }
 };
 
@@ -49,17 +97,18 @@ struct RealPixel {
 struct WholePixel {
   using Fraction = int32_t;
   static constexpr int32_t kOne = 1 << 10;
+  static CornerWeights<int32_t> weights(const Sides<int32_t>& sides) { return corner_weights(sides); }
   bool away;
   Ints shift, half;
 
   explicit WholePixel(const ResizeLinear& step)
       : away(step.rounding == ResizeLinear::kAway), shift(all_int(step.input_shift)), half(V::all(1 << 19)) {}
 
-  Ints codes(const Corners& corners, const int32_t (&weights)[4], int64_t channel) const {
+  Ints codes(const Corners& corners, const CornerWeights<int32_t>& weights, int64_t channel) const {
     Ints total = V::all(0);
     for (int i = 0; i < 4; ++i) {
       const Ints raw = V::subtract32(V::numbers(corners.pixel[i] + channel), shift);
-      total = V::add32(total, V::multiply32(raw, V::all(weights[i])));
+      total = V::add32(total, V::multiply32(raw, V::all(weights.weight[i])));
     }
     // away from zero: a negative total must be past the middle
     const Ints lowered = away ? V::add32(total, V::sign(total)) : total;
@@ -84,7 +133,7 @@ void resize_row(const ResizeLinear& step, const Memory& memory, const Pixel& pix
     const Corners corners{{upper + left_place, upper + right_place, lower + left_place, lower + right_place}};
     const Fraction right = memory.constant<Fraction>(step.column_fraction)[column];
     const Fraction left = Pixel::kOne - right;
-    const Fraction weights[4] = {left * up, right * up, left * down, right * down};
+    const auto weights = Pixel::weights(Sides<Fraction>{up, down, left, right});
     for (int64_t channel = 0; channel < out.channels; channel += kLanes) {
       V::store_numbers(target + channel, pixel.codes(corners, weights, channel), out.channels - channel);
     }
@@ -103,6 +152,8 @@ void resize_rows(const ResizeLinear& step, const Memory& memory, Part part) {
 void resize_linear(const ResizeLinear& step, const Memory& memory, Part part) {
   if (step.rounding == ResizeLinear::kEven) {
     resize_rows<RealPixel>(step, memory, part);
+  } else if (step.rounding == ResizeLinear::kFloatUp) {
+    resize_rows<CodePixel>(step, memory, part);
   } else {
     resize_rows<WholePixel>(step, memory, part);
   }

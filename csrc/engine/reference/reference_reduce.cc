@@ -35,6 +35,22 @@ uint8_t reduced(const Reduce& step, const Memory& memory, const uint8_t* source)
   return step.kind == Reduce::kLargest ? largest : smallest;
 }
 
+template <class Index>
+void arg_max(const ArgMax& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  Index* target = memory.data<Index>(step.target_buffer, step.target_offset);
+  const Range places = share(part, step.outer * step.inner);
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const uint8_t* codes = source + place / step.inner * step.length * step.inner + place % step.inner;
+    int64_t best = 0;
+    for (int64_t i = 1; i < step.length; ++i) {
+      const uint8_t code = codes[i * step.inner], other = codes[best * step.inner];
+      if (code > other || (step.last != 0 && code == other)) best = i;
+    }
+    target[place] = static_cast<Index>(best);
+  }
+}
+
 }  // namespace
 
 void reference_reduce(const Reduce& step, const Memory& memory, Part part) {
@@ -48,17 +64,10 @@ void reference_reduce(const Reduce& step, const Memory& memory, Part part) {
 }
 
 void reference_arg_max(const ArgMax& step, const Memory& memory, Part part) {
-  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
-  int64_t* target = memory.data<int64_t>(step.target_buffer, step.target_offset);
-  const Range places = share(part, step.outer * step.inner);
-  for (int64_t place = places.begin; place < places.end; ++place) {
-    const uint8_t* codes = source + place / step.inner * step.length * step.inner + place % step.inner;
-    int64_t best = 0;
-    for (int64_t i = 1; i < step.length; ++i) {
-      const uint8_t code = codes[i * step.inner], other = codes[best * step.inner];
-      if (code > other || (step.last != 0 && code == other)) best = i;
-    }
-    target[place] = best;
+  if (step.item == 4) {
+    arg_max<int32_t>(step, memory, part);
+  } else {
+    arg_max<int64_t>(step, memory, part);
   }
 }
 

@@ -3,6 +3,7 @@
 //   t = (1−f)(1−g)·x[lo, lo] + (1−f)·g·x[lo, hi] + f·(1−g)·x[hi, lo] + f·g·x[hi, hi]
 //
 // f belongs to the row, g to the column; float32 in this order, or whole numbers of 10 fraction bits each.
+// With kFloatUp x are codes, the two middle products change places, and every product is (x · row) · column.
 #include "reference.h"
 #include "rules.h"
 
@@ -46,6 +47,23 @@ uint8_t real_code(const ResizeLinear& step, const Weights<float>& weights, const
   return static_cast<uint8_t>(rounded_code(ratio, step.output_zero + step.output_shift, 0, 255));
 }
 
+uint8_t float_code(const ResizeLinear& step, float down, float right, const uint8_t (&codes)[4]) {
+  const float rows[2] = {1.0F - down, down}, columns[2] = {1.0F - right, right};
+  float total = 0;
+  for (int column = 0; column < 2; ++column) {
+    for (int row = 0; row < 2; ++row) {
+      const auto code = static_cast<float>(codes[2 * row + column] - step.input_shift);
+      const float product = code * rows[row] * columns[column];
+      total = row + column == 0 ? product : total + product;
+    }
+  }
+  const auto least = static_cast<float>(-step.output_shift);
+  const auto most = static_cast<float>(255 - step.output_shift);
+  const float value = total + 0.5F;
+  if (!(value > least)) return 0;
+  return value > most ? 255 : static_cast<uint8_t>(static_cast<int64_t>(value) + step.output_shift);
+}
+
 uint8_t whole_code(const ResizeLinear& step, const Weights<int32_t>& weights, const uint8_t (&codes)[4]) {
   int64_t total = 0;
   for (int i = 0; i < 4; ++i) total += int64_t{weights.weight[i]} * (codes[i] - step.input_shift);
@@ -73,7 +91,7 @@ void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Par
     if (real) {
       reals = weights_of(memory.constant<float>(step.row_fraction)[row],
                          memory.constant<float>(step.column_fraction)[column], 1.0F);
-    } else {
+    } else if (step.rounding != ResizeLinear::kFloatUp) {
       wholes = weights_of(memory.constant<int32_t>(step.row_fraction)[row],
                           memory.constant<int32_t>(step.column_fraction)[column], 1 << 10);
     }
@@ -81,7 +99,12 @@ void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Par
     for (int64_t channel = 0; channel < out.channels; ++channel) {
       uint8_t codes[4];
       for (int i = 0; i < 4; ++i) codes[i] = input[corners.place[i] + channel];
-      target[channel] = real ? real_code(step, reals, codes) : whole_code(step, wholes, codes);
+      if (step.rounding == ResizeLinear::kFloatUp) {
+        target[channel] = float_code(step, memory.constant<float>(step.row_fraction)[row],
+                                     memory.constant<float>(step.column_fraction)[column], codes);
+      } else {
+        target[channel] = real ? real_code(step, reals, codes) : whole_code(step, wholes, codes);
+      }
     }
   }
 }

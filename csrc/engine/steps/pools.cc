@@ -62,8 +62,9 @@ void check_step(const ArgMax& step, Limits& limits) {
   all.along(step.outer, 1).along(step.length, 1).along(step.inner, 1);
   outer.along(step.outer, 1).along(step.inner, 1);
   limits.reads(step.source_buffer, step.source_offset, Extent().along(static_cast<int64_t>(all.count), 1));
+  require(step.item == 4 || step.item == 8, "an index of another size");
   limits.writes(step.target_buffer, step.target_offset, Extent().along(static_cast<int64_t>(outer.count), 1),
-                8);
+                step.item);
 }
 
 void check_step(const Softmax& step, Limits& limits) {
@@ -80,6 +81,7 @@ void check_step(const ResizeLinear& step, Limits& limits) {
   limits.writes(step.output);
   require(step.input.images == step.output.images && step.input.channels == step.output.channels,
           "a Resize that changes channels");
+  require(within(step.rounding, ResizeLinear::kEven, ResizeLinear::kFloatUp), "an unknown Resize");
   for (const int64_t places : {step.row_low, step.row_high}) {
     check_axis(limits, places, step.output.rows, step.input.rows);
   }

@@ -62,18 +62,19 @@ struct Reduce {
 };
 void check_step(const Reduce& step, Limits& limits);
 
-// Index (int64) of the largest code along the middle axis of [outer, length, inner]: the first of equal ones,
-// or the last.
+// Index of the largest code along the middle axis of [outer, length, inner]: the first of equal ones, or the
+// last. It is int64, or int32 where `item` is 4.
 struct ArgMax {
   static constexpr const char* kName = "arg_max";
   int64_t source_buffer, source_offset, target_buffer, target_offset;
   int64_t outer, length, inner, last;
+  int64_t item;  // bytes of an index, 4 or 8
 
   template <class F>
   void fields(F&& f) {
     f("source_buffer", source_buffer), f("source_offset", source_offset), f("target_buffer", target_buffer);
     f("target_offset", target_offset), f("outer", outer), f("length", length), f("inner", inner);
-    f("last", last);
+    f("last", last), f("item", item);
   }
 };
 void check_step(const ArgMax& step, Limits& limits);
@@ -100,10 +101,11 @@ struct Softmax {
 };
 void check_step(const Softmax& step, Limits& limits);
 
-// Bilinear interpolation: float32 fractions and values (kEven), or fractions of 10 bits and codes.
+// Bilinear interpolation: float32 fractions and values (kEven) or codes (kFloatUp), or fractions of 10 bits
+// and codes.
 struct ResizeLinear {
   static constexpr const char* kName = "resize_linear";
-  enum Rounding : int64_t { kEven = 0, kAway = 1, kUp = 2 };
+  enum Rounding : int64_t { kEven = 0, kAway = 1, kUp = 2, kFloatUp = 3 };
   View input, output;
   int64_t rounding;
   int64_t row_low, row_high, row_fraction;  // constants [output rows]: int32, int32, float32 or int32

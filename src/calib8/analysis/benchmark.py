@@ -30,7 +30,7 @@ class Subject:
 
     Attributes:
         model: its path.
-        runtime: ``calib8``, ``onnxruntime`` or ``openvino``.
+        runtime: ``calib8``, ``onnxruntime``, ``openvino`` or ``litert``.
         threads: that it may use.
         batch: samples per run.
         macs: multiply-accumulates per run, None where they are not known.

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy.typing as npt
 
 from calib8.analysis.benchmark import Opened, Subject
-from calib8.analysis.workloads import Workload
+from calib8.analysis.workloads import Form, Workload
 from calib8.errors import ModelError, UsageError
 from calib8.session import InferenceSession
 
@@ -34,13 +34,15 @@ def open_subject(workload: Workload, runtime: str, threads: int) -> Opened:
 
 
 def takes(runtime: str, workload: Workload) -> bool:
-    """Whether a runtime runs what a file holds: calib8 no float models, the others models only."""
-    return workload.form != "float" if runtime == "calib8" else workload.form in ("float", "quantized")
+    """Whether a runtime runs what a file holds."""
+    return workload.form in TAKES[runtime]
 
 
 def installed_runtimes() -> tuple[str, ...]:
     """Those of ``OPENERS`` that can be used here."""
-    return tuple(name for name in OPENERS if name == "calib8" or find_spec(name) is not None)
+    return tuple(
+        name for name in OPENERS if name == "calib8" or find_spec(PACKAGES.get(name, name)) is not None
+    )
 
 
 def _open_calib8(workload: Workload, threads: int) -> Callable[[], object]:
@@ -101,9 +103,28 @@ def _cannot_load(workload: Workload, runtime: str, error: Exception) -> ModelErr
     return ModelError(workload.path, f"{runtime} cannot load it ({reason})", "Leave it out with --runtime")
 
 
+def _open_litert(workload: Workload, threads: int) -> Callable[[], object]:
+    from calib8.analysis.litert import LiteRtModel
+
+    model = LiteRtModel(workload.path, "litert", threads, tuple(workload.feeds), ())
+    return partial(model.run, None, workload.feeds)
+
+
+TAKES: Final[dict[str, tuple[Form, ...]]] = {
+    "calib8": ("quantized", "program", "plan", "TFLite model"),
+    "onnxruntime": ("float", "quantized"),
+    "openvino": ("float", "quantized"),
+    "litert": ("TFLite model", "float TFLite model"),
+}
+"""Runtime → what it runs."""
+
+PACKAGES: Final = {"litert": "ai_edge_litert"}
+"""Runtime → the module that brings it, where the names differ."""
+
 OPENERS: Final[dict[str, Callable[[Workload, int], Callable[[], object]]]] = {
     "calib8": _open_calib8,
     "onnxruntime": _open_onnxruntime,
     "openvino": _open_openvino,
+    "litert": _open_litert,
 }
 """Runtimes by name; those that call them give a number of threads of at least 1."""

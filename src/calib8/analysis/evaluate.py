@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,17 @@ import numpy.typing as npt
 from calib8.data.batches import Batch
 from calib8.errors import DataError
 from calib8.model.runtime import Session
+
+FEW_CLASSES: Final = 10
+FEW_LABELS: Final = 20
+"""With fewer, classes beside each other are mixed up by chance."""
+
+MUCH_MORE: Final = 4
+"""So many times as often as the label itself, and on more than this part of all images."""
+
+RAISE: Final = "it may have a background class at 0; add 1 to the labels with --label-offset 1"
+LOWER: Final = "the labels may count a background class at 0; take 1 off them with --label-offset -1"
+"""Cures of labels that are counted otherwise."""
 
 Shapes = frozenset[tuple[str, tuple[int, ...]]]
 """Input name and sizes, of every input."""
@@ -35,6 +46,7 @@ class Evaluation:
         top1, top5: None without labels or if the first output is no row of class scores.
         agreement, sqnr_db: against the reference; None without one or for the reference itself.
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
+        warnings: sentences about labels that do not fit.
     """
 
     model: str
@@ -45,6 +57,7 @@ class Evaluation:
     agreement: float | None
     sqnr_db: float | None
     seconds: float
+    warnings: tuple[str, ...] = ()
 
     @property
     def images_per_second(self) -> float:
@@ -60,6 +73,9 @@ class _Tally:
     labelled: int = 0
     top1: int = 0
     top5: int = 0
+    above: int = 0
+    below: int = 0
+    classes: int = 0
     classified: int = 0
     agreeing: int = 0
     signal: float = 0.0
@@ -73,6 +89,7 @@ def evaluate_sessions(
     batches: Iterable[Batch],
     *,
     reference: int | None,
+    label_offset: int = 0,
     on_batch: Callable[[int], None] = lambda samples: None,
 ) -> list[Evaluation]:
     """Runs every model on every batch.
@@ -81,6 +98,7 @@ def evaluate_sessions(
         sessions: the open models.
         batches: the data.
         reference: index of the float original among ``sessions``, None if there is none.
+        label_offset: what is added to every label, 1 where the models have a background class at 0.
         on_batch: called with the number of samples after each batch.
 
     Raises:
@@ -93,7 +111,7 @@ def evaluate_sessions(
         ]
         expected = None if reference is None else results[reference]
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
-            _count_labels(outputs[0], batch, tally, sessions[index].name)
+            _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index].name)
         on_batch(len(batch.names))
@@ -129,22 +147,28 @@ def best_classes(scores: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
     return np.argsort(-scores, axis=1, kind="stable")[:, :count].astype(np.int64)
 
 
-def _count_labels(output: npt.NDArray[Any], batch: Batch, tally: _Tally, name: str) -> None:
+def _count_labels(
+    output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: _Tally, name: str
+) -> None:
     scores = class_scores(output)
     if scores is None or scores.shape[0] != len(batch.labels):
         return
-    best = best_classes(scores, 5)
-    for row, label in enumerate(batch.labels):
-        if label is None:
+    best, tally.classes = best_classes(scores, 5), scores.shape[1]
+    for row, given in enumerate(batch.labels):
+        if given is None:
             continue
+        label = given + label_offset
+        shown = f"{given} with the offset {label_offset}" if label_offset else str(given)
         if not 0 <= label < scores.shape[1]:
             raise DataError(
                 batch.names[row],
-                f"its label {label} is beyond the {scores.shape[1]} classes of {name}",
+                f"its label {shown} is beyond the {scores.shape[1]} classes of {name}",
                 "Check the labels",
             )
         tally.labelled += 1
         tally.top1 += int(best[row, 0] == label)
+        tally.above += int(best[row, 0] == label + 1)
+        tally.below += int(best[row, 0] == label - 1)
         tally.top5 += int(label in best[row])
 
 
@@ -178,7 +202,18 @@ def _evaluation(session: Session, tally: _Tally, index: int, reference: int | No
         agreement=tally.agreeing / tally.classified if compared and tally.classified else None,
         sqnr_db=sqnr_db(tally.signal, tally.noise) if compared else None,
         seconds=tally.seconds,
+        warnings=tuple(_warnings(tally)),
     )
+
+
+def _warnings(tally: _Tally) -> Iterator[str]:
+    """Whether the model mostly gives the class beside the label: its labels are counted otherwise."""
+    if tally.classes < FEW_CLASSES or tally.labelled < FEW_LABELS:
+        return
+    for hits, side, cure in ((tally.above, "higher", RAISE), (tally.below, "lower", LOWER)):
+        if hits > MUCH_MORE * tally.top1 and hits > tally.labelled / MUCH_MORE:
+            share = f"{100 * hits / tally.labelled:.2f} %"
+            yield f"its class is one {side} than the label on {share} of the images: {cure}"
 
 
 def sqnr_db(signal: float, noise: float) -> float | None:

@@ -11,11 +11,12 @@ import onnx
 import onnx_ir as ir
 
 from calib8.analysis.rules import Rule, codes, layers, onnxruntime, openvino, symmetric, tensorrt, tflite
-from calib8.errors import UnsupportedModelError
+from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
 from calib8.quantization.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
 from calib8.scheme import target_scheme
+from calib8.tflite.magic import claims_to_be_tflite
 
 EVERY_TARGET: Final[tuple[Rule, ...]] = (
     codes.scale_is_constant,
@@ -118,15 +119,17 @@ def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[
     Nodes that calib8 left in float, because the user wanted it or with a reason told, are passed over.
 
     Args:
-        model: path of an .onnx file, or a ModelProto.
+        model: path of an .onnx file, or a ModelProto; a .tflite file for the target ``tflite``.
         target: a key of ``calib8.scheme.TARGETS``.
 
     Raises:
-        UsageError: unknown target.
+        UsageError: unknown target, or another one than ``tflite`` for a .tflite file.
         ModelError: the file cannot be read or is no valid ONNX model.
         UnsupportedModelError: the model holds no Q/DQ nodes, or computes with codes itself (QOperator form).
     """
     target_scheme(target)
+    if isinstance(model, str | os.PathLike) and claims_to_be_tflite(model):
+        return _lint_file(model, target)
     graph = readable_copy(load_model(model))
     _check_form(graph)
     wanted_float = _kept_float(graph)
@@ -135,6 +138,26 @@ def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[
         for rule in RULES[target]
         for node, problem, cure in rule(graph)
         if node not in wanted_float
+    )
+
+
+def _lint_file(path: str | os.PathLike[str], target: str) -> tuple[Violation, ...]:
+    """Violations of a .tflite file."""
+    from calib8.analysis.rules.tflite_files import RULES as FILE_RULES
+    from calib8.tflite.kinds import kind
+    from calib8.tflite.read import read_tflite
+
+    if target != "tflite":
+        problem = f"{os.fspath(path)} is a TFLite model, which has no such rules"
+        raise UsageError(f"target '{target}'", problem, "Use tflite")
+    graph = read_tflite(path)
+    if kind(graph) != "quantized":
+        problem = f"is a {kind(graph)} model, which has no rules"
+        raise UnsupportedModelError(os.fspath(path), problem, "Quantize it first")
+    return tuple(
+        Violation(node, rule.__name__.replace("_", "-"), problem, cure)
+        for rule in FILE_RULES
+        for node, problem, cure in rule(graph)
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.analysis.litert import LITERT
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.files import check_model_file
@@ -19,6 +20,7 @@ from calib8.processors import MOST_THREADS
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
 from calib8.tensors import TensorSpec
+from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
@@ -28,7 +30,11 @@ Path_ = str | os.PathLike[str]
 OWN: Final = PROGRAM_RUNTIMES
 """The runtimes with rounding profiles, which alone take saved programs; both give the same bits."""
 
+ONNXRUNTIME: Final = "onnxruntime"
+
 USE_OWN: Final = f"Use --runtime {NATIVE} or {REFERENCE}"
+
+ANY_FILE: Final = "Give the path of an .onnx or .tflite file"
 
 
 @dataclass(frozen=True)
@@ -46,8 +52,9 @@ def open_in_runtime(
     """Opens a model in a runtime of ``RUNTIMES``.
 
     Args:
-        path: an .onnx file; a saved program for the runtimes of ``OWN``, a plan for ``calib8``.
-        runtime: a key of ``RUNTIMES``.
+        path: an .onnx file; a .tflite file for the runtimes of ``OWN`` and ``LITERT``, a float one also for
+            ``onnxruntime``; a saved program for the runtimes of ``OWN``, a plan for ``calib8``.
+        runtime: one of ``RUNTIMES``.
         threads: inference threads, 0 for all cores.
         profile, integer_only: of the runtimes of ``OWN``, see ``InferenceSession``.
 
@@ -56,12 +63,17 @@ def open_in_runtime(
         ModelError: the runtime cannot load the model.
     """
     check_runtime(runtime, profile, integer_only)
-    check_model_file(path, ANY_MODEL if runtime in OWN else "Give the path of an .onnx file")
+    check_model_file(path, ANY_MODEL if runtime in OWN else ANY_FILE)
     if runtime not in OWN and is_program_file(path):
         raise UsageError(f"--runtime {runtime}", f"{path} is a program of calib8", USE_OWN)
     if runtime != NATIVE and claims_to_be_plan(path):
         raise UsageError(f"--runtime {runtime}", f"{path} is a plan of calib8", f"Use --runtime {NATIVE}")
-    return RUNTIMES[runtime](path, Settings(threads, profile, integer_only))
+    settings = Settings(threads, profile, integer_only)
+    if claims_to_be_tflite(path):
+        return _open_tflite(path, runtime, settings)
+    if runtime in LITERT:
+        raise UsageError(f"--runtime {runtime}", f"{path} is no TFLite model", "Give a .tflite file")
+    return OPENERS[runtime](path, settings)
 
 
 def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None:
@@ -80,27 +92,45 @@ def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None
 def open_side_by_side(
     paths: Sequence[Path_], runtime: str, threads: int = 0, *, profile: str | None, integer_only: bool
 ) -> list[Session]:
-    """Opens models to be compared; float ones, which the runtimes of ``OWN`` refuse, in ONNX Runtime.
+    """Opens models to be compared, each where it can run.
+
+    Float models, which the runtimes of ``OWN`` refuse, run in ONNX Runtime, as do ONNX models beside TFLite
+    ones in the runtimes of ``LITERT``.
 
     Raises:
-        UsageError: as for ``open_in_runtime``, or a runtime of ``OWN`` and float models only.
+        UsageError: as for ``open_in_runtime``, or a runtime of ``OWN`` or ``LITERT`` that none of the models
+            needs.
         ModelError: a runtime cannot load its model.
     """
+    check_runtime(runtime, profile, integer_only)
     sessions = [
-        open_session(path, threads=threads)
-        if runtime in OWN and Path(path).is_file() and is_float_model(path)
+        open_in_runtime(path, ONNXRUNTIME, threads)
+        if Path(path).is_file() and _runs_beside(path, runtime)
         else open_in_runtime(path, runtime, threads, profile=profile, integer_only=integer_only)
         for path in paths
     ]
-    if runtime in OWN and not any(isinstance(session, _OwnSession) for session in sessions):
+    if runtime in OWN and all(session.runtime == ONNXRUNTIME for session in sessions):
         raise UsageError(f"--runtime {runtime}", "all models are float ones", "Add a quantized model")
+    if runtime in LITERT and all(session.runtime == ONNXRUNTIME for session in sessions):
+        raise UsageError(f"--runtime {runtime}", "none of the models is a TFLite model", "Add a .tflite file")
     return sessions
 
 
+def _runs_beside(path: Path_, runtime: str) -> bool:
+    """The model runs in ONNX Runtime where others run in a runtime of ``OWN`` or ``LITERT``."""
+    if runtime in LITERT:
+        return not (claims_to_be_tflite(path) or is_program_file(path) or claims_to_be_plan(path))
+    return runtime in OWN and is_float_model(path)
+
+
 def is_float_model(path: Path_) -> bool:
-    """An ONNX file of which no node reads or makes codes of activations."""
+    """An ONNX or TFLite file of which no node reads or makes codes of activations."""
     if is_program_file(path) or claims_to_be_plan(path):
         return False
+    if claims_to_be_tflite(path):
+        from calib8.tflite.kinds import kind_of_file
+
+        return kind_of_file(path) == "float"
     import onnx
     import onnx_ir as ir
 
@@ -111,6 +141,28 @@ def is_float_model(path: Path_) -> bool:
         return not holds_codes(ir.from_proto(onnx.load(path, load_external_data=False)))
     except (*UNREADABLE, OSError):
         return False
+
+
+def _open_tflite(path: Path_, runtime: str, settings: Settings) -> Session:
+    """A TFLite model where it can run.
+
+    Raises:
+        UsageError: it cannot run there, or LiteRT is not installed.
+        ModelError: the file is damaged, or the runtime cannot load it.
+    """
+    from calib8.analysis import tflite_sessions  # ONNX models do without
+
+    if runtime in LITERT:
+        return tflite_sessions.open_in_litert(path, runtime, settings.threads)
+    if runtime in OWN:
+        _check_threads(settings.threads)
+        return tflite_sessions.open_in_own(
+            path, runtime, settings.threads, settings.profile, settings.integer_only
+        )
+    if runtime == ONNXRUNTIME:
+        return tflite_sessions.open_float(path, settings.threads)
+    names = ", ".join((*OWN, *LITERT))
+    raise UsageError(f"--runtime {runtime}", f"{path} is a TFLite model", f"Use one of {names}")
 
 
 def _open_onnxruntime(path: Path_, settings: Settings) -> Session:
@@ -134,9 +186,7 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
     """
     from calib8.session import InferenceSession  # what lowers and runs takes long to import
 
-    if settings.threads > MOST_THREADS:
-        problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
-        raise UsageError(f"--threads {settings.threads}", problem, f"Give a number from 1 to {MOST_THREADS}")
+    _check_threads(settings.threads)
     opened = InferenceSession(
         model,
         runtime=runtime,
@@ -145,6 +195,12 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
         threads=settings.threads or None,
     )
     return _OwnSession(opened.name, opened.inputs, opened.outputs, opened, f"{runtime}/{opened.rounding}")
+
+
+def _check_threads(threads: int) -> None:
+    if threads > MOST_THREADS:
+        problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
+        raise UsageError(f"--threads {threads}", problem, f"Give a number from 1 to {MOST_THREADS}")
 
 
 def _open_native(path: Path_, settings: Settings) -> Session:
@@ -208,9 +264,13 @@ def _spec(port: Any) -> TensorSpec:
     return TensorSpec(port.any_name, np.dtype(port.element_type.to_dtype()), shape)
 
 
-RUNTIMES: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
-    "onnxruntime": _open_onnxruntime,
+OPENERS: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
+    ONNXRUNTIME: _open_onnxruntime,
     "openvino": _open_openvino,
     NATIVE: _open_native,
     REFERENCE: _open_reference,
 }
+"""How each opens what is no TFLite model."""
+
+RUNTIMES: Final = (*OPENERS, *LITERT)
+"""All of them; those of ``LITERT`` run TFLite models only, which ``_open_tflite`` opens."""

@@ -18,6 +18,7 @@ from calib8.model.made_up import made_up_input
 from calib8.program.magic import is_program_file
 from calib8.session import InferenceSession
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
+from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx_ir as ir
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # plans need neither models nor what reads them
 Array = npt.NDArray[Any]
 Limits = Mapping[str, tuple[float, float]]
 Shapes = Mapping[str, Sequence[int]]
+Form = Literal["float", "quantized", "program", "plan", "TFLite model", "float TFLite model"]
 
 SEED: Final = 0
 
@@ -41,14 +43,15 @@ class Workload:
 
     Attributes:
         path: of the file.
-        form: a float model, a quantized one, a program of calib8 or a plan compiled of one.
+        form: a float ONNX model, a quantized one, a program of calib8, a plan compiled of one, a quantized
+            TFLite model, or one of float activations.
         feeds: input name → array.
         batch: samples per run, the size of axis 0 of the first input.
         macs: multiply-accumulates per run, None where a size is unknown.
     """
 
     path: str
-    form: Literal["float", "quantized", "program", "plan"]
+    form: Form
     feeds: Mapping[str, Array]
     batch: int
     macs: int | None
@@ -60,7 +63,7 @@ def open_workload(
     """Reads a model and makes its inputs.
 
     Args:
-        path: a float or quantized .onnx file, a saved program or a plan.
+        path: a float or quantized .onnx or .tflite file, a saved program or a plan.
         batch: size of axis 0 of all inputs where it is free; None for 1.
         shapes: input name → sizes, for other free axes.
 
@@ -81,7 +84,21 @@ def open_workload(
         feeds = _feeds(name, session.inputs, batch, shapes or {}, {})
         counts = [costs.macs(session.program, step) for step in session.program.instructions]
         return Workload(name, "program", feeds, _batch(feeds), _total(counts))
+    if claims_to_be_tflite(name):
+        return _of_tflite(name, batch, shapes or {})
     return _of_model(name, batch, shapes or {})
+
+
+def _of_tflite(name: str, batch: int | None, shapes: Shapes) -> Workload:
+    from calib8.analysis.tflite_inspect import inspect_tflite
+
+    found = inspect_tflite(name)
+    feeds = _feeds(name, found.inputs, batch, shapes, {})
+    samples = _batch(feeds)
+    stored = found.inputs[0].shape[0] if found.inputs and found.inputs[0].shape else 1
+    macs = found.macs * (samples if stored is None else 1)
+    form: Form = "TFLite model" if found.kind == "quantized" else "float TFLite model"
+    return Workload(name, form, feeds, samples, macs)
 
 
 def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:
@@ -93,7 +110,7 @@ def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:
     model = readable_copy(load_model(name))
     feeds = _feeds(name, graph_inputs(model), batch, shapes, _limits(model))
     _fix_shapes(model, feeds)
-    form: Literal["float", "quantized"] = "quantized" if holds_codes(model) else "float"
+    form: Form = "quantized" if holds_codes(model) else "float"
     return Workload(name, form, feeds, _batch(feeds), _total(map(macs, nodes(model))))
 
 

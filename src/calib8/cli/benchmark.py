@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ModelsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="MODEL", show_default=False, help="Models, .onnx files, saved programs or plans."),
+    typer.Argument(metavar="MODEL", show_default=False, help="Models: .onnx, .tflite, programs or plans."),
 ]
 
 PROFILED_RUNS: Final = 30
@@ -33,7 +33,7 @@ PROFILED_RUNS: Final = 30
 _THREADS_HELP: Final = "Numbers of threads to measure with. Default: 1 and all usable cores."
 _BATCH_HELP: Final = "Samples per run, for models that leave it free. Default: 1."
 _RUNTIMES_HELP: Final = (
-    "Some of calib8, onnxruntime and openvino, separated by commas. Default: all that are installed."
+    "Some of calib8, onnxruntime, openvino and litert, separated by commas. Default: all that are installed."
 )
 _ROUNDS_HELP: Final = "Turns that every runtime gets, of about 0.1 s each. Default: 10."
 _PROFILE_HELP: Final = "Show the time of every part of the plan in calib8."
@@ -146,6 +146,14 @@ def _fitting(workload: Workload, runtimes: Sequence[str]) -> list[str]:
     found = [runtime for runtime in runtimes if takes(runtime, workload)]
     if found:
         return found
+    if workload.form in ("TFLite model", "float TFLite model"):
+        problem = f"{workload.path} is a {workload.form}"
+        cure = (
+            "Add the runtime calib8 or litert"
+            if workload.form == "TFLite model"
+            else "Add the runtime litert"
+        )
+        raise UsageError(f"--runtime {','.join(runtimes)}", problem, cure)
     if workload.form == "float":
         problem = "is a float model, which calib8 does not run"
         raise UnsupportedModelError(workload.path, problem, "Quantize it first, or add another --runtime")

@@ -15,6 +15,7 @@ from calib8.cli.options import (
     INTEGER_ONLY_HELP,
     PROFILE_HELP,
     SHAPE_HELP,
+    UNTIL_HELP,
     PreprocessOptions,
     ReportOptions,
     option,
@@ -22,7 +23,7 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
-from calib8.cli.program import float_nodes_document, read_shapes, say_float_nodes
+from calib8.cli.program import float_nodes_document, read_shapes, refuse_until, say_float_nodes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
 QuantizedArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", show_default=False, help="The quantized model, an .onnx file, or a saved program."
+        metavar="MODEL",
+        show_default=False,
+        help="The quantized model (.onnx or .tflite) or a saved program.",
     ),
 ]
 OutputOption = Annotated[
@@ -66,6 +69,7 @@ class CompileOptions:
     profile: Annotated[str | None, option(COMPILING, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(COMPILING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     shape: Annotated[list[str] | None, option(COMPILING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
+    until: Annotated[list[str] | None, option(COMPILING, "--until", "TENSOR", UNTIL_HELP)] = None
     isa: Annotated[str | None, option(COMPILING, "--isa", "NAME", _ISA_HELP)] = None
     pixels: Annotated[bool, option(COMPILING, "--pixels", None, _PIXELS_HELP)] = False
 
@@ -111,12 +115,14 @@ def _compiled(model: Path, options: CompileOptions, preprocessing: PreprocessOpt
     if options.isa is not None and options.isa not in ISAS:
         raise UsageError(f"--isa {options.isa}", "unknown instruction set", f"Use one of {', '.join(ISAS)}")
     refuse_plan(model)
+    refuse_until(model, options.until)
     session = InferenceSession(
         model,
         profile=options.profile,
         integer_only=options.integer_only,
         shapes=read_shapes(options.shape or ()),
         pixels=_pixels(model, options, preprocessing),
+        outputs=options.until or None,
     )
     if options.pixels:
         _check_color(preprocessing.color, model, session.inputs)

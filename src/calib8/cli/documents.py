@@ -34,6 +34,7 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "agreement": e.agreement,
         "sqnr_db": finite(e.sqnr_db),
         "seconds": e.seconds,
+        "warnings": list(e.warnings),
     }
 
 

@@ -9,12 +9,14 @@ import typer
 
 from calib8.cli.documents import evaluation_document
 from calib8.cli.options import (
+    DATA,
     DataOption,
     LabelsOption,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
     RuntimeOptions,
+    option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
@@ -31,12 +33,19 @@ ModelsArgument = Annotated[
     ),
 ]
 
+_OFFSET_HELP = (
+    "Added to every label, such as 1 where the model has a background class at 0 and the labels have none. "
+    "Default: 0."
+)
+LabelOffsetOption = Annotated[int, option(DATA, "--label-offset", "N", _OFFSET_HELP)]
+
 
 def evaluate(
     models: ModelsArgument,
     data: DataOption,
     *,
     labels: LabelsOption = None,
+    label_offset: LabelOffsetOption = 0,
     running: RuntimeOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
@@ -48,6 +57,8 @@ def evaluate(
     outputs to the difference from them.
 
     Without preprocessing flags the images are treated as a quantized model of the list was calibrated.
+
+    TFLite models take and give real numbers here: images are quantized with the scale of their input.
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [*models, data, labels])
@@ -57,12 +68,16 @@ def evaluate(
 
     with shown_progress(terminal, "opening the models") as progress:
         results = judge.evaluate(
-            models, data, preprocess=preprocess, labels=labels, runtime=running.runtime,
+            models, data, preprocess=preprocess, labels=labels, label_offset=label_offset,
+            runtime=running.runtime,
             profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
             progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
+    for result in results:
+        for warning in result.warnings:
+            terminal.say(f"warning: {result.model}: {warning}", style="yellow")
     if report.json is not None:
         write_json(report.json, evaluation_document(results))

@@ -36,6 +36,7 @@ from calib8.cli.program import (
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_inspection, say_violations, shape_text
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tflite import look_at_tflite, say_tflite, shown_as_tflite, tflite_document
 from calib8.errors import UsageError
 from calib8.files import check_model_file
 
@@ -69,7 +70,8 @@ def inspect(
     """Show what is in a model.
 
     Its layers, which of them are or would be quantized, and why the others are not; or the integer program
-    of a quantized model; or what a plan holds. With --data also what goes wrong inside while it runs.
+    of a quantized model; or what a plan holds, or the operators, tensors and scales of a TFLite file. With
+    --data also what goes wrong inside while it runs.
     """
     terminal = open_terminal(report.quiet)
     from calib8.engine.plan_file import ANY_MODEL
@@ -81,12 +83,13 @@ def inspect(
         check_suffix("--save", lowering.save, "program")
     if shown_as_plan(model):
         refuse_guards(guards, model, "plan")
-        plan = read_plan(model, lowering, target)
-        say_plan(terminal, model, plan)
-        if report.json is not None:
-            write_json(report.json, plan_document(model, plan))
+        _inspect_plan(terminal, model, target, lowering, report)
         return
     with_program = wants_program(model, lowering)
+    if shown_as_tflite(model):
+        refuse_guards(guards, model, "TFLite model")
+        _inspect_tflite(terminal, model, target, lowering if with_program else None, report)
+        return
     if target is not None:
         _check_target(target, model)
     if is_saved_program(model):
@@ -120,6 +123,42 @@ def _say(
         say_guards(terminal, found)
     if seen is not None:
         say_observation(terminal, seen)
+
+
+def _inspect_plan(
+    terminal: Terminal, model: Path, target: str | None, lowering: ProgramOptions, report: ReportOptions
+) -> None:
+    """What a plan holds."""
+    plan = read_plan(model, lowering, target)
+    say_plan(terminal, model, plan)
+    if report.json is not None:
+        write_json(report.json, plan_document(model, plan))
+
+
+def _inspect_tflite(
+    terminal: Terminal,
+    model: Path,
+    target: str | None,
+    lowering: ProgramOptions | None,
+    report: ReportOptions,
+) -> None:
+    """What is in a TFLite file, or with ``lowering`` its program."""
+    program = None
+    with shown_progress(terminal, "looking at the model"):
+        found, violations = look_at_tflite(model, target)
+        if lowering is not None:
+            program = read_program(model, lowering)
+    if program is None:
+        say_tflite(terminal, found)
+    else:
+        say_program(terminal, program)
+    if target is not None:
+        say_violations(terminal, target, violations)
+    if report.json is not None:
+        lowered = None if program is None else program_document(program)
+        write_json(report.json, tflite_document(found, target, _violations(violations), lowered))
+    if violations:
+        raise typer.Exit(1)
 
 
 def _check_target(target: str, model: Path) -> None:

@@ -35,7 +35,9 @@ ModelArgument = Annotated[
 ]
 OpenableArgument = Annotated[
     Path,
-    typer.Argument(metavar="MODEL", show_default=False, help="An .onnx file, a saved program or a plan."),
+    typer.Argument(
+        metavar="MODEL", show_default=False, help="An .onnx or .tflite file, a saved program or a plan."
+    ),
 ]
 
 _DATA_HELP: Final = (
@@ -222,11 +224,13 @@ class StatisticsOptions:
 
 _RUNTIME_HELP: Final = (
     "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
-    "programs and plans) or reference (its definition of every rounding, slow). Default: onnxruntime."
+    "programs and plans), reference (its definition of every rounding, slow), or for TFLite models litert "
+    "(LiteRT with XNNPACK), litert-optimized or litert-reference (LiteRT's own kernels). "
+    "Default: onnxruntime."
 )
 PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
-    "or plan has its own."
+    "or plan has its own; a TFLite model is always tflite."
 )
 INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 
@@ -246,6 +250,10 @@ _PROGRAM_HELP: Final = (
 SHAPE_HELP: Final = (
     "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
 )
+UNTIL_HELP: Final = (
+    "Tensor of a TFLite model that becomes an output in place of the model's own; may be given several "
+    "times. What lies behind is left out."
+)
 _SAVE_HELP: Final = "Write the program, for 'compile' and the runtimes 'calib8' and 'reference'."
 
 
@@ -257,6 +265,7 @@ class ProgramOptions:
     profile: Annotated[str | None, option(PROGRAM, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(PROGRAM, "--integer-only", None, INTEGER_ONLY_HELP)] = False
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
+    until: Annotated[list[str] | None, option(PROGRAM, "--until", "TENSOR", UNTIL_HELP)] = None
     save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
 
 

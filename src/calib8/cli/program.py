@@ -39,12 +39,25 @@ def wants_program(model: Path, options: ProgramOptions) -> bool:
     return False
 
 
+def refuse_until(model: Path, until: Sequence[str] | None) -> None:
+    """Refuses other outputs than those of the model, unless it is a TFLite model.
+
+    Raises:
+        UsageError: some are given.
+    """
+    from calib8.tflite.magic import claims_to_be_tflite
+
+    if until and not claims_to_be_tflite(model):
+        raise UsageError(f"--until {until[0]}", f"{model} is no TFLite model", "Leave it away")
+
+
 def given_options(options: ProgramOptions) -> list[str]:
     """Those that say how the program is made or where it goes, by their names on the command line."""
     values = {
         "--profile": options.profile,
         "--integer-only": options.integer_only,
         "--shape": options.shape,
+        "--until": options.until,
         "--save": options.save,
     }
     return [name for name, value in values.items() if value]
@@ -59,10 +72,12 @@ def read_program(model: Path, options: ProgramOptions) -> Program:
     from calib8.program.file import save_program
     from calib8.session import InferenceSession
 
+    refuse_until(model, options.until)
     shapes = read_shapes(options.shape or ())
     session = InferenceSession(
-        model, runtime="reference", profile=options.profile, integer_only=options.integer_only, shapes=shapes
-    )
+        model, runtime="reference", profile=options.profile, integer_only=options.integer_only, shapes=shapes,
+        outputs=options.until or None,
+    )  # fmt: skip
     program = session.program
     if options.save is not None:
         save_program(program, options.save)

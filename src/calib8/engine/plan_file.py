@@ -46,7 +46,7 @@ PROGRAM_MAGIC: Final = b"\x89c8p\r\n\x1a\n"
 
 SUFFIX: Final = ".c8"
 PROGRAM_SUFFIX: Final = ".c8p"
-ANY_MODEL: Final = "Give the path of an .onnx file, a saved program or a plan"
+ANY_MODEL: Final = "Give the path of an .onnx or .tflite file, a saved program or a plan"
 
 FORMAT_VERSION: Final = 1
 PREFIX: Final = struct.Struct("<8sII4QQQ")

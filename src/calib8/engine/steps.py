@@ -318,6 +318,7 @@ class ArgMax(Step):
     length: int
     inner: int
     last: int
+    item: int
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,7 @@ class ReduceMin(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class ArgMax(Instruction):
-    """Index (int64) of the largest code along an axis; the first (or last) among equals."""
+    """Index (int64 or int32) of the largest code along an axis; the first (or last) among equals."""
 
     axis: int
     last: bool

@@ -205,12 +205,13 @@ class LinearAxis:
     Attributes:
         low, high: int32 [output size], rows or columns of the input.
         fraction: [output size], in [0, 1]: float32 (``onnx``) or int32 with 10 fraction bits (``tflite``,
-            ``single``).
+            ``single``); float32 in [−1, 1] for ``float_up``.
         rounding: of ties of the result: to ``even`` (``onnx``), ``away`` from zero (``tflite``), ``up``
-            (``single``); rows and columns of one instruction agree.
+            (``single``); ``float_up``: TFLite's float32 sum of uint8 codes. Rows and columns of one
+            instruction agree.
     """
 
     low: I32
     high: I32
     fraction: npt.NDArray[np.float32] | I32
-    rounding: Literal["even", "away", "up"]
+    rounding: Literal["even", "away", "up", "float_up"]

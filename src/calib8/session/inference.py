@@ -33,6 +33,7 @@ from calib8.session.prepared import (
     Prepared,
     opened_plan,
     prepared_program,
+    refuse_outputs,
     run_settings,
 )
 from calib8.session.reports import Memory, StepTime
@@ -79,18 +80,20 @@ class InferenceSession:
         isa: str | None = None,
         pin: bool = False,
         pixels: Preprocess | None = None,
+        outputs: Sequence[str] | None = None,
     ) -> None:
         """Loads the model; lowers and compiles it unless an axis of an input is free.
 
-        With ``integer_only`` a free batch axis is no reason to wait.
+        With ``integer_only``, and for TFLite models, a free batch axis is no reason to wait.
 
         Args:
-            model: path of a QDQ or QOperator ``.onnx`` file of any tool, of a saved program or of a plan, a
-                ModelProto, a serialized ModelProto, a Program or a Plan.
+            model: path of a QDQ or QOperator ``.onnx`` or quantized ``.tflite`` file of any tool, of a saved
+                program or of a plan, a ModelProto, the bytes of a model, a Program or a Plan.
             runtime: what runs it: ``calib8``, the native engine, or ``reference``, the NumPy definition of
                 every instruction. Both give the same bits.
             profile: how sums become codes: ``onnx``, ``tflite`` or ``single``, see docs/numerics.md. None is
-                ``onnx``, with ``integer_only`` it is ``single``; a program or plan keeps the one it has.
+                ``onnx``, with ``integer_only`` it is ``single``; a program or plan keeps the one it has, a
+                TFLite model is always ``tflite``.
             integer_only: refuse a model of which a part has no integer form.
             shapes: input name → sizes; an input that is named takes no others then.
             threads: that share the work of a run, 1 … 256; None: as many as processors may be used.
@@ -100,17 +103,20 @@ class InferenceSession:
             pin: keep the session's own threads on one processor each.
             pixels: take images as uint8 [N, H, W, C], channels in the model's order, in place of float32:
                 mean and scale of this preprocessing and the input's quantizer become one table.
+            outputs: of a TFLite model: names of tensors that become the outputs in place of its own; what
+                lies behind them is left out.
 
         Raises:
             UsageError: unknown runtime or profile, ``integer_only`` with the profile ``onnx``, another
-                profile than that of a program, shapes that do not fit the inputs, no number of threads, or an
-                instruction set that this machine does not have; pixels for a plan, or a model without an
-                image that only quantizers read; or ``model`` is nothing of the kind.
+                profile than that of a program or TFLite model, outputs that are not computed, shapes that do
+                not fit the inputs, no number of threads, or an instruction set that this machine does not
+                have; pixels for a plan, or a model without an image that only quantizers read; or ``model``
+                is nothing of the kind.
             ModelError: the model cannot be read, or its quantization is broken.
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
         self._settings = run_settings(runtime, threads, isa, pin)
-        opened = _opened(model, profile, integer_only)
+        opened = _opened(model, profile, integer_only, outputs)
         if pixels is not None:
             from calib8.session.pixels import taking_pixels  # plans know their inputs already
 
@@ -126,7 +132,7 @@ class InferenceSession:
         self._cache: OrderedDict[tuple[tuple[int, ...], ...], _Ready] = OrderedDict()
         if all(map(is_static, self.inputs)):
             self.outputs = self._one_sample().prepared.outputs
-        elif integer_only and all(one_sample(spec) is not None for spec in self.inputs):
+        elif (integer_only or opened.at_once) and all(one_sample(spec) is not None for spec in self.inputs):
             self._one_sample()  # what must be refused is refused here
 
     def __repr__(self) -> str:
@@ -313,13 +319,15 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _opened(model: Source, profile: str | None, integer_only: bool) -> Opened:
+def _opened(model: Source, profile: str | None, integer_only: bool, outputs: Sequence[str] | None) -> Opened:
     """What the session needs of a model, whatever it is."""
     if isinstance(model, str | os.PathLike) and claims_to_be_plan(model):
+        refuse_outputs(outputs)
         return opened_plan(load_plan(model), os.fspath(model), profile, integer_only)
     if isinstance(model, Plan):
+        refuse_outputs(outputs)
         check_plan(model, model.name or "plan")
         return opened_plan(model, model.name or "plan", profile, integer_only)
     from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
 
-    return opened_source(model, profile, integer_only)
+    return opened_source(model, profile, integer_only, outputs)

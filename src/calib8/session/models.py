@@ -1,10 +1,11 @@
-"""Opening what is no plan yet: ONNX models of any tool, programs and their files."""
+"""Opening what is no plan yet: ONNX and TFLite models of any tool, programs and their files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeGuard
 
 import onnx
 import onnx_ir as ir
@@ -22,22 +23,31 @@ from calib8.program.rules import Profile
 from calib8.program.verify import verify
 from calib8.quantization.qdq import holds_codes
 from calib8.session.ports import Shapes, program_specs
-from calib8.session.prepared import Opened, check_fixed, chosen_profile
+from calib8.session.prepared import Opened, check_fixed, chosen_profile, refuse_outputs
+from calib8.tflite.magic import claims_to_be_tflite, is_tflite_bytes
 
 Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program
 
 
-def opened_source(source: Source, profile: str | None, integer_only: bool) -> Opened:
+def opened_source(
+    source: Source, profile: str | None, integer_only: bool, outputs: Sequence[str] | None = None
+) -> Opened:
     """A model or program with the function that lowers it.
 
     Raises:
-        UsageError: a profile that is unknown or does not fit, or no kind of source.
+        UsageError: a profile that is unknown or does not fit, outputs of something else than a TFLite model,
+            or no kind of source.
         ModelError: it cannot be read, or its quantization is broken.
         UnsupportedModelError: a float model.
     """
     if not _is_source(source):
-        cure = "Give a path, a ModelProto, the bytes of one, a Program or a Plan"
+        cure = "Give a path, a ModelProto, the bytes of a model, a Program or a Plan"
         raise UsageError("model", f"is a {type(source).__name__}", cure)
+    if _is_tflite(source):
+        from calib8.session.tflite_models import opened_tflite  # what ONNX models do without
+
+        return opened_tflite(source, profile, integer_only, outputs)
+    refuse_outputs(outputs)
     chosen = chosen_profile(profile, integer_only)
     if isinstance(source, Program):
         verify(source)
@@ -45,6 +55,12 @@ def opened_source(source: Source, profile: str | None, integer_only: bool) -> Op
     if isinstance(source, str | os.PathLike) and is_program_file(source):
         return _opened_program(load_program(source), str(source), profile, integer_only)
     return _opened_model(source, chosen, integer_only)
+
+
+def _is_tflite(source: Source) -> TypeGuard[str | os.PathLike[str] | bytes]:
+    if isinstance(source, bytes):
+        return is_tflite_bytes(source)
+    return isinstance(source, str | os.PathLike) and claims_to_be_tflite(source)
 
 
 def _is_source(source: object) -> bool:

@@ -187,6 +187,7 @@ class Opened(NamedTuple):
         inputs, outputs: their specs; sizes may be free.
         lower: gives the program for shapes by input name; None for a plan.
         plan: None but for a plan.
+        at_once: it is lowered when it is opened, for one sample where the batch axis is free.
     """
 
     name: str
@@ -195,6 +196,7 @@ class Opened(NamedTuple):
     outputs: tuple[TensorSpec, ...]
     lower: Callable[[Shapes], Program] | None = None
     plan: Plan | None = None
+    at_once: bool = False
 
 
 def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) -> Opened:
@@ -206,6 +208,17 @@ def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) 
     """
     check_fixed(name, plan.profile, plan.float_nodes, profile, integer_only)
     return Opened(name, plan.profile, plan_specs(plan.inputs), plan_specs(plan.outputs), plan=plan)
+
+
+def refuse_outputs(outputs: Sequence[str] | None) -> None:
+    """Refuses other outputs than those of the model.
+
+    Raises:
+        UsageError: some are given.
+    """
+    if outputs is not None:
+        problem = "can be chosen of TFLite models only"
+        raise UsageError("outputs", problem, "Leave them away; run() takes the names of those wanted")
 
 
 def check_fixed(

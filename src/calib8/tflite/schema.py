@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import tflite
 
-IDENTIFIER: Final = b"TFL3"
-"""Bytes 4 … 7 of every file."""
+from calib8.tflite.magic import IDENTIFIER as IDENTIFIER
 
 VERSION: Final = 3
 """Of the schema."""

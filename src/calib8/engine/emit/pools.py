@@ -118,4 +118,8 @@ def emit_arg_max(work: Work, out: Emitter) -> None:
     shape = out.slot(source).shape
     axis = step.axis % len(shape)
     sizes = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
-    out.add(steps.ArgMax(*out.place(source), *out.place(work.output), *sizes, last=int(step.last)), work)
+    item = out.item_size(work.output)
+    out.add(
+        steps.ArgMax(*out.place(source), *out.place(work.output), *sizes, last=int(step.last), item=item),
+        work,
+    )

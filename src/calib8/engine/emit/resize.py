@@ -9,7 +9,7 @@ from calib8.engine.emitter import Emitter
 from calib8.engine.fuse import Work
 from calib8.program.instructions import ResizeLinear
 
-ROUNDINGS: Final = {"even": 0, "away": 1, "up": 2}
+ROUNDINGS: Final = {"even": 0, "away": 1, "up": 2, "float_up": 3}
 
 
 def emit_resize_linear(work: Work, out: Emitter) -> None:

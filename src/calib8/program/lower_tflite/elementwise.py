@@ -1,6 +1,6 @@
 """Sums, differences and products of two tensors of codes, the larger and the smaller: broadcast as in NumPy.
 
-ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant.
+ADD, SUB, MUL, MAXIMUM, MINIMUM. One of the operands may be constant. Beside them ABS, a table.
 """
 
 from __future__ import annotations
@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from calib8.program.instructions import Add, Instruction, Maximum, Minimum, Mul, Sub
+import numpy as np
+
+from calib8.program.instructions import Add, Instruction, Lookup, Maximum, Minimum, Mul, Sub
 from calib8.program.lower_tflite.builder import Builder, NoFormError, slot_of
 from calib8.program.lower_tflite.constants import against_constant, coded_constant, written
 from calib8.program.lower_tflite.windows import activation_clamp
 from calib8.program.program import Slot
-from calib8.program.rounding.linear import product_rule, sum_rule
+from calib8.program.reference.requantize import rescale
+from calib8.program.rounding.linear import clamp, product_rule, sum_rule, sums_rescale
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
 
@@ -55,6 +58,18 @@ def minimum(builder: Builder, operator: Operator) -> None:
     """The smaller code."""
     _require_same_codes(builder, operator)
     _binary(builder, operator, lambda ports: Minimum(*ports))
+
+
+def absolute(builder: Builder, operator: Operator) -> None:
+    """``clip(double(|q − z_x| · s_x/s_y) + z_y)``; TFLite has it for int8."""
+    x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
+    if not x.dtype == y.dtype == "int8":
+        raise NoFormError(f"it reads {x.dtype} and writes {y.dtype}")
+    steps = np.abs(np.arange(-128, 128) - x.zero_point)
+    rule = sums_rescale("tflite", np.array([x.scale], np.float32), y.scale)
+    table = rescale(steps, rule, y.zero_point, *clamp("tflite", y, None, None), y.dtype)
+    ports = ((builder.number(operator.inputs[0]),), (builder.number(operator.outputs[0]),))
+    builder.steps.append(Lookup(builder.name(operator), *ports, table, "Abs"))
 
 
 def _slots(builder: Builder, operator: Operator) -> tuple[Slot, Slot, Slot]:

@@ -2,9 +2,8 @@
 
     acc[o] = Σ (x − z_x)(w[o] − z_w) + bias[o],   y = clip(double(acc · s_x·s_w[o]/s_y) + z_y)
 
-A FULLY_CONNECTED rounds once, ties away from zero. The factor of int8 weights is formed in float64 from the
-float32 scales; of uint8 weights, and of a FULLY_CONNECTED whose weights have one scale, the first product is
-one of float32.
+A FULLY_CONNECTED rounds once, ties away from zero. The factor is formed in float64 from the float32 scales;
+but s_x·s_w of convolutions with uint8 weights is a product of float32.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ def conv_2d(builder: Builder, operator: Operator) -> None:
 def depthwise_conv_2d(builder: Builder, operator: Operator) -> None:
     """One filter per output channel, weights [1, rows, columns, output channels]."""
     x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
-    codes = weight_codes(builder, operator.inputs[1], 4)
+    codes = weight_codes(builder, operator.inputs[1], 4, channels=-1)
     first, rows, columns, outputs = codes.shape
     if first != 1:
         raise NoFormError(f"its weights have the shape {list(codes.shape)}")
@@ -100,49 +99,54 @@ def _common(builder: Builder, operator: Operator, codes: Codes, outputs: int, da
         data: place of the input that is no weight; a bias follows it or the weights.
     """
     x, y = builder.codes(operator.inputs[data]), builder.codes(operator.outputs[0])
-    if x.dtype != y.dtype:
-        raise NoFormError(f"it reads {x.dtype} and writes {y.dtype}")
     weight = builder.tensor(operator.inputs[1])
+    if not x.dtype == y.dtype == weight.dtype:
+        raise NoFormError(f"it reads {x.dtype}, weighs with {weight.dtype} and writes {y.dtype}")
     low, high = activation_clamp(operator, y)
-    float_product = weight.dtype == "uint8" or (operator.op == "FULLY_CONNECTED" and _one_scale(weight))
+    dense = operator.op == "FULLY_CONNECTED"
     return (
         builder.name(operator),
         (builder.number(operator.inputs[data]),),
         (builder.number(operator.outputs[0]),),
         codes,
-        weight_zero_point(weight),
+        weight_zero_point(weight, symmetric=weight.dtype == "int8" and not dense),
         bias(builder, operator, max(data, 1) + 1, outputs),
-        rescale(
-            x.scale,
-            weight,
-            y.scale,
-            float_product=float_product,
-            fully_connected=operator.op == "FULLY_CONNECTED",
-        ),
+        rescale(x.scale, weight, y.scale, fully_connected=dense),
         low,
         high,
     )
 
 
-def weight_codes(builder: Builder, place: int, rank: int) -> Codes:
-    """8-bit weights as the file has them.
+def weight_codes(builder: Builder, place: int, rank: int, channels: int = 0) -> Codes:
+    """8-bit weights as the file has them; several scales belong to the axis ``channels``.
 
     Raises:
-        NoFormError: computed weights, none of 8 bits, or of another rank.
+        NoFormError: computed weights, none of 8 bits, of another rank or with scales along another axis.
     """
     codes, tensor = builder.constant(place), builder.tensor(place)
     if codes.dtype not in (np.int8, np.uint8) or tensor.quantization is None:
         raise NoFormError(f"its weights are {tensor.dtype}")
     if codes.ndim != rank or not codes.size:
         raise NoFormError(f"its weights have the shape {list(codes.shape)}")
+    several = tensor.quantization.scales.size > 1
+    if several and (codes.dtype == np.uint8 or tensor.quantization.axis != channels % rank):
+        raise NoFormError(f"its {codes.dtype} weights have scales along axis {tensor.quantization.axis}")
     return np.ascontiguousarray(codes)
 
 
-def weight_zero_point(weight: Tensor) -> I32:
-    """[1] or [channels]."""
+def weight_zero_point(weight: Tensor, *, symmetric: bool) -> I32:
+    """[1] or [channels].
+
+    Raises:
+        NoFormError: it is not 0, where that is required.
+    """
     assert weight.quantization is not None
     zero_points = weight.quantization.zero_points.astype(np.int32)
-    return zero_points if zero_points.any() else np.zeros(1, np.int32)
+    if not zero_points.any():
+        return np.zeros(1, np.int32)
+    if symmetric:
+        raise NoFormError(f"its int8 weights have the zero point {zero_points[zero_points != 0][0]}, not 0")
+    return zero_points
 
 
 def bias(builder: Builder, operator: Operator, place: int, channels: int) -> I32:
@@ -159,16 +163,10 @@ def bias(builder: Builder, operator: Operator, place: int, channels: int) -> I32
     return np.ascontiguousarray(values.reshape(-1))
 
 
-def rescale(
-    x_scale: float, weight: Tensor, y_scale: float, *, float_product: bool, fully_connected: bool
-) -> Rescale:
-    """How the sums become codes; ``float_product``: the scales of input and weights multiply in float32."""
+def rescale(x_scale: float, weight: Tensor, y_scale: float, *, fully_connected: bool) -> Rescale:
+    """How the sums become codes."""
     assert weight.quantization is not None
     scales: F32 = weight.quantization.scales
-    if float_product:
+    if weight.dtype == "uint8" and not fully_connected:
         x_scale, scales = 1.0, np.float32(x_scale) * scales
     return layer_rescale("tflite", x_scale, scales, y_scale, fully_connected=fully_connected)
-
-
-def _one_scale(weight: Tensor) -> bool:
-    return weight.quantization is not None and weight.quantization.scales.size == 1

@@ -5,6 +5,8 @@
               even   x = fl(s·(q − z)), t in float32 summed in this order, clip(rint(fl(t / s)) + z)
               away   Q20 sum of codes, (t + sign·2^19) / 2^20 truncated          TFLite
               up     Q20 sum of codes, (t + 2^19) >> 20
+              float_up   t = ((1−f)·x[lo, lo])·(1−g) + (f·x[hi, lo])·(1−g) + …  column by column in float32,
+                         floor(fl(t + 1/2))                                              TFLite, uint8
 
 f belongs to the row, g to the column; ``even`` divides by the scale of the output slot.
 """
@@ -35,11 +37,13 @@ def resize_linear(step: ResizeLinear, operands: Sequence[Operand], output: Slot)
     """Four pixels of each output pixel, weighted."""
     (x,) = operands
     low, high = np.iinfo(output.dtype).min, np.iinfo(output.dtype).max
-    if step.rows.rounding == "even":
+    if step.rows.rounding == "float_up":
+        codes: Array = np.floor(_weighted_codes(step, x.data.astype(np.float32)) + np.float32(0.5))
+    elif step.rows.rounding == "even":
         values = (x.data.astype(np.int32) - x.slot.zero_point).astype(np.float32) * np.float32(x.slot.scale)
         with np.errstate(over="ignore"):
             ratio = _weighted(step, values, np.float32(1)) / np.float32(output.scale)
-        codes: Array = np.rint(ratio).astype(np.float64) + output.zero_point
+        codes = np.rint(ratio).astype(np.float64) + output.zero_point
     else:
         total = _weighted(step, x.data.astype(np.int64), np.int64(1 << 10))
         half, unit = 1 << 19, 1 << 20
@@ -47,6 +51,17 @@ def resize_linear(step: ResizeLinear, operands: Sequence[Operand], output: Slot)
         if step.rows.rounding == "away":
             codes = np.sign(total) * ((np.abs(total) + half) // unit)
     return clipped(codes, low, high, output.dtype)
+
+
+def _weighted_codes(step: ResizeLinear, values: Array) -> Array:
+    """Sum of the four products, a weight at a time, all pixels of the lower column first."""
+    rows, columns, one = step.rows, step.columns, np.float32(1)
+    total = np.float32(0)
+    for column, right in ((columns.low, one - columns.fraction), (columns.high, columns.fraction)):
+        for row, down in ((rows.low, one - rows.fraction), (rows.high, rows.fraction)):
+            pixels = values[:, row[:, None], column]
+            total = total + pixels * down[:, None, None] * right[:, None]
+    return np.asarray(total)
 
 
 def _weighted(step: ResizeLinear, values: Array, one: np.generic) -> Array:

@@ -5,7 +5,8 @@
     Mul        factor = s_a·s_b / s_y
 
 Scales are float32 values. Profile ``onnx`` computes with them in float32, as ONNX Runtime's kernels do
-when they are called; ``tflite`` and ``single`` in float64, encoded as an integer and a shift.
+when they are called; ``tflite`` and ``single`` in float64, encoded as an integer and a shift. The factor of
+TFLite's Mul is one of float32 all the same.
 """
 
 from __future__ import annotations
@@ -178,11 +179,12 @@ def product_rule(profile: Profile, a_scale: float, b_scale: float, output_scale:
     Raises:
         UnsupportedModelError: the factor is too large to be encoded.
     """
+    with np.errstate(over="ignore", under="ignore"):
+        factor = np.float32(a_scale) * np.float32(b_scale) / np.float32(output_scale)
     if profile == "onnx":
-        with np.errstate(over="ignore", under="ignore"):
-            factor = np.float32(a_scale) * np.float32(b_scale) / np.float32(output_scale)
         return FloatProduct(float(_finite(factor.reshape(1), (a_scale, b_scale), output_scale)[0]))
-    factors = np.array([float(a_scale) * float(b_scale) / float(output_scale)])
+    exact = float(a_scale) * float(b_scale) / float(output_scale)
+    factors = np.array([float(factor) if profile == "tflite" else exact])
     return _fixed_rescale(factors, _fixed_rounding(profile), (a_scale, b_scale), output_scale)
 
 

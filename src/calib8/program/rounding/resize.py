@@ -11,6 +11,8 @@ TFLite's bilinear resize steps in 1/1024 of a pixel instead (tensorflow/lite res
 
     step = (1024·in + out div 2) div out,   x = i·step  (+ step div 2 − 512 if half_pixel)
     align_corners: in − 1 and out − 1 instead
+
+and of uint8 codes in float32: x = i·s or (i + 1/2)·s − 1/2, s = fl(in / out) or fl((in − 1) / (out − 1)).
 """
 
 from __future__ import annotations
@@ -124,6 +126,22 @@ def _fixed_point_axis(input_size: int, output_size: int, scale: float, mode: str
     high = np.clip((x + (1 << FRACTION_BITS) - 1) >> FRACTION_BITS, low, input_size - 1)
     fraction = np.where(low == high, 0, x - (low << FRACTION_BITS))
     return LinearAxis(low.astype(np.int32), high.astype(np.int32), fraction.astype(np.int32), "away")
+
+
+def float_axis(input_size: int, output_size: int, scale: np.float32, *, half_pixel: bool) -> LinearAxis:
+    """Neighbours and fractions of TFLite's bilinear resize of uint8 codes.
+
+    Args:
+        input_size, output_size: of the axis, ≥ 1.
+        scale: input pixels per output pixel.
+        half_pixel: pixels are sampled in their middle.
+    """
+    half, i = np.float32(0.5), np.arange(output_size, dtype=np.float32)
+    x = (i + half) * scale - half if half_pixel else i * scale
+    low = np.clip(np.floor(x), 0, input_size - 1)
+    high = np.clip(np.ceil(x), 0, input_size - 1)
+    fraction: F32 = (x - low).astype(np.float32)
+    return LinearAxis(low.astype(np.int32), high.astype(np.int32), fraction, "float_up")
 
 
 def _step(inputs: int, outputs: int) -> int:

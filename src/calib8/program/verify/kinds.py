@@ -67,7 +67,7 @@ TAKES: Final[dict[type[op.Instruction], Takes]] = {
     op.Mean: UNARY,
     op.ReduceMax: SELECTION,
     op.ReduceMin: SELECTION,
-    op.ArgMax: Takes((CODES,), ("int64",)),
+    op.ArgMax: Takes((CODES,), ("int64", "int32")),
     op.Softmax: UNARY,
     op.Concat: Takes((ANYTHING,), ANYTHING, shared=True, variadic=True),
     op.ResizeNearest: MOVE,

@@ -49,8 +49,12 @@ FIXED_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
 BORDER_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "even"}
 """Profile → rounding of its Quantize."""
 
-LINEAR_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "up"}
-"""Profile → rounding of its ResizeLinear."""
+LINEAR_ROUNDING: Final[dict[Profile, tuple[str, ...]]] = {
+    "onnx": ("even",),
+    "tflite": ("away", "float_up"),
+    "single": ("up",),
+}
+"""Profile → roundings of its ResizeLinear."""
 
 MULTIPLIER_MIN: Final = 1 << 30
 MULTIPLIER_MAX: Final = (1 << 31) - 1
@@ -245,15 +249,17 @@ def _check_table_softmax(step: Step, rule: rules.TableSoftmax) -> None:
 
 
 def _check_linear_axis(step: Step, axis: rules.LinearAxis) -> None:
-    if axis.rounding != LINEAR_ROUNDING[step.profile]:
+    if axis.rounding not in LINEAR_ROUNDING[step.profile]:
         raise _foreign(step, f"rounding {axis.rounding}")
-    is_float = axis.fraction.dtype == np.float32
-    if is_float != (step.profile == "onnx"):
+    is_float, of_codes = axis.fraction.dtype == np.float32, axis.rounding == "float_up"
+    if is_float != (step.profile == "onnx" or of_codes):
         raise _foreign(step, f"fractions of {axis.fraction.dtype}")
-    one = 1 if is_float else LINEAR_ONE
-    bad = axis.fraction[~((axis.fraction >= 0) & (axis.fraction <= one))]
+    if of_codes and step.inputs[0].dtype != "uint8":
+        raise step.error(f"sums {step.inputs[0].dtype} codes in float32", "TFLite does so for uint8 alone")
+    least, one = (-1 if of_codes else 0), (1 if is_float else LINEAR_ONE)
+    bad = axis.fraction[~((axis.fraction >= least) & (axis.fraction <= one))]
     if bad.size:
-        raise step.error(f"has the fraction {bad[0]}", f"It must be in 0 … {one}")
+        raise step.error(f"has the fraction {bad[0]}", f"It must be in {least} … {one}")
 
 
 CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {

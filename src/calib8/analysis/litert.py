@@ -1,0 +1,116 @@
+"""TFLite models in LiteRT, with one of its three sets of kernels.
+
+litert              XNNPACK, which LiteRT takes by default; its own kernels for what that does not have
+litert-optimized    its own optimized kernels
+litert-reference    its reference kernels, which define what a TFLite model computes
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.errors import DataError, ModelError, UsageError
+
+Array = npt.NDArray[Any]
+
+LITERT: Final[Mapping[str, str]] = {
+    "litert": "AUTO",
+    "litert-optimized": "BUILTIN_WITHOUT_DEFAULT_DELEGATES",
+    "litert-reference": "BUILTIN_REF",
+}
+"""Runtime → name of LiteRT's resolver of operators."""
+
+REFUSALS: Final = (ValueError, RuntimeError, TypeError)
+"""What LiteRT raises."""
+
+
+class LiteRtModel:
+    """A model in LiteRT behind the ``run`` of an ONNX Runtime session; for one thread at a time."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        runtime: str,
+        threads: int,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+    ) -> None:
+        """Opens the model.
+
+        Args:
+            path: of the file.
+            runtime: a key of ``LITERT``.
+            threads: that it may use, 0 for what it takes by itself.
+            inputs, outputs: names of the ports in the order of the file.
+
+        Raises:
+            UsageError: LiteRT is not installed.
+            ModelError: it cannot load the model.
+        """
+        self._name, self._inputs, self._outputs = os.fspath(path), tuple(inputs), tuple(outputs)
+        litert = _imported(runtime)
+        kernels = getattr(litert.OpResolverType, LITERT[runtime])
+        try:
+            self._interpreter = litert.Interpreter(
+                model_path=self._name, num_threads=threads or None, experimental_op_resolver_type=kernels
+            )
+            self._interpreter.allocate_tensors()
+        except REFUSALS as error:
+            problem = f"LiteRT cannot load it ({_reason(error)})"
+            cure = "Export the model again, or use another --runtime"
+            raise ModelError(self._name, problem, cure) from error
+
+    def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
+        """Outputs (all, or those named) for the arrays fed by input name.
+
+        Raises:
+            DataError: names, types or shapes do not fit.
+        """
+        missing = [name for name in self._inputs if name not in feeds]
+        if missing or len(feeds) != len(self._inputs):
+            got = ", ".join(feeds) or "nothing"
+            raise DataError(self._name, f"got {got} as inputs", f"It takes {', '.join(self._inputs)}")
+        try:
+            self._feed(feeds)
+            self._interpreter.invoke()
+        except REFUSALS as error:
+            fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
+            problem = f"LiteRT refused {fed} ({_reason(error)})"
+            raise DataError(self._name, problem, "Check types and shapes") from error
+        details = self._interpreter.get_output_details()
+        wanted = range(len(details)) if outputs is None else [self._outputs.index(name) for name in outputs]
+        return [np.array(self._interpreter.get_tensor(details[place]["index"])) for place in wanted]
+
+    def _feed(self, feeds: Mapping[str, Array]) -> None:
+        arrays = [feeds[name] for name in self._inputs]
+        details = self._interpreter.get_input_details()
+        changed = [
+            (detail["index"], array.shape)
+            for detail, array in zip(details, arrays, strict=True)
+            if tuple(detail["shape"]) != array.shape
+        ]
+        for index, shape in changed:
+            self._interpreter.resize_tensor_input(index, shape, strict=True)
+        if changed:
+            self._interpreter.allocate_tensors()
+        for detail, array in zip(details, arrays, strict=True):
+            self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(array))
+
+
+def _imported(runtime: str) -> Any:
+    try:
+        from ai_edge_litert import interpreter
+    except ImportError as error:
+        cure = "Install it with: pip install 'calib8[litert]'"
+        raise UsageError(f"--runtime {runtime}", "LiteRT is not installed", cure) from error
+    return interpreter
+
+
+def _reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[-1].rstrip(".") if lines else type(error).__name__

@@ -1,0 +1,196 @@
+"""``calib8 inspect`` of a TFLite file: what is in it, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.filesize import decimal
+from rich.table import Table
+
+from calib8.cli.render import count, plain_table, shape_text
+from calib8.cli.terminal import Terminal
+from calib8.errors import UsageError
+
+if TYPE_CHECKING:
+    from calib8.analysis.lint import Violation
+    from calib8.analysis.tflite_inspect import OperatorInspection, TensorInspection, TfliteInspection
+
+TARGET: Final = "tflite"
+"""The target whose rules such a file can break."""
+
+
+def shown_as_tflite(model: Path) -> bool:
+    """The file is a TFLite model, or named like one."""
+    from calib8.tflite.magic import claims_to_be_tflite
+
+    return claims_to_be_tflite(model)
+
+
+def look_at_tflite(model: Path, target: str | None) -> tuple[TfliteInspection, Sequence[Violation]]:
+    """What is in the file, and the rules of the target that it breaks.
+
+    Raises:
+        UsageError: another target than TFLite's, or a model that is not quantized.
+        ModelError: the file is damaged.
+    """
+    from calib8.analysis.lint import lint
+    from calib8.analysis.tflite_inspect import inspect_tflite
+    from calib8.scheme import target_scheme
+
+    if target is not None:
+        target_scheme(target)
+    if target not in (None, TARGET):
+        problem = f"{model} is a TFLite model, which has no such rules"
+        raise UsageError(f"--target {target}", problem, f"Use --target {TARGET}")
+    found = inspect_tflite(model)
+    if target is None:
+        return found, ()
+    if found.kind != "quantized":
+        problem = f"{model} is a {found.kind} model, which has no rules"
+        raise UsageError(f"--target {target}", problem, "Give a quantized model")
+    return found, lint(model, target)
+
+
+def say_tflite(terminal: Terminal, found: TfliteInspection) -> None:
+    """All that is known of the file."""
+    described = f', "{found.description}"' if found.description else ""
+    terminal.say(f"{found.path}: {found.kind} TFLite model{described}")
+    by_name = {tensor.name: tensor for tensor in found.tensors}
+    for title, specs in (("input", found.inputs), ("output", found.outputs)):
+        for spec in specs:
+            terminal.say(f"{title} {spec}{_coding(by_name[spec.name])}")
+    terminal.say(
+        f"{found.parameters:,} parameters, {found.macs:,} multiply-accumulates per run, "
+        f"{decimal(found.constant_bytes)} of constants"
+    )
+    terminal.say("operators: " + ", ".join(f"{number} {op}" for op, number in found.ops.items()))
+    works = ", ".join(f"{number} on {what}" for what, number in _works(found).items())
+    terminal.say(f"{count(len(found.operators), 'operator')}: {works}")
+    for name, text in found.metadata.items():
+        terminal.say(f"{name}: {text}")
+    terminal.show(_operator_table(found, by_name))
+    terminal.show(_tensor_table(found.tensors))
+    for caveat in found.caveats:
+        terminal.say(f"note: {caveat}")
+
+
+def tflite_document(
+    found: TfliteInspection, target: str | None, violations: Sequence[dict[str, str]], program: Any
+) -> dict[str, Any]:
+    """What ``say_tflite`` tells, with all scales and options."""
+    return {
+        "model": found.path,
+        "kind": "tflite",
+        "target": target,
+        "violations": list(violations),
+        "program": program,
+        "tflite": {
+            "kind": found.kind,
+            "description": found.description,
+            "inputs": [str(spec) for spec in found.inputs],
+            "outputs": [str(spec) for spec in found.outputs],
+            "parameters": found.parameters,
+            "macs": found.macs,
+            "constant_bytes": found.constant_bytes,
+            "ops": dict(found.ops),
+            "works_on": _works(found),
+            "metadata": dict(found.metadata),
+            "caveats": list(found.caveats),
+            "operators": [_operator(operator) for operator in found.operators],
+            "tensors": [_tensor(tensor) for tensor in found.tensors],
+        },
+    }
+
+
+def _operator(operator: OperatorInspection) -> dict[str, Any]:
+    return {
+        "op": operator.op,
+        "version": operator.version,
+        "works_on": operator.works_on,
+        "inputs": list(operator.inputs),
+        "outputs": list(operator.outputs),
+        "options": dict(operator.options),
+        "macs": operator.macs,
+    }
+
+
+def _tensor(tensor: TensorInspection) -> dict[str, Any]:
+    return {
+        "name": tensor.name,
+        "type": tensor.dtype,
+        "shape": shape_text(tensor.shape),
+        "scales": [float(scale) for scale in tensor.scales],
+        "zero_points": list(tensor.zero_points),
+        "axis": tensor.axis,
+        "bytes": tensor.bytes,
+    }
+
+
+def _works(found: TfliteInspection) -> dict[str, int]:
+    """``codes``, ``hybrid``, ``float``, ``numbers`` → how many operators work on such."""
+    from collections import Counter
+
+    return dict(Counter(operator.works_on for operator in found.operators).most_common())
+
+
+def _coding(tensor: TensorInspection) -> str:
+    if not tensor.scales:
+        return ""
+    return f", scale {_span(tensor.scales)}, zero point {_span(tensor.zero_points)}"
+
+
+def _operator_table(found: TfliteInspection, tensors: dict[str, TensorInspection]) -> Table:
+    table = plain_table("operator")
+    table.add_column("version", justify="right")
+    for header in ("output", "shape", "works on", "options"):
+        table.add_column(header, overflow="fold")
+    for operator in found.operators:
+        name = operator.outputs[0] if operator.outputs else ""
+        shape = shape_text(tensors[name].shape) if name in tensors else ""
+        table.add_row(
+            operator.op, str(operator.version), _short(name), shape, operator.works_on, _options(operator)
+        )
+    return table
+
+
+def _options(operator: OperatorInspection) -> str:
+    """Those that are not as the schema has them by default."""
+    from calib8.tflite.read import defaults
+
+    usual = defaults(operator.op)
+    return ", ".join(
+        f"{name} {value}" for name, value in operator.options.items() if value != usual.get(name)
+    )
+
+
+def _short(name: str) -> str:
+    """The first of the names that a converter strung together for what it fused."""
+    first, more, _ = name.partition(";")
+    return f"{first};…" if more else name
+
+
+def _tensor_table(tensors: Sequence[TensorInspection]) -> Table:
+    table = plain_table("tensor", "type", "shape")
+    for header in ("scale", "zero point", "axis", "bytes"):
+        table.add_column(header, justify="right")
+    for tensor in tensors:
+        table.add_row(
+            _short(tensor.name),
+            tensor.dtype,
+            shape_text(tensor.shape),
+            _span(tensor.scales),
+            _span(tensor.zero_points),
+            "" if tensor.axis is None else str(tensor.axis),
+            f"{tensor.bytes:,}" if tensor.bytes else "",
+        )
+    return table
+
+
+def _span(values: Sequence[float]) -> str:
+    """The only value, or the smallest and the largest of several."""
+    if not values:
+        return ""
+    low, high = f"{min(values):.6g}", f"{max(values):.6g}"
+    return low if low == high else f"{low} … {high}"

@@ -1,0 +1,171 @@
+"""What picks elements by constant indices, and ARG_MAX, which finds one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from calib8.program.instructions import ArgMax
+from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.chain import axis_of, chain_from, integers, move, option, write
+from calib8.program.lower_tflite.moves import part_of
+from calib8.tflite.graph import Operator
+
+
+def take_slice(builder: Builder, operator: Operator) -> None:
+    """SLICE: a box of constant begin and size; size −1 goes to the end."""
+    chain = chain_from(builder, operator.inputs[0])
+    begins, sizes = (integers(builder, place) for place in operator.inputs[1:3])
+    if not len(begins) == len(sizes) == len(chain.shape):
+        raise NoFormError(f"it takes {list(sizes)} from {list(begins)} of {list(chain.shape)}")
+    counts = [
+        whole - begin if size == -1 else size
+        for begin, size, whole in zip(begins, sizes, chain.shape, strict=True)
+    ]
+    move(builder, operator, chain.slice(begins, [1] * len(counts), counts))
+
+
+@dataclass
+class Selection:
+    """A strided slice, axis by axis of the input.
+
+    Attributes:
+        starts, steps, counts: of every axis.
+        shape: of the result: axes that are picked out are gone, new ones are there.
+    """
+
+    starts: list[int] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    counts: list[int] = field(default_factory=list)
+    shape: list[int] = field(default_factory=list)
+
+    def add(self, start: int, step: int, count: int) -> None:
+        """A further axis that stays."""
+        self.starts.append(start)
+        self.steps.append(step)
+        self.counts.append(count)
+        self.shape.append(count)
+
+
+def strided_slice(builder: Builder, operator: Operator) -> None:
+    """STRIDED_SLICE with all its masks: begin, end, ellipsis, new axis, shrink axis."""
+    chain = chain_from(builder, operator.inputs[0])
+    begins, ends, strides = (integers(builder, place) for place in operator.inputs[1:4])
+    if not len(begins) == len(ends) == len(strides):
+        raise NoFormError(f"it has {len(begins)} begins, {len(ends)} ends and {len(strides)} strides")
+    selection = _selection(operator, chain.shape, begins, ends, strides)
+    moved = chain.slice(selection.starts, selection.steps, selection.counts)
+    move(builder, operator, moved.reshape(selection.shape))
+
+
+def _selection(
+    operator: Operator,
+    shape: Sequence[int],
+    begins: Sequence[int],
+    ends: Sequence[int],
+    strides: Sequence[int],
+) -> Selection:
+    """What the entries of the operator mean for the axes of its input."""
+    masks = {name: option(operator, f"{name}_mask") for name in ("ellipsis", "new_axis", "shrink_axis")}
+    places = range(len(begins))
+    added = sum(masks["new_axis"] >> place & 1 for place in places if not masks["ellipsis"] >> place & 1)
+    selection, axis = Selection(), 0
+    for place in places:
+        if masks["ellipsis"] >> place & 1:
+            covered = len(shape) - (len(begins) - 1 - added)
+            if covered < 1:  # LiteRT lets it cover one all the same
+                raise NoFormError("its ellipsis stands for no axis")
+            for _ in range(covered):
+                selection.add(0, 1, shape[axis])
+                axis += 1
+        elif masks["new_axis"] >> place & 1:
+            selection.shape.append(1)
+        elif axis == len(shape):
+            raise NoFormError(f"it slices more axes than {list(shape)} has")
+        else:
+            _take(selection, operator, place, shape[axis], (begins[place], ends[place], strides[place]))
+            axis += 1
+    for size in shape[axis:]:
+        selection.add(0, 1, size)
+    return selection
+
+
+def _take(
+    selection: Selection, operator: Operator, place: int, size: int, entry: tuple[int, int, int]
+) -> None:
+    """One axis by its entry (begin, end, stride), which NumPy's rules bring into the axis."""
+    begin, end, stride = entry
+    if option(operator, "shrink_axis_mask") >> place & 1:
+        free = option(operator, "begin_mask") >> place & 1
+        selection.add((size - 1 if stride < 0 else 0) if free else axis_of(begin, size), 1, 1)
+        selection.shape.pop()
+        return
+    if stride == 0:
+        raise NoFormError("it has a stride of 0")
+    if option(operator, "offset"):
+        end += begin
+    first = None if option(operator, "begin_mask") >> place & 1 else begin
+    last = None if option(operator, "end_mask") >> place & 1 else end
+    picked = range(size)[first:last:stride]
+    if not picked:
+        raise NoFormError(f"it takes nothing from an axis of {size}")
+    selection.add(picked[0], stride, len(picked))
+
+
+def split(builder: Builder, operator: Operator) -> None:
+    """SPLIT: equal parts along a constant axis."""
+    (axis,) = integers(builder, operator.inputs[0])
+    place, count = operator.inputs[1], len(operator.outputs)
+    size = chain_from(builder, place).shape[axis_of(axis, len(builder.tensor(place).shape))]
+    if size % count:
+        raise NoFormError(f"it splits {size} into {count} parts")
+    _split(builder, operator, place, axis, [size // count] * count)
+
+
+def split_v(builder: Builder, operator: Operator) -> None:
+    """SPLIT_V: parts of constant sizes; one of −1 takes what is left."""
+    place, sizes = operator.inputs[0], list(integers(builder, operator.inputs[1]))
+    (axis,) = integers(builder, operator.inputs[2])
+    whole = chain_from(builder, place).shape[axis_of(axis, len(builder.tensor(place).shape))]
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = whole - sum(sizes) - 1
+    if sum(sizes) != whole or min(sizes) < 1 or len(sizes) != len(operator.outputs):
+        raise NoFormError(f"it splits {whole} into {sizes}")
+    _split(builder, operator, place, axis, sizes)
+
+
+def _split(builder: Builder, operator: Operator, place: int, axis: int, sizes: Sequence[int]) -> None:
+    chain, first = chain_from(builder, place), 0
+    source = builder.number(place)
+    for output, size in zip(operator.outputs, sizes, strict=True):
+        part = part_of(chain, axis_of(axis, len(chain.shape)), first, size)
+        write(builder, operator, source, part, builder.number(output))
+        first += size
+
+
+def gather(builder: Builder, operator: Operator) -> None:
+    """GATHER: constant indices of any shape take the place of one axis."""
+    if option(operator, "batch_dims"):
+        raise NoFormError("its indices differ from batch to batch")
+    chain, indices = chain_from(builder, operator.inputs[0]), integers(builder, operator.inputs[1])
+    axis = axis_of(option(operator, "axis"), len(chain.shape))
+    inner = builder.tensor(operator.inputs[1]).shape
+    shape = (*chain.shape[:axis], *inner, *chain.shape[axis + 1 :])
+    move(builder, operator, chain.gather(axis, np.array(indices, np.int64)).reshape(shape))
+
+
+def arg_max(builder: Builder, operator: Operator) -> None:
+    """ARG_MAX along a constant axis: the first index among equals."""
+    (axis,) = integers(builder, operator.inputs[1])
+    x = builder.codes(operator.inputs[0])
+    builder.steps.append(
+        ArgMax(
+            builder.name(operator),
+            (builder.number(operator.inputs[0]),),
+            (builder.number(operator.outputs[0]),),
+            axis_of(axis, len(x.shape)),
+            last=False,
+        )
+    )

@@ -1,0 +1,106 @@
+"""InferenceSession of TFLite models: ports, bits, what is chosen and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert import interpreter as litert
+
+from calib8 import InferenceSession, ModelError, UnsupportedModelError, UsageError
+from calib8.tflite.write import serialize, write_tflite
+from tflite_nets import (
+    CLASSES,
+    float_classifier,
+    hybrid_classifier,
+    onnx_classifier,
+    quantized_classifier,
+)
+
+
+def litert_run(model: bytes, codes: np.ndarray) -> np.ndarray:
+    runner = litert.Interpreter(
+        model_content=model, experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF, num_threads=1
+    )
+    runner.allocate_tensors()
+    runner.set_tensor(runner.get_input_details()[0]["index"], codes)
+    runner.invoke()
+    return np.array(runner.get_tensor(runner.get_output_details()[0]["index"]))
+
+
+def random_codes(dtype: str, batch: int = 1) -> np.ndarray:
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(3).integers(limits.min, limits.max, (batch, 8, 8, 3), dtype, endpoint=True)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_codes_go_in_and_out_as_the_file_has_them(tmp_path: Path, dtype: str) -> None:
+    model, codes = serialize(quantized_classifier(dtype)), random_codes(dtype)
+    (tmp_path / "net.tflite").write_bytes(model)
+    expected = litert_run(model, codes)
+    for source in (tmp_path / "net.tflite", str(tmp_path / "net.tflite"), model):
+        for runtime in ("calib8", "reference"):
+            session = InferenceSession(source, runtime=runtime)
+            assert session.rounding == "tflite"
+            [port], [result] = session.get_inputs(), session.get_outputs()
+            assert (port.name, port.type, port.shape) == ("image", f"tensor({dtype})", [1, 8, 8, 3])
+            assert (result.name, result.shape) == ("scores", [1, CLASSES])
+            np.testing.assert_array_equal(session.run(None, {"image": codes})[0], expected)
+
+
+def test_the_content_counts_and_not_the_name(tmp_path: Path) -> None:
+    write_tflite(quantized_classifier(), tmp_path / "net.bin")
+    assert InferenceSession(tmp_path / "net.bin").rounding == "tflite"
+    (tmp_path / "wrong.tflite").write_bytes(onnx_classifier().SerializeToString())
+    with pytest.raises(ModelError, match=r"wrong\.tflite: is no TFLite model"):
+        InferenceSession(tmp_path / "wrong.tflite")
+
+
+def test_a_plan_of_it_gives_the_same_bits(tmp_path: Path) -> None:
+    session, codes = InferenceSession(serialize(quantized_classifier())), random_codes("int8")
+    session.save(tmp_path / "net.c8")
+    plan = InferenceSession(tmp_path / "net.c8")
+    assert plan.rounding == "tflite"
+    np.testing.assert_array_equal(plan.run(None, {"image": codes}), session.run(None, {"image": codes}))
+
+
+def test_other_outputs_end_the_program_there() -> None:
+    model, codes = serialize(quantized_classifier()), random_codes("int8")
+    session = InferenceSession(model, outputs=["conv"])
+    assert [port.shape for port in session.get_outputs()] == [[1, 1, 1, CLASSES]]
+    assert [type(step).__name__ for step in session.program.instructions] == ["Conv"]
+    [whole] = InferenceSession(model).run(None, {"image": codes})
+    np.testing.assert_array_equal(session.run(None, {"image": codes})[0].reshape(1, CLASSES), whole)
+    with pytest.raises(UsageError, match=r"outputs: the model computes no tensor 'con'"):
+        InferenceSession(model, outputs=["con"])
+    with pytest.raises(UsageError, match=r"outputs: is one name \('conv'\)"):
+        InferenceSession(model, outputs="conv")
+    with pytest.raises(UsageError, match=r"outputs: can be chosen of TFLite models only"):
+        InferenceSession(onnx_classifier(), outputs=["c"])
+
+
+def test_another_profile_is_refused() -> None:
+    model = serialize(quantized_classifier())
+    assert InferenceSession(model, profile="tflite", integer_only=True).rounding == "tflite"
+    for profile in ("onnx", "single"):
+        with pytest.raises(UsageError, match=rf"profile '{profile}': .* is a TFLite model"):
+            InferenceSession(model, profile=profile)
+    with pytest.raises(UsageError, match=r"profile 'magic': unknown"):
+        InferenceSession(model, profile="magic")
+
+
+def test_models_without_codes_are_refused() -> None:
+    with pytest.raises(UnsupportedModelError, match=r"is a float model.*Quantize it first"):
+        InferenceSession(serialize(float_classifier()))
+    with pytest.raises(UnsupportedModelError, match=r"is a hybrid \(dynamic-range\) model"):
+        InferenceSession(serialize(hybrid_classifier()))
+
+
+def test_what_is_missing_or_cut_off_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match=r"none\.tflite: no such file"):
+        InferenceSession(tmp_path / "none.tflite")
+    model = serialize(quantized_classifier())
+    (tmp_path / "half.tflite").write_bytes(model[: len(model) // 2])
+    with pytest.raises(ModelError, match=r"half\.tflite"):
+        InferenceSession(tmp_path / "half.tflite")
