@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.program.instructions import Instruction
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
 
 
-def lower_tflite(graph: Graph, name: str = "model") -> Program:
+def lower_tflite(
+    graph: Graph,
+    name: str = "model",
+    *,
+    outputs: Sequence[str] | None = None,
+    integer_only: bool = False,
+) -> Program:
     """The program of a quantized model; profile ``tflite``.
 
     Args:
         graph: checked.
         name: of the model, for messages.
+        outputs: tensors in place of the model's outputs; what lies behind them is left out.
+        integer_only: refuse operators without an integer form instead of running them in ONNX Runtime.
 
     Raises:
+        UsageError: ``outputs`` names something that is not computed.
         UnsupportedModelError: operators without an integer form; all of them are listed.
         ModelError: the model contradicts itself.
     """
+    graph = graph if outputs is None else up_to(graph, outputs)
     builder = Builder(graph)
     inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
     problems = [text for operator in graph.operators if (text := _emitted(builder, operator))]
@@ -31,8 +44,8 @@ def lower_tflite(graph: Graph, name: str = "model") -> Program:
             f"{len(problems)} operators have no integer form: {'; '.join(problems)}",
             "Export the model without them",
         )
-    outputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
-    program = Program("tflite", tuple(builder.slots), _live(builder, outputs), inputs, outputs, name)
+    ends = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
     verify(program)
     return program
 
