@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.program.instructions import Instruction
+from calib8.program.lower_tflite.arity import misuse
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
+
+TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+"""What an operator's function trips over where sizes, axes or options of the file make no sense."""
 
 
 def lower_tflite(
@@ -36,7 +42,7 @@ def lower_tflite(
     """
     graph = graph if outputs is None else up_to(graph, outputs)
     builder = Builder(graph)
-    inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
+    inputs = _ports(builder, graph.inputs, name)
     problems = [text for operator in graph.operators if (text := _emitted(builder, operator))]
     if problems:
         raise UnsupportedModelError(
@@ -44,10 +50,19 @@ def lower_tflite(
             f"{len(problems)} operators have no integer form: {'; '.join(problems)}",
             "Export the model without them",
         )
-    ends = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    ends = _ports(builder, graph.outputs, name)
     program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
     verify(program)
     return program
+
+
+def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
+    try:
+        return tuple(Port(builder.tensor(place).name, builder.number(place)) for place in places)
+    except NoFormError as reason:
+        raise UnsupportedModelError(
+            name, f"an input or output has no integer form: {reason}", "Export the model without it"
+        ) from None
 
 
 def _emitted(builder: Builder, operator: Operator) -> str:
@@ -56,8 +71,14 @@ def _emitted(builder: Builder, operator: Operator) -> str:
     title = operator.custom_code or operator.op
     if lower is None:
         return f"{title}: unknown"
+    problem = misuse(builder.graph, operator) or broken_constraint(builder.graph, operator)
+    if problem is not None:
+        return f"'{builder.name(operator)}' ({title}): {problem}"
     try:
         lower(builder, operator)
+    except TROUBLE as error:
+        what = str(error) or type(error).__name__
+        return f"'{builder.name(operator)}' ({title}): its sizes or options contradict each other ({what})"
     except NoFormError as reason:
         return f"'{builder.name(operator)}' ({title}): {reason}"
     except ModelError as error:
