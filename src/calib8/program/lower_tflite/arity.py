@@ -1,4 +1,7 @@
-"""How many tensors an operator has, of how many axes, and which options make no sense: asked before lowering."""
+"""How many tensors an operator has, of how many axes, and which options make no sense; asked before lowering.
+
+What follows from sizes is asked here where an operator's function would build it before it can compare.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,9 @@ POSITIVE: Final = {
     "num_splits",
     "values_count",
 }
-"""Options that are 1 or more wherever an operator has them."""
+"""Options that are in 1 … 65535 wherever an operator has them."""
+
+LARGEST_OPTION: Final = 65535
 
 
 def misuse(graph: Graph, operator: Operator) -> str | None:
@@ -95,7 +100,12 @@ def misuse(graph: Graph, operator: Operator) -> str | None:
     """
     takes = TAKES.get(operator.op)
     tensors = None if takes is None else _tensors_problem(graph, operator, takes)
-    return tensors or _options_problem(operator) or _variable_problem(graph, operator)
+    return (
+        tensors
+        or _options_problem(operator)
+        or _variable_problem(graph, operator)
+        or _repeats_problem(graph, operator)
+    )
 
 
 def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | None:
@@ -123,8 +133,8 @@ def _options_problem(operator: Operator) -> str | None:
         kind = "value" if known is None else known.fields.get(name, "value")
         if kind not in ("value", "ints") and value not in member_names(kind):
             return f"its option {name} is {value}, which the schema does not have"
-        if name in POSITIVE and not (isinstance(value, int) and value >= 1):
-            return f"its option {name} is {value}; it must be 1 or more"
+        if name in POSITIVE and not (isinstance(value, int) and 1 <= value <= LARGEST_OPTION):
+            return f"its option {name} is {value}; it must be in 1 … {LARGEST_OPTION}"
         if isinstance(value, float) and not math.isfinite(value):
             return f"its option {name} is {value}"
     return None
@@ -135,3 +145,16 @@ def _variable_problem(graph: Graph, operator: Operator) -> str | None:
         if place != ABSENT and graph.tensors[place].is_variable:
             return f"'{graph.tensors[place].name}' keeps its value between runs"
     return None
+
+
+def _repeats_problem(graph: Graph, operator: Operator) -> str | None:
+    """TILE: the constant of repeats against the shapes."""
+    if operator.op != "TILE":
+        return None
+    x, times, y = (graph.tensors[place] for place in (*operator.inputs, *operator.outputs))
+    if times.data is None:
+        return None
+    counts = times.data.reshape(-1).tolist()
+    if len(counts) == len(x.shape) and tuple(map(math.prod, zip(x.shape, counts, strict=True))) == y.shape:
+        return None
+    return f"it repeats {list(x.shape)} by {counts[:32]} and writes {list(y.shape)}"
