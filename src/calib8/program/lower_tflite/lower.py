@@ -14,16 +14,21 @@ from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
 from calib8.program.instructions import Float, Instruction
+from calib8.program.lower_tflite.arity import misuse
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
-from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush, is_fixed
+from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
-from calib8.tflite.live import needed, value_inputs
+from calib8.tflite.live import makes_constant, needed, value_inputs
 
 NO_FORM: Final = "the operator has no integer form"
+
+TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+"""What an operator's function trips over where sizes, axes or options of the file make no sense."""
 
 
 def lower_tflite(
@@ -50,16 +55,16 @@ def lower_tflite(
     graph = graph if outputs is None else up_to(graph, outputs)
     _refuse_hybrid(graph, name)
     graph = replace(graph, operators=needed(graph, graph.outputs))
-    draft = emit(graph)
+    draft = emit(graph, name)
     if len(draft.floats) > 1 and not draft.problems:
         operators = by_float_level(graph, list(draft.waiting.reasons))
-        draft = min(draft, emit(replace(graph, operators=operators)), key=lambda each: len(each.floats))
+        again = emit(replace(graph, operators=operators), name)
+        draft = min(draft, again, key=lambda each: len(each.floats))
     _refuse_problems(draft, name)
     if integer_only:
         _refuse_float(draft, name)
     builder = draft.builder
-    inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
-    ends = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    inputs, ends = _ports(builder, graph.inputs, name), _ports(builder, graph.outputs, name)
     program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
     verify(program)
     return program
@@ -85,14 +90,17 @@ class Draft:
         return [step for step in self.builder.steps if isinstance(step, Float)]
 
 
-def emit(graph: Graph) -> Draft:
+def emit(graph: Graph, name: str) -> Draft:
     """Visits the operators in their order."""
     builder, waiting = Builder(graph), Waiting(graph)
-    for place in graph.inputs:
-        builder.number(place)
+    _ports(builder, graph.inputs, name)
     problems: list[Problem] = []
     for operator in graph.operators:
-        if is_fixed(graph, operator):
+        if makes_constant(graph, operator):
+            continue
+        problem = misuse(graph, operator) or broken_constraint(graph, operator)
+        if problem is not None:
+            problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
             continue
         if waiting.makes(value_inputs(operator)):
             if waiting.takes(operator):
@@ -110,6 +118,15 @@ def emit(graph: Graph) -> Draft:
     return Draft(builder, waiting, tuple(problems))
 
 
+def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
+    try:
+        return tuple(Port(builder.tensor(place).name, builder.number(place)) for place in places)
+    except NoFormError as reason:
+        raise UnsupportedModelError(
+            name, f"an input or output has no integer form: {reason}", "Export the model without it"
+        ) from None
+
+
 def _reason(builder: Builder, operator: Operator) -> str:
     """Empty, or why an operator has no integer form."""
     lower = LOWER.get(operator.op)
@@ -117,6 +134,9 @@ def _reason(builder: Builder, operator: Operator) -> str:
         return NO_FORM
     try:
         lower(builder, operator)
+    except TROUBLE as error:
+        what = str(error) or type(error).__name__
+        return f"its sizes or options contradict each other ({what})"
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
