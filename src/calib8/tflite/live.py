@@ -35,3 +35,10 @@ def value_inputs(operator: Operator) -> tuple[int, ...]:
     """The inputs of an operator that are given, without the one that holds sizes."""
     sizes = SIZE_INPUTS.get(operator.op)
     return tuple(place for at, place in enumerate(operator.inputs) if at != sizes and place >= 0)
+
+
+def makes_constant(graph: Graph, operator: Operator) -> bool:
+    """A DEQUANTIZE of a constant."""
+    if operator.op != "DEQUANTIZE" or len(operator.inputs) != 1 or operator.inputs[0] < 0:
+        return False
+    return graph.tensors[operator.inputs[0]].data is not None

@@ -1,20 +1,26 @@
 """From the bytes of a .tflite file to a graph; a damaged file is an error, whatever it holds.
 
-The generated accessors follow offsets without asking whether they stay inside the file. Every list is
-therefore measured before it is walked, and what an accessor trips over becomes one error.
+Tables, texts and lists are followed only inside the file (``bounds``), and every number that names something
+else in the file is looked at before it is used. Constants stay where they are: their arrays are views of the
+bytes that were read.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import struct
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import tflite
 
 from calib8.errors import ModelError, UnsupportedModelError
+from calib8.tflite.bounds import MOST_ENTRIES, Budget, bounded
+from calib8.tflite.check import MOST_AXES, check
 from calib8.tflite.graph import Graph, Operator, Option, Quantization, Tensor
 from calib8.tflite.schema import (
     DTYPES,
@@ -31,8 +37,15 @@ DAMAGE: Final = (struct.error, IndexError, ValueError, TypeError, OverflowError,
 """What the accessors raise where offsets, sizes or names lead nowhere."""
 
 CURE: Final = "Export or download the model again"
-SMALLEST_ENTRY: Final = 4
-"""Bytes that an entry of a list of tables takes at least: its offset."""
+
+NUMPY_TYPES: Final = {
+    "float16", "float32", "float64", "int8", "int16", "int32", "int64",
+    "uint8", "uint16", "uint32", "uint64", "bool", "complex64", "complex128",
+}  # fmt: skip
+"""Types of which NumPy has arrays; of the others a constant is its bytes."""
+
+Bytes = npt.NDArray[np.uint8]
+Entry = TypeVar("Entry")
 
 
 def is_tflite(path: str | os.PathLike[str]) -> bool:
@@ -45,11 +58,11 @@ def is_tflite(path: str | os.PathLike[str]) -> bool:
 
 
 def read_tflite(path: str | os.PathLike[str]) -> Graph:
-    """The graph of a file.
+    """The graph of a file, checked.
 
     Raises:
-        ModelError: the file cannot be read, or it is damaged.
-        UnsupportedModelError: it has several subgraphs.
+        ModelError: the file cannot be read, it is damaged, or it contradicts itself.
+        UnsupportedModelError: it has several subgraphs, or sparse constants.
     """
     name = os.fspath(path)
     try:
@@ -62,89 +75,116 @@ def read_tflite(path: str | os.PathLike[str]) -> Graph:
 
 
 def parse(data: bytes, name: str = "model") -> Graph:
-    """The graph of the bytes of a file; ``name`` is for messages.
+    """The graph of the bytes of a file, checked; ``name`` is for messages.
 
     Raises:
-        ModelError: the bytes are damaged.
-        UnsupportedModelError: several subgraphs.
+        ModelError: the bytes are damaged, or the model contradicts itself.
+        UnsupportedModelError: several subgraphs, or sparse constants.
     """
     if data[4:8] != IDENTIFIER:
         raise ModelError(name, "is no TFLite model: bytes 4 to 7 are not TFL3", CURE)
     try:
-        model = tflite.Model.GetRootAs(data, 0)
-        if model.Version() != VERSION:
-            raise ModelError(name, f"has schema version {model.Version()}", f"Version {VERSION} can be read")
-        return _graph(_File(data), model, name)
+        graph = _model(_File(data, name))
     except DAMAGE as error:
         raise ModelError(name, f"is damaged ({error})", CURE) from error
+    check(graph, name)
+    return graph
 
 
 class _File:
-    """The bytes, and lists of tables in them."""
+    """The bytes, and what is taken from them."""
 
-    def __init__(self, data: bytes) -> None:
-        self.data = data
+    def __init__(self, data: bytes, name: str) -> None:
+        self.data, self.name = data, name
+        self.budget = Budget(len(data))
 
     def tables(self, table: Any, field: str) -> list[Any]:
         """Entries of a list of tables.
 
         Raises:
-            ValueError: it is longer than the file, or an entry is missing.
+            ValueError: there are too many of them, or one leaves the file.
         """
         count = getattr(table, f"{field}Length")()
-        if not 0 <= count <= len(self.data) // SMALLEST_ENTRY:
-            raise ValueError(f"a list of {count} entries in {len(self.data)} bytes")
-        entries = [getattr(table, field)(place) for place in range(count)]
-        if any(entry is None for entry in entries):
-            raise ValueError(f"an entry of {field} is missing")
-        return entries
+        if count > MOST_ENTRIES:
+            raise ValueError(f"{count} entries in the list {field}; the most are {MOST_ENTRIES}")
+        entry = getattr(table, field)
+        return [bounded(entry(place), self.budget) for place in range(count)]
 
-    def span(self, start: int, size: int) -> bytes:
-        """Bytes behind the model proper, as files over 2 GB have them.
+    def array(self, table: Any, field: str) -> npt.NDArray[Any]:
+        """A list of numbers, empty where it is left out; a view of the file."""
+        if getattr(table, f"{field}IsNone")():
+            return np.zeros(0, np.int64)
+        numbers: npt.NDArray[Any] = getattr(table, f"{field}AsNumpy")()
+        self.budget.spend(numbers.nbytes)
+        return numbers
+
+    def ints(self, table: Any, field: str) -> tuple[int, ...]:
+        """A list of whole numbers."""
+        return tuple(self.array(table, field).tolist())
+
+    def content(self, buffer: Any) -> Bytes:
+        """The bytes of a buffer: in the model proper, or behind it as files over 2 GB have them.
 
         Raises:
             ValueError: they lie outside the file.
         """
-        if start < 0 or size < 0 or start + size > len(self.data):
-            raise ValueError(f"bytes {start} to {start + size} of {len(self.data)}")
-        return self.data[start : start + size]
+        start, size = buffer.Offset(), buffer.Size()
+        if start <= 1:  # 0 and 1 stand for none
+            empty = buffer.DataIsNone()
+            return np.zeros(0, np.uint8) if empty else buffer.DataAsNumpy()
+        if start + size > len(self.data):
+            raise ValueError(f"a buffer of {size} bytes at byte {start} of {len(self.data)}")
+        return np.frombuffer(self.data, np.uint8)[start : start + size]
 
 
-def _graph(file: _File, model: Any, name: str) -> Graph:
+def _model(file: _File) -> Graph:
+    model = bounded(tflite.Model.GetRootAs(file.data, 0), file.budget)
+    if model.Version() != VERSION:
+        raise ModelError(file.name, f"has schema version {model.Version()}", f"Version {VERSION} can be read")
     subgraphs = file.tables(model, "Subgraphs")
     if len(subgraphs) != 1:
         raise UnsupportedModelError(
-            name, f"has {len(subgraphs)} subgraphs", "Export the model without control flow: one subgraph"
+            file.name,
+            f"has {len(subgraphs)} subgraphs",
+            "Export the model without control flow: one subgraph",
         )
     graph = subgraphs[0]
-    buffers = [_bytes(file, buffer) for buffer in file.tables(model, "Buffers")]
+    buffers = [file.content(buffer) for buffer in file.tables(model, "Buffers")]
     codes = [_operator_name(code) for code in file.tables(model, "OperatorCodes")]
-    metadata = {_text(entry.Name()): buffers[entry.Buffer()] for entry in file.tables(model, "Metadata")}
     return Graph(
-        tensors=tuple(_tensor(tensor, buffers) for tensor in file.tables(graph, "Tensors")),
-        operators=tuple(_operator(operator, codes) for operator in file.tables(graph, "Operators")),
-        inputs=_ints(graph, "Inputs"),
-        outputs=_ints(graph, "Outputs"),
+        tensors=tuple(_tensor(file, tensor, buffers) for tensor in file.tables(graph, "Tensors")),
+        operators=tuple(_operator(file, operator, codes) for operator in file.tables(graph, "Operators")),
+        inputs=file.ints(graph, "Inputs"),
+        outputs=file.ints(graph, "Outputs"),
         name=_text(graph.Name()),
         description=_text(model.Description()),
-        metadata=metadata,
+        metadata=_metadata(file, model, buffers),
     )
 
 
-def _bytes(file: _File, buffer: Any) -> bytes:
-    if buffer.Offset() > 1:
-        return file.span(buffer.Offset(), buffer.Size())
-    return b"" if buffer.DataIsNone() else bytes(buffer.DataAsNumpy())
+def _metadata(file: _File, model: Any, buffers: list[Bytes]) -> dict[str, bytes]:
+    metadata = {}
+    for entry in file.tables(model, "Metadata"):
+        content = _entry(buffers, entry.Buffer(), "buffers")
+        file.budget.spend(content.size)
+        metadata[_text(entry.Name())] = content.tobytes()
+    return metadata
+
+
+def _entry(entries: Sequence[Entry], place: int, what: str) -> Entry:
+    """One of a list that is named by its place.
+
+    Raises:
+        ValueError: there are fewer.
+    """
+    if not 0 <= place < len(entries):
+        raise ValueError(f"number {place} of {len(entries)} {what}")
+    return entries[place]
 
 
 def _text(value: bytes | None) -> str:
+    """Bytes that are no UTF-8 become a mark: names are for messages."""
     return "" if value is None else value.decode("utf-8", "replace")
-
-
-def _ints(table: Any, field: str) -> tuple[int, ...]:
-    if getattr(table, f"{field}IsNone")():
-        return ()
-    return tuple(getattr(table, f"{field}AsNumpy")().tolist())
 
 
 def _operator_name(code: Any) -> tuple[str, int, str]:
@@ -155,13 +195,13 @@ def _operator_name(code: Any) -> tuple[str, int, str]:
     return OPERATORS.get(number, f"operator {number}"), code.Version(), _text(code.CustomCode())
 
 
-def _operator(operator: Any, codes: list[tuple[str, int, str]]) -> Operator:
-    op, version, custom = codes[operator.OpcodeIndex()]
-    inputs, outputs = _ints(operator, "Inputs"), _ints(operator, "Outputs")
-    return Operator(op, inputs, outputs, _options(operator, op), version, custom)
+def _operator(file: _File, operator: Any, codes: list[tuple[str, int, str]]) -> Operator:
+    op, version, custom = _entry(codes, operator.OpcodeIndex(), "operator codes")
+    inputs, outputs = file.ints(operator, "Inputs"), file.ints(operator, "Outputs")
+    return Operator(op, inputs, outputs, _options(file, operator, op), version, custom)
 
 
-def _options(operator: Any, op: str) -> dict[str, Option]:
+def _options(file: _File, operator: Any, op: str) -> dict[str, Option]:
     """Fields of the options; a table that is left out has its defaults.
 
     Raises:
@@ -177,13 +217,17 @@ def _options(operator: Any, op: str) -> dict[str, Option]:
         return defaults(op)
     options = getattr(tflite, known.table)()
     options.Init(table.Bytes, table.Pos)
-    return {field: _option(options, field, kind) for field, kind in known.fields.items()}
+    return _fields(file, bounded(options, file.budget), op)
 
 
-def _option(options: Any, field: str, kind: str) -> Option:
+def _fields(file: _File, options: Any, op: str) -> dict[str, Option]:
+    return {field: _option(file, options, field, kind) for field, kind in OPTIONS[op].fields.items()}
+
+
+def _option(file: _File, options: Any, field: str, kind: str) -> Option:
     name = accessor(field)
     if kind == "ints":
-        return _ints(options, name)
+        return file.ints(options, name)
     value: Option = getattr(options, name)()
     if kind == "value":
         return value
@@ -197,49 +241,61 @@ def defaults(op: str) -> dict[str, Option]:
         return {}
     empty = getattr(tflite, known.table)()
     empty.Init(EMPTY_TABLE, 4)
-    return {field: _option(empty, field, kind) for field, kind in known.fields.items()}
+    return _fields(_File(EMPTY_TABLE, op), empty, op)
 
 
 EMPTY_TABLE: Final = struct.pack("<HHi", 4, 4, 4)
 """A table without fields: its vtable of four bytes, and the way back to it."""
 
 
-def _tensor(tensor: Any, buffers: list[bytes]) -> Tensor:
-    dtype = DTYPES.get(tensor.Type(), f"type {tensor.Type()}")
-    shape, content = _ints(tensor, "Shape"), buffers[tensor.Buffer()]
+def _tensor(file: _File, tensor: Any, buffers: list[Bytes]) -> Tensor:
+    name, dtype = _text(tensor.Name()), DTYPES.get(tensor.Type(), f"type {tensor.Type()}")
+    if tensor.Sparsity() is not None:
+        raise UnsupportedModelError(
+            file.name, f"tensor '{name}' is stored sparse", "Export the model without sparse constants"
+        )
+    shape, content = file.ints(tensor, "Shape"), _entry(buffers, tensor.Buffer(), "buffers")
     return Tensor(
-        name=_text(tensor.Name()),
+        name=name,
         shape=shape,
         dtype=dtype,
-        data=_array(content, dtype, shape, _text(tensor.Name())) if content else None,
-        quantization=_quantization(tensor.Quantization()),
-        signature=_ints(tensor, "ShapeSignature"),
+        data=_array(file, content, dtype, shape, name) if content.size else None,
+        quantization=_quantization(file, tensor.Quantization()),
+        signature=file.ints(tensor, "ShapeSignature"),
         is_variable=bool(tensor.IsVariable()),
     )
 
 
-def _array(content: bytes, dtype: str, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+def _array(file: _File, content: Bytes, dtype: str, shape: tuple[int, ...], name: str) -> npt.NDArray[Any]:
     """The elements; of types that NumPy does not have, their bytes.
 
     Raises:
         ValueError: fewer or more bytes than the shape asks for.
     """
-    try:
-        item = np.dtype(dtype).newbyteorder("<")
-    except TypeError:
-        return np.frombuffer(content, np.uint8)
-    if min(shape, default=1) < 0 or len(content) != np.prod(shape, dtype=object) * item.itemsize:
-        raise ValueError(f"tensor '{name}', {dtype} {list(shape)}, has a buffer of {len(content)} bytes")
-    return np.frombuffer(content, item).reshape(shape)
+    if dtype not in NUMPY_TYPES:
+        return content
+    item = np.dtype(dtype).newbyteorder("<")
+    if len(shape) > MOST_AXES:
+        raise ValueError(f"tensor '{name}' has {len(shape)} axes")
+    if min(shape, default=1) < 0 or content.size != math.prod(shape) * item.itemsize:
+        raise ValueError(f"tensor '{name}', {dtype} {list(shape)}, has a buffer of {content.size} bytes")
+    if dtype == "bool":
+        return np.not_equal(content, 0).reshape(shape)
+    array: npt.NDArray[Any] = content.view(item).reshape(shape)
+    if array.flags.aligned:
+        return array
+    file.budget.spend(array.nbytes)
+    return array.copy()
 
 
-def _quantization(parameters: Any) -> Quantization | None:
+def _quantization(file: _File, parameters: Any) -> Quantization | None:
     """None where there is no scale: limits alone are for information."""
-    if parameters is None or parameters.ScaleIsNone():
+    if parameters is None:
         return None
-    scales = np.array(parameters.ScaleAsNumpy(), np.float32)
+    parameters = bounded(parameters, file.budget)
+    scales = np.array(file.array(parameters, "Scale"), np.float32)
     if not scales.size:
         return None
-    given = [] if parameters.ZeroPointIsNone() else parameters.ZeroPointAsNumpy()
-    zero_points = np.array(given, np.int64) if len(given) else np.zeros(scales.size, np.int64)
+    given = file.array(parameters, "ZeroPoint")
+    zero_points = np.array(given, np.int64) if given.size else np.zeros(scales.size, np.int64)
     return Quantization(scales, zero_points, parameters.QuantizedDimension())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Final
 
 import tflite
@@ -35,6 +36,12 @@ OPERATOR_CODES: Final[Mapping[str, int]] = members(tflite.BuiltinOperator)
 
 LARGEST_OLD_CODE: Final = 127
 """Operators up to it are named in the old byte-wide field as well; it stands for all that lie beyond."""
+
+
+@cache
+def member_names(enumeration: str) -> frozenset[str]:
+    """Names that an enumeration of the schema has."""
+    return frozenset(members(getattr(tflite, enumeration)))
 
 
 @dataclass(frozen=True)

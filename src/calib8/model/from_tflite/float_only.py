@@ -10,6 +10,7 @@ import numpy.typing as npt
 from calib8.errors import UnsupportedModelError
 from calib8.model.from_tflite.builder import Builder
 from calib8.tflite.graph import Graph, Operator, Tensor
+from calib8.tflite.live import makes_constant
 
 LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
 """Operators that take 8-bit weights beside float activations."""
@@ -19,7 +20,7 @@ CODES: Final = ("int8", "uint8", "int16", "int4")
 
 def constant_of(builder: Builder, operator: Operator) -> npt.NDArray[Any] | None:
     """What a DEQUANTIZE makes of a constant: float16 made wider, or ``scale · (code − zero_point)``."""
-    if operator.op != "DEQUANTIZE" or not builder.is_constant(operator.inputs[0]):
+    if not makes_constant(builder.graph, operator):
         return None
     tensor, values = builder.tensor(operator.inputs[0]), builder.constant(operator.inputs[0])
     if tensor.quantization is None or tensor.dtype == "float16":
@@ -34,17 +35,11 @@ def constant_of(builder: Builder, operator: Operator) -> npt.NDArray[Any] | None
 
 def is_hybrid(graph: Graph, operator: Operator) -> bool:
     """A layer of 8-bit weights and float activations: it quantizes its input while it runs."""
-    if operator.op not in LAYERS:
+    weights, image = (1, 2) if operator.op == "TRANSPOSE_CONV" else (1, 0)
+    if operator.op not in LAYERS or len(operator.inputs) <= max(weights, image):
         return False
-    x, weight = (graph.tensors[place] for place in _operands(operator))
+    x, weight = (graph.tensors[operator.inputs[at]] for at in (image, weights))
     return x.dtype == "float32" and weight.dtype in CODES
-
-
-def _operands(operator: Operator) -> tuple[int, int]:
-    """Input and weights."""
-    if operator.op == "TRANSPOSE_CONV":
-        return operator.inputs[2], operator.inputs[1]
-    return operator.inputs[0], operator.inputs[1]
 
 
 def refuse_codes(graph: Graph, name: str) -> None:

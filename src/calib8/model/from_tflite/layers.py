@@ -96,7 +96,7 @@ def fully_connected(builder: Builder, operator: Operator) -> None:
         op, inputs = ("Add", [product, *bias]) if bias else ("Identity", [product])
         builder.write_activated(operator, as_filed(rank), op, inputs)
         return
-    inputs = [_rows(builder, x, builder.tensor(weight).shape[1]), builder.read(weight), *bias]
+    inputs = [_rows(builder, x, builder.tensor(weight).shape[1]), builder.read(weight, as_filed(2)), *bias]
     builder.write_activated(operator, as_filed(2), "Gemm", inputs, transB=1)
 
 

@@ -18,6 +18,7 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import needed, value_inputs
 
 IR_VERSION: Final = 8
+CURE: Final = "Export the model without them"
 
 MISFITS: Final = (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError)
 """What shapes and options that contradict each other raise."""
@@ -58,15 +59,18 @@ def float_model(graph: Graph, name: str) -> ir.Model:
         UnsupportedModelError: a quantized model, free sizes other than the batch, or operators without ONNX
             nodes; all of them are listed.
     """
-    refuse_codes(graph, name)
-    builder = Builder(graph, free_batch=has_free_batch(graph, name))
+    try:
+        refuse_codes(graph, name)
+        builder = Builder(graph, free_batch=has_free_batch(graph, name))
+    except (NoNodeError, *MISFITS) as reason:
+        raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     problems = translate(builder)
     if problems:
         listed = "; ".join(problem.text for problem in problems)
         raise UnsupportedModelError(
             name,
             f"{len(problems)} operators cannot be translated: {listed}",
-            "Export the model without them",
+            CURE,
         )
     _finish(builder)
     return ir.Model(builder.onnx, ir_version=IR_VERSION, producer_name="calib8")
@@ -98,7 +102,10 @@ def operators_as_onnx(
         inputs=tuple(inputs),
         outputs=tuple(outputs),
     )
-    builder = Builder(part, free_batch=False)
+    try:
+        builder = Builder(part, free_batch=False)
+    except NoNodeError as reason:
+        raise UntranslatedError([Problem(operators[0], str(reason))]) from reason
     problems = translate(builder)
     if problems:
         raise UntranslatedError(problems)

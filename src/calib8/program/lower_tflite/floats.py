@@ -16,7 +16,7 @@ from calib8.model.from_tflite.translate import Problem, UntranslatedError, opera
 from calib8.program.instructions import Float
 from calib8.program.lower_tflite.builder import Builder
 from calib8.tflite.graph import Graph, Operator
-from calib8.tflite.live import value_inputs
+from calib8.tflite.live import makes_constant, value_inputs
 
 CODES: Final = frozenset({"int4", "int8", "uint8", "int16"})
 """Types in which ONNX nodes would compute something else than the operator does."""
@@ -52,18 +52,13 @@ class Waiting:
         self.reasons[operator] = reason
 
 
-def is_fixed(graph: Graph, operator: Operator) -> bool:
-    """A DEQUANTIZE of a constant."""
-    return operator.op == "DEQUANTIZE" and graph.tensors[operator.inputs[0]].data is not None
-
-
 def flush(builder: Builder, waiting: Waiting) -> tuple[Problem, ...]:
     """Adds the Float instruction of all waiting operators; those without ONNX nodes, if there are any."""
     group, graph = tuple(waiting.operators), builder.graph
     waiting.operators.clear()
     if not group:
         return ()
-    fixed = [operator for operator in graph.operators if is_fixed(graph, operator)]
+    fixed = [operator for operator in graph.operators if makes_constant(graph, operator)]
     made = {place for operator in (*fixed, *group) for place in operator.outputs}
     read = dict.fromkeys(place for operator in group for place in value_inputs(operator))
     sources = [place for place in read if place not in made and graph.tensors[place].data is None]

@@ -8,19 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
 from calib8.program.instructions import Float, Instruction
+from calib8.program.lower_tflite.arity import misuse
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
-from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush, is_fixed
+from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
-from calib8.tflite.live import needed, value_inputs
+from calib8.tflite.live import makes_constant, needed, value_inputs
+
+NO_FORM: Final = "the operator has no integer form"
+
+TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+"""What an operator's function trips over where sizes, axes or options of the file make no sense."""
 
 
 def lower_tflite(
@@ -47,16 +55,16 @@ def lower_tflite(
     graph = graph if outputs is None else up_to(graph, outputs)
     _refuse_hybrid(graph, name)
     graph = replace(graph, operators=needed(graph, graph.outputs))
-    draft = emit(graph)
+    draft = emit(graph, name)
     if len(draft.floats) > 1 and not draft.problems:
         operators = by_float_level(graph, list(draft.waiting.reasons))
-        draft = min(draft, emit(replace(graph, operators=operators)), key=lambda each: len(each.floats))
+        again = emit(replace(graph, operators=operators), name)
+        draft = min(draft, again, key=lambda each: len(each.floats))
     _refuse_problems(draft, name)
     if integer_only:
         _refuse_float(draft, name)
     builder = draft.builder
-    inputs = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.inputs)
-    ends = tuple(Port(builder.tensor(place).name, builder.number(place)) for place in graph.outputs)
+    inputs, ends = _ports(builder, graph.inputs, name), _ports(builder, graph.outputs, name)
     program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
     verify(program)
     return program
@@ -82,14 +90,17 @@ class Draft:
         return [step for step in self.builder.steps if isinstance(step, Float)]
 
 
-def emit(graph: Graph) -> Draft:
+def emit(graph: Graph, name: str) -> Draft:
     """Visits the operators in their order."""
     builder, waiting = Builder(graph), Waiting(graph)
-    for place in graph.inputs:
-        builder.number(place)
+    _ports(builder, graph.inputs, name)
     problems: list[Problem] = []
     for operator in graph.operators:
-        if is_fixed(graph, operator):
+        if makes_constant(graph, operator):
+            continue
+        problem = misuse(graph, operator) or broken_constraint(graph, operator)
+        if problem is not None:
+            problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
             continue
         if waiting.makes(value_inputs(operator)):
             if waiting.takes(operator):
@@ -107,13 +118,25 @@ def emit(graph: Graph) -> Draft:
     return Draft(builder, waiting, tuple(problems))
 
 
+def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
+    try:
+        return tuple(Port(builder.tensor(place).name, builder.number(place)) for place in places)
+    except NoFormError as reason:
+        raise UnsupportedModelError(
+            name, f"an input or output has no integer form: {reason}", "Export the model without it"
+        ) from None
+
+
 def _reason(builder: Builder, operator: Operator) -> str:
     """Empty, or why an operator has no integer form."""
     lower = LOWER.get(operator.op)
     if lower is None:
-        return "the operator has no integer form"
+        return NO_FORM
     try:
         lower(builder, operator)
+    except TROUBLE as error:
+        what = str(error) or type(error).__name__
+        return f"its sizes or options contradict each other ({what})"
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
@@ -150,7 +173,7 @@ def _refuse_problems(draft: Draft, name: str) -> None:
             before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
         if operator in failed or not lost.isdisjoint(read):
             lost.update(operator.outputs)
-    cure = f"Take the tensors before them as outputs ({', '.join(before)}), or export the model without them"
+    cure = f"Take what lies before them as outputs (--until, outputs=): {', '.join(before)}"
     listed = "; ".join(problem.text for problem in draft.problems)
     raise UnsupportedModelError(
         name,
@@ -160,8 +183,11 @@ def _refuse_problems(draft: Draft, name: str) -> None:
 
 
 def _refuse_float(draft: Draft, name: str) -> None:
+    ops = {draft.builder.name(operator): operator.op for operator in draft.builder.graph.operators}
     listed = [
-        f"{_title(draft.builder, operator)}: {reason}" for operator, reason in draft.waiting.reasons.items()
+        f"'{node}' ({ops.get(node, 'float')}): {reason}"
+        for step in draft.floats
+        for node, reason in zip(step.nodes, step.reasons or len(step.nodes) * (NO_FORM,), strict=True)
     ]
     if listed:
         raise UnsupportedModelError(

@@ -78,14 +78,21 @@ def _taps(
     bottom = max(last_row + 1 - top - data.shape[1], 0)
     right = max(last_column + 1 - left - data.shape[2], 0)
     padded = np.pad(data, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
-    for kernel_row in range(step.kernel[0]):
-        for kernel_column in range(step.kernel[1]):
+    for kernel_row in _seeing(step, 0, data.shape[1], rows, dilations[0]):
+        for kernel_column in _seeing(step, 1, data.shape[2], columns, dilations[1]):
             row, column = kernel_row * dilations[0], kernel_column * dilations[1]
             yield padded[
                 :,
                 row : row + (rows - 1) * step.strides[0] + 1 : step.strides[0],
                 column : column + (columns - 1) * step.strides[1] + 1 : step.strides[1],
             ]
+
+
+def _seeing(step: MaxPool | AveragePool, axis: int, size: int, outputs: int, dilation: int) -> range:
+    """Places of the kernel along an axis that see the image in some window; the others see padding alone."""
+    before = step.pads[axis]
+    first = -(((outputs - 1) * step.strides[axis] - before) // dilation)
+    return range(max(first, 0), min(step.kernel[axis], -(-(before + size) // dilation)))
 
 
 def _counts(step: AveragePool, source: Slot, output: Slot, *, with_pads: bool) -> Ints:

@@ -1,0 +1,160 @@
+"""How many tensors an operator has, of how many axes, and which options make no sense; asked before lowering.
+
+What follows from sizes is asked here where an operator's function would build it before it can compare.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from calib8.tflite.graph import Graph, Operator
+from calib8.tflite.schema import OPTIONS, member_names
+
+MANY: Final = 1 << 16
+ABSENT: Final = -1
+
+
+@dataclass(frozen=True)
+class Takes:
+    """What an operator may have.
+
+    Attributes:
+        least, most: number of inputs; those up to ``least`` must not be left out.
+        outputs: most outputs; one at least.
+        ranks: place of an input → least and most axes.
+    """
+
+    least: int = 1
+    most: int = 1
+    outputs: int = 1
+    ranks: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+
+
+IMAGE: Final = (4, 4)
+LIST: Final = (0, 1)
+UNARY: Final = Takes()
+BINARY: Final = Takes(2, 2)
+CONV: Final = Takes(2, 3, ranks={0: IMAGE, 1: IMAGE})
+POOL: Final = Takes(ranks={0: IMAGE})
+RESIZE: Final = Takes(2, 2, ranks={0: IMAGE, 1: LIST})
+REDUCTION: Final = Takes(2, 2, ranks={1: LIST})
+BLOCKS: Final = Takes(3, 3, ranks={0: (3, 4), 1: LIST, 2: (2, 2)})
+
+TAKES: Final[Mapping[str, Takes]] = {
+    "CONV_2D": CONV,
+    "DEPTHWISE_CONV_2D": CONV,
+    "TRANSPOSE_CONV": Takes(3, 4, ranks={0: LIST, 1: IMAGE, 2: IMAGE}),
+    "FULLY_CONNECTED": Takes(2, 3, ranks={1: (2, 2)}),
+    "BATCH_MATMUL": Takes(2, 2, ranks={0: (2, 32), 1: (2, 32)}),
+    **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), BINARY),
+    **dict.fromkeys(("PRELU", "TILE", "BROADCAST_TO"), BINARY),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), POOL),
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), REDUCTION),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "EXPAND_DIMS"), REDUCTION),
+    **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), RESIZE),
+    **dict.fromkeys(("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1"), UNARY),
+    **dict.fromkeys(("LEAKY_RELU", "HARD_SWISH"), UNARY),
+    **dict.fromkeys(("SQUEEZE", "CAST", "QUANTIZE", "DEQUANTIZE"), UNARY),
+    **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), Takes(ranks={0: (1, 32)})),
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), POOL),
+    **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), BLOCKS),
+    **dict.fromkeys(("PAD", "MIRROR_PAD"), Takes(2, 2, ranks={1: (2, 2)})),
+    **dict.fromkeys(("CONCATENATION", "PACK"), Takes(1, MANY)),
+    "PADV2": Takes(3, 3, ranks={1: (2, 2)}),
+    "RESHAPE": Takes(1, 2, ranks={1: LIST}),
+    "TRANSPOSE": Takes(2, 2, ranks={1: LIST}),
+    "STRIDED_SLICE": Takes(4, 4, ranks={1: LIST, 2: LIST, 3: LIST}),
+    "SLICE": Takes(3, 3, ranks={1: LIST, 2: LIST}),
+    "SPLIT": Takes(2, 2, MANY, {0: LIST, 1: (1, 32)}),
+    "SPLIT_V": Takes(3, 3, MANY, {0: (1, 32), 1: LIST, 2: LIST}),
+    "UNPACK": Takes(1, 1, MANY, {0: (1, 32)}),
+    "GATHER": Takes(2, 2, ranks={0: (1, 32)}),
+}
+"""Operators whose number of tensors is known."""
+
+POSITIVE: Final = {
+    "stride_w",
+    "stride_h",
+    "dilation_w_factor",
+    "dilation_h_factor",
+    "filter_width",
+    "filter_height",
+    "block_size",
+    "num_splits",
+    "values_count",
+}
+"""Options that are in 1 … 65535 wherever an operator has them."""
+
+LARGEST_OPTION: Final = 65535
+
+
+def misuse(graph: Graph, operator: Operator) -> str | None:
+    """What is wrong with the numbers of an operator, None if nothing is.
+
+    Args:
+        graph: checked.
+        operator: of it.
+    """
+    takes = TAKES.get(operator.op)
+    tensors = None if takes is None else _tensors_problem(graph, operator, takes)
+    return (
+        tensors
+        or _options_problem(operator)
+        or _variable_problem(graph, operator)
+        or _repeats_problem(graph, operator)
+    )
+
+
+def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | None:
+    inputs, outputs = operator.inputs, operator.outputs
+    if not takes.least <= len(inputs) <= takes.most:
+        wanted = f"{takes.least}" if takes.least == takes.most else f"{takes.least} to {takes.most}"
+        return f"it has {len(inputs)} inputs, not {wanted}"
+    if len(outputs) > takes.outputs:
+        return f"it has {len(outputs)} outputs, not {takes.outputs}"
+    if ABSENT in inputs[: takes.least] or (takes.most == MANY and ABSENT in inputs):
+        return f"its input {inputs.index(ABSENT)} is left out"
+    for place, (least, most) in takes.ranks.items():
+        if place < len(inputs) and inputs[place] != ABSENT:
+            tensor = graph.tensors[inputs[place]]
+            if not least <= len(tensor.shape) <= most:
+                wanted = f"{least}" if least == most else f"{least} to {most}"
+                return f"its input '{tensor.name}' has shape {list(tensor.shape)}, not {wanted} axes"
+    return None
+
+
+def _options_problem(operator: Operator) -> str | None:
+    """Members of enumerations that the schema does not have, sizes below 1, numbers that are none."""
+    known = OPTIONS.get(operator.op)
+    for name, value in operator.options.items():
+        kind = "value" if known is None else known.fields.get(name, "value")
+        if kind not in ("value", "ints") and value not in member_names(kind):
+            return f"its option {name} is {value}, which the schema does not have"
+        if name in POSITIVE and not (isinstance(value, int) and 1 <= value <= LARGEST_OPTION):
+            return f"its option {name} is {value}; it must be in 1 … {LARGEST_OPTION}"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"its option {name} is {value}"
+    return None
+
+
+def _variable_problem(graph: Graph, operator: Operator) -> str | None:
+    for place in (*operator.inputs, *operator.outputs):
+        if place != ABSENT and graph.tensors[place].is_variable:
+            return f"'{graph.tensors[place].name}' keeps its value between runs"
+    return None
+
+
+def _repeats_problem(graph: Graph, operator: Operator) -> str | None:
+    """TILE: the constant of repeats against the shapes."""
+    if operator.op != "TILE":
+        return None
+    x, times, y = (graph.tensors[place] for place in (*operator.inputs, *operator.outputs))
+    if times.data is None:
+        return None
+    counts = times.data.reshape(-1).tolist()
+    if len(counts) == len(x.shape) and tuple(map(math.prod, zip(x.shape, counts, strict=True))) == y.shape:
+        return None
+    return f"it repeats {list(x.shape)} by {counts[:32]} and writes {list(y.shape)}"

@@ -1,0 +1,137 @@
+"""What TFLite asks of scales and zero points beyond the tensors themselves, operator by operator.
+
+LOGISTIC        scale 1/256
+SOFTMAX         scale 1/256 within 10⁻³ of it, zero point the lowest code
+CONCATENATION   int8: all scales and zero points equal
+pools           input and output equal: codes are averaged and compared as they are
+layers          zero point 0 of int8 weights (not FULLY_CONNECTED) and of their biases;
+                |s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
+
+What computes with codes needs scales at all; what only moves them does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+
+from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
+
+BIAS_TOLERANCE: Final = 0.02
+"""Difference of a bias's scale from the product of scales, in units of the output's scale."""
+
+CODES: Final = ("int8", "uint8")
+
+LAYERS: Final = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
+"""Layer → place of its input; weights are input 1, the bias is the input behind both."""
+
+COMPUTES: Final = {
+    *LAYERS, "ADD", "SUB", "MUL", "DIV", "MEAN", "SUM", "SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "TANH", "RELU",
+    "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
+}  # fmt: skip
+"""Operators whose results depend on scales."""
+
+
+def broken_constraint(graph: Graph, operator: Operator) -> str | None:
+    """What TFLite asks of an operator and it does not keep, None if all is well.
+
+    Args:
+        graph: checked.
+        operator: of it, with as many tensors as it takes.
+    """
+    tensors = [graph.tensors[place] for place in (*operator.inputs, *operator.outputs) if place >= 0]
+    if operator.op in COMPUTES:
+        for tensor in tensors:
+            if tensor.dtype in CODES and tensor.quantization is None:
+                return f"'{tensor.name}' holds {tensor.dtype} without a scale"
+    rule = RULES.get(operator.op)
+    return None if rule is None else rule(graph, operator)
+
+
+def _layer(graph: Graph, operator: Operator) -> str | None:
+    place = LAYERS[operator.op]
+    x, weight = graph.tensors[operator.inputs[place]], graph.tensors[operator.inputs[1]]
+    if x.dtype not in CODES or weight.quantization is None:
+        return None
+    exempt = operator.op == "FULLY_CONNECTED"
+    point = int(weight.quantization.zero_points[0])
+    if weight.dtype == "int8" and point and not exempt:
+        return f"its int8 weights '{weight.name}' have the zero point {point}, where TFLite asks for 0"
+    behind = max(place, 1) + 1
+    if behind >= len(operator.inputs) or operator.inputs[behind] < 0:
+        return None
+    bias, y = graph.tensors[operator.inputs[behind]], graph.tensors[operator.outputs[0]]
+    if bias.quantization is not None and bias.quantization.zero_points.any():
+        return f"its bias '{bias.name}' has a zero point, where TFLite asks for 0"
+    one_scale = weight.quantization.scales.size == 1
+    return _bias_scale(x, weight, bias, y) if one_scale and (exempt or x.dtype == "uint8") else None
+
+
+def _bias_scale(x: Tensor, weight: Tensor, bias: Tensor, y: Tensor) -> str | None:
+    if x.quantization is None or weight.quantization is None or y.quantization is None:
+        return None
+    given = 0.0 if bias.quantization is None else float(bias.quantization.scales[0])
+    product = float(x.quantization.scales[0] * weight.quantization.scales[0])
+    if abs(product - given) / float(y.quantization.scales[0]) <= BIAS_TOLERANCE:
+        return None
+    return (
+        f"its bias '{bias.name}' has the scale {given:.6g}, where TFLite asks for {product:.6g}, that of sums"
+    )
+
+
+def _equal(graph: Graph, operator: Operator) -> str | None:
+    """Inputs have the output's scale and zero point."""
+    y = graph.tensors[operator.outputs[0]]
+    for place in operator.inputs:
+        x = graph.tensors[place]
+        if x.dtype in CODES and not _same(x.quantization, y.quantization):
+            return f"'{x.name}' has {_described(x)}, '{y.name}' {_described(y)}; TFLite asks for the same"
+    return None
+
+
+def _concatenation(graph: Graph, operator: Operator) -> str | None:
+    """uint8 is rescaled, int8 is not."""
+    return _equal(graph, operator) if graph.tensors[operator.outputs[0]].dtype == "int8" else None
+
+
+def _same(a: Quantization | None, b: Quantization | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a.scales, b.scales) and np.array_equal(a.zero_points, b.zero_points)
+
+
+def _described(tensor: Tensor) -> str:
+    quantization = tensor.quantization
+    if quantization is None:
+        return "no scale"
+    return f"scale {quantization.scales[0]:.6g} and zero point {quantization.zero_points[0]}"
+
+
+def _logistic(graph: Graph, operator: Operator) -> str | None:
+    y = graph.tensors[operator.outputs[0]]
+    if y.dtype not in CODES or y.quantization is None or y.quantization.scales[0] == np.float32(1 / 256):
+        return None
+    return f"'{y.name}' has {_described(y)}, where TFLite asks for 1/256"
+
+
+def _softmax(graph: Graph, operator: Operator) -> str | None:
+    x, y = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
+    if x.dtype != y.dtype or y.dtype not in CODES or y.quantization is None:
+        return None
+    lowest = int(np.iinfo(y.dtype).min)
+    if y.quantization.scales[0] == np.float32(1 / 256) and y.quantization.zero_points[0] == lowest:
+        return None
+    return f"'{y.name}' has {_described(y)}, where TFLite asks for 1/256 and {lowest}"
+
+
+RULES: Final[Mapping[str, Callable[[Graph, Operator], str | None]]] = {
+    **dict.fromkeys(LAYERS, _layer),
+    "LOGISTIC": _logistic,
+    "SOFTMAX": _softmax,
+    "CONCATENATION": _concatenation,
+    "AVERAGE_POOL_2D": _equal,
+    "MAX_POOL_2D": _equal,
+}
+"""Operator → its constraint."""
