@@ -7,7 +7,7 @@ pools           input and output equal: codes are averaged and compared as they 
 layers          zero point 0 of int8 weights (not FULLY_CONNECTED) and of their biases;
                 |s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
 
-What computes with codes needs scales at all; what only moves them does not.
+What computes with codes needs scales at all; what only moves them has them everywhere or nowhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LAYERS: Final = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TR
 
 COMPUTES: Final = {
     *LAYERS, "ADD", "SUB", "MUL", "DIV", "MEAN", "SUM", "SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "TANH", "RELU",
-    "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
+    "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
 }  # fmt: skip
 """Operators whose results depend on scales."""
 
@@ -46,6 +46,12 @@ def broken_constraint(graph: Graph, operator: Operator) -> str | None:
         for tensor in tensors:
             if tensor.dtype in CODES and tensor.quantization is None:
                 return f"'{tensor.name}' holds {tensor.dtype} without a scale"
+    elif (
+        operator.op != "CAST"
+        and len({tensor.quantization is None for tensor in tensors if tensor.dtype in CODES}) > 1
+    ):
+        bare = next(tensor for tensor in tensors if tensor.dtype in CODES and tensor.quantization is None)
+        return f"'{bare.name}' has no scale, where other tensors of it have one"
     rule = RULES.get(operator.op)
     return None if rule is None else rule(graph, operator)
 

@@ -12,6 +12,7 @@ from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.operators import LOWER
+from calib8.program.lower_tflite.sizes import wrong_shape
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
@@ -71,7 +72,7 @@ def _emitted(builder: Builder, operator: Operator) -> str:
     title = operator.custom_code or operator.op
     if lower is None:
         return f"{title}: unknown"
-    problem = misuse(builder.graph, operator) or broken_constraint(builder.graph, operator)
+    problem = _problem(builder.graph, operator)
     if problem is not None:
         return f"'{builder.name(operator)}' ({title}): {problem}"
     try:
@@ -84,6 +85,11 @@ def _emitted(builder: Builder, operator: Operator) -> str:
     except ModelError as error:
         return f"'{builder.name(operator)}' ({title}): {error.problem}"
     return ""
+
+
+def _problem(graph: Graph, operator: Operator) -> str | None:
+    """What keeps an operator from being looked at by its function."""
+    return misuse(graph, operator) or broken_constraint(graph, operator) or wrong_shape(graph, operator)
 
 
 def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...]:
