@@ -46,26 +46,28 @@ def _number(operator: Operator, name: str, default: int = 1) -> int:
     return int(operator.options.get(name, default))  # type: ignore[arg-type]
 
 
-def _windows(operator: Operator, image: Shape, kernel: tuple[int, int], channels: int) -> Shape:
+def _windows(operator: Operator, image: Shape, kernel: tuple[int, int], channels: int) -> Shape | None:
     sizes = []
     for size, taps, axis in zip(image[1:3], kernel, "hw", strict=True):
         stride, dilation = _number(operator, f"stride_{axis}"), _number(operator, f"dilation_{axis}_factor")
+        if stride < 1:  # the operator's function says so
+            return None
         span = 0 if operator.options.get("padding") == "SAME" else (taps - 1) * dilation
         sizes.append(-(-(size - span) // stride))
     return (image[0], *sizes, channels)
 
 
-def _conv(graph: Graph, operator: Operator) -> Shape:
+def _conv(graph: Graph, operator: Operator) -> Shape | None:
     channels, rows, columns, _ = _shape(graph, operator, 1)
     return _windows(operator, _shape(graph, operator), (rows, columns), channels)
 
 
-def _depthwise(graph: Graph, operator: Operator) -> Shape:
+def _depthwise(graph: Graph, operator: Operator) -> Shape | None:
     _, rows, columns, channels = _shape(graph, operator, 1)
     return _windows(operator, _shape(graph, operator), (rows, columns), channels)
 
 
-def _pool(graph: Graph, operator: Operator) -> Shape:
+def _pool(graph: Graph, operator: Operator) -> Shape | None:
     image = _shape(graph, operator)
     kernel = _number(operator, "filter_height"), _number(operator, "filter_width")
     return _windows(operator, image, kernel, image[3])
