@@ -148,8 +148,8 @@ def test_sound_layers_are_lowered() -> None:
         ({"weight_point": 4}, "have the zero point 4, where TFLite asks for 0"),
         ({"bias_point": 4}, "has a zero point, where TFLite asks for 0"),
         ({"dtype": "uint8", "bias_scale": 0.08}, "has the scale 0.08, where TFLite asks for 0.05"),
-        ({"stride_w": 0}, "its option stride_w is 0; it must be in 1 … 65535"),
-        ({"dilation_h_factor": -1}, "its option dilation_h_factor is -1"),
+        ({"stride_w": 65536}, "its option stride_w is 65536; the most is 65535"),
+        ({"dilation_h_factor": 1 << 30}, "its option dilation_h_factor is 1073741824"),
         ({"padding": "Padding 7"}, "its option padding is Padding 7, which the schema does not have"),
         ({"fused_activation_function": "TANH"}, "the activation TANH is fused into it"),
     ],
@@ -183,10 +183,7 @@ POOL: dict[str, Option] = {
         (unary("LOGISTIC", 0.004, -128), "asks for 1/256"),
         (unary("SOFTMAX", 0.004, -128, beta=1.0), "asks for 1/256 and -128"),
         (unary("SOFTMAX", 1 / 256, 3, "uint8", beta=1.0), "asks for 1/256 and 0"),
-        (unary("AVERAGE_POOL_2D", 0.25, 3, **POOL), "asks for the same"),
-        (unary("MAX_POOL_2D", 0.5, 4, **POOL), "asks for the same"),
         (unary("MAX_POOL_2D", 0.5, 3, **(POOL | {"filter_width": 0})), "filter_width is 0"),
-        (unary("CONCATENATION", 0.25, 3, axis=0, fused_activation_function="NONE"), "asks for the same"),
         (unary("ADD", 0.25, 3), "it has 1 inputs, not 2"),
         (unary("SOFTMAX", 1 / 256, -128, beta=float("nan")), "its option beta is nan"),
         (unary("SPACE_TO_DEPTH", 0.5, 3, block_size=0), "its option block_size is 0"),
@@ -239,3 +236,34 @@ def test_repeats_that_do_not_give_the_output() -> None:
     x, times = net.codes((2, 3), "int8", 0.5, 0), net.constant(np.array([1, (1 << 31) - 1], np.int32))
     graph = net.graph("TILE", [x, times], [net.output((2, 3), "int8", quantized(0.5, 0))])
     assert "it repeats [2, 3]" in str(misuse(graph, graph.operators[0]))
+
+
+@pytest.mark.parametrize(
+    ("graph", "shape"),
+    [
+        (conv(stride_w=2), "[1, 4, 2, 3]"),
+        (conv(padding="VALID", stride_h=3, stride_w=3), "[1, 2, 2, 3]"),
+        (unary("MAX_POOL_2D", 0.5, 3, **(POOL | {"padding": "VALID"})), "[1, 3, 3, 2]"),
+    ],
+)
+def test_outputs_of_another_shape(graph: Graph, shape: str) -> None:
+    from calib8.program.lower_tflite.sizes import wrong_shape
+
+    assert f"where TFLite makes {shape}" in str(wrong_shape(graph, graph.operators[0]))
+
+
+@pytest.mark.parametrize("fields", [{"stride_w": 0}, {"stride_h": -3}, {"dilation_h_factor": 0}])
+def test_strides_and_dilations_below_one(fields: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match=r"stride|dilation"):
+        lower_tflite(conv(**fields), "net.tflite")
+
+
+def test_mixed_scales() -> None:
+    graph = unary("MAX_POOL_2D", 0.5, 3, **POOL)
+    bare = replace(graph.tensors[1], quantization=None)
+    message = refused(
+        replace(
+            graph, tensors=(graph.tensors[0], bare), operators=(replace(graph.operators[0], op="RESHAPE"),)
+        )
+    )
+    assert "'y1' has no scale, where other tensors of it have one" in message

@@ -75,18 +75,11 @@ TAKES: Final[Mapping[str, Takes]] = {
 }
 """Operators whose number of tensors is known."""
 
-POSITIVE: Final = {
-    "stride_w",
-    "stride_h",
-    "dilation_w_factor",
-    "dilation_h_factor",
-    "filter_width",
-    "filter_height",
-    "block_size",
-    "num_splits",
-    "values_count",
-}
-"""Options that are in 1 … 65535 wherever an operator has them."""
+POSITIVE: Final = {"filter_width", "filter_height", "block_size", "num_splits", "values_count"}
+"""Options that are 1 or more wherever an operator has them."""
+
+LIMITED: Final = POSITIVE | {"stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor"}
+"""Options that ask for memory and time."""
 
 LARGEST_OPTION: Final = 65535
 
@@ -133,8 +126,10 @@ def _options_problem(operator: Operator) -> str | None:
         kind = "value" if known is None else known.fields.get(name, "value")
         if kind not in ("value", "ints") and value not in member_names(kind):
             return f"its option {name} is {value}, which the schema does not have"
-        if name in POSITIVE and not (isinstance(value, int) and 1 <= value <= LARGEST_OPTION):
-            return f"its option {name} is {value}; it must be in 1 … {LARGEST_OPTION}"
+        if name in POSITIVE and not (isinstance(value, int) and value >= 1):
+            return f"its option {name} is {value}; it must be 1 or more"
+        if name in LIMITED and not (isinstance(value, int) and value <= LARGEST_OPTION):
+            return f"its option {name} is {value}; the most is {LARGEST_OPTION}"
         if isinstance(value, float) and not math.isfinite(value):
             return f"its option {name} is {value}"
     return None

@@ -2,12 +2,11 @@
 
 LOGISTIC        scale 1/256
 SOFTMAX         scale 1/256 within 10⁻³ of it, zero point the lowest code
-CONCATENATION   int8: all scales and zero points equal
-pools           input and output equal: codes are averaged and compared as they are
 layers          zero point 0 of int8 weights (not FULLY_CONNECTED) and of their biases;
                 |s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
 
-What computes with codes needs scales at all; what only moves them does not.
+Tensors that share their scale are compared by the operators' own functions. What computes with codes needs
+scales at all; what only moves them has them everywhere or nowhere.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
+from calib8.tflite.graph import Graph, Operator, Tensor
 
 BIAS_TOLERANCE: Final = 0.02
 """Difference of a bias's scale from the product of scales, in units of the output's scale."""
@@ -29,7 +28,7 @@ LAYERS: Final = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TR
 
 COMPUTES: Final = {
     *LAYERS, "ADD", "SUB", "MUL", "DIV", "MEAN", "SUM", "SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "TANH", "RELU",
-    "RELU6", "RELU_N1_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
+    "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LEAKY_RELU", "PRELU", "HARD_SWISH", "QUANTIZE", "DEQUANTIZE",
 }  # fmt: skip
 """Operators whose results depend on scales."""
 
@@ -46,6 +45,12 @@ def broken_constraint(graph: Graph, operator: Operator) -> str | None:
         for tensor in tensors:
             if tensor.dtype in CODES and tensor.quantization is None:
                 return f"'{tensor.name}' holds {tensor.dtype} without a scale"
+    elif (
+        operator.op != "CAST"
+        and len({tensor.quantization is None for tensor in tensors if tensor.dtype in CODES}) > 1
+    ):
+        bare = next(tensor for tensor in tensors if tensor.dtype in CODES and tensor.quantization is None)
+        return f"'{bare.name}' has no scale, where other tensors of it have one"
     rule = RULES.get(operator.op)
     return None if rule is None else rule(graph, operator)
 
@@ -81,27 +86,6 @@ def _bias_scale(x: Tensor, weight: Tensor, bias: Tensor, y: Tensor) -> str | Non
     )
 
 
-def _equal(graph: Graph, operator: Operator) -> str | None:
-    """Inputs have the output's scale and zero point."""
-    y = graph.tensors[operator.outputs[0]]
-    for place in operator.inputs:
-        x = graph.tensors[place]
-        if x.dtype in CODES and not _same(x.quantization, y.quantization):
-            return f"'{x.name}' has {_described(x)}, '{y.name}' {_described(y)}; TFLite asks for the same"
-    return None
-
-
-def _concatenation(graph: Graph, operator: Operator) -> str | None:
-    """uint8 is rescaled, int8 is not."""
-    return _equal(graph, operator) if graph.tensors[operator.outputs[0]].dtype == "int8" else None
-
-
-def _same(a: Quantization | None, b: Quantization | None) -> bool:
-    if a is None or b is None:
-        return a is b
-    return np.array_equal(a.scales, b.scales) and np.array_equal(a.zero_points, b.zero_points)
-
-
 def _described(tensor: Tensor) -> str:
     quantization = tensor.quantization
     if quantization is None:
@@ -130,8 +114,5 @@ RULES: Final[Mapping[str, Callable[[Graph, Operator], str | None]]] = {
     **dict.fromkeys(LAYERS, _layer),
     "LOGISTIC": _logistic,
     "SOFTMAX": _softmax,
-    "CONCATENATION": _concatenation,
-    "AVERAGE_POOL_2D": _equal,
-    "MAX_POOL_2D": _equal,
 }
 """Operator → its constraint."""

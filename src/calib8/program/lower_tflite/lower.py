@@ -20,6 +20,7 @@ from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
+from calib8.program.lower_tflite.sizes import wrong_shape
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
@@ -98,7 +99,7 @@ def emit(graph: Graph, name: str) -> Draft:
     for operator in graph.operators:
         if makes_constant(graph, operator):
             continue
-        problem = misuse(graph, operator) or broken_constraint(graph, operator)
+        problem = _problem(graph, operator)
         if problem is not None:
             problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
             continue
@@ -116,6 +117,11 @@ def emit(graph: Graph, name: str) -> Draft:
             problems.append(Problem(operator, f"{_title(builder, operator)}: {reason}"))
     problems += flush(builder, waiting)
     return Draft(builder, waiting, tuple(problems))
+
+
+def _problem(graph: Graph, operator: Operator) -> str | None:
+    """What keeps an operator from being looked at by its function."""
+    return misuse(graph, operator) or broken_constraint(graph, operator) or wrong_shape(graph, operator)
 
 
 def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
