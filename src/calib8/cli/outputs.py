@@ -72,11 +72,12 @@ def write_json(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def model_bytes_on_disk(path: Path) -> int:
-    """Size of an .onnx file and its external data, or of a saved program or plan, in bytes."""
+    """Size of an .onnx file and its external data, or of a .tflite file, saved program or plan, in bytes."""
     from calib8.engine.plan_file import claims_to_be_plan
     from calib8.program.magic import is_program_file
+    from calib8.tflite.read import is_tflite
 
-    if is_program_file(path) or claims_to_be_plan(path):
+    if is_program_file(path) or claims_to_be_plan(path) or is_tflite(path):
         return path.stat().st_size
     import onnx
 

@@ -4,7 +4,7 @@
     int8        the codes themselves
     uint8       code + 128: a QUANTIZE that only moves the zero point
 
-What the user feeds and gets lies as the program has it: NHWC for images.
+Images are fed and come out as NHWC, where the program has them so; all else as the model has it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from calib8.program.program import Port, Slot
 from calib8.tflite.graph import Quantization
 
 BORDER_TYPES: Final = ("float32", "int8", "uint8")
-UINT8_VERSION: Final = 2
+TO_NHWC: Final = (0, 2, 3, 1)
+FROM_NHWC: Final = (0, 3, 1, 2)
+CODES_VERSION: Final = 2
 """Of a QUANTIZE between two types of codes."""
 
 
@@ -42,7 +44,7 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
     orders = {step.axes for step in readers if isinstance(step, Quantize | Transpose)}
     kind = Transpose if slot.is_codes else Quantize
     only = len(orders) == 1 and all(isinstance(step, kind) for step in readers)
-    axes = next(iter(orders)) if only else tuple(range(len(slot.shape)))
+    axes = TO_NHWC if only and TO_NHWC in orders else tuple(range(len(slot.shape)))
     shape = tuple(slot.shape[axis] for axis in axes)
     codes = slot if slot.is_codes else _first_codes(builder, readers)
     if not slot.is_codes and (wanted == "float32" or slot.dtype != "float32"):
@@ -56,9 +58,9 @@ def feed(builder: Builder, port: Port, readers: Sequence[Instruction], wanted: s
     inner = place
     if wanted != "int8":
         inner = builder.add(f"{port.name}/codes", shape, "int8", slot_codes(codes))
-        builder.operator("QUANTIZE", [place], [inner], UINT8_VERSION if wanted == "uint8" else 1)
+        builder.operator("QUANTIZE", [place], [inner], CODES_VERSION if wanted == "uint8" else 1)
     builder.fed[port.slot] = Fed(place, axes, inner)
-    if not only and slot.is_codes:
+    if slot.is_codes and axes != TO_NHWC:
         builder.places[port.slot] = inner
     return place
 
@@ -77,20 +79,21 @@ def port_codes(codes: Slot, dtype: str) -> Quantization | None:
 def quantize(builder: Builder, step: Quantize) -> None:
     """Codes of what is fed, or of what float operators have computed."""
     fed, number = builder.fed.get(step.inputs[0]), step.outputs[0]
-    if fed is not None and fed.codes is not None:
-        y, first = slot_codes(builder.slot(number)), builder.tensors[fed.codes].quantization
-        assert y is not None and first is not None
-        if (y.scales[0], y.zero_points[0]) == (first.scales[0], first.zero_points[0]):
-            builder.places[number] = fed.codes
-            return
-        builder.operator("QUANTIZE", [fed.codes], [builder.tensor(number)], UINT8_VERSION)
-        builder.requantizations += 1
-        builder.notes.append(f"'{builder.slot(number).name}': made of the codes that are fed")
-        return
-    source = builder.tensor(step.inputs[0])
     have = fed.axes if fed is not None else tuple(range(len(step.axes)))
     axes = tuple(have.index(axis) for axis in step.axes)
-    builder.operator("QUANTIZE", [_in_order(builder, source, axes)], [builder.tensor(number)], 1)
+    if fed is None or fed.codes is None:
+        source = _in_order(builder, builder.tensor(step.inputs[0]), axes)
+        builder.operator("QUANTIZE", [source], [builder.tensor(number)], 1)
+        return
+    source = _in_order(builder, fed.codes, axes)
+    y, first = slot_codes(builder.slot(number)), builder.tensors[source].quantization
+    assert y is not None and first is not None
+    if (y.scales[0], y.zero_points[0]) == (first.scales[0], first.zero_points[0]):
+        builder.places[number] = source
+        return
+    builder.operator("QUANTIZE", [source], [builder.tensor(number)], CODES_VERSION)
+    builder.requantizations += 1
+    builder.notes.append(f"'{builder.slot(number).name}': made of the codes that are fed")
 
 
 def _in_order(builder: Builder, source: int, axes: Sequence[int]) -> int:
@@ -131,28 +134,32 @@ def deliver(builder: Builder, port: Port, wanted: str) -> int:
         NoFormError: codes are wanted, and nothing quantizes it.
     """
     step, slot = builder.dequantized.get(port.slot), builder.slot(port.slot)
-    source = port.slot if slot.is_codes else step.inputs[0] if step is not None else None
-    coded = source is not None and builder.slot(source).is_codes
-    if coded and source is not None and wanted != "float32":
-        return _delivered_codes(builder, port, source, wanted)
+    source = port.slot if step is None else step.inputs[0]
+    if builder.slot(source).is_codes:
+        axes = step.axes if step is not None and step.axes != FROM_NHWC else ()
+        return _delivered_codes(builder, port, source, axes, wanted)
     if wanted != "float32" and slot.dtype == "float32":
         raise NoFormError(
             f"nothing quantizes the output '{port.name}', so it has no scale to be {wanted} with; "
             "quantize the float model with --target tflite, or let this output be float32"
         )
-    if coded and source is not None and port.slot == source:
-        return _named(builder, real_codes(builder, source), port.name)
-    place = _as_it_lies(builder, step.inputs[0]) if step is not None else builder.tensor(port.slot)
+    lies = step is not None and step.axes == FROM_NHWC
+    place = _as_it_lies(builder, source) if lies else builder.tensor(port.slot)
     return _named(builder, place, port.name)
 
 
-def _delivered_codes(builder: Builder, port: Port, source: int, wanted: str) -> int:
+def _delivered_codes(builder: Builder, port: Port, source: int, axes: Sequence[int], wanted: str) -> int:
     inner = builder.tensor(source)
+    if tuple(axes) != tuple(range(len(axes))):
+        inner = _in_order(builder, inner, axes)
+    elif wanted == "float32":
+        return _named(builder, real_codes(builder, source), port.name)
     if wanted == "int8":
         return _named(builder, inner, port.name)
     codes = port_codes(builder.slot(source), wanted)
     place = builder.port(port.name, builder.tensors[inner].shape, wanted, codes)
-    builder.operator("QUANTIZE", [inner], [place], UINT8_VERSION)
+    op, version = ("QUANTIZE", CODES_VERSION) if wanted == "uint8" else ("DEQUANTIZE", 2)
+    builder.operator(op, [inner], [place], version)
     return place
 
 

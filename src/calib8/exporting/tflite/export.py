@@ -111,7 +111,7 @@ def to_tflite(
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
         raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")
     signed = signed_program(program)
-    builder = Builder(signed.slots)
+    builder = Builder(signed.slots, notes=_ties(program))
     builder.reserve([port.name for port in (*program.inputs, *program.outputs)])
     problems: list[str] = []
     fed = [_tried(problems, port.name, _feed, builder, signed, port, inputs or _own(program, port))
@@ -124,6 +124,15 @@ def to_tflite(
     if problems:
         raise _refusal(name, problems)
     return _export(builder, program, fed, given, preprocess)
+
+
+def _ties(program: Program) -> list[str]:
+    """What averages of uint8 codes lose: ties go away from code 0, another code once they are int8."""
+    codes = [step for step in program.instructions if isinstance(step, op.AveragePool | op.ResizeLinear)]
+    found = [step.name for step in codes if program.slots[step.outputs[0]].dtype == "uint8"]
+    if not found:
+        return []
+    return [f"{', '.join(found)}: ties between two uint8 codes may round the other way as int8"]
 
 
 def _own(program: Program, port: Port) -> str:

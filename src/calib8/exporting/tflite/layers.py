@@ -183,12 +183,13 @@ def _transposed(
     assert isinstance(step, ConvTranspose)
     x = builder.slot(step.inputs[0])
     kernel = builder.tensors[tensors[1]].shape[1:3]
-    whole = [
-        max((have - 1) * stride + size, pad + wanted)
-        for have, stride, size, pad, wanted in zip(
-            x.shape[1:3], step.strides, kernel, step.pads[:2], out[1:3], strict=True
-        )
+    reach = [
+        (have - 1) * stride + size
+        for have, stride, size in zip(x.shape[1:3], step.strides, kernel, strict=True)
     ]
+    whole = [max(most, pad + size) for most, pad, size in zip(reach, step.pads[:2], out[1:3], strict=True)]
+    if any(size - most >= stride for size, most, stride in zip(whole, reach, step.strides, strict=True)):
+        raise NoFormError("its output padding is not less than its stride")
     shape = (out[0], *whole, out[3])
     kind, full = "VALID", shape
     if padding(out[1:3], x.shape[1:3], kernel, step.strides, (1, 1), step.pads) == "SAME":
