@@ -113,7 +113,7 @@ def to_tflite(
     signed = signed_program(program)
     builder = Builder(signed.slots, notes=_ties(program))
     builder.reserve([port.name for port in (*program.inputs, *program.outputs)])
-    problems: list[str] = []
+    problems: list[tuple[str, str]] = []
     fed = [_tried(problems, port.name, _feed, builder, signed, port, inputs or _own(program, port))
            for port in signed.inputs]  # fmt: skip
     for step in signed.instructions:
@@ -146,20 +146,24 @@ def _feed(builder: Builder, program: Program, port: Port, wanted: str) -> int:
     return borders.feed(builder, port, readers, wanted)
 
 
-def _tried(problems: list[str], label: str, function: Callable[..., Any], *arguments: Any) -> Any:
+def _tried(problems: list[tuple[str, str]], label: str, function: Callable[..., Any], *arguments: Any) -> Any:
     """What the function gives; why it cannot is added to the problems."""
     try:
         return function(*arguments)
     except NoFormError as reason:
-        problems.append(f"{label}: {reason}")
+        problems.append((label, str(reason)))
         return -1
 
 
-def _refusal(name: str, problems: list[str]) -> UnsupportedModelError:
+def _refusal(name: str, problems: list[tuple[str, str]]) -> UnsupportedModelError:
+    """All of them, those of one reason together."""
+    reasons = dict.fromkeys(reason for _, reason in problems)
+    listed = [
+        f"{', '.join(label for label, own in problems if own == reason)}: {reason}" for reason in reasons
+    ]
+    parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
     cure = "Leave these out of the model, or quantize it with --target tflite"
-    return UnsupportedModelError(
-        name, f"{len(problems)} parts have no form in TFLite: {'; '.join(problems)}", cure
-    )
+    return UnsupportedModelError(name, f"{parts} no form in TFLite: {'; '.join(listed)}", cure)
 
 
 def _export(
