@@ -15,6 +15,7 @@ from calib8.cli.documents import (
     preflight_document,
     repairs_document,
 )
+from calib8.cli.export import is_tflite_name, save_quantized
 from calib8.cli.options import (
     FORMATS_HELP,
     TOLD,
@@ -51,7 +52,13 @@ if TYPE_CHECKING:
 
 ModelOutput = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="OUT.onnx", show_default=False, help="The INT8 model."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="OUT.onnx|OUT.tflite",
+        show_default=False,
+        help="The INT8 model; with the suffix .tflite as 'export --to tflite' writes it.",
+    ),
 ]
 
 TableOption = Annotated[
@@ -65,12 +72,13 @@ TableOption = Annotated[
 ]
 
 TargetOption = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--target",
         metavar="NAME",
+        show_default=False,
         help="Runtime of the result: onnxruntime, onnxruntime-avx2, openvino, tflite, tensorrt, tengine or "
-        "ncnn.",
+        "ncnn. Default: onnxruntime; tflite for a .tflite file.",
     ),
 ]
 
@@ -141,7 +149,7 @@ def quantize(
     table_format: TableFormatOption = None,
     partial: PartialOption = False,
     from_stats: FromStatsOption = None,
-    target: TargetOption = "onnxruntime",
+    target: TargetOption = None,
     weights: WeightsOption = "per-channel",
     labels: LabelsOption = None,
     reading: ReadingOptions,
@@ -157,6 +165,7 @@ def quantize(
     --table alone the ranges are those of the table.
     """
     terminal = open_terminal(report.quiet)
+    target = target or ("tflite" if is_tflite_name(output) else "onnxruntime")
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
@@ -172,9 +181,9 @@ def quantize(
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
-    outcome.result.save(output)
+    told = save_quantized(outcome.result, output)
     terminal.say(outcome.result.placement.summary())
-    for note in (*outcome.result.notes, outcome.result.caution):
+    for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:
             terminal.say(f"note: {note}")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
@@ -306,14 +315,14 @@ def _say_repaired(terminal: Terminal, result: Quantization) -> None:
 
 
 def _write_report(path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome) -> None:
-    from calib8.model.metadata import read_metadata
+    from calib8.model.metadata import stored_entries
 
     calibration = outcome.result.calibration
     document = {
         "model": str(model),
         "output": str(output),
         "table": None if table is None else str(table),
-        "metadata": read_metadata(output),
+        "metadata": stored_entries(outcome.result.model),
         "bytes": {"float": model_bytes_on_disk(model), "quantized": model_bytes_on_disk(output)},
         "prepared": {
             "max_abs_diff": outcome.result.prepared.max_abs_diff,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import onnx
@@ -29,5 +30,13 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         proto = onnx.load(path, load_external_data=False)
     except Exception as error:
         raise ModelError(str(path), "is not an ONNX model", "Give the path of an .onnx file") from error
-    entries = {entry.key: entry.value for entry in proto.metadata_props}
+    return _own({entry.key: entry.value for entry in proto.metadata_props})
+
+
+def stored_entries(model: ir.Model) -> dict[str, str]:
+    """The same of a model that is loaded."""
+    return _own(model.metadata_props)
+
+
+def _own(entries: Mapping[str, str]) -> dict[str, str]:
     return {key.removeprefix(PREFIX): value for key, value in entries.items() if key.startswith(PREFIX)}
