@@ -20,7 +20,7 @@ ROOMS = (
     {"quantization"},
     {"autorange"},
     {"program", "formats", "repair"},
-    {"engine"},
+    {"engine", "exporting"},
     {"session", "outcomes"},
     {"analysis", "report", "int8_model"},
     {"pipeline", "judge"},
