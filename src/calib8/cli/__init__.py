@@ -24,6 +24,7 @@ from calib8.cli.compile import compile
 from calib8.cli.demo import demo
 from calib8.cli.diagnose import diagnose
 from calib8.cli.evaluate import evaluate
+from calib8.cli.export import export
 from calib8.cli.inspect import inspect
 from calib8.cli.late_modules import load_late
 from calib8.cli.quantize import quantize
@@ -62,7 +63,7 @@ def _program(
 
 
 _COMMANDS = (
-    demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, benchmark, tune,
+    demo, quantize, calibrate, evaluate, compare, diagnose, run, inspect, compile, export, benchmark, tune,
 )  # fmt: skip
 
 for _function in _COMMANDS:

@@ -21,6 +21,7 @@ STATISTICS: Final = "Statistics"
 RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
 COMPILING: Final = "Compiling"
+EXPORTING: Final = "Exporting"
 RESULTS: Final = "Results"
 """Headings of the help."""
 

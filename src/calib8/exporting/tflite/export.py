@@ -1,0 +1,174 @@
+"""From a program of the profile ``tflite`` to a TFLite graph that keeps its scales."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from calib8.errors import UnsupportedModelError, UsageError
+from calib8.exporting.tflite import borders, elementwise, layers, moves, pools, tables
+from calib8.exporting.tflite.borders import BORDER_TYPES
+from calib8.exporting.tflite.builder import Builder, NoFormError
+from calib8.exporting.tflite.float_graphs import float_nodes
+from calib8.exporting.tflite.signed import signed_program
+from calib8.exporting.tflite.versions import min_runtime
+from calib8.program import instructions as op
+from calib8.program.instructions import Instruction
+from calib8.program.program import CODE_TYPES, Port, Program
+from calib8.tflite.graph import Graph
+
+PREPROCESS: Final = "calib8_preprocess"
+"""Name of the metadata that say how images become inputs."""
+
+MIN_RUNTIME: Final = "min_runtime_version"
+MIN_RUNTIME_BYTES: Final = 16
+
+
+@dataclass(frozen=True)
+class TfliteExport:
+    """A TFLite graph, and what had to be done for it.
+
+    Attributes:
+        graph: ready to be written.
+        requantizations: QUANTIZE operators between two scales.
+        tables: functions that are looked up, three operators each.
+        notes: what is not kept exactly or costs more than it should.
+        operators: how many of each, most frequent first.
+    """
+
+    graph: Graph
+    requantizations: int
+    tables: int
+    notes: tuple[str, ...]
+    operators: Mapping[str, int]
+
+
+Emit = Callable[[Builder, Any], None]
+
+EMIT: Final[Mapping[type[Instruction], Emit]] = {
+    op.Quantize: borders.quantize,
+    op.Dequantize: borders.dequantize,
+    op.Conv: layers.layer,
+    op.DepthwiseConv: layers.layer,
+    op.ConvTranspose: layers.layer,
+    op.FullyConnected: layers.layer,
+    op.MatMul: layers.mat_mul,
+    op.Requantize: elementwise.requantize,
+    op.Add: elementwise.binary,
+    op.Sub: elementwise.binary,
+    op.Mul: elementwise.binary,
+    op.AddSums: elementwise.add_sums,
+    op.Maximum: elementwise.selection,
+    op.Minimum: elementwise.selection,
+    op.Lookup: tables.lookup,
+    op.MaxPool: pools.max_pool,
+    op.AveragePool: pools.average_pool,
+    op.Mean: pools.mean,
+    op.ReduceMax: pools.extreme,
+    op.ReduceMin: pools.extreme,
+    op.ArgMax: pools.arg_max,
+    op.Softmax: pools.softmax,
+    op.Concat: moves.concat,
+    op.ResizeNearest: moves.resize_nearest,
+    op.ResizeLinear: moves.resize_linear,
+    op.Pad: moves.pad,
+    op.Transpose: moves.transpose,
+    op.Reshape: moves.reshape,
+    op.Slice: moves.slice_,
+    op.Gather: moves.gather,
+    op.Float: float_nodes,
+}
+"""Instruction → what adds its operators, or raises ``NoFormError``."""
+
+
+def to_tflite(
+    program: Program,
+    *,
+    inputs: str | None = None,
+    outputs: str | None = None,
+    preprocess: str | None = None,
+    name: str = "model",
+) -> TfliteExport:
+    """The graph of a program; scales and zero points stay, uint8 codes become int8.
+
+    Args:
+        program: of the profile ``tflite``.
+        inputs, outputs: type of what is fed and given back: float32, int8 or uint8. None: as in the program.
+        preprocess: stored with the model: how images become its inputs.
+        name: of the model, for messages.
+
+    Raises:
+        UsageError: a type that there is not, or a program of another profile.
+        UnsupportedModelError: instructions without a form in TFLite; all of them are listed.
+    """
+    for option, value in (("--inputs", inputs), ("--outputs", outputs)):
+        if value is not None and value not in BORDER_TYPES:
+            cure = f"Use {', '.join(BORDER_TYPES[:-1])} or {BORDER_TYPES[-1]}"
+            raise UsageError(f"{option} {value}", "is no type of TFLite's inputs and outputs", cure)
+    if program.profile != "tflite":
+        problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
+        raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")
+    signed = signed_program(program)
+    builder = Builder(signed.slots)
+    builder.reserve([port.name for port in (*program.inputs, *program.outputs)])
+    problems: list[str] = []
+    fed = [_tried(problems, port.name, _feed, builder, signed, port, inputs or _own(program, port))
+           for port in signed.inputs]  # fmt: skip
+    for step in signed.instructions:
+        label = f"'{step.name}' ({type(step).__name__})"
+        _tried(problems, label, EMIT[type(step)], builder, step)
+    given = [_tried(problems, port.name, borders.deliver, builder, port, outputs or _own(program, port))
+             for port in signed.outputs]  # fmt: skip
+    if problems:
+        raise _refusal(name, problems)
+    return _export(builder, program, fed, given, preprocess)
+
+
+def _own(program: Program, port: Port) -> str:
+    """Type of a port of the program: codes as they are, else float32."""
+    dtype = program.slots[port.slot].dtype
+    return dtype if dtype in CODE_TYPES else "float32"
+
+
+def _feed(builder: Builder, program: Program, port: Port, wanted: str) -> int:
+    readers = [step for step in program.instructions if port.slot in step.inputs]
+    return borders.feed(builder, port, readers, wanted)
+
+
+def _tried(problems: list[str], label: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What the function gives; why it cannot is added to the problems."""
+    try:
+        return function(*arguments)
+    except NoFormError as reason:
+        problems.append(f"{label}: {reason}")
+        return -1
+
+
+def _refusal(name: str, problems: list[str]) -> UnsupportedModelError:
+    cure = "Leave these out of the model, or quantize it with --target tflite"
+    return UnsupportedModelError(
+        name, f"{len(problems)} parts have no form in TFLite: {'; '.join(problems)}", cure
+    )
+
+
+def _export(
+    builder: Builder, program: Program, inputs: list[int], outputs: list[int], preprocess: str | None
+) -> TfliteExport:
+    metadata = {} if preprocess is None else {PREPROCESS: preprocess.encode()}
+    release = min_runtime(builder.operators).encode()
+    metadata[MIN_RUNTIME] = release.ljust(MIN_RUNTIME_BYTES, b"\0")
+    graph = Graph(
+        tensors=tuple(builder.tensors),
+        operators=tuple(builder.operators),
+        inputs=tuple(inputs),
+        outputs=tuple(outputs),
+        name="main",
+        description=f"{program.name}, written by calib8" if program.name else "written by calib8",
+        metadata=metadata,
+    )
+    counts = Counter(operator.op for operator in graph.operators)
+    return TfliteExport(
+        graph, builder.requantizations, builder.tables, tuple(builder.notes), dict(counts.most_common())
+    )

@@ -1,0 +1,132 @@
+"""Pools over windows, means and extremes over axes, ARG_MAX, SOFTMAX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from calib8.exporting.tflite.builder import LOWEST, Builder, NoFormError
+from calib8.exporting.tflite.moves import reshaped
+from calib8.exporting.tflite.windows import border, bordered, padding
+from calib8.program.instructions import (
+    ArgMax,
+    AveragePool,
+    MaxPool,
+    Mean,
+    ReduceMax,
+    ReduceMin,
+    Softmax,
+)
+from calib8.program.rounding.pools import mean_rule
+from calib8.program.rules import FixedRescale
+
+OWN_DILATION = (1, 1)
+
+
+def max_pool(builder: Builder, step: MaxPool) -> None:
+    """Largest code of a window; a border of the lowest code never wins."""
+    if step.dilations != OWN_DILATION:
+        raise NoFormError("its window is dilated")
+    _pool(builder, step, "MAX_POOL_2D", LOWEST, (LOWEST, 127))
+
+
+def average_pool(builder: Builder, step: AveragePool) -> None:
+    """Mean of a window; a border of zero points counts as zeros."""
+    zero = builder.slot(step.inputs[0]).zero_point
+    limits = (step.low, step.high)
+    if step.count_pads:
+        _pool(builder, step, "AVERAGE_POOL_2D", zero, limits, counted=True)
+    else:
+        _pool(builder, step, "AVERAGE_POOL_2D", None, limits)
+
+
+def _pool(
+    builder: Builder,
+    step: MaxPool | AveragePool,
+    op: str,
+    code: int | None,
+    limits: tuple[int, int],
+    counted: bool = False,
+) -> None:
+    """``code``: of a border that changes nothing, None where there is none; ``counted``: SAME counts less."""
+    x, out = builder.slot(step.inputs[0]), builder.slot(step.outputs[0])
+    window = (x.shape[1:3], out.shape[1:3], step.kernel, step.strides, OWN_DILATION, step.pads)
+    kind, source = padding(*window), builder.tensor(step.inputs[0])
+    if kind is None or (counted and kind == "SAME"):
+        if code is None:
+            raise NoFormError(f"its padding {list(step.pads)}, which does not count, is not that of SAME")
+        source, kind = bordered(builder, source, border(*window), code), "VALID"
+
+    def make(target: int, activation: str) -> None:
+        builder.operator(
+            op, [source], [target], padding=kind or "VALID",
+            stride_h=step.strides[0], stride_w=step.strides[1],
+            filter_height=step.kernel[0], filter_width=step.kernel[1],
+            fused_activation_function=activation,
+        )  # fmt: skip
+
+    builder.clamped(builder.tensor(step.outputs[0]), out, *limits, make)
+
+
+def mean(builder: Builder, step: Mean) -> None:
+    """MEAN or SUM, whichever has the factor."""
+    x, y = builder.slot(step.inputs[0]), builder.slot(step.outputs[0])
+    count = math.prod(x.shape[axis] for axis in step.axes)
+    op = next((name for name, kind in KINDS.items() if _has_rule(step, x.scale, y.scale, count, kind)), None)
+    if op is None:
+        raise NoFormError("its factor is neither that of a mean nor that of a sum")
+
+    def make(target: int, activation: str) -> None:
+        _reduce(builder, op, step.inputs[0], target, step.axes)
+
+    builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make, fused=False)
+
+
+KINDS: dict[str, Literal["mean", "sum"]] = {"MEAN": "mean", "SUM": "sum"}
+
+
+def _has_rule(step: Mean, x_scale: float, y_scale: float, count: int, kind: Literal["mean", "sum"]) -> bool:
+    rule, own = mean_rule("tflite", x_scale, y_scale, count, kind), step.rescale
+    if not (isinstance(rule, FixedRescale) and isinstance(own, FixedRescale)):
+        return False
+    return np.array_equal(rule.multiplier, own.multiplier) and np.array_equal(rule.shift, own.shift)
+
+
+def extreme(builder: Builder, step: ReduceMax | ReduceMin) -> None:
+    """Largest or smallest code over axes."""
+    op = "REDUCE_MAX" if isinstance(step, ReduceMax) else "REDUCE_MIN"
+    _reduce(builder, op, step.inputs[0], builder.tensor(step.outputs[0]), step.axes)
+
+
+def _reduce(builder: Builder, op: str, source: int, target: int, axes: Sequence[int]) -> None:
+    keeps = len(builder.tensors[target].shape) == len(builder.slot(source).shape)
+    listed = builder.ints("axes", axes)
+    builder.operator(op, [builder.tensor(source), listed], [target], keep_dims=keeps)
+
+
+def arg_max(builder: Builder, step: ArgMax) -> None:
+    """Index of the first largest code.
+
+    Raises:
+        NoFormError: the last one is asked for.
+    """
+    if step.last:
+        raise NoFormError("it asks for the last of equal indices")
+    x, y = builder.slot(step.inputs[0]), builder.slot(step.outputs[0])
+    target = builder.tensor(step.outputs[0])
+    short = tuple(size for axis, size in enumerate(x.shape) if axis != step.axis)
+    result = target if y.shape == short else builder.add(f"{y.name}/index", short, y.dtype)
+    axis = builder.ints("axis", [step.axis])
+    builder.operator(
+        "ARG_MAX", [builder.tensor(step.inputs[0]), axis], [result], 2, output_type=y.dtype.upper()
+    )
+    if result != target:
+        reshaped(builder, result, target)
+
+
+def softmax(builder: Builder, step: Softmax) -> None:
+    """Over the last axis."""
+    builder.operator("SOFTMAX", [builder.tensor(step.inputs[0])], [builder.tensor(step.outputs[0])], beta=1.0)

@@ -1,0 +1,76 @@
+"""Versions of operators, and the first TensorFlow Lite that has them.
+
+A runtime refuses an operator of a later version than it knows; the version says which types and options a
+model needs. Sources: tensorflow/compiler/mlir/lite/tools/versioning, op_version and runtime_version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from calib8.tflite.graph import Operator
+
+INT8: Final[Mapping[str, tuple[int, str]]] = {
+    "ADD": (2, "1.14.0"),
+    "ARG_MAX": (2, "1.14.0"),
+    "AVERAGE_POOL_2D": (2, "1.14.0"),
+    "BATCH_MATMUL": (2, "2.3.0"),
+    "CAST": (1, "1.5.0"),
+    "CONCATENATION": (2, "1.14.0"),
+    "CONV_2D": (3, "1.14.0"),
+    "DEPTHWISE_CONV_2D": (3, "1.14.0"),
+    "DEQUANTIZE": (2, "1.14.0"),
+    "FULLY_CONNECTED": (4, "1.14.0"),
+    "GATHER": (2, "1.14.0"),
+    "HARD_SWISH": (1, "1.15.0"),
+    "LEAKY_RELU": (2, "2.3.0"),
+    "LOGISTIC": (2, "1.14.0"),
+    "MAXIMUM": (2, "1.14.0"),
+    "MAX_POOL_2D": (2, "1.14.0"),
+    "MEAN": (2, "1.14.0"),
+    "MINIMUM": (2, "1.14.0"),
+    "MUL": (2, "1.14.0"),
+    "PAD": (2, "1.14.0"),
+    "PADV2": (2, "1.14.0"),
+    "QUANTIZE": (1, "1.14.0"),
+    "REDUCE_MAX": (2, "1.14.0"),
+    "REDUCE_MIN": (2, "1.14.0"),
+    "RELU": (2, "2.1.0"),
+    "RELU6": (2, "2.1.0"),
+    "RESHAPE": (1, "1.5.0"),
+    "RESIZE_BILINEAR": (3, "2.2.0"),
+    "RESIZE_NEAREST_NEIGHBOR": (3, "2.3.0"),
+    "SLICE": (2, "1.14.0"),
+    "SOFTMAX": (2, "1.14.0"),
+    "STRIDED_SLICE": (2, "1.14.0"),
+    "SUB": (2, "1.14.0"),
+    "SUM": (1, "1.10.0"),
+    "TANH": (2, "1.14.0"),
+    "TRANSPOSE": (2, "1.14.0"),
+    "TRANSPOSE_CONV": (2, "2.2.0"),
+}
+"""Operator on int8 → its version, and the first release that has it."""
+
+LATER: Final[Mapping[tuple[str, int], str]] = {
+    ("BATCH_MATMUL", 3): "2.4.0",
+    ("DEQUANTIZE", 5): "2.7.0",
+    ("FULLY_CONNECTED", 5): "2.0.0",
+    ("FULLY_CONNECTED", 12): "2.17.0",
+    ("QUANTIZE", 2): "1.15.0",
+    ("TRANSPOSE_CONV", 3): "2.3.0",
+    ("TRANSPOSE_CONV", 4): "2.12.0",
+}
+"""Versions beyond those of ``INT8``."""
+
+OLDEST: Final = "1.5.0"
+
+
+def min_runtime(operators: Iterable[Operator]) -> str:
+    """The first release that runs all of them."""
+    found = [OLDEST]
+    for operator in operators:
+        version, release = INT8.get(operator.op, (1, OLDEST))
+        later = LATER.get((operator.op, operator.version))
+        found.append(later or (release if operator.version >= version else OLDEST))
+    return max(found, key=lambda release: tuple(map(int, release.split("."))))
