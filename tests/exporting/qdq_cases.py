@@ -67,7 +67,9 @@ def strided_conv(net: CodedNet) -> onnx.ModelProto:
 
 def depthwise_conv(net: CodedNet) -> onnx.ModelProto:
     weight = net.weight(4, 1, 3, 3, axis=None)
-    y = net.op(f"Conv <group = 4, pads = [1, 1, 1, 1]> ({net.image()}, {weight}, {net.bias(4, weight, SCALE)})")
+    y = net.op(
+        f"Conv <group = 4, pads = [1, 1, 1, 1]> ({net.image()}, {weight}, {net.bias(4, weight, SCALE)})"
+    )
     return net.result(y)
 
 

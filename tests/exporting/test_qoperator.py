@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 import onnxruntime
-import numpy as np
-import numpy.typing as npt
 import pytest
 from qdq_cases import CASES, CodedNet, Codes, case
-from small_models import normal, ops
-from small_nets import NETS, clean
-from typing import Any
 
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.qoperator import to_qoperator
 from calib8.model.load import load_model
 from calib8.model.save import model_bytes
 from calib8.session import InferenceSession
+from small_models import normal, ops
+from small_nets import NETS, clean
 
 Array = npt.NDArray[Any]
 TYPES = (np.uint8, np.int8)
@@ -83,3 +84,90 @@ def test_whole_nets_give_the_bits_of_the_qdq_model_in_onnxruntime(name: str, tar
     assert_equal(runtime(result, optimized=True), expected)
     assert_equal(runtime(result, optimized=False), expected)
     assert_equal(engine(result), engine(proto))
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "layer, expected",
+    [("conv", {"ConvInteger": 1}), ("matmul", {"MatMulInteger": 1}), ("gemm", {"QGemm": 1})],
+)
+def test_sums_that_are_read_as_float_are_integer_sums(
+    layer: str, expected: dict[str, int], dtype: Any
+) -> None:
+    net = CodedNet(Codes(dtype))
+    x = net.image()
+    if layer == "conv":
+        y = net.conv(x)
+    elif layer == "matmul":
+        y = net.op(f"MatMul ({x}, {net.weight(8, 6, axis=1)})")
+    else:
+        weight = net.weight(256, 5, axis=1)
+        flat = net.coded_as(net.op(f"Flatten ({x})"), 0.05, net.codes.middle)
+        y = net.op(f"Gemm ({flat}, {weight}, {net.bias(5, weight, 0.05)})")
+    proto = net.proto("float[N,4,8,8] x", y)
+    result = exported(proto)
+    assert expected.items() <= ops(result).items() and ops(result)["DequantizeLinear"] == 0
+    values = runtime(result, optimized=False)
+    for optimized in (False, True):
+        for expected_values, actual in zip(runtime(proto, optimized=optimized), values, strict=True):
+            np.testing.assert_allclose(actual, expected_values, rtol=1e-5, atol=1e-4)
+    assert_equal(runtime(result, optimized=True), values)
+
+
+def test_a_result_read_as_codes_and_as_float_is_one_integer_sum() -> None:
+    net = CodedNet(Codes(np.uint8))
+    sums = net.conv(net.image())
+    result = exported(net.proto("float[N,4,8,8] x", sums, net.coded_as(sums, 0.08, 120)))
+    assert ops(result)["ConvInteger"] == 1 and ops(result)["QuantizeLinear"] == 2
+    real, coded = runtime(result, optimized=False)
+    np.testing.assert_array_less(np.abs(coded - np.clip(real, -9.6, 10.8)), 0.0401)
+
+
+def test_what_has_no_operator_on_codes_stays_and_the_report_says_why() -> None:
+    _, report = to_qoperator(load_model(clean("upsample", "onnxruntime")))
+    reasons = {kept.op_type: kept.reason for kept in report.kept}
+    assert set(reasons) == {"Pad", "ConvTranspose", "Relu"}
+    assert "between the codes" in reasons["Pad"] and "no ConvTranspose" in reasons["ConvTranspose"]
+    assert report.fused == {"QLinearConv": 3, "Resize": 1} and report.quantizers == 8
+
+
+def test_types_that_no_operator_takes_together_stay_float() -> None:
+    net = CodedNet(Codes(np.uint8))
+    y = net.coded(net.op(f"Relu ({net.image()})"), 0.05, 3, np.int8)
+    z = net.coded(net.op(f"Sigmoid ({y})"), 1 / 256, 0, np.uint8)
+    proto = net.proto("float[N,4,8,8] x", z)
+    _, report = to_qoperator(load_model(proto))
+    assert {kept.op_type for kept in report.kept} == {"Relu", "Sigmoid"}
+    assert_equal(runtime(exported(proto), optimized=False), runtime(proto, optimized=False))
+
+
+def test_only_int8_activations_are_noted() -> None:
+    notes = {dtype: to_qoperator(load_model(case("strided_conv", dtype)[0]))[1].notes for dtype in TYPES}
+    assert notes[np.uint8] == () and "int8" in notes[np.int8][0]
+
+
+def test_the_model_stays_and_the_same_model_gives_the_same_bytes() -> None:
+    model = load_model(clean("residual", "onnxruntime"))
+    model.metadata_props["calib8.preprocess"] = "{}"
+    before = model_bytes(model)
+    first, second = (to_qoperator(model)[0] for _ in range(2))
+    assert model_bytes(first) == model_bytes(second)
+    assert model_bytes(model) == before
+    assert first.metadata_props == model.metadata_props
+    assert [str(value.shape) for value in first.graph.inputs] == [str(v.shape) for v in model.graph.inputs]
+    assert set(first.opset_imports) == {"", "com.microsoft"}
+
+
+def test_a_free_batch_stays_free() -> None:
+    result = exported(clean("residual", "onnxruntime"))
+    session = onnxruntime.InferenceSession(result.SerializeToString(), providers=["CPUExecutionProvider"])
+    together = session.run(None, {"x": IMAGES})
+    assert_equal(together, runtime(result, optimized=True))
+
+
+def test_refusals_name_the_node() -> None:
+    with pytest.raises(UnsupportedModelError, match="is a float model"):
+        to_qoperator(load_model(NETS["residual"]()))
+    done = exported(clean("residual", "onnxruntime"))
+    with pytest.raises(UnsupportedModelError, match=r"computes on codes already \('.+', QLinearConv\)"):
+        to_qoperator(load_model(done))

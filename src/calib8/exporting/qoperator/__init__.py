@@ -2,7 +2,7 @@
 
     Q(Conv(DQ(x), DQ(w), DQ(b)))  →  QLinearConv(x, w, b)
 
-docs/qoperator.md says which operator becomes what, and where the bits may differ.
+docs/formats.md says which operator becomes what, and where the bits may differ.
 """
 
 from __future__ import annotations
@@ -53,6 +53,11 @@ REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
 )
 """Those steps of the canonical graph that leave free axes free; shapes are inferred behind each."""
 
+SLOW_INT8: Final = (
+    "activations are int8, with which ONNX Runtime's convolutions take several times as long on x86 as with "
+    "uint8; calib8 quantize --activations uint8 makes those"
+)
+
 Fuse = Callable[[Names, ir.Node], Fused]
 FUSE: Final[Mapping[str, Fuse]] = {
     **dict.fromkeys(sorted(MOVES - moves.FLOAT_ONLY), moves.fuse),
@@ -90,11 +95,13 @@ class QOperatorReport:
         fused: operator on codes → how many ops became one, in the order of the names.
         kept: the ops that stay float, in the order of the graph.
         quantizers: QuantizeLinear and DequantizeLinear nodes that are left.
+        notes: what is to be known of the result, in sentences.
     """
 
     fused: Mapping[str, int]
     kept: tuple[Kept, ...]
     quantizers: int
+    notes: tuple[str, ...]
 
 
 def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
@@ -127,7 +134,8 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
             kept.append(Kept(name, op_type, outcome))
     _finish(copy)
     left = sum(node.op_type in QUANTIZERS for node in all_nodes(copy))
-    return copy, QOperatorReport(dict(sorted(fused.items())), tuple(kept), left)
+    notes = (SLOW_INT8,) if _has_int8_layers(copy) else ()
+    return copy, QOperatorReport(dict(sorted(fused.items())), tuple(kept), left, notes)
 
 
 def _check(model: ir.Model) -> None:
@@ -158,6 +166,11 @@ def _prepared(model: ir.Model) -> ir.Model:
 def _fuse(names: Names, node: ir.Node) -> Fused:
     fuse = None if node.domain else FUSE.get(node.op_type)
     return f"there is no {node.op_type} on codes" if fuse is None else fuse(names, node)
+
+
+def _has_int8_layers(model: ir.Model) -> bool:
+    layers = (node for node in model.graph if node.op_type in ("QLinearConv", "ConvInteger"))
+    return any(node.inputs[0] is not None and node.inputs[0].dtype == ir.DataType.INT8 for node in layers)
 
 
 def _finish(model: ir.Model) -> None:
