@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx import numpy_helper
 from qdq_cases import CASES, CodedNet, Codes, case
 
 from calib8.errors import UnsupportedModelError
@@ -28,8 +31,8 @@ EXACT_TARGETS = ("onnxruntime", "tflite")
 """Targets whose layers all have quantized results, in uint8 and in int8."""
 
 
-def runtime(proto: onnx.ModelProto, *, optimized: bool, images: Array = IMAGES) -> list[Array]:
-    """Outputs in ONNX Runtime, image by image, with its integer kernels for int8 too."""
+def fed(proto: onnx.ModelProto, feeds: Sequence[dict[str, Array]], *, optimized: bool) -> list[Array]:
+    """Outputs in ONNX Runtime, feed by feed, with its integer kernels for int8 too."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
     levels = onnxruntime.GraphOptimizationLevel
@@ -38,8 +41,12 @@ def runtime(proto: onnx.ModelProto, *, optimized: bool, images: Array = IMAGES) 
     session = onnxruntime.InferenceSession(
         proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    runs = [session.run(None, {"x": image[None]}) for image in images]
+    runs = [session.run(None, feed) for feed in feeds]
     return [np.concatenate(outputs) for outputs in zip(*runs, strict=True)]
+
+
+def runtime(proto: onnx.ModelProto, *, optimized: bool) -> list[Array]:
+    return fed(proto, [{"x": image[None]} for image in IMAGES], optimized=optimized)
 
 
 def engine(proto: onnx.ModelProto, images: Array = IMAGES) -> list[Array]:
@@ -171,3 +178,60 @@ def test_refusals_name_the_node() -> None:
     done = exported(clean("residual", "onnxruntime"))
     with pytest.raises(UnsupportedModelError, match=r"computes on codes already \('.+', QLinearConv\)"):
         to_qoperator(load_model(done))
+
+
+def test_wider_codes_stay_quantizers_of_onnxruntime() -> None:
+    body = """q = com.microsoft.QuantizeLinear(x, s, z) d = com.microsoft.DequantizeLinear(q, s, z)
+              n = Relu(d) unread = Neg(d) c = QuantizeLinear(n, s8, z8) y = DequantizeLinear(c, s8, z8)"""
+    constants = {
+        "s": np.float32(0.001), "z": np.uint16(30000), "s8": np.float32(0.02), "z8": np.uint8(3)
+    }  # fmt: skip
+    head = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>'
+    text = f"{head} net (float[N,4,8,8] x) => (float[N,4,8,8] y) {{ {body} }}"
+    proto = onnx.parser.parse_model(text)
+    proto.graph.initializer.extend(numpy_helper.from_array(np.asarray(v), k) for k, v in constants.items())
+    result = exported(proto)
+    assert ops(result) == {"QuantizeLinear": 2, "DequantizeLinear": 2, "Relu": 1}
+    assert_equal(runtime(result, optimized=False), runtime(proto, optimized=False))
+
+
+FOREIGN = Path(__file__).parents[1] / "foreign"
+EQUAL_FOREIGN = (
+    "hand_channel_shuffle", "hand_codes_at_the_border", "hand_contrib_domain", "hand_data_movement",
+    "hand_duplicated_pairs", "hand_lowest_weights", "hand_nhwc_border", "hand_no_zero_points",
+    "hand_odd_biases", "hand_opset_10", "hand_prelu", "hand_shared_dequantize", "hand_two_activations",
+    "hand_two_scales", "hand_weight_axes", "hand_weight_zero_points", "hand_yolo_head",
+    "onnxruntime_detector_qdq_s8s8_channel", "onnxruntime_mobilenet_qdq_u8s8_channel",
+    "onnxruntime_pools_qdq_s8s8", "onnxruntime_resnet_qdq_asymmetric_weights",
+    "onnxruntime_resnet_qdq_float_bias", "onnxruntime_resnet_qdq_keep_relu",
+    "onnxruntime_resnet_qdq_u8u8_channel", "pytorch_fake_quantize_channel",
+)  # fmt: skip
+"""Models of other tools, and of all their odd forms of QDQ, whose layers have quantized results."""
+
+
+def random_feed(proto: onnx.ModelProto, seed: int) -> dict[str, Array]:
+    """Normal values for the only input, whole numbers for one of codes."""
+    kind = proto.graph.input[0].type.tensor_type
+    values = normal(*(dim.dim_value or 1 for dim in kind.shape.dim), seed=seed)
+    if kind.elem_type == onnx.TensorProto.UINT8:
+        values = np.clip(np.rint(40 * values + 128), 0, 255)
+    return {proto.graph.input[0].name: values.astype(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))}
+
+
+@pytest.mark.parametrize("name", EQUAL_FOREIGN)
+def test_models_of_other_tools_give_the_bits_of_their_qdq_form(name: str) -> None:
+    proto = onnx.load(FOREIGN / f"{name}.onnx")
+    feeds = [random_feed(proto, seed) for seed in range(2)]
+    result = exported(proto)
+    integer = [node for node in result.graph.node if node.op_type.startswith(("QLinear", "QGemm"))]
+    assert integer
+    for optimized in (False, True):
+        assert_equal(fed(result, feeds, optimized=optimized), fed(proto, feeds, optimized=True))
+
+
+@pytest.mark.parametrize("name", ["hand_opset_21", "pytorch_qat_symmetric"])
+def test_models_that_onnxruntime_fails_to_optimize_run_as_qoperator(name: str) -> None:
+    proto = onnx.load(FOREIGN / f"{name}.onnx")
+    feeds = [random_feed(proto, seed=0)]
+    expected = fed(proto, feeds, optimized=False)
+    assert_equal(fed(exported(proto), feeds, optimized=True), expected)

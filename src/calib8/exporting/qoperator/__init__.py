@@ -33,7 +33,15 @@ from calib8.program.lower.canonical import (
     standard_domain,
 )
 from calib8.program.lower.canonical.movers import MOVES
-from calib8.quantization.qdq import ACTIVATIONS, QUANTIZERS, holds_codes, infer_shapes, is_integer_op, label
+from calib8.quantization.qdq import (
+    ACTIVATIONS,
+    QUANTIZERS,
+    codes_of,
+    holds_codes,
+    infer_shapes,
+    is_integer_op,
+    label,
+)
 from calib8.quantization.qdq import nodes as all_nodes
 
 CONTRIB_VERSION: Final = 1
@@ -52,6 +60,10 @@ REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
     int32_biases.rewrite,
 )
 """Those steps of the canonical graph that leave free axes free; shapes are inferred behind each."""
+
+ALL_CODES_OPSET: Final = 21
+LATER_CODES: Final = frozenset({ir.DataType.UINT16, ir.DataType.INT16, ir.DataType.UINT4, ir.DataType.INT4})
+"""Codes that the standard's quantizers take from that operator set on; ONNX Runtime's own did before."""
 
 SLOW_INT8: Final = (
     "activations are int8, with which ONNX Runtime's convolutions take several times as long on x86 as with "
@@ -154,6 +166,7 @@ def _prepared(model: ir.Model) -> ir.Model:
     copy = model.clone()
     own_constants(copy)
     normalize(copy)
+    ir_passes.RemoveUnusedNodesPass()(copy)
     infer_shapes(copy)
     for step in REWRITES:
         if step(copy):
@@ -176,6 +189,10 @@ def _has_int8_layers(model: ir.Model) -> bool:
 def _finish(model: ir.Model) -> None:
     """No leftovers, and the operator sets that the nodes are of."""
     ir_passes.RemoveUnusedNodesPass()(model)
+    if model.graph.opset_imports.get("", 0) < ALL_CODES_OPSET:
+        for node in model.graph:
+            if node.op_type in QUANTIZERS and codes_of(node).dtype in LATER_CODES:
+                node.domain = CONTRIB
     if any(node.domain == CONTRIB for node in model.graph):
         model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
     infer_shapes(model)
