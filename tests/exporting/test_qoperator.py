@@ -235,3 +235,13 @@ def test_models_that_onnxruntime_fails_to_optimize_run_as_qoperator(name: str) -
     feeds = [random_feed(proto, seed=0)]
     expected = fed(proto, feeds, optimized=False)
     assert_equal(fed(exported(proto), feeds, optimized=True), expected)
+
+
+def test_a_free_axis_stated_as_minus_one_is_read_back() -> None:
+    proto = clean("residual", "onnxruntime")
+    for value in (*proto.graph.input, *proto.graph.value_info, *proto.graph.output):
+        dims = value.type.tensor_type.shape.dim
+        if len(dims) == 4 and dims[0].dim_param:
+            dims[0].dim_value = -1
+    result = exported(proto)
+    assert_equal(engine(result), engine(clean("residual", "onnxruntime")))
