@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 from rich.filesize import decimal
 
-from calib8.cli.options import EXPORTING, SHAPE_HELP, ReportOptions, option
+from calib8.cli.options import (
+    EXPORTING,
+    INTEGER_ONLY_HELP,
+    PROFILE_HELP,
+    SHAPE_HELP,
+    ProgramOptions,
+    ReportOptions,
+    option,
+)
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.plan import refuse_plan
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import count
 from calib8.cli.terminal import open_terminal
-from calib8.errors import UsageError
+from calib8.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
+    from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
     from calib8.outcomes import Quantization
     from calib8.program.program import Program
@@ -34,7 +44,10 @@ OutputOption = Annotated[
     Path, typer.Option("-o", "--output", metavar="OUT", show_default=False, help="Where to write the result.")
 ]
 ToOption = Annotated[
-    str, typer.Option("--to", metavar="FORM", show_default=False, help="What to write: tflite.")
+    str,
+    typer.Option(
+        "--to", metavar="FORM", show_default=False, help="What to write: tflite, qoperator or program."
+    ),
 ]
 _INPUTS_HELP = "Type of the inputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
 _OUTPUTS_HELP = "Type of the outputs of a TFLite model: float32, int8 or uint8. Default: as in the model."
@@ -47,6 +60,8 @@ class ExportOptions:
     inputs: Annotated[str | None, option(EXPORTING, "--inputs", "TYPE", _INPUTS_HELP)] = None
     outputs: Annotated[str | None, option(EXPORTING, "--outputs", "TYPE", _OUTPUTS_HELP)] = None
     shape: Annotated[list[str] | None, option(EXPORTING, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
+    profile: Annotated[str | None, option(EXPORTING, "--profile", "NAME", PROFILE_HELP)] = None
+    integer_only: Annotated[bool, option(EXPORTING, "--integer-only", None, INTEGER_ONLY_HELP)] = False
 
 
 @dataclass(frozen=True)
@@ -188,6 +203,71 @@ def _told(result: TfliteExport) -> Exported:
     return Exported(tuple(lines), document)
 
 
+def to_qoperator_file(model: Path, output: Path, options: ExportOptions) -> Exported:
+    """Writes an .onnx file of operators on codes.
+
+    Raises:
+        Calib8Error: the model is not in QDQ form, or its quantization is broken.
+    """
+    from calib8.cli.program import is_saved_program
+    from calib8.exporting.qoperator import to_qoperator
+    from calib8.model.load import load_model, naming_file
+    from calib8.model.save import save_model
+
+    if is_saved_program(model):
+        problem = "is a saved program, which has no operators of ONNX"
+        raise ModelError(str(model), problem, "Give the .onnx file that it was made from")
+    loaded = load_model(model)
+    with naming_file(model, loaded):
+        result, report = to_qoperator(loaded)
+    save_model(result, output)
+    return _told_operators(report)
+
+
+def _told_operators(report: QOperatorReport) -> Exported:
+    fused = ", ".join(f"{number} {op_type}" for op_type, number in report.fused.items())
+    lines = [
+        f"{count(sum(report.fused.values()), 'operator')} on codes{': ' if fused else ''}{fused}",
+        f"{count(report.quantizers, 'quantizer')} left, {count(len(report.kept), 'node')} in float",
+    ]
+    kept = Counter((kept.op_type, kept.reason) for kept in report.kept)
+    lines += [f"{number} {op_type} in float: {reason}" for (op_type, reason), number in kept.items()]
+    lines += [f"note: {note}" for note in report.notes]
+    document = {
+        "operators": dict(report.fused),
+        "quantizers": report.quantizers,
+        "kept": [asdict(kept) for kept in report.kept],
+        "notes": list(report.notes),
+    }
+    return Exported(tuple(lines), document)
+
+
+def to_program_file(model: Path, output: Path, options: ExportOptions) -> Exported:
+    """Writes the integer program, as ``inspect --program --save`` does.
+
+    Raises:
+        Calib8Error: model or options do not fit.
+    """
+    from calib8.cli.program import program_document, read_program
+    from calib8.program.listing import summary
+
+    wanted = ProgramOptions(
+        program=True,
+        profile=options.profile,
+        integer_only=options.integer_only,
+        shape=options.shape,
+        save=output,
+    )
+    program = read_program(model, wanted)
+    found = summary(program)
+    lines = (
+        f"{count(len(program.instructions), 'instruction')}, profile {program.profile}, "
+        f"{decimal(found.weight_bytes)} of weights",
+        f"{count(len(found.float_nodes), 'node')} without an integer form",
+    )
+    return Exported(lines, program_document(program))
+
+
 @dataclass(frozen=True)
 class Target:
     """A form that a model can be exported to.
@@ -205,6 +285,8 @@ class Target:
 
 TARGETS: Final[Mapping[str, Target]] = {
     "tflite": Target(to_tflite_file, ".tflite", ("inputs", "outputs", "shape")),
+    "qoperator": Target(to_qoperator_file, ".onnx", ()),
+    "program": Target(to_program_file, ".c8p", ("shape", "profile", "integer_only")),
 }
 """Value of ``--to`` → how it is written."""
 

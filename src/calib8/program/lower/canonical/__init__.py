@@ -107,7 +107,7 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
         UsageError: a given shape that does not fit its input.
     """
     copy = model.clone()
-    _own_constants(copy)
+    own_constants(copy)
     normalize(copy)
     standard_domain.rewrite(copy)
     fix_inputs(copy, shapes)
@@ -121,7 +121,7 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
     return copy
 
 
-def _own_constants(model: ir.Model) -> None:
+def own_constants(model: ir.Model) -> None:
     """A clone shares the tensors of Constant nodes with its original; lifting them would rename those."""
     for node in model.graph:
         stored = node.attributes.get("value") if node.op_type == "Constant" else None

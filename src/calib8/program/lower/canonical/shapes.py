@@ -100,7 +100,12 @@ def _forget(model: ir.Model, bound: Mapping[str, int]) -> None:
                 value.shape = None
                 continue
             sizes = [bound.get(_symbol(size), size) for size in value.shape]
-            value.shape = ir.Shape(sizes)
+            value.shape = ir.Shape([None if _is_negative(size) else size for size in sizes])
+
+
+def _is_negative(size: int | ir.SymbolicDim) -> bool:
+    """−1, as some exporters state a free axis."""
+    return isinstance(size, int) and size < 0
 
 
 def infer_anew(model: ir.Model) -> None:
