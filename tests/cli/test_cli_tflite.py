@@ -267,6 +267,21 @@ def test_what_cannot_be_done_with_a_tflite_file_is_one_line(
     refused(cli("benchmark", int8, "--runtime", "onnxruntime"), 2, "Add the runtime calib8 or litert")
 
 
+def test_a_free_batch_on_the_command_line(cli, data: Path, out: Path) -> None:
+    path = written(with_batch_free(quantized_classifier()), out / "free.tflite")
+    found = []
+    for runtime in ("calib8", "litert-reference"):
+        for batch in (1, 5):
+            command = ("run", path, "--data", data, *PIXELS, "--runtime", runtime, "--batch", batch)
+            result = cli(*command, "--json", out / "r.json")
+            assert result.exit_code == 0, result.output
+            found.append(load(out / "r.json")["results"])
+    assert found[0] == found[1] == found[2] == found[3]
+    result = cli("compile", path, "-o", out / "p.c8", "--shape", "image=4,8,8,3")
+    assert result.exit_code == 0, result.output
+    assert InferenceSession(out / "p.c8").get_inputs()[0].shape == [4, 8, 8, 3]
+
+
 def test_damaged_files_are_one_line(cli, refused, int8: Path, data: Path, out: Path) -> None:
     whole = int8.read_bytes()
     broken = {"text": b"not a model at all", "half": whole[: len(whole) // 2], "empty": b""}

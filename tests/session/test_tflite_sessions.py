@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from tflite_nets import (
     hybrid_classifier,
     onnx_classifier,
     quantized_classifier,
+    with_batch_free,
 )
 
 
@@ -78,6 +80,31 @@ def test_other_outputs_end_the_program_there() -> None:
         InferenceSession(model, outputs="conv")
     with pytest.raises(UsageError, match=r"outputs: can be chosen of TFLite models only"):
         InferenceSession(onnx_classifier(), outputs=["c"])
+
+
+def test_a_free_batch_may_be_any() -> None:
+    model = serialize(with_batch_free(quantized_classifier()))
+    session = InferenceSession(model)
+    assert [port.shape for port in session.get_inputs()] == [[None, 8, 8, 3]]
+    for batch in (1, 3, 2):
+        codes = random_codes("int8", batch)
+        expected = np.concatenate([litert_run(model, codes[row : row + 1]) for row in range(batch)])
+        np.testing.assert_array_equal(session.run(None, {"image": codes})[0], expected)
+    fixed = InferenceSession(model, shapes={"image": (4, 8, 8, 3)})
+    assert fixed.get_outputs()[0].shape == [4, CLASSES]
+    with pytest.raises(UnsupportedModelError, match=r"custom|no integer form|unknown"):
+        operators = (replace(quantized_classifier().operators[0], op="CUSTOM"),)
+        InferenceSession(serialize(replace(with_batch_free(quantized_classifier()), operators=operators)))
+
+
+def test_other_sizes_than_those_of_the_file_are_refused() -> None:
+    graph = quantized_classifier()
+    image = replace(graph.tensors[0], signature=(1, -1, -1, 3))
+    session = InferenceSession(serialize(replace(graph, tensors=(image, *graph.tensors[1:]))))
+    codes = random_codes("int8")
+    assert session.run(None, {"image": codes})[0].shape == (1, CLASSES)
+    with pytest.raises(UnsupportedModelError, match=r"'image' is 1×8×8×3 in the file.*free batch can change"):
+        session.run(None, {"image": np.zeros((1, 9, 9, 3), np.int8)})
 
 
 def test_another_profile_is_refused() -> None:

@@ -64,7 +64,7 @@ def _of_sizes(graph: Graph) -> Iterator[str]:
     for place in graph.inputs:
         tensor = graph.tensors[place]
         if -1 in tensor.signature[1:]:
-            yield f"input '{tensor.name}' leaves sizes besides the batch free: give --shape {tensor.name}=…"
+            yield f"input '{tensor.name}' leaves sizes besides the batch free: those of the file are taken"
 
 
 def _of_rules(graph: Graph) -> Iterator[str]:
