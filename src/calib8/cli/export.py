@@ -28,11 +28,8 @@ from calib8.cli.terminal import open_terminal
 from calib8.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
-    from calib8.data.preprocess import Preprocess
     from calib8.exporting.qoperator import QOperatorReport
     from calib8.exporting.tflite.export import TfliteExport
-    from calib8.outcomes import Quantization
-    from calib8.program.program import Program
 
 QuantizedArgument = Annotated[
     Path,
@@ -116,67 +113,17 @@ def to_tflite_file(model: Path, output: Path, options: ExportOptions) -> Exporte
     """
     from calib8.cli.preprocessing import stored_in_file
     from calib8.cli.program import read_shapes
+    from calib8.exporting.tflite.export import to_tflite
     from calib8.session import InferenceSession
+    from calib8.tflite.write import write_tflite
 
     shapes = read_shapes(options.shape or ())
     program = InferenceSession(model, runtime="reference", profile="tflite", shapes=shapes).program
-    return _written(program, output, stored_in_file([model]), options, str(model))
-
-
-def is_tflite_name(path: Path) -> bool:
-    """The file is to be a TFLite model."""
-    return path.suffix.lower() == ".tflite"
-
-
-def save_quantized(result: Quantization, output: Path) -> tuple[str, ...]:
-    """Writes what ``quantize`` made in the form that the suffix asks for; notes on what was not kept.
-
-    Raises:
-        Calib8Error: the file cannot be written, or something in the model has no form in TFLite.
-    """
-    if not is_tflite_name(output):
-        result.save(output)
-        return ()
-    import onnx_ir as ir
-
-    from calib8.data.preprocess import Preprocess
-    from calib8.model.metadata import stored_entries
-    from calib8.session import InferenceSession
-
-    text = stored_entries(result.model).get("preprocess")
-    preprocess = None if text is None else Preprocess.from_json(text)
-    shapes = _image_shapes(result, preprocess)
-    proto = ir.to_proto(result.model)
-    program = InferenceSession(proto, runtime="reference", profile="tflite", shapes=shapes).program
-    exported = _written(program, output, preprocess, ExportOptions(), str(output))
-    return tuple(exported.document["notes"])
-
-
-def _image_shapes(result: Quantization, preprocess: Preprocess | None) -> dict[str, tuple[int, ...]]:
-    """Sizes of images whose rows and columns the model leaves open: those that it was calibrated with."""
-    from calib8.model.graph import graph_inputs
-
-    shapes: dict[str, tuple[int, ...]] = {}
-    for spec in graph_inputs(result.model):
-        if preprocess is None or preprocess.size is None or spec.shape is None or len(spec.shape) != 4:
-            continue
-        wanted = (1, preprocess.channels, *preprocess.size)
-        known = [size if isinstance(size, int) else None for size in spec.shape]
-        if None in known[1:]:
-            shapes[spec.name] = tuple(
-                other if size is None else size for size, other in zip(known, wanted, strict=True)
-            )
-    return shapes
-
-
-def _written(
-    program: Program, output: Path, preprocess: Preprocess | None, options: ExportOptions, name: str
-) -> Exported:
-    from calib8.exporting.tflite.export import to_tflite
-    from calib8.tflite.write import write_tflite
-
-    text = None if preprocess is None else replace(preprocess, layout="NHWC").to_json()
-    result = to_tflite(program, inputs=options.inputs, outputs=options.outputs, preprocess=text, name=name)
+    stored = stored_in_file([model])
+    preprocess = None if stored is None else replace(stored, layout="NHWC").to_json()
+    result = to_tflite(
+        program, inputs=options.inputs, outputs=options.outputs, preprocess=preprocess, name=str(model)
+    )
     write_tflite(result.graph, output)
     return _told(result)
 

@@ -15,7 +15,6 @@ from calib8.cli.documents import (
     preflight_document,
     repairs_document,
 )
-from calib8.cli.export import is_tflite_name, save_quantized
 from calib8.cli.options import (
     FORMATS_HELP,
     TOLD,
@@ -43,6 +42,7 @@ from calib8.cli.steps import (
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.tflite_file import is_tflite_name, save_quantized
 from calib8.errors import UsageError
 
 if TYPE_CHECKING:
