@@ -21,6 +21,7 @@ from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.sizes import wrong_shape
+from calib8.program.lower_tflite.tables import with_tables
 from calib8.program.program import Port, Program
 from calib8.program.verify import verify
 from calib8.tflite.graph import Graph, Operator
@@ -55,6 +56,7 @@ def lower_tflite(
     """
     graph = graph if outputs is None else up_to(graph, outputs)
     _refuse_hybrid(graph, name)
+    graph = replace(graph, operators=with_tables(graph))
     graph = replace(graph, operators=needed(graph, graph.outputs))
     draft = emit(graph, name)
     if len(draft.floats) > 1 and not draft.problems:

@@ -16,6 +16,7 @@ from calib8.program.lower_tflite import (
     pads,
     pools,
     resizes,
+    tables,
 )
 from calib8.program.lower_tflite.builder import Builder
 from calib8.tflite.graph import Operator
@@ -72,6 +73,7 @@ LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "STRIDED_SLICE": indices.strided_slice,
     "SUB": elementwise.sub,
     "SUM": pools.sum_over,
+    tables.TABLE: tables.table,
     "TANH": functions.function,
     "TILE": moves.tile,
     "TRANSPOSE": moves.transpose,
