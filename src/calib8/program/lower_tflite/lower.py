@@ -7,7 +7,7 @@ from typing import Final
 
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.program.instructions import Instruction
-from calib8.program.lower_tflite.arity import misuse
+from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
@@ -68,28 +68,34 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
 
 def _emitted(builder: Builder, operator: Operator) -> str:
     """Empty, or the operator and why it has no form."""
-    lower = LOWER.get(operator.op)
+    problem = _problem(builder, operator)
     title = operator.custom_code or operator.op
+    if problem is None:
+        return ""
+    return (
+        f"{title}: unknown"
+        if operator.op not in LOWER
+        else f"'{builder.name(operator)}' ({title}): {problem}"
+    )
+
+
+def _problem(builder: Builder, operator: Operator) -> str | None:
+    """Lowers an operator, or says why that cannot be."""
+    graph, lower = builder.graph, LOWER.get(operator.op)
     if lower is None:
-        return f"{title}: unknown"
-    problem = _problem(builder.graph, operator)
+        return "unknown"
+    problem = misuse(graph, operator)
     if problem is not None:
-        return f"'{builder.name(operator)}' ({title}): {problem}"
+        return problem
     try:
         lower(builder, operator)
-    except TROUBLE as error:
-        what = str(error) or type(error).__name__
-        return f"'{builder.name(operator)}' ({title}): its sizes or options contradict each other ({what})"
+        return broken_constraint(graph, operator) or odd_option(operator) or wrong_shape(graph, operator)
     except NoFormError as reason:
-        return f"'{builder.name(operator)}' ({title}): {reason}"
+        return str(reason)
     except ModelError as error:
-        return f"'{builder.name(operator)}' ({title}): {error.problem}"
-    return ""
-
-
-def _problem(graph: Graph, operator: Operator) -> str | None:
-    """What keeps an operator from being looked at by its function."""
-    return misuse(graph, operator) or broken_constraint(graph, operator) or wrong_shape(graph, operator)
+        return error.problem
+    except TROUBLE as error:
+        return f"its sizes or options contradict each other ({str(error) or type(error).__name__})"
 
 
 def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...]:
