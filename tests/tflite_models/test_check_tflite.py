@@ -233,6 +233,8 @@ def test_outputs_that_are_constants() -> None:
         (conv(stride_w=2), "[1, 4, 2, 3]"),
         (conv(padding="VALID", stride_h=3, stride_w=3), "[1, 2, 2, 3]"),
         (unary("MAX_POOL_2D", 0.5, 3, **(POOL | {"padding": "VALID"})), "[1, 3, 3, 2]"),
+        (unary("SQUEEZE", 0.5, 3, squeeze_dims=(0,)), "[4, 4, 2]"),
+        (unary("SQUEEZE", 0.5, 3, squeeze_dims=()), "[4, 4, 2]"),
     ],
 )
 def test_outputs_of_another_shape(graph: Graph, shape: str) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.program.instructions import Instruction
 from calib8.program.lower_tflite.arity import misuse, odd_option
@@ -88,7 +90,8 @@ def _problem(builder: Builder, operator: Operator) -> str | None:
     if problem is not None:
         return problem
     try:
-        lower(builder, operator)
+        with np.errstate(all="ignore"):  # of sizes and scales that make no sense: told by what comes out
+            lower(builder, operator)
         return broken_constraint(graph, operator) or odd_option(operator) or wrong_shape(graph, operator)
     except NoFormError as reason:
         return str(reason)
