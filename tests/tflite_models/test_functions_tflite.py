@@ -55,7 +55,7 @@ SMALL = (1, 4)
 REFUSED: dict[str, tuple[Graph, str]] = {
     "softmax scale": (
         one("SOFTMAX", (SMALL, "int8", 0.1, 0), (SMALL, "int8", 1 / 128, -128), beta=1.0),
-        "scale 0.0078125 and zero point -128, where TFLite asks for 1/256 and -128",
+        "scale 0.0078125 and zero point -128, where TFLite writes 1/256 and -128",
     ),
     "softmax beta": (
         one("SOFTMAX", (SMALL, "int8", 0.1, 0), (SMALL, "int8", 1 / 256, -128), beta=-1.0),
@@ -76,7 +76,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     "log": (one("LOG", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1.0, 0)), "have no logarithm"),
     "leaky": (
         one("LEAKY_RELU", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1e-3, 0), alpha=float("nan")),
-        "its option alpha is nan",
+        "its alpha is nan",
     ),
     "prelu slopes": (
         one(
@@ -86,7 +86,7 @@ REFUSED: dict[str, tuple[Graph, str]] = {
     ),
     "prelu without scale": (
         one("PRELU", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1.0, 0), (np.zeros(4, np.int8), None)),
-        "holds int8 without a scale",
+        "its slopes have no scale",
     ),
     "prelu of floats": (
         one("PRELU", (SMALL, "int8", 1.0, 0), (SMALL, "int8", 1.0, 0), (np.zeros(4, np.float32), None)),

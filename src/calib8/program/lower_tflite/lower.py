@@ -10,11 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
 from calib8.program.instructions import Float, Instruction
-from calib8.program.lower_tflite.arity import misuse
+from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
@@ -101,29 +103,23 @@ def emit(graph: Graph, name: str) -> Draft:
     for operator in graph.operators:
         if makes_constant(graph, operator):
             continue
-        problem = _problem(graph, operator)
+        problem = misuse(graph, operator)
         if problem is not None:
             problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
             continue
-        if waiting.makes(value_inputs(operator)):
-            if waiting.takes(operator):
-                waiting.add(operator, "it reads what float operators compute")
-                continue
+        if waiting.makes(value_inputs(operator)) and not waiting.takes(operator):
             problems += flush(builder, waiting)
-        mark = len(builder.steps)
-        reason = _reason(builder, operator)
+        mark, reason = len(builder.steps), "it reads what float operators compute"
+        if not waiting.makes(value_inputs(operator)):
+            reason = _reason(builder, operator)
         if reason and waiting.takes(operator):
             del builder.steps[mark:]
             waiting.add(operator, reason)
-        elif reason:
+            reason = odd_option(operator) or wrong_shape(graph, operator) or ""
+        if reason:
             problems.append(Problem(operator, f"{_title(builder, operator)}: {reason}"))
     problems += flush(builder, waiting)
     return Draft(builder, waiting, tuple(problems))
-
-
-def _problem(graph: Graph, operator: Operator) -> str | None:
-    """What keeps an operator from being looked at by its function."""
-    return misuse(graph, operator) or broken_constraint(graph, operator) or wrong_shape(graph, operator)
 
 
 def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
@@ -136,20 +132,21 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
 
 
 def _reason(builder: Builder, operator: Operator) -> str:
-    """Empty, or why an operator has no integer form."""
-    lower = LOWER.get(operator.op)
+    """Lowers an operator; empty, or why it has no integer form."""
+    graph, lower = builder.graph, LOWER.get(operator.op)
     if lower is None:
         return NO_FORM
     try:
-        lower(builder, operator)
-    except TROUBLE as error:
-        what = str(error) or type(error).__name__
-        return f"its sizes or options contradict each other ({what})"
+        with np.errstate(all="ignore"):  # of sizes and scales that make no sense: told by what comes out
+            lower(builder, operator)
+        found = broken_constraint(graph, operator) or odd_option(operator) or wrong_shape(graph, operator)
+        return found or ""
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
         return error.problem
-    return ""
+    except TROUBLE as error:
+        return f"its sizes or options contradict each other ({str(error) or type(error).__name__})"
 
 
 def _title(builder: Builder, operator: Operator) -> str:

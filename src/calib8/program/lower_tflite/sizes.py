@@ -95,6 +95,21 @@ def _resize(graph: Graph, operator: Operator) -> Shape | None:
     return None if sizes is None else (x[0], *sizes, x[3])
 
 
+def _squeeze(graph: Graph, operator: Operator) -> Shape:
+    """Without axes: all of size 1 go."""
+    x, axes = _shape(graph, operator), operator.options.get("squeeze_dims", ())
+    gone = {axis % len(x) for axis in axes} if isinstance(axes, tuple) and x else set()
+    return tuple(size for axis, size in enumerate(x) if not (axis in gone if gone else size == 1))
+
+
+def _expand_dims(graph: Graph, operator: Operator) -> Shape | None:
+    x, axes = _shape(graph, operator), _constant(graph, operator, 1)
+    if axes is None or len(axes) != 1:
+        return None
+    axis = axes[0] + len(x) + 1 if axes[0] < 0 else axes[0]
+    return (*x[:axis], 1, *x[axis:])
+
+
 def _first_says(graph: Graph, operator: Operator) -> Shape | None:
     sizes = _constant(graph, operator, 0)
     return None if sizes is None else tuple(sizes)
@@ -115,5 +130,7 @@ SHAPES: Final[Mapping[str, Callable[[Graph, Operator], Shape | None]]] = {
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _reduction),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _resize),
     "BROADCAST_TO": _second_says,
+    "SQUEEZE": _squeeze,
+    "EXPAND_DIMS": _expand_dims,
 }
 """Operator → the shape of its output; None where a tensor that is computed decides."""
