@@ -1,7 +1,4 @@
-"""How many tensors an operator has, of how many axes, and which options make no sense; asked before lowering.
-
-What follows from sizes is asked here where an operator's function would build it before it can compare.
-"""
+"""How many tensors an operator has, of how many axes, and which options make no sense."""
 
 from __future__ import annotations
 
@@ -75,17 +72,24 @@ TAKES: Final[Mapping[str, Takes]] = {
 }
 """Operators whose number of tensors is known."""
 
-POSITIVE: Final = {"filter_width", "filter_height", "block_size", "num_splits", "values_count"}
-"""Options that are 1 or more wherever an operator has them."""
-
-LIMITED: Final = POSITIVE | {"stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor"}
-"""Options that ask for memory and time."""
+LIMITED: Final = {
+    "stride_w",
+    "stride_h",
+    "dilation_w_factor",
+    "dilation_h_factor",
+    "filter_width",
+    "filter_height",
+    "block_size",
+    "num_splits",
+    "values_count",
+}
+"""Options in 1 … 65535: larger ones ask for memory and time."""
 
 LARGEST_OPTION: Final = 65535
 
 
 def misuse(graph: Graph, operator: Operator) -> str | None:
-    """What is wrong with the numbers of an operator, None if nothing is.
+    """What keeps an operator from being lowered at all: its tensors, or an option beyond all bounds.
 
     Args:
         graph: checked.
@@ -93,12 +97,7 @@ def misuse(graph: Graph, operator: Operator) -> str | None:
     """
     takes = TAKES.get(operator.op)
     tensors = None if takes is None else _tensors_problem(graph, operator, takes)
-    return (
-        tensors
-        or _options_problem(operator)
-        or _variable_problem(graph, operator)
-        or _repeats_problem(graph, operator)
-    )
+    return tensors or _variable_problem(graph, operator) or _limits_problem(operator)
 
 
 def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | None:
@@ -119,17 +118,26 @@ def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | No
     return None
 
 
-def _options_problem(operator: Operator) -> str | None:
-    """Members of enumerations that the schema does not have, sizes below 1, numbers that are none."""
+def _limits_problem(operator: Operator) -> str | None:
+    for name in LIMITED.intersection(operator.options):
+        value = operator.options[name]
+        if not (isinstance(value, int) and value <= LARGEST_OPTION):
+            return f"its option {name} is {value}; the most is {LARGEST_OPTION}"
+    return None
+
+
+def odd_option(operator: Operator) -> str | None:
+    """An option that means nothing: a member that the schema does not have, a size below 1, no number.
+
+    Asked after lowering: most operators' own functions say more.
+    """
     known = OPTIONS.get(operator.op)
     for name, value in operator.options.items():
         kind = "value" if known is None else known.fields.get(name, "value")
         if kind not in ("value", "ints") and value not in member_names(kind):
             return f"its option {name} is {value}, which the schema does not have"
-        if name in POSITIVE and not (isinstance(value, int) and value >= 1):
+        if name in LIMITED and isinstance(value, int) and value < 1:
             return f"its option {name} is {value}; it must be 1 or more"
-        if name in LIMITED and not (isinstance(value, int) and value <= LARGEST_OPTION):
-            return f"its option {name} is {value}; the most is {LARGEST_OPTION}"
         if isinstance(value, float) and not math.isfinite(value):
             return f"its option {name} is {value}"
     return None
@@ -140,16 +148,3 @@ def _variable_problem(graph: Graph, operator: Operator) -> str | None:
         if place != ABSENT and graph.tensors[place].is_variable:
             return f"'{graph.tensors[place].name}' keeps its value between runs"
     return None
-
-
-def _repeats_problem(graph: Graph, operator: Operator) -> str | None:
-    """TILE: the constant of repeats against the shapes."""
-    if operator.op != "TILE":
-        return None
-    x, times, y = (graph.tensors[place] for place in (*operator.inputs, *operator.outputs))
-    if times.data is None:
-        return None
-    counts = times.data.reshape(-1).tolist()
-    if len(counts) == len(x.shape) and tuple(map(math.prod, zip(x.shape, counts, strict=True))) == y.shape:
-        return None
-    return f"it repeats {list(x.shape)} by {counts[:32]} and writes {list(y.shape)}"

@@ -1,20 +1,15 @@
 """What TFLite asks of scales and zero points beyond the tensors themselves, operator by operator.
 
-LOGISTIC        scale 1/256
-SOFTMAX         scale 1/256 within 10⁻³ of it, zero point the lowest code
-layers          zero point 0 of int8 weights (not FULLY_CONNECTED) and of their biases;
-                |s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
+zero point 0 of int8 weights (not of FULLY_CONNECTED) and of all biases
+|s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
 
-Tensors that share their scale are compared by the operators' own functions. What computes with codes needs
-scales at all; what only moves them has them everywhere or nowhere.
+What computes with codes needs scales at all; what only moves them has them everywhere or nowhere. Fixed
+scales of outputs, and tensors that share a scale, are the business of the operators' own functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Final
-
-import numpy as np
 
 from calib8.tflite.graph import Graph, Operator, Tensor
 
@@ -51,8 +46,7 @@ def broken_constraint(graph: Graph, operator: Operator) -> str | None:
     ):
         bare = next(tensor for tensor in tensors if tensor.dtype in CODES and tensor.quantization is None)
         return f"'{bare.name}' has no scale, where other tensors of it have one"
-    rule = RULES.get(operator.op)
-    return None if rule is None else rule(graph, operator)
+    return _layer(graph, operator) if operator.op in LAYERS else None
 
 
 def _layer(graph: Graph, operator: Operator) -> str | None:
@@ -84,35 +78,3 @@ def _bias_scale(x: Tensor, weight: Tensor, bias: Tensor, y: Tensor) -> str | Non
     return (
         f"its bias '{bias.name}' has the scale {given:.6g}, where TFLite asks for {product:.6g}, that of sums"
     )
-
-
-def _described(tensor: Tensor) -> str:
-    quantization = tensor.quantization
-    if quantization is None:
-        return "no scale"
-    return f"scale {quantization.scales[0]:.6g} and zero point {quantization.zero_points[0]}"
-
-
-def _logistic(graph: Graph, operator: Operator) -> str | None:
-    y = graph.tensors[operator.outputs[0]]
-    if y.dtype not in CODES or y.quantization is None or y.quantization.scales[0] == np.float32(1 / 256):
-        return None
-    return f"'{y.name}' has {_described(y)}, where TFLite asks for 1/256"
-
-
-def _softmax(graph: Graph, operator: Operator) -> str | None:
-    x, y = graph.tensors[operator.inputs[0]], graph.tensors[operator.outputs[0]]
-    if x.dtype != y.dtype or y.dtype not in CODES or y.quantization is None:
-        return None
-    lowest = int(np.iinfo(y.dtype).min)
-    if y.quantization.scales[0] == np.float32(1 / 256) and y.quantization.zero_points[0] == lowest:
-        return None
-    return f"'{y.name}' has {_described(y)}, where TFLite asks for 1/256 and {lowest}"
-
-
-RULES: Final[Mapping[str, Callable[[Graph, Operator], str | None]]] = {
-    **dict.fromkeys(LAYERS, _layer),
-    "LOGISTIC": _logistic,
-    "SOFTMAX": _softmax,
-}
-"""Operator → its constraint."""

@@ -14,7 +14,7 @@ from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
 from calib8.program.instructions import Float, Instruction
-from calib8.program.lower_tflite.arity import misuse
+from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
@@ -27,6 +27,7 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 
 NO_FORM: Final = "the operator has no integer form"
+BEHIND_FLOAT: Final = "it reads what float operators compute"
 
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
@@ -97,31 +98,35 @@ def emit(graph: Graph, name: str) -> Draft:
     _ports(builder, graph.inputs, name)
     problems: list[Problem] = []
     for operator in graph.operators:
-        if makes_constant(graph, operator):
-            continue
-        problem = _problem(graph, operator)
-        if problem is not None:
-            problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
-            continue
-        if waiting.makes(value_inputs(operator)):
-            if waiting.takes(operator):
-                waiting.add(operator, "it reads what float operators compute")
-                continue
-            problems += flush(builder, waiting)
-        mark = len(builder.steps)
-        reason = _reason(builder, operator)
-        if reason and waiting.takes(operator):
-            del builder.steps[mark:]
-            waiting.add(operator, reason)
-        elif reason:
-            problems.append(Problem(operator, f"{_title(builder, operator)}: {reason}"))
+        if not makes_constant(graph, operator):
+            problems += _visited(builder, waiting, operator)
     problems += flush(builder, waiting)
     return Draft(builder, waiting, tuple(problems))
 
 
-def _problem(graph: Graph, operator: Operator) -> str | None:
-    """What keeps an operator from being looked at by its function."""
-    return misuse(graph, operator) or broken_constraint(graph, operator) or wrong_shape(graph, operator)
+def _visited(builder: Builder, waiting: Waiting, operator: Operator) -> list[Problem]:
+    """Adds the instructions of an operator, or puts it among those that wait; what nothing carries out."""
+    graph, problems = builder.graph, list[Problem]()
+    problem = misuse(graph, operator)
+    if problem is not None:
+        return [Problem(operator, f"{_title(builder, operator)}: {problem}")]
+    fits = waiting.takes(operator)
+    reason = BEHIND_FLOAT if waiting.makes(value_inputs(operator)) else None
+    if reason is None or not fits:
+        if reason is not None:
+            problems += flush(builder, waiting)
+        mark = len(builder.steps)
+        reason = _reason(builder, operator)
+        if reason is not None:
+            del builder.steps[mark:]
+    problem = reason if not fits else None
+    problem = problem or broken_constraint(graph, operator) or odd_option(operator)
+    problem = problem or wrong_shape(graph, operator)
+    if problem is not None:
+        problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
+    elif reason is not None:
+        waiting.add(operator, reason)
+    return problems
 
 
 def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
@@ -133,21 +138,20 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
         ) from None
 
 
-def _reason(builder: Builder, operator: Operator) -> str:
-    """Empty, or why an operator has no integer form."""
+def _reason(builder: Builder, operator: Operator) -> str | None:
+    """Lowers an operator, or says why it has no integer form."""
     lower = LOWER.get(operator.op)
     if lower is None:
         return NO_FORM
     try:
         lower(builder, operator)
-    except TROUBLE as error:
-        what = str(error) or type(error).__name__
-        return f"its sizes or options contradict each other ({what})"
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
         return error.problem
-    return ""
+    except TROUBLE as error:
+        return f"its sizes or options contradict each other ({str(error) or type(error).__name__})"
+    return None
 
 
 def _title(builder: Builder, operator: Operator) -> str:
