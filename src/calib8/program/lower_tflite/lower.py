@@ -30,6 +30,7 @@ from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 
 NO_FORM: Final = "the operator has no integer form"
+BEHIND_FLOAT: Final = "it reads what float operators compute"
 
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
@@ -101,25 +102,35 @@ def emit(graph: Graph, name: str) -> Draft:
     _ports(builder, graph.inputs, name)
     problems: list[Problem] = []
     for operator in graph.operators:
-        if makes_constant(graph, operator):
-            continue
-        problem = misuse(graph, operator)
-        if problem is not None:
-            problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
-            continue
-        if waiting.makes(value_inputs(operator)) and not waiting.takes(operator):
-            problems += flush(builder, waiting)
-        mark, reason = len(builder.steps), "it reads what float operators compute"
-        if not waiting.makes(value_inputs(operator)):
-            reason = _reason(builder, operator)
-        if reason and waiting.takes(operator):
-            del builder.steps[mark:]
-            waiting.add(operator, reason)
-            reason = odd_option(operator) or wrong_shape(graph, operator) or ""
-        if reason:
-            problems.append(Problem(operator, f"{_title(builder, operator)}: {reason}"))
+        if not makes_constant(graph, operator):
+            problems += _visited(builder, waiting, operator)
     problems += flush(builder, waiting)
     return Draft(builder, waiting, tuple(problems))
+
+
+def _visited(builder: Builder, waiting: Waiting, operator: Operator) -> list[Problem]:
+    """Adds the instructions of an operator, or puts it among those that wait; what nothing carries out."""
+    graph, problems = builder.graph, list[Problem]()
+    problem = misuse(graph, operator)
+    if problem is not None:
+        return [Problem(operator, f"{_title(builder, operator)}: {problem}")]
+    fits = waiting.takes(operator)
+    reason = BEHIND_FLOAT if waiting.makes(value_inputs(operator)) else None
+    if reason is None or not fits:
+        if reason is not None:
+            problems += flush(builder, waiting)
+        mark = len(builder.steps)
+        reason = _reason(builder, operator)
+        if reason is not None:
+            del builder.steps[mark:]
+    problem = reason if not fits else None
+    problem = problem or broken_constraint(graph, operator) or odd_option(operator)
+    problem = problem or wrong_shape(graph, operator)
+    if problem is not None:
+        problems.append(Problem(operator, f"{_title(builder, operator)}: {problem}"))
+    elif reason is not None:
+        waiting.add(operator, reason)
+    return problems
 
 
 def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
@@ -131,22 +142,21 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
         ) from None
 
 
-def _reason(builder: Builder, operator: Operator) -> str:
-    """Lowers an operator; empty, or why it has no integer form."""
-    graph, lower = builder.graph, LOWER.get(operator.op)
+def _reason(builder: Builder, operator: Operator) -> str | None:
+    """Lowers an operator, or says why it has no integer form."""
+    lower = LOWER.get(operator.op)
     if lower is None:
         return NO_FORM
     try:
         with np.errstate(all="ignore"):  # of sizes and scales that make no sense: told by what comes out
             lower(builder, operator)
-        found = broken_constraint(graph, operator) or odd_option(operator) or wrong_shape(graph, operator)
-        return found or ""
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
         return error.problem
     except TROUBLE as error:
         return f"its sizes or options contradict each other ({str(error) or type(error).__name__})"
+    return None
 
 
 def _title(builder: Builder, operator: Operator) -> str:
