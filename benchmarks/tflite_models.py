@@ -4,8 +4,8 @@
         [--effort fast] [--samples 64] [--judged 400] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names. A row per network and target: sizes, top-1 of
-the QDQ model and of the TFLite file in LiteRT's reference kernels and in its default ones (XNNPACK), how often
-they agree with the QDQ model, and what the export had to add.
+the QDQ model and of the TFLite file in LiteRT's reference kernels and in its default ones (XNNPACK), how
+often they agree with the QDQ model, and what the export had to add.
 """
 
 from __future__ import annotations
