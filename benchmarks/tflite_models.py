@@ -1,0 +1,213 @@
+"""Networks quantized by calib8, as TFLite files in LiteRT, beside the same models in ONNX Runtime.
+
+    python benchmarks/tflite_models.py DATA [--models resnet20,…] [--targets tflite,onnxruntime]
+        [--effort fast] [--samples 64] [--judged 400] [--json FILE]
+
+DATA holds the models and images that ``models.json`` names. A row per network and target: sizes, top-1 of
+the QDQ model and of the TFLite file in LiteRT's reference kernels and in its default ones (XNNPACK), how
+often they agree with the QDQ model, and what the export had to add.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from ai_edge_litert import interpreter as litert
+
+from accuracy import load_preprocess
+from calib8.data.samples import Sample, open_dataset
+from calib8.exporting.tflite.export import to_tflite
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from calib8.pipeline import quantize
+from calib8.program.lower.lower import lower
+from calib8.tflite.write import serialize
+
+HERE = Path(__file__).parent
+RESOLVERS = {
+    "reference": litert.OpResolverType.BUILTIN_REF,
+    "default": litert.OpResolverType.AUTO,
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One network quantized for one target.
+
+    Attributes:
+        onnx_bytes, tflite_bytes: sizes of the files.
+        judged: images.
+        top1: share of right answers by runner, None without labels.
+        agreement: share of images of the same class as the QDQ model by runner; for other networks None.
+        sqnr_db: of the outputs against the QDQ model's by runner.
+        milliseconds: per image by runner, one thread.
+        requantizations, tables, notes: what the export added and said.
+    """
+
+    network: str
+    target: str
+    onnx_bytes: int
+    tflite_bytes: int
+    judged: int
+    top1: dict[str, float | None]
+    agreement: dict[str, float | None]
+    sqnr_db: dict[str, float]
+    milliseconds: dict[str, float]
+    requantizations: int
+    tables: int
+    notes: tuple[str, ...]
+
+
+class InOnnxRuntime:
+    """The QDQ model, one thread."""
+
+    def __init__(self, path: Path) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        self.session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def run(self, image: np.ndarray) -> list[np.ndarray]:
+        return self.session.run(None, {self.session.get_inputs()[0].name: image})
+
+
+class InLiteRt:
+    """The TFLite model in one set of kernels, one thread; axes in the order of the ONNX model."""
+
+    def __init__(self, model: bytes, kernels: str) -> None:
+        self.runner = litert.Interpreter(
+            model_content=model, experimental_op_resolver_type=RESOLVERS[kernels], num_threads=1
+        )
+        self.runner.allocate_tensors()
+
+    def run(self, image: np.ndarray) -> list[np.ndarray]:
+        [entry] = self.runner.get_input_details()
+        fed = image if image.ndim != 4 else np.ascontiguousarray(np.moveaxis(image, 1, 3))
+        self.runner.set_tensor(entry["index"], fed)
+        self.runner.invoke()
+        found = [self.runner.get_tensor(detail["index"]) for detail in self.runner.get_output_details()]
+        return [array if array.ndim != 4 else np.moveaxis(array, 3, 1) for array in found]
+
+
+def measure(name: str, recipe: dict[str, Any], data: Path, target: str, options: Any, folder: Path) -> Row:
+    """Quantizes, exports and judges one network."""
+    preprocess, source = load_preprocess(recipe["preprocess"]), data / recipe["file"]
+    made = quantize(
+        source, data / recipe["calibration"], target=target, preprocess=preprocess,
+        effort=options.effort, samples=options.samples,
+    )  # fmt: skip
+    onnx_file, tflite_file = folder / f"{name}.onnx", folder / f"{name}.tflite"
+    made.save(onnx_file)
+    specs = graph_inputs(load_model(source))
+    samples = list(open_dataset(data / recipe["evaluation"], specs, preprocess, samples=options.judged))
+    shapes = {key: array.shape for key, array in samples[0].inputs.items()}
+    exported = to_tflite(lower(made.model, profile="tflite", shapes=shapes), name=name)
+    model = serialize(exported.graph)
+    tflite_file.write_bytes(model)
+    runners = {
+        "qdq": InOnnxRuntime(onnx_file),
+        **{kernels: InLiteRt(model, kernels) for kernels in RESOLVERS},
+    }
+    labelled = recipe.get("labelled", True)
+    judged = {runner: judge(runners[runner], samples) for runner in runners}
+    outputs = {runner: found for runner, (found, _) in judged.items()}
+    return Row(
+        name, target, onnx_file.stat().st_size, len(model), len(samples),
+        {runner: top1(found, samples) if labelled else None for runner, found in outputs.items()},
+        {runner: agreement(found, outputs["qdq"]) if labelled else None for runner, found in outputs.items()},
+        {runner: sqnr_db(outputs["qdq"], found) for runner, found in outputs.items() if runner != "qdq"},
+        {runner: seconds * 1000 / len(samples) for runner, (_, seconds) in judged.items()},
+        exported.requantizations, exported.tables, exported.notes,
+    )  # fmt: skip
+
+
+def judge(runner: InOnnxRuntime | InLiteRt, samples: Sequence[Sample]) -> tuple[list[np.ndarray], float]:
+    """All outputs of every sample as one row of numbers, and the seconds that the runs took."""
+    found, seconds = [], 0.0
+    for sample in samples:
+        [image] = sample.inputs.values()
+        start = time.perf_counter()
+        outputs = runner.run(image)
+        seconds += time.perf_counter() - start
+        found.append(np.concatenate([array.reshape(-1) for array in outputs]))
+    return found, seconds
+
+
+def top1(found: Sequence[np.ndarray], samples: Sequence[Sample]) -> float:
+    right = [int(np.argmax(row)) == sample.label for row, sample in zip(found, samples, strict=True)]
+    return float(np.mean(right))
+
+
+def agreement(found: Sequence[np.ndarray], wanted: Sequence[np.ndarray]) -> float:
+    same = [np.argmax(row) == np.argmax(other) for row, other in zip(found, wanted, strict=True)]
+    return float(np.mean(same))
+
+
+def sqnr_db(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
+    signal = sum(float(np.sum(row.astype(np.float64) ** 2)) for row in wanted)
+    noise = sum(
+        float(np.sum((row - other).astype(np.float64) ** 2)) for row, other in zip(wanted, found, strict=True)
+    )
+    return float("inf") if noise == 0 else 10 * float(np.log10(signal / noise))
+
+
+HEAD = (
+    "| network | target | ONNX kB | TFLite kB | images | top-1 QDQ | reference | default | agrees reference "
+    "| default | SQNR dB reference | default | ms QDQ | reference | default | requantized | tables |"
+)
+
+
+def table(rows: Sequence[Row]) -> str:
+    lines = [HEAD, "|" + "---|" * (HEAD.count("|") - 1)]
+    for row in rows:
+        cells = [
+            row.network, row.target,
+            f"{row.onnx_bytes / 1000:.0f}", f"{row.tflite_bytes / 1000:.0f}", str(row.judged),
+            *(share(row.top1[runner]) for runner in ("qdq", "reference", "default")),
+            *(share(row.agreement[runner]) for runner in ("reference", "default")),
+            *(f"{row.sqnr_db[runner]:.1f}" for runner in ("reference", "default")),
+            *(f"{row.milliseconds[runner]:.1f}" for runner in ("qdq", "reference", "default")),
+            str(row.requantizations), str(row.tables),
+        ]  # fmt: skip
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def share(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def main() -> None:
+    recipes = json.loads((HERE / "models.json").read_text(encoding="utf-8"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--models", default=",".join(recipes))
+    parser.add_argument("--targets", default="tflite,onnxruntime")
+    parser.add_argument("--effort", default="fast")
+    parser.add_argument("--samples", type=int, default=64)
+    parser.add_argument("--judged", type=int, default=400)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    rows: list[Row] = []
+    for name in options.models.split(","):
+        for target in options.targets.split(","):
+            with tempfile.TemporaryDirectory() as folder:
+                rows.append(measure(name, recipes[name], options.data, target, options, Path(folder)))
+            print(table(rows[-1:]).splitlines()[-1], *rows[-1].notes, sep="\n    ", flush=True)
+    print(table(rows))
+    if options.json is not None:
+        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
