@@ -24,6 +24,7 @@ import onnxruntime
 from ai_edge_litert import interpreter as litert
 
 from accuracy import load_preprocess
+from calib8 import InferenceSession
 from calib8.data.samples import Sample, open_dataset
 from calib8.exporting.tflite.export import to_tflite
 from calib8.model.graph import graph_inputs
@@ -50,6 +51,8 @@ class Row:
         agreement: share of images of the same class as the QDQ model by runner; for other networks None.
         sqnr_db: of the outputs against the QDQ model's by runner.
         milliseconds: per image by runner, one thread.
+        differing: outputs of all images that calib8's engine, reading the file, gives otherwise than
+            LiteRT's reference kernels.
         requantizations, tables, notes: what the export added and said.
     """
 
@@ -62,6 +65,7 @@ class Row:
     agreement: dict[str, float | None]
     sqnr_db: dict[str, float]
     milliseconds: dict[str, float]
+    differing: int
     requantizations: int
     tables: int
     notes: tuple[str, ...]
@@ -97,6 +101,18 @@ class InLiteRt:
         return [array if array.ndim != 4 else np.moveaxis(array, 3, 1) for array in found]
 
 
+class InCalib8:
+    """The TFLite model in calib8's engine, one thread; axes in the order of the ONNX model."""
+
+    def __init__(self, model: bytes) -> None:
+        self.session = InferenceSession(model, threads=1)
+
+    def run(self, image: np.ndarray) -> list[np.ndarray]:
+        fed = image if image.ndim != 4 else np.ascontiguousarray(np.moveaxis(image, 1, 3))
+        found = self.session.run(None, {self.session.get_inputs()[0].name: fed})
+        return [array if array.ndim != 4 else np.moveaxis(array, 3, 1) for array in found]
+
+
 def measure(name: str, recipe: dict[str, Any], data: Path, target: str, options: Any, folder: Path) -> Row:
     """Quantizes, exports and judges one network."""
     preprocess, source = load_preprocess(recipe["preprocess"]), data / recipe["file"]
@@ -115,6 +131,7 @@ def measure(name: str, recipe: dict[str, Any], data: Path, target: str, options:
     runners = {
         "qdq": InOnnxRuntime(onnx_file),
         **{kernels: InLiteRt(model, kernels) for kernels in RESOLVERS},
+        "calib8": InCalib8(model),
     }
     labelled = recipe.get("labelled", True)
     judged = {runner: judge(runners[runner], samples) for runner in runners}
@@ -125,11 +142,18 @@ def measure(name: str, recipe: dict[str, Any], data: Path, target: str, options:
         {runner: agreement(found, outputs["qdq"]) if labelled else None for runner, found in outputs.items()},
         {runner: sqnr_db(outputs["qdq"], found) for runner, found in outputs.items() if runner != "qdq"},
         {runner: seconds * 1000 / len(samples) for runner, (_, seconds) in judged.items()},
+        sum(map(differing, outputs["reference"], outputs["calib8"])),
         exported.requantizations, exported.tables, exported.notes,
     )  # fmt: skip
 
 
-def judge(runner: InOnnxRuntime | InLiteRt, samples: Sequence[Sample]) -> tuple[list[np.ndarray], float]:
+def differing(wanted: np.ndarray, found: np.ndarray) -> int:
+    return int(np.count_nonzero(wanted != found))
+
+
+def judge(
+    runner: InOnnxRuntime | InLiteRt | InCalib8, samples: Sequence[Sample]
+) -> tuple[list[np.ndarray], float]:
     """All outputs of every sample as one row of numbers, and the seconds that the runs took."""
     found, seconds = [], 0.0
     for sample in samples:
@@ -161,7 +185,8 @@ def sqnr_db(wanted: Sequence[np.ndarray], found: Sequence[np.ndarray]) -> float:
 
 HEAD = (
     "| network | target | ONNX kB | TFLite kB | images | top-1 QDQ | reference | default | agrees reference "
-    "| default | SQNR dB reference | default | ms QDQ | reference | default | requantized | tables |"
+    "| default | SQNR dB reference | default | ms QDQ | reference | default | calib8 | calib8 ≠ reference "
+    "| requantized | tables |"
 )
 
 
@@ -174,8 +199,8 @@ def table(rows: Sequence[Row]) -> str:
             *(share(row.top1[runner]) for runner in ("qdq", "reference", "default")),
             *(share(row.agreement[runner]) for runner in ("reference", "default")),
             *(f"{row.sqnr_db[runner]:.1f}" for runner in ("reference", "default")),
-            *(f"{row.milliseconds[runner]:.1f}" for runner in ("qdq", "reference", "default")),
-            str(row.requantizations), str(row.tables),
+            *(f"{row.milliseconds[runner]:.1f}" for runner in ("qdq", "reference", "default", "calib8")),
+            str(row.differing), str(row.requantizations), str(row.tables),
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
