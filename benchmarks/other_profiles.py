@@ -11,6 +11,7 @@ import numpy as np
 from calib8.program import instructions as op
 from calib8.program.expressions import Apply, Source
 from calib8.program.instructions import Instruction
+from calib8.program.lower_tflite.functions import FUNCTIONS
 from calib8.program.program import Program, Slot
 from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule
 from calib8.program.rounding.pools import average_rule, mean_rule
@@ -21,9 +22,6 @@ from calib8.program.rules import CodeAverage, Profile
 from calib8.program.verify import verify
 from calib8.qparams import QParams
 from calib8.tflite.graph import Graph
-
-FUNCTIONS: Final = {"Sigmoid": {}, "Tanh": {}, "Relu": {}, "HardSwish": {}}
-"""Tables whose function needs nothing but its name."""
 
 
 class NoTwinError(Exception):
@@ -91,12 +89,21 @@ def _softmax(step: Any, inputs: list[Slot], output: Slot, graph: Graph, profile:
 def _lookup(step: Any, inputs: list[Slot], output: Slot, graph: Graph, profile: Profile) -> Instruction:
     if step.function == "Requantize":
         return replace(step, table=table(profile, Source(), inputs[0], output))
-    if step.function in FUNCTIONS:
-        return replace(step, table=table(profile, Apply(step.function, (Source(),)), inputs[0], output))
-    if step.function == "LeakyRelu":
-        alpha = {"alpha": float(graph.operators[0].options["alpha"])}
-        return replace(step, table=table(profile, Apply("LeakyRelu", (Source(),), alpha), inputs[0], output))
-    raise NoTwinError(step.function)
+    operator = graph.operators[0]
+    if operator.op in FUNCTIONS:
+        expression = FUNCTIONS[operator.op]
+    elif operator.op == "LEAKY_RELU":
+        expression = Apply("LeakyRelu", (Source(),), {"alpha": float(operator.options["alpha"])})
+    elif operator.op == "GELU":
+        how = "tanh" if operator.options["approximate"] else "none"
+        expression = Apply("Gelu", (Source(),), {"approximate": how})
+    elif operator.op == "ABS":
+        expression = Apply("Abs", (Source(),))
+    elif operator.op == "MAX_POOL_2D":
+        return step  # a clamp of codes
+    else:
+        raise NoTwinError(step.function)
+    return replace(step, table=table(profile, expression, inputs[0], output))
 
 
 def _quantize(step: Any, _: list[Slot], __: Slot, ___: Graph, ____: Profile) -> Instruction:

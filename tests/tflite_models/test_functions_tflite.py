@@ -100,3 +100,12 @@ def test_refused(case: str) -> None:
     graph, problem = REFUSED[case]
     with pytest.raises(UnsupportedModelError, match=problem):
         lower_tflite(graph)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scales", [(3.5e-5, 0.43), (1e-3, 5.0), (0.05, 3000.0), (1e-6, 50.0), (1e-8, 1.0)])
+def test_hard_swish_of_scales_far_apart(scales: tuple[float, float], dtype: str) -> None:
+    """Shifts of 16 bits and more, where LiteRT's 16-bit mask makes ±1 of what rounds to 0."""
+    x, y = (float(np.float32(scale)) for scale in scales)
+    graph = one("HARD_SWISH", ((1, 300), dtype, x, 3), ((1, 300), dtype, y, 5))
+    assert_same_bits(np.random.default_rng(0), graph)

@@ -130,6 +130,14 @@ REFUSED: dict[str, tuple[Graph, str]] = {
         moved("GATHER", (2, 4), (2, 1), ints(0, 1), axis=1, batch_dims=1),
         "its indices differ from batch to batch",
     ),
+    "packed count": (
+        moved("PACK", (4,), (1, 4), values_count=3, axis=0),
+        "its option values_count is 3, and it reads 1 tensors",
+    ),
+    "split count": (
+        moved("SPLIT_V", (4,), (4,), ints(4), ints(0), num_splits=2),
+        "its option num_splits is 2, and it writes 1 tensors",
+    ),
     "unpack": (moved("UNPACK", (2, 4), (4,), num=2, axis=0), "it unpacks 2 into 1 tensors"),
     "pack": (moved("PACK", (4,), (2, 4), values_count=1, axis=0), "it packs 1 tensors into 2"),
     "blocks": (moved("SPACE_TO_DEPTH", (1, 3, 4, 1), (1, 1, 2, 4), block_size=2), "do not divide 3×4 pixels"),

@@ -88,6 +88,15 @@ LIMITED: Final = {
 LARGEST_OPTION: Final = 65535
 
 
+COUNTS: Final = {
+    "PACK": ("values_count", "reads"),
+    "SPLIT": ("num_splits", "writes"),
+    "SPLIT_V": ("num_splits", "writes"),
+    "UNPACK": ("num", "writes"),
+}
+"""Operator → its option that counts tensors, and which they are."""
+
+
 def misuse(graph: Graph, operator: Operator) -> str | None:
     """What keeps an operator from being lowered at all: its tensors, or an option beyond all bounds.
 
@@ -140,7 +149,18 @@ def odd_option(operator: Operator) -> str | None:
             return f"its option {name} is {value}; it must be 1 or more"
         if isinstance(value, float) and not math.isfinite(value):
             return f"its option {name} is {value}"
-    return None
+    return _miscounted(operator)
+
+
+def _miscounted(operator: Operator) -> str | None:
+    """An option that says how many tensors an operator has, and says it wrong."""
+    name, side = COUNTS.get(operator.op, ("", ""))
+    if name not in operator.options:
+        return None
+    count = len(operator.outputs if side == "writes" else operator.inputs)
+    if operator.options[name] == count:
+        return None
+    return f"its option {name} is {operator.options[name]}, and it {side} {count} tensors"
 
 
 def _variable_problem(graph: Graph, operator: Operator) -> str | None:

@@ -160,6 +160,9 @@ def arg_max(builder: Builder, operator: Operator) -> None:
     """ARG_MAX along a constant axis: the first index among equals."""
     (axis,) = integers(builder, operator.inputs[1])
     x = builder.codes(operator.inputs[0])
+    dtype, wanted = builder.tensor(operator.outputs[0]).dtype, str(operator.options["output_type"]).lower()
+    if dtype != wanted:
+        raise NoFormError(f"its output is {dtype}, its option output_type {wanted}")
     builder.steps.append(
         ArgMax(
             builder.name(operator),

@@ -41,7 +41,7 @@ def hard_swish_steps(steps: Ints, source_scale: float, target_scale: float) -> I
     gate = (_gate(values, *encode_multiplier(relu_factor)) + (1 << 15)) >> 1
     product = gate * scaled
     truncated = np.sign(product) * (np.abs(product) >> 15)
-    return rounding_divide_by_power_of_two(truncated, -output_shift)
+    return _divide16(truncated, -output_shift)
 
 
 def _gate(values: Ints, multiplier: int, shift: int) -> Ints:
@@ -50,7 +50,7 @@ def _gate(values: Ints, multiplier: int, shift: int) -> Ints:
     if shift > 0:
         # the last doubling comes after the product: it saves a bit there
         return _saturate16(_multiply16(_saturate16(values << min(shift - 1, 16)), factor) << 1)
-    return rounding_divide_by_power_of_two(_multiply16(values, factor), -shift)
+    return _divide16(_multiply16(values, factor), -shift)
 
 
 def _upper_half(multiplier: int) -> int:
@@ -60,6 +60,13 @@ def _upper_half(multiplier: int) -> int:
 def _multiply16(a: Ints, b: int) -> Ints:
     """Doubling high product of 16-bit numbers: ``(a·b + 2^14) >> 15``."""
     return (a * b + (1 << 14)) >> 15
+
+
+def _divide16(x: Ints, exponent: int) -> Ints:
+    """RDPOT of 16-bit numbers; from 2^16 on its mask of 16 bits is −1, and the result ±1 in place of 0."""
+    if exponent < 16:
+        return rounding_divide_by_power_of_two(x, exponent)
+    return np.where(x < 0, np.int64(-1), np.int64(1))
 
 
 def _saturate16(x: Ints) -> Ints:
