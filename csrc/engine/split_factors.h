@@ -1,9 +1,11 @@
-// FixedRescale as two products in float32, for shifts of −14 … −1.
+// FixedRescale as two products in float32, for shifts of −14 … −1; up to 8 where |v| stays below 2^30.
 //
 // With m = 2^7·h + l, |l| ≤ 64, and r = −shift
 //
 //   single   ⌊v + 1/2⌋        v = acc·m / 2^(31+r)
 //   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc < 0: SRDHM and RDPOT in one division
+//
+// From shift 0 on there is one rounding and n = 0.
 //
 // Where a clamp leaves nothing below the zero point, n needs no sign: with acc < 0, v + 1/2 + n < 1 either
 // way.
@@ -38,18 +40,20 @@ struct alignas(64) SplitFactors {
   return result;
 }
 
-// The factors of up to 64 channels, if there are any for all of them.
+constexpr int32_t kMostSplitShift = 8;
+
+// The factors of up to 64 channels, if there are any for all of them; `most` is the largest shift.
 [[maybe_unused]] inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels,
-                                           bool single, SplitFactors& split) {
+                                           bool single, int32_t most, SplitFactors& split) {
   bool fits = true;
   for (int64_t c = 0; c < channels; ++c) {
     const bool zero = multiplier[c] == 0;
-    fits &= zero | ((multiplier[c] >= 1 << 30) & (shift[c] >= -14) & (shift[c] < 0));
+    fits &= zero | ((multiplier[c] >= 1 << 30) & (shift[c] >= -14) & (shift[c] <= most));
     const int32_t left = zero ? -1 : shift[c];
     const int32_t up = (multiplier[c] >> 6) & 1, high = (multiplier[c] >> 7) + up;  // rounded
     split.high[c] = static_cast<float>(high) * power_of_two(left - 23);
     split.low[c] = static_cast<float>((multiplier[c] & 127) - 128 * up) * power_of_two(left - 30);
-    split.nudge[c] = single ? 0.0F : power_of_two(left);
+    split.nudge[c] = single || left >= 0 ? 0.0F : power_of_two(left);
   }
   return fits;
 }

@@ -258,3 +258,27 @@ def test_most_codes_lie_inside_their_range() -> None:
         (result,) = run_program(program, feeds)
         inside.append(np.mean((result > 0) & (result < 255)))
     assert np.mean(inside) > 0.4
+
+
+@pytest.mark.parametrize("profile", ["tflite", "single"])
+@pytest.mark.parametrize("kernel", [1, 3, 5, 7])
+@pytest.mark.parametrize("low", [0, 9])
+def test_shifts_of_both_directions(profile: Profile, kernel: int, low: int) -> None:
+    """Small weights with factors from 2^-10 to 2^8 in one block, ties among them; every stride of a block."""
+    pad, rng = kernel // 2, np.random.default_rng(kernel)
+    for channels in (16, 70, 200):
+        case = Case(
+            size=(9, 13), channels=channels, kernel=(kernel, kernel), pads=(pad, pad, pad, pad),
+            strides=(1, 1) if channels != 70 else (2, 2), profile=profile, output_zero=9, low=low, high=250,
+        )  # fmt: skip
+        program = program_of(case, channels)
+        step = program.instructions[0]
+        assert isinstance(step, op.DepthwiseConv)
+        factors = np.exp2(rng.integers(-10, 9, channels)) * rng.choice([1.0, 0.75, 0.9999, 0.5001], channels)
+        multiplier, shift = encode_multipliers(factors)
+        rule = rules.FixedRescale(multiplier, shift, "double" if profile == "tflite" else "single")
+        weight = np.where(factors > 1, step.weight // 100, step.weight // 8).astype(np.int8)
+        bias = np.where(factors > 1, step.bias // 50, step.bias).astype(np.int32)
+        assert_same_bits(
+            replace(program, instructions=(replace(step, weight=weight, bias=bias, rescale=rule),))
+        )

@@ -157,7 +157,7 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
   const bool single = rule.kind == Rescale::kSingle;
-  if (split_factors(multiplier, shift, channels, single, fixed.split)) {
+  if (split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
     if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
     return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
   }

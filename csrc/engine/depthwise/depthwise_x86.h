@@ -5,6 +5,7 @@
 // instruction set includes this file and compiles its own.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 
 #include "depthwise_five_x86.h"
@@ -198,25 +199,34 @@ bool splits([[maybe_unused]] const Task& task) {
   if (widest != 64 || task.step.rescale.kind == Rescale::kFloat || (width < widest && !strips)) return false;
   const Rescale& rule = task.step.rescale;
   SplitFactors factors;
+  const int32_t most = task.step.narrow == Depthwise::kAnyShift ? kMostSplitShift : -1;
   return split_factors(task.memory.constant<int32_t>(rule.factor) + task.channel,
-                       task.memory.constant<int32_t>(rule.shift) + task.channel, width, false, factors);
+                       task.memory.constant<int32_t>(rule.shift) + task.channel, width, false, most, factors);
 #else
   return false;
 #endif
 }
 
+// Whether the forms of x86_rescale.h take the shifts of a block.
+template <int width>
+bool small_shifts(const Task& task) {
+  if (task.step.narrow != Depthwise::kAnyShift) return true;
+  const int32_t* shift = task.memory.constant<int32_t>(task.step.rescale.shift) + task.channel;
+  return std::all_of(shift, shift + width, [](int32_t each) { return each <= -2; });
+}
+
 template <int widest, int width>
 void run_block(const Task& task) {
   using Plain = Block<width, width>;
-  if (task.step.narrow == 0) {
-    return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
-                                     : any_rule<Plain, Repeated<Plain>>(task);
-  }
   if constexpr (widest == 64) {
-    if (splits<widest, width>(task)) {
+    if (task.step.narrow != 0 && splits<widest, width>(task)) {
       return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
                                                : narrow_rule<widest, width, Rounding::kSplit>(task);
     }
+  }
+  if (task.step.narrow == 0 || !small_shifts<width>(task)) {
+    return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
+                                     : any_rule<Plain, Repeated<Plain>>(task);
   }
   switch (task.step.rescale.kind) {
     case Rescale::kFloat:

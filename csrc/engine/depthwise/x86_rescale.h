@@ -78,7 +78,7 @@ class CodesOfSums {
     L::store(factors, factor_[i]);
     L::store(shifts, shift);
     SplitFactors split;
-    split_factors(factors, shifts, kWords, single, split);
+    split_factors(factors, shifts, kWords, single, kMostSplitShift, split);
     factor_[i] = L::load(split.high);
     odd_factor_[i] = L::load(split.low);
     round_[i] = L::load(split.nudge);

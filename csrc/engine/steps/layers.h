@@ -53,6 +53,7 @@ void check_step(const Conv& step, Limits& limits);
 // are those of the first tap). Arrays of channels are filled up to a multiple of 64.
 struct Depthwise {
   static constexpr const char* kName = "depthwise";
+  static constexpr int64_t kAnyShift = 2;
   View input, output;
   int64_t kernel_rows, kernel_columns, row_step, column_step, row_dilation, column_dilation;
   int64_t taps, tap_offsets;  // constant int64 [taps], elements, may be negative
@@ -63,7 +64,7 @@ struct Depthwise {
   int64_t layers;   // w = Σ over layers: more than 1 where w − z_w does not fit int8
   int64_t bias;     // constant int32 [padded_outputs], holds −z_x · Σw
   Rescale rescale;  // arrays [padded_outputs]
-  int64_t narrow;   // 1: |acc| and |acc · factor| stay below 2^30 and fixed shifts are −2 or less
+  int64_t narrow;   // |acc| and |acc · factor| stay below 2^30; 1: fixed shifts are −2 or less, 2: any
   int64_t table;    // constant uint8 [256] for stored codes, −1 for none
 
   template <class F>

@@ -74,7 +74,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
             layers=len(layers),
             bias=out.constant(bias),
             rescale=rescale_fields(out, rule, step.low, step.high, step.outputs[0], channels, places),
-            narrow=int(_narrow(rule, _largest_sums(weight, step.bias, zero_point))),
+            narrow=_narrow(rule, _largest_sums(weight, step.bias, zero_point)),
             table=fused_table(work, out),
         ),
         work,
@@ -121,10 +121,18 @@ def _quiet(rule: rules.Rescale | None) -> rules.Rescale | None:
     return replace(rule, shift=shift.astype(np.int32))
 
 
-def _narrow(rule: rules.Rescale | None, largest: npt.NDArray[Any]) -> bool:
-    """Whether kernels may compute with int32 and int32 from float32 without a look at overflow."""
+def _narrow(rule: rules.Rescale | None, largest: npt.NDArray[Any]) -> int:
+    """Whether kernels may compute with int32 and int32 from float32 without a look at overflow.
+
+    0: no; 1: yes; 2: yes, but some shifts are larger than the fixed-point forms of all kernels take.
+    """
     if rule is None or largest.max(initial=0) >= NARROW:
-        return False
+        return 0
     if isinstance(rule, rules.FloatRescale):
-        return bool((largest * rule.factor.astype(np.float64)).max(initial=0) < NARROW)
-    return rule.rounding != "away" and bool(rule.shift.max(initial=NARROW_SHIFT) <= NARROW_SHIFT)
+        return int((largest * rule.factor.astype(np.float64)).max(initial=0) < NARROW)
+    if rule.rounding == "away":
+        return 0
+    if rule.shift.max(initial=NARROW_SHIFT) <= NARROW_SHIFT:
+        return 1
+    factor = np.ldexp(rule.multiplier.astype(np.float64), rule.shift - 31)
+    return 2 if (largest * factor).max(initial=0) < NARROW else 0
