@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from calib8.analysis.benchmark import Timing, measure
-from calib8.analysis.benchmark_runtimes import OPENERS, open_subject
+from calib8.analysis.benchmark_runtimes import TAKES, open_subject
 from calib8.analysis.workloads import open_workload
 from calib8.cli.speed import timing_document
 from cold_start import cold_starts
@@ -35,6 +35,9 @@ ALSO: Mapping[str, Callable[[Path, Sequence[int], int], list[dict[str, Any]]]] =
     "parts": lambda folder, threads, rounds: network_parts(folder),
 }
 """Parts of the document besides the networks."""
+
+RUNTIMES = tuple(name for name, forms in TAKES.items() if "quantized" in forms)
+"""Those that run quantized ONNX models."""
 
 
 def timed(
@@ -59,7 +62,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--from", dest="sources", type=Path, action="append", help="an earlier --json")
     parser.add_argument("--networks", type=names, default=list(TOPOLOGIES))
-    parser.add_argument("--runtimes", type=names, default=list(OPENERS))
+    parser.add_argument("--runtimes", type=names, default=list(RUNTIMES))
     parser.add_argument("--threads", type=counts, default=[1, 2])
     parser.add_argument("--also", type=names, default=[])
     parser.add_argument("--batch", type=int, default=1)
@@ -71,7 +74,7 @@ def arguments() -> argparse.Namespace:
         parser.error("give either FOLDER or --from FILE")
     choices = (
         ("network", chosen.networks, TOPOLOGIES),
-        ("runtime", chosen.runtimes, OPENERS),
+        ("runtime", chosen.runtimes, RUNTIMES),
         ("addition", chosen.also, ALSO),
     )
     for what, given, known in choices:
