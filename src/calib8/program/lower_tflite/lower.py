@@ -71,7 +71,7 @@ def lower_tflite(
         _refuse_float(draft, name)
     builder = draft.builder
     inputs, ends = _ports(builder, graph.inputs, name), _ports(builder, graph.outputs, name)
-    program = Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name)
+    program = _numbered(Program("tflite", tuple(builder.slots), _live(builder, ends), inputs, ends, name))
     verify(program)
     return program
 
@@ -221,3 +221,25 @@ def _live(builder: Builder, outputs: tuple[Port, ...]) -> tuple[Instruction, ...
             wanted.update(step.inputs)
             steps.append(step)
     return tuple(reversed(steps))
+
+
+def _numbered(program: Program) -> Program:
+    """The program with only the slots that it uses."""
+    used = {port.slot for port in (*program.inputs, *program.outputs)}
+    used.update(slot for step in program.instructions for slot in (*step.inputs, *step.outputs))
+    kept = sorted(used)
+    number = {slot: place for place, slot in enumerate(kept)}
+    steps = tuple(
+        replace(
+            step,
+            inputs=tuple(number[slot] for slot in step.inputs),
+            outputs=tuple(number[slot] for slot in step.outputs),
+        )
+        for step in program.instructions
+    )
+    inputs, outputs = (
+        tuple(Port(port.name, number[port.slot]) for port in ports)
+        for ports in (program.inputs, program.outputs)
+    )
+    slots = tuple(program.slots[slot] for slot in kept)
+    return replace(program, slots=slots, instructions=steps, inputs=inputs, outputs=outputs)
