@@ -7,7 +7,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from flatbuffers.builder import BuilderSizeError
 
+from calib8.errors import UnsupportedModelError
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
 from calib8.tflite.read import defaults
 from calib8.tflite.schema import OPERATOR_CODES, OPTIONS, TYPE_CODES, member_names
@@ -35,7 +37,9 @@ SCALES: Final = (
     3e38,
 )
 NEAR: Final = (1, -1, 2, -2, 4)
-FAILED: Final = (KeyError, ValueError, TypeError, OverflowError, IndexError)
+FAILED: Final = (
+    ArithmeticError, BuilderSizeError, LookupError, MemoryError, TypeError, UnsupportedModelError, ValueError,
+)  # fmt: skip
 """What a graph that no file can hold ends in."""
 
 

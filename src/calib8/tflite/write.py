@@ -10,6 +10,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
+from calib8.errors import UnsupportedModelError
 from calib8.files import atomic_output
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
 from calib8.tflite.schema import (
@@ -23,6 +24,9 @@ from calib8.tflite.schema import (
     members,
 )
 
+LARGEST: Final = 2_000_000_000
+"""Bytes of constants that a file may hold: its offsets reach 2 GB."""
+
 ALIGNMENT: Final = 16
 """Of the data of constants: the runtime reads them where they lie in the file."""
 
@@ -31,6 +35,7 @@ def write_tflite(graph: Graph, path: str | os.PathLike[str]) -> None:
     """Writes the file.
 
     Raises:
+        UnsupportedModelError: it would be too large.
         OutputError: it cannot be written; an old one stays intact.
     """
     data = serialize(graph)
@@ -42,12 +47,17 @@ def serialize(graph: Graph) -> bytes:
     """The bytes of the file.
 
     Raises:
+        UnsupportedModelError: the constants take more than a file can hold.
         KeyError: a type, operator, option or member of an enumeration that the schema does not have.
     """
     builder = flatbuffers.Builder(1 << 16)
     buffers = [b""]
     tensors = [_tensor(builder, tensor, _place(buffers, _content(tensor))) for tensor in graph.tensors]
     metadata = [_metadata(builder, name, _place(buffers, data)) for name, data in graph.metadata.items()]
+    size = sum(map(len, buffers))
+    if size > LARGEST:
+        problem = f"holds {size:,} bytes of constants, a TFLite file at most {LARGEST:,}"
+        raise UnsupportedModelError(graph.name or "model", problem, "Keep it as ONNX")
     codes = list(dict.fromkeys(map(_code_key, graph.operators)))
     operators = [
         _operator(builder, operator, codes.index(_code_key(operator))) for operator in graph.operators

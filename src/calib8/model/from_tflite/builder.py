@@ -122,14 +122,14 @@ class Builder:
         """The value of a tensor in an order; None: as it lies."""
         if order is None:
             order = self.order(place)
-        forms = self.forms.setdefault(place, {})
-        if order in forms:
-            return forms[order]
-        if self.is_constant(place):
-            forms[order] = self.fixed(self.constant(place).transpose(order), place)
-        else:
-            forms[order] = self._reordered(place, order)
-        return forms[order]
+        found = self.forms.get(place, {}).get(order)
+        if found is None:
+            if self.is_constant(place):
+                found = self.fixed(self.constant(place).transpose(order), place)
+            else:
+                found = self._reordered(place, order)
+            self.forms.setdefault(place, {})[order] = found
+        return found
 
     def _reordered(self, place: int, order: Order) -> ir.Value:
         have, source = next(iter(self.forms[place].items()))
