@@ -39,7 +39,9 @@ def _shape(graph: Graph, operator: Operator, place: int = 0) -> Shape:
 def _constant(graph: Graph, operator: Operator, place: int) -> list[int] | None:
     """The numbers of a constant; None of a tensor that is computed."""
     data = graph.tensors[operator.inputs[place]].data
-    return None if data is None else [int(value) for value in data.reshape(-1)]
+    if data is None or data.dtype.kind not in "iu":
+        return None
+    return [int(value) for value in data.reshape(-1)]
 
 
 def _number(operator: Operator, name: str, default: int = 1) -> int:
