@@ -79,11 +79,13 @@ def test_litert_gives_what_the_program_gives(made: Made, name: str) -> None:
             np.testing.assert_allclose(as_given(got, want.shape), want, **close)
 
 
-@pytest.mark.parametrize("name", sorted(set(NETWORKS) - {"ultraface"}))
+@pytest.mark.parametrize("name", NETWORKS)
 def test_the_engine_reads_back_what_was_written(made: Made, name: str) -> None:
-    """Bit for bit what LiteRT's reference kernels make of the same codes."""
+    """Bit for bit what LiteRT's reference kernels make of the same codes; float boxes but for rounding."""
     program, images = made(name)
-    graph = to_tflite(program, inputs="int8", outputs="int8").graph
+    integer = not program.float_instructions
+    tolerance = 0.0 if integer else 1e-6
+    graph = to_tflite(program, inputs="int8", outputs="int8" if integer else None).graph
     model = serialize(graph)
     back = InferenceSession(lower_tflite(parse(model)), threads=1)
     entry = graph.tensors[graph.inputs[0]]
@@ -92,6 +94,6 @@ def test_the_engine_reads_back_what_was_written(made: Made, name: str) -> None:
     for image in images:
         values = as_fed(image, entry.shape)
         fed = np.clip(np.rint(values / scale) + zero_point, -128, 127).astype(np.int8)
-        [wanted] = litert_outputs(model, [fed])
-        [given] = back.run(None, {back.get_inputs()[0].name: fed})
-        np.testing.assert_array_equal(given, wanted)
+        given = back.run(None, {back.get_inputs()[0].name: fed})
+        for got, wanted in zip(given, litert_outputs(model, [fed]), strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
