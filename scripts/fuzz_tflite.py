@@ -2,11 +2,11 @@
 
     python scripts/fuzz_tflite.py --count 20000 --processes 2
 
-A file is made from small valid models by changes of its bytes or its graph; it is read, checked, lowered,
-compiled and run with random codes by NumPy and by the native engine. Another error, a crash, other codes, or
-more time or memory than a file may take ends the run and says how to make the file once more. With
-``--record FOLDER`` all plans that ran are kept for ``tests/native/engine_check``, which runs them under
-sanitizers.
+Files that ask for much are written by hand (``tflite_hostile``), all others made from small valid models by
+changes of bytes or of the graph. A file is read, checked, lowered, compiled and run with random codes by
+NumPy and by the native engine. Another error, a crash, other codes, or more time or memory than a file may
+take ends the run and says how to make the file once more. With ``--record FOLDER`` all plans that ran are
+kept for ``tests/native/engine_check``, which runs them under sanitizers.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from calib8.session import InferenceSession
 from calib8.tflite.graph import Graph
 from calib8.tflite.read import parse
 from calib8.tflite.write import serialize
+from tflite_hostile import hostile_graphs
 from tflite_mutations import mutated_bytes, mutated_graph
 
 ROOT: Final = Path(__file__).parents[1]
@@ -158,6 +159,11 @@ def work(settings: argparse.Namespace) -> None:
     graphs = corpus(settings.seed)
     files = [serialize(graph) for graph in graphs]
     found: Counter[str] = Counter()
+    if settings.first == 0:
+        for title, graph in hostile_graphs().items():
+            print(f"by hand: {title}", flush=True)
+            with limited():
+                attempt(serialize(graph), 0)
     for number in range(settings.first, settings.count, settings.step):
         print(number, flush=True)
         data = broken_file(graphs, files, settings.seed, number)

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,6 +49,20 @@ def test_the_corpus_is_valid(fuzzer: ModuleType) -> None:
     known = [graph for graph in fuzzer.corpus(7) if all(step.op in LOWER for step in graph.operators)]
     outcomes = [fuzzer.attempt(serialize(graph), 1) for graph in known]
     assert known and outcomes.count("ran") >= len(known) * 9 // 10
+
+
+def test_small_files_do_not_ask_for_much(fuzzer: ModuleType) -> None:
+    """Sizes without bytes behind them: neither time nor memory, and an error or a program."""
+    tracemalloc.start()
+    for title, graph in fuzzer.hostile_graphs().items():
+        data = serialize(graph)
+        tracemalloc.reset_peak()
+        with fuzzer.limited():
+            outcome = fuzzer.attempt(data, 1)
+        _, peak = tracemalloc.get_traced_memory()
+        assert outcome in ("refused by a check", "too large"), title
+        assert peak < (1 << 28), f"{title}: {peak} bytes"
+    tracemalloc.stop()
 
 
 def test_a_seed_and_a_number_make_one_file(fuzzer: ModuleType) -> None:

@@ -238,3 +238,20 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     path = tmp_path / "net.tflite"
     path.write_bytes(FILE)
     assert read_tflite(path).name == "net"
+
+
+def test_a_truncated_file_says_where_it_ends() -> None:
+    assert "it ends at byte 200, before what it refers to" in refused(FILE[:200])
+
+
+def test_a_constant_of_no_elements() -> None:
+    """Its buffer is empty; tensors that are fed or computed have none either, and are no constants."""
+    names = ("x", "axes", "y")
+    shapes, dtypes = ((0, 3), (0,), (0, 3)), ("float32", "int32", "float32")
+    fields = zip(names, shapes, dtypes, strict=True)
+    tensors = tuple(Tensor(name, shape, dtype) for name, shape, dtype in fields)
+    options = {"keep_dims": False}
+    graph = Graph(tensors, (Operator("MEAN", (0, 1), (2,), options),), (0,), (2,), "net")
+    x, axes, y = parse(serialize(graph)).tensors
+    assert x.data is None and y.data is None
+    assert axes.data is not None and axes.data.shape == (0,) and axes.data.dtype == np.int32

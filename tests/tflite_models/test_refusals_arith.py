@@ -82,7 +82,6 @@ REFUSED: dict[str, tuple[Callable[[], Graph], str]] = {
     "scale of a join": (lambda: _one("CONCATENATION", quantized(0.2, 0), axis=3), "differ in scale"),
     "axis of a join": (lambda: _one("CONCATENATION", SYMMETRIC, axis=4), "axis is 4"),
     "axis of a mean": (lambda: _mean([2]), r"reduces the axes \[2\]"),
-    "no axes": (lambda: _mean([]), r"reduces the axes \[\]"),
 }
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from calib8.analysis.rules.tflite_files import RULES
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
+from calib8.tflite.versions import unknown_version
 
 OTHER_ROUNDING: Final = frozenset(
     {
@@ -40,6 +41,10 @@ def _of_kind(graph: Graph) -> Iterator[str]:
     )
     if custom:
         yield f"custom operators, which only their own runtime has: {', '.join(custom)}"
+    unknown = [operator for operator in graph.operators if unknown_version(operator)]
+    late = sorted({f"{operator.op} {operator.version}" for operator in unknown})
+    if late:
+        yield f"versions of operators that LiteRT 2.3 does not know: {', '.join(late)}"
     if found != "quantized":
         return
     apart = Counter(operator.op for operator in graph.operators if operator.op in OTHER_ROUNDING)

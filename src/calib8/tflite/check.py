@@ -3,7 +3,7 @@
 tensors      sizes ≥ 0, fewer than 2³¹ elements; a signature that belongs to the shape
 scales       finite and above 0; zero points in the range of the type; one per index of their axis
 operators    name tensors that exist; each is written once, before it is read, and is no constant or input
-ports        exist, are no constants, and are named once
+ports        exist; inputs are no constants, and are named once
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _ports_problem(graph: Graph) -> str | None:
         wrong = _missing(graph, places)
         if wrong is not None:
             return f"{what} {wrong} is none of its {len(graph.tensors)} tensors"
-        if len(set(places)) != len(places):
+        if what == "input" and len(set(places)) != len(places):
             twice = next(place for place in places if places.count(place) > 1)
             return f"tensor {twice} '{graph.tensors[twice].name}' is its {what} twice"
     for place in graph.inputs:

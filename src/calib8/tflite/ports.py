@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,9 +14,17 @@ FREE = -1
 """Stands in a signature for a size that is not fixed."""
 
 
-def port_specs(graph: Graph, places: Iterable[int]) -> tuple[TensorSpec, ...]:
+def port_specs(graph: Graph, places: Sequence[int]) -> tuple[TensorSpec, ...]:
     """Specs of tensors; a size that the signature leaves free is None."""
-    return tuple(_spec(graph.tensors[place]) for place in places)
+    names = port_names(graph, places)
+    return tuple(_spec(graph.tensors[place], name) for place, name in zip(places, names, strict=True))
+
+
+def port_names(graph: Graph, places: Sequence[int]) -> list[str]:
+    """Names of tensors; one that is listed again, as outputs may be, has its place in the list behind it."""
+    names = [graph.tensors[place].name for place in places]
+    again = [place in places[:at] for at, place in enumerate(places)]
+    return [f"{name}#{at}" if again[at] else name for at, name in enumerate(names)]
 
 
 def coded_ports(graph: Graph) -> dict[str, QParams]:
@@ -33,7 +41,7 @@ def qparams(tensor: Tensor) -> QParams | None:
     return QParams(float(quantization.scales[0]), int(quantization.zero_points[0]))
 
 
-def _spec(tensor: Tensor) -> TensorSpec:
+def _spec(tensor: Tensor, name: str) -> TensorSpec:
     """Types that NumPy does not have count as objects."""
     try:
         dtype = np.dtype(tensor.dtype)
@@ -41,4 +49,4 @@ def _spec(tensor: Tensor) -> TensorSpec:
         dtype = np.dtype(object)
     free = tensor.signature if len(tensor.signature) == len(tensor.shape) else tensor.shape
     sizes = (None if size == FREE else known for known, size in zip(tensor.shape, free, strict=True))
-    return TensorSpec(tensor.name, dtype, tuple(sizes))
+    return TensorSpec(name, dtype, tuple(sizes))

@@ -11,6 +11,7 @@ import math
 import os
 import struct
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -85,6 +86,9 @@ def parse(data: bytes, name: str = "model") -> Graph:
         raise ModelError(name, "is no TFLite model: bytes 4 to 7 are not TFL3", CURE)
     try:
         graph = _model(_File(data, name))
+    except struct.error as error:
+        problem = f"is damaged: it ends at byte {len(data)}, before what it refers to"
+        raise ModelError(name, problem, CURE) from error
     except DAMAGE as error:
         raise ModelError(name, f"is damaged ({error})", CURE) from error
     check(graph, name)
@@ -149,12 +153,18 @@ def _model(file: _File) -> Graph:
             "Export the model without control flow: one subgraph",
         )
     graph = subgraphs[0]
+    inputs = file.ints(graph, "Inputs")
     buffers = [file.content(buffer) for buffer in file.tables(model, "Buffers")]
     codes = [_operator_name(code) for code in file.tables(model, "OperatorCodes")]
+    operators = tuple(_operator(file, operator, codes) for operator in file.tables(graph, "Operators"))
+    written = {*inputs, *(place for operator in operators for place in operator.outputs)}
+    tensors = [_tensor(file, tensor, buffers) for tensor in file.tables(graph, "Tensors")]
     return Graph(
-        tensors=tuple(_tensor(file, tensor, buffers) for tensor in file.tables(graph, "Tensors")),
-        operators=tuple(_operator(file, operator, codes) for operator in file.tables(graph, "Operators")),
-        inputs=file.ints(graph, "Inputs"),
+        tensors=tuple(
+            tensor if place in written else _with_no_elements(tensor) for place, tensor in enumerate(tensors)
+        ),
+        operators=operators,
+        inputs=inputs,
         outputs=file.ints(graph, "Outputs"),
         name=_text(graph.Name()),
         description=_text(model.Description()),
@@ -264,6 +274,15 @@ def _tensor(file: _File, tensor: Any, buffers: list[Bytes]) -> Tensor:
         signature=file.ints(tensor, "ShapeSignature"),
         is_variable=bool(tensor.IsVariable()),
     )
+
+
+def _with_no_elements(tensor: Tensor) -> Tensor:
+    """A constant of no elements, whose buffer is empty; any other tensor as it is."""
+    if 0 not in tensor.shape or tensor.data is not None or tensor.dtype not in NUMPY_TYPES:
+        return tensor
+    if tensor.is_variable or min(tensor.shape) < 0 or len(tensor.shape) > MOST_AXES:
+        return tensor
+    return replace(tensor, data=np.zeros(tensor.shape, tensor.dtype))
 
 
 def _array(file: _File, content: Bytes, dtype: str, shape: tuple[int, ...], name: str) -> npt.NDArray[Any]:

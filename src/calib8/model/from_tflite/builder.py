@@ -27,6 +27,8 @@ from calib8.model.graph import Names
 from calib8.tflite.graph import Graph, Operator, Tensor
 
 OPSET: Final = 17
+MAX_INDICES: Final = 1 << 24
+"""Of all axes that are mirrored by indices."""
 BATCH: Final = "batch"
 """Name of the free size."""
 
@@ -46,6 +48,7 @@ class Builder:
         self.free_batch = free_batch
         self.onnx = ir.Graph([], [], nodes=[], opset_imports={"": OPSET}, name=graph.name or "tflite")
         self.names = Names(self.onnx)
+        self.listed = 0
         self.arrays: dict[int, npt.NDArray[Any]] = {}
         self.forms: dict[int, dict[Order, ir.Value]] = {}
         places = dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
@@ -88,6 +91,16 @@ class Builder:
         if size is None:
             raise NoNodeError(f"it needs to know the batch of '{self.name(place)}'")
         return size
+
+    def list_indices(self, count: int) -> None:
+        """Counts the indices of an axis, before they are made: a small file may ask for any number.
+
+        Raises:
+            NoNodeError: the model would list more than ``MAX_INDICES`` of them.
+        """
+        self.listed += count
+        if self.listed > MAX_INDICES:
+            raise NoNodeError(f"it makes an axis of {count}; the most of a model are {MAX_INDICES}")
 
     def is_constant(self, place: int) -> bool:
         """A tensor whose elements are known."""

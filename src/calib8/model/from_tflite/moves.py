@@ -127,7 +127,9 @@ def mirror_pad(builder: Builder, operator: Operator) -> None:
     for axis in range(rank):
         before, after = flat[axis], flat[rank + axis]
         if before or after:
-            inside = np.arange(builder.size(x, order[axis]))
+            size = builder.size(x, order[axis])
+            builder.list_indices(before + size + after)
+            inside = np.arange(size)
             indices = builder.numbers(
                 f"{builder.name(y)}/indices", np.pad(inside, (before, after), "symmetric")
             )

@@ -16,6 +16,7 @@ from calib8.model.from_tflite.operators import TRANSLATE
 from calib8.model.save import model_bytes
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import needed, value_inputs
+from calib8.tflite.versions import unknown_version
 
 IR_VERSION: Final = 8
 CURE: Final = "Export the model without them"
@@ -123,8 +124,12 @@ def translate(builder: Builder) -> list[Problem]:
             builder.rename(operator.outputs[0], operator.inputs[0])
             continue
         title = operator.custom_code or operator.op
+        version = unknown_version(operator)
         if operator.op not in TRANSLATE:
             problems.append(Problem(operator, f"{title}: no ONNX node is known for it"))
+        elif version is not None:
+            name = builder.name(operator.outputs[0])
+            problems.append(Problem(operator, f"'{name}' ({title}): {version}"))
         elif all(builder.known(place) for place in value_inputs(operator)):
             reason = _translated(builder, operator)
             if reason:

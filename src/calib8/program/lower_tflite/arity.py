@@ -1,4 +1,4 @@
-"""How many tensors an operator has, of how many axes, and which options make no sense."""
+"""Version of an operator, how many tensors it has, of how many axes, and which options make no sense."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Final
 
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.schema import OPTIONS, member_names
+from calib8.tflite.versions import unknown_version
 
 MANY: Final = 1 << 16
 ABSENT: Final = -1
@@ -33,7 +34,10 @@ class Takes:
 IMAGE: Final = (4, 4)
 LIST: Final = (0, 1)
 UNARY: Final = Takes()
-BINARY: Final = Takes(2, 2)
+UP_TO_8: Final = (0, 8)
+"""Axes that LiteRT's kernels broadcast."""
+BINARY: Final = Takes(2, 2, ranks={0: UP_TO_8, 1: UP_TO_8})
+UP_TO_5: Final = (0, 5)
 CONV: Final = Takes(2, 3, ranks={0: IMAGE, 1: IMAGE})
 POOL: Final = Takes(ranks={0: IMAGE})
 RESIZE: Final = Takes(2, 2, ranks={0: IMAGE, 1: LIST})
@@ -47,22 +51,25 @@ TAKES: Final[Mapping[str, Takes]] = {
     "FULLY_CONNECTED": Takes(2, 3, ranks={1: (2, 2)}),
     "BATCH_MATMUL": Takes(2, 2, ranks={0: (2, 32), 1: (2, 32)}),
     **dict.fromkeys(("ADD", "SUB", "MUL", "DIV", "MAXIMUM", "MINIMUM"), BINARY),
-    **dict.fromkeys(("PRELU", "TILE", "BROADCAST_TO"), BINARY),
+    "PRELU": BINARY,
+    **dict.fromkeys(("TILE", "BROADCAST_TO"), Takes(2, 2)),
     **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"), POOL),
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), REDUCTION),
     **dict.fromkeys(("ARG_MAX", "ARG_MIN", "EXPAND_DIMS"), REDUCTION),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), RESIZE),
     **dict.fromkeys(("LOGISTIC", "TANH", "RELU", "RELU6", "RELU_N1_TO_1"), UNARY),
     **dict.fromkeys(("LEAKY_RELU", "HARD_SWISH"), UNARY),
-    **dict.fromkeys(("SQUEEZE", "CAST", "QUANTIZE", "DEQUANTIZE"), UNARY),
+    "SQUEEZE": Takes(ranks={0: UP_TO_8}),
+    **dict.fromkeys(("CAST", "QUANTIZE", "DEQUANTIZE"), UNARY),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), Takes(ranks={0: (1, 32)})),
     **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), POOL),
     **dict.fromkeys(("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"), BLOCKS),
-    **dict.fromkeys(("PAD", "MIRROR_PAD"), Takes(2, 2, ranks={1: (2, 2)})),
+    "PAD": Takes(2, 2, ranks={0: UP_TO_5, 1: (2, 2)}),
+    "MIRROR_PAD": Takes(2, 2, ranks={1: (2, 2)}),
     **dict.fromkeys(("CONCATENATION", "PACK"), Takes(1, MANY)),
-    "PADV2": Takes(3, 3, ranks={1: (2, 2)}),
+    "PADV2": Takes(3, 3, ranks={0: UP_TO_5, 1: (2, 2)}),
     "RESHAPE": Takes(1, 2, ranks={1: LIST}),
-    "TRANSPOSE": Takes(2, 2, ranks={1: LIST}),
+    "TRANSPOSE": Takes(2, 2, ranks={0: (1, 8), 1: LIST}),  # of a scalar LiteRT writes nothing
     "STRIDED_SLICE": Takes(4, 4, ranks={1: LIST, 2: LIST, 3: LIST}),
     "SLICE": Takes(3, 3, ranks={1: LIST, 2: LIST}),
     "SPLIT": Takes(2, 2, MANY, {0: LIST, 1: (1, 32)}),
@@ -98,7 +105,7 @@ COUNTS: Final = {
 
 
 def misuse(graph: Graph, operator: Operator) -> str | None:
-    """What keeps an operator from being lowered at all: its tensors, or an option beyond all bounds.
+    """What keeps an operator from being lowered at all: version, tensors, or an option beyond all bounds.
 
     Args:
         graph: checked.
@@ -106,7 +113,12 @@ def misuse(graph: Graph, operator: Operator) -> str | None:
     """
     takes = TAKES.get(operator.op)
     tensors = None if takes is None else _tensors_problem(graph, operator, takes)
-    return tensors or _variable_problem(graph, operator) or _limits_problem(operator)
+    return (
+        unknown_version(operator)
+        or tensors
+        or _variable_problem(graph, operator)
+        or _limits_problem(operator)
+    )
 
 
 def _tensors_problem(graph: Graph, operator: Operator, takes: Takes) -> str | None:

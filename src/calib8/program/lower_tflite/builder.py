@@ -17,6 +17,8 @@ from calib8.tflite.graph import Graph, Operator, Tensor
 NO_SCALES = np.zeros(0, np.float32)
 ABSENT = -1
 """Place of an input that is left out."""
+MAX_INDICES = 1 << 24
+"""That a program lists, of all axes which operators repeat, mirror or resize: 64 MB of them."""
 
 
 class NoFormError(Exception):
@@ -32,12 +34,14 @@ class Builder:
         slots: of the program.
         steps: its instructions.
         numbers: tensor of the graph → its slot.
+        listed: indices that operators with sizes alone made so far: a small file may ask for any number.
     """
 
     graph: Graph
     slots: list[Slot] = field(default_factory=list)
     steps: list[Instruction] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
+    listed: int = 0
 
     def tensor(self, place: int) -> Tensor:
         """A tensor of the graph."""
@@ -94,6 +98,18 @@ class Builder:
         if tensor.data is None:
             raise NoFormError(f"'{tensor.name}' is computed, where a constant is needed")
         return tensor.data
+
+    def list_indices(self, count: int) -> None:
+        """Counts the indices of an axis, before they are made.
+
+        Raises:
+            NoFormError: the program would list more than ``MAX_INDICES`` of them.
+        """
+        if self.listed + count > MAX_INDICES:
+            raise NoFormError(
+                f"it lists the indices of an axis of {count}; the most of a model are {MAX_INDICES}"
+            )
+        self.listed += count
 
     def add(self, slot: Slot) -> int:
         """A further slot."""

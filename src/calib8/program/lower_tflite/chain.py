@@ -23,8 +23,6 @@ from calib8.tflite.graph import Operator
 Shape = tuple[int, ...]
 Ports = tuple[str, tuple[int, ...], tuple[int, ...]]
 Make = Callable[[Ports], Instruction]
-MAX_INDICES = 1 << 24
-"""Of an axis that is repeated."""
 
 
 @dataclass(eq=False)
@@ -86,31 +84,37 @@ class Chain:
         if not places.size or places.min() < 0 or places.max() >= size:
             raise NoFormError(f"its indices lie outside an axis of {size}")
         new = (*self.shape[:axis], places.size, *self.shape[axis + 1 :])
-        same = np.array_equal(places, np.arange(size))
+        same = places.size == size and np.array_equal(places, np.arange(size))
         return self._then(new, lambda ports: Gather(*ports, axis, places.astype(np.int32)), unless=same)
 
-    def repeat(self, axis: int, times: int) -> Chain:
+    def repeat(self, builder: Builder, axis: int, times: int) -> Chain:
         """An axis several times over.
 
         Raises:
-            NoFormError: not once, or beyond all memory.
+            NoFormError: not once, or too many indices.
         """
-        if not 1 <= times <= MAX_INDICES // self.shape[axis]:
-            raise NoFormError(f"it repeats an axis of {self.shape[axis]} {times} times")
-        return self.gather(axis, np.tile(np.arange(self.shape[axis]), times))
+        size = self.shape[axis]
+        if times < 1:
+            raise NoFormError(f"it repeats an axis of {size} {times} times")
+        if times == 1:
+            return self
+        builder.list_indices(size * times)
+        return self.gather(axis, np.tile(np.arange(size), times))
 
-    def broadcast(self, shape: Sequence[int]) -> Chain:
+    def broadcast(self, builder: Builder, shape: Sequence[int]) -> Chain:
         """Axes of one repeated, axes of one put in front: as NumPy broadcasts.
 
         Raises:
-            NoFormError: the shapes do not fit.
+            NoFormError: the shapes do not fit, or too many indices.
         """
         new = tuple(shape)
+        if len(new) < len(self.shape):
+            raise NoFormError(f"it broadcasts {list(self.shape)} to {list(new)}")
         chain = self.reshape((1,) * (len(new) - len(self.shape)) + self.shape)
         for axis, (old, size) in enumerate(zip(chain.shape, new, strict=True)):
             if old not in (1, size):
                 raise NoFormError(f"it broadcasts {list(self.shape)} to {list(new)}")
-            chain = chain.repeat(axis, size // old)
+            chain = chain.repeat(builder, axis, size // old)
         return chain
 
     def pad(self, before: Sequence[int], after: Sequence[int], value: int) -> Chain:

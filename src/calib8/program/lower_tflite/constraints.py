@@ -2,6 +2,7 @@
 
 zero point 0 of int8 weights (not of FULLY_CONNECTED) and of all biases
 |s_x·s_w − s_bias| / s_y ≤ 0.02 for one scale in uint8, and in FULLY_CONNECTED
+a bias of CONV_2D; one scale and zero point of what MIRROR_PAD, PACK, UNPACK and their like read and write
 
 What computes with codes needs scales at all; what only moves them has them everywhere or nowhere. Fixed
 scales of outputs, and tensors that share a scale, are the business of the operators' own functions.
@@ -20,6 +21,19 @@ CODES: Final = ("int8", "uint8")
 
 LAYERS: Final = {"CONV_2D": 0, "DEPTHWISE_CONV_2D": 0, "FULLY_CONNECTED": 0, "TRANSPOSE_CONV": 2}
 """Layer → place of its input; weights are input 1, the bias is the input behind both."""
+
+ONE_MEANING: Final = {
+    "MIRROR_PAD": (0,),
+    "SPACE_TO_BATCH_ND": (0,),
+    "BATCH_TO_SPACE_ND": (0,),
+    "EXPAND_DIMS": (0,),
+    "UNPACK": (0,),
+    "PADV2": (2,),
+}
+"""Operator → its inputs that LiteRT wants in scale and zero point of the outputs; of PACK it is all of them.
+
+The other operators that only move codes (RESHAPE, TRANSPOSE, SLICE, PAD, GATHER …) copy them as they are.
+"""
 
 COMPUTES: Final = {
     *LAYERS, "ADD", "SUB", "MUL", "DIV", "MEAN", "SUM", "SOFTMAX", "LOG_SOFTMAX", "LOGISTIC", "TANH", "RELU",
@@ -46,7 +60,44 @@ def broken_constraint(graph: Graph, operator: Operator) -> str | None:
     ):
         bare = next(tensor for tensor in tensors if tensor.dtype in CODES and tensor.quantization is None)
         return f"'{bare.name}' has no scale, where other tensors of it have one"
-    return _layer(graph, operator) if operator.op in LAYERS else None
+    if operator.op in LAYERS:
+        return _missing_bias(operator) or _layer(graph, operator)
+    return _other_meaning(graph, operator) or _blocks(graph, operator)
+
+
+def _other_meaning(graph: Graph, operator: Operator) -> str | None:
+    """Codes of two scales or zero points where LiteRT asks for one."""
+    count = len(operator.inputs)
+    read = range(count) if operator.op == "PACK" else ONE_MEANING.get(operator.op, ())
+    for place in (operator.inputs[at] for at in read):
+        x = graph.tensors[place]
+        for y in (graph.tensors[output] for output in operator.outputs):
+            if x.dtype in CODES and y.dtype in CODES and _meaning(x) != _meaning(y):
+                return f"'{x.name}' and '{y.name}' differ in scale or zero point, where TFLite asks for one"
+    return None
+
+
+def _meaning(tensor: Tensor) -> tuple[list[float], list[int]] | None:
+    found = tensor.quantization
+    return None if found is None else (found.scales.tolist(), found.zero_points.tolist())
+
+
+def _blocks(graph: Graph, operator: Operator) -> str | None:
+    """Every axis between batch and channels has a block size."""
+    if operator.op not in ("SPACE_TO_BATCH_ND", "BATCH_TO_SPACE_ND"):
+        return None
+    x, blocks = (graph.tensors[place] for place in operator.inputs[:2])
+    if blocks.shape == (len(x.shape) - 2,):
+        return None
+    return f"it has block sizes of shape {list(blocks.shape)} for {list(x.shape)}, not {len(x.shape) - 2}"
+
+
+def _missing_bias(operator: Operator) -> str | None:
+    """A bias that LiteRT's convolutions ask for."""
+    count, least = len(operator.inputs), 3 if operator.op == "CONV_2D" else 2
+    if operator.op in ("CONV_2D", "DEPTHWISE_CONV_2D") and (count < least or operator.inputs[2:3] == (-1,)):
+        return "it has no bias, which TFLite asks for: give it one of zeros"
+    return None
 
 
 def _layer(graph: Graph, operator: Operator) -> str | None:

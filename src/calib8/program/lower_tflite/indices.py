@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from calib8.program.instructions import ArgMax
 from calib8.program.lower_tflite.builder import Builder, NoFormError
-from calib8.program.lower_tflite.chain import axis_of, chain_from, integers, move, option, write
+from calib8.program.lower_tflite.chain import Chain, axis_of, chain_from, integers, move, option, write
 from calib8.program.lower_tflite.moves import part_of
 from calib8.tflite.graph import Operator
 
@@ -100,8 +102,12 @@ def _take(
     """One axis by its entry (begin, end, stride), which NumPy's rules bring into the axis."""
     begin, end, stride = entry
     if option(operator, "shrink_axis_mask") >> place & 1:
+        if stride < 1:  # LiteRT returns memory that nobody wrote
+            raise NoFormError(f"it picks one index with a stride of {stride}")
+        if not -size <= begin < size:
+            raise NoFormError(f"it picks index {begin} of an axis of {size}")
         free = option(operator, "begin_mask") >> place & 1
-        selection.add((size - 1 if stride < 0 else 0) if free else axis_of(begin, size), 1, 1)
+        selection.add(0 if free else begin % size, 1, 1)
         selection.shape.pop()
         return
     if stride == 0:
@@ -147,13 +153,36 @@ def _split(builder: Builder, operator: Operator, place: int, axis: int, sizes: S
 
 def gather(builder: Builder, operator: Operator) -> None:
     """GATHER: constant indices of any shape take the place of one axis."""
-    if option(operator, "batch_dims"):
-        raise NoFormError("its indices differ from batch to batch")
     chain, indices = chain_from(builder, operator.inputs[0]), integers(builder, operator.inputs[1])
     axis = axis_of(option(operator, "axis"), len(chain.shape))
-    inner = builder.tensor(operator.inputs[1]).shape
-    shape = (*chain.shape[:axis], *inner, *chain.shape[axis + 1 :])
-    move(builder, operator, chain.gather(axis, np.array(indices, np.int64)).reshape(shape))
+    places = np.array(indices, np.int64).reshape(builder.tensor(operator.inputs[1]).shape)
+    if option(operator, "batch_dims"):
+        move(builder, operator, _by_batch(operator, chain, axis, places))
+        return
+    shape = (*chain.shape[:axis], *places.shape, *chain.shape[axis + 1 :])
+    move(builder, operator, chain.gather(axis, places).reshape(shape))
+
+
+def _by_batch(operator: Operator, chain: Chain, axis: int, places: npt.NDArray[np.int64]) -> Chain:
+    """Indices of their own for every batch: the axis behind the batches, both as one.
+
+    [batches, …, axis, …] → [batches · axis, …] → [batches, indices, …] → [batches, …, indices, …]
+    """
+    count, shape = option(operator, "batch_dims"), chain.shape
+    count += places.ndim if count < 0 else 0
+    if not 0 <= count <= min(axis, places.ndim) or places.shape[:count] != shape[:count]:
+        raise NoFormError(f"it takes {list(places.shape)} by batch from axis {axis} of {list(shape)}")
+    if places.size and not 0 <= places.min() <= places.max() < shape[axis]:
+        raise NoFormError(f"its indices lie outside an axis of {shape[axis]}")
+    between, batches = range(count, axis), math.prod(shape[:count])
+    front = chain.transpose([*range(count), axis, *between, *range(axis + 1, len(shape))])
+    rows = front.reshape((batches * shape[axis], *shape[count:axis], *shape[axis + 1 :]))
+    each = places.reshape(batches, -1) + np.arange(batches)[:, None] * shape[axis]
+    picked = rows.gather(0, each).reshape((*places.shape, *shape[count:axis], *shape[axis + 1 :]))
+    inner = range(count, places.ndim)
+    moved = range(places.ndim, places.ndim + len(between))
+    rest = range(places.ndim + len(between), len(picked.shape))
+    return picked.transpose([*range(count), *moved, *inner, *rest])
 
 
 def arg_max(builder: Builder, operator: Operator) -> None:

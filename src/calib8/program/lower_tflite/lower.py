@@ -25,14 +25,16 @@ from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.sizes import wrong_shape
 from calib8.program.lower_tflite.tables import with_tables
 from calib8.program.program import Port, Program
-from calib8.program.verify import verify
+from calib8.program.verify import check_step, verify
+from calib8.program.verify.step import Step
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
+from calib8.tflite.ports import port_names
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
 
-TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, MemoryError, TypeError, ValueError)
+TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
 
 
@@ -134,8 +136,14 @@ def _visited(builder: Builder, waiting: Waiting, operator: Operator) -> list[Pro
 
 
 def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ...]:
+    names = port_names(builder.graph, places)
+    fixed = [name for name, place in zip(names, places, strict=True) if builder.is_constant(place)]
+    if fixed:
+        problem, cure = f"its output '{fixed[0]}' is a constant", "Take what is computed (--until, outputs=)"
+        raise UnsupportedModelError(name, problem, cure)
     try:
-        return tuple(Port(builder.tensor(place).name, builder.number(place)) for place in places)
+        numbers = map(builder.number, places)
+        return tuple(Port(title, number) for title, number in zip(names, numbers, strict=True))
     except NoFormError as reason:
         raise UnsupportedModelError(
             name, f"an input or output has no integer form: {reason}", "Export the model without it"
@@ -144,19 +152,32 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
 
 def _reason(builder: Builder, operator: Operator) -> str | None:
     """Lowers an operator, or says why it has no integer form."""
-    lower = LOWER.get(operator.op)
+    lower, mark = LOWER.get(operator.op), len(builder.steps)
     if lower is None:
         return NO_FORM
     try:
         with np.errstate(all="ignore"):  # of sizes and scales that make no sense: told by what comes out
             lower(builder, operator)
+            _check_steps(builder, mark)
     except NoFormError as reason:
         return str(reason)
     except ModelError as error:
         return error.problem
+    except MemoryError:
+        return "it takes more memory than there is"
     except TROUBLE as error:
         return f"its sizes or options contradict each other ({str(error) or type(error).__name__})"
     return None
+
+
+def _check_steps(builder: Builder, mark: int) -> None:
+    """Raises ModelError of an instruction from ``mark`` on that does not fit its slots."""
+    for number, instruction in enumerate(builder.steps[mark:]):
+        inputs, outputs = (
+            tuple(builder.slots[slot] for slot in numbers)
+            for numbers in (instruction.inputs, instruction.outputs)
+        )
+        check_step(Step("program", number, instruction, inputs, outputs, "tflite"))
 
 
 def _title(builder: Builder, operator: Operator) -> str:
@@ -183,7 +204,8 @@ def _refuse_problems(draft: Draft, name: str) -> None:
     before: dict[str, None] = {}
     for operator in graph.operators:
         read = value_inputs(operator)
-        computed = [place for place in read if graph.tensors[place].data is None and place not in lost]
+        known = lost.union(graph.inputs)
+        computed = [place for place in read if graph.tensors[place].data is None and place not in known]
         if operator in failed:
             before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
         if operator in failed or not lost.isdisjoint(read):

@@ -15,6 +15,7 @@ from calib8.program.lower_tflite.chain import (
     option,
     write,
 )
+from calib8.program.lower_tflite.constants import written
 from calib8.program.program import Slot
 from calib8.tflite.graph import Operator
 
@@ -37,6 +38,12 @@ def pack(builder: Builder, operator: Operator) -> None:
     target = builder.number(operator.outputs[0])
     slot = builder.slots[target]
     axis = axis_of(option(operator, "axis"), len(slot.shape))
+    source = next((place for place in operator.inputs if not builder.is_constant(place)), None)
+    if source is None:
+        raise NoFormError("all of its inputs are constant")
+    start = builder.number(source)
+    for place in operator.inputs:
+        written(builder, place, start)
     parts = [_layer(builder, operator, place, axis, target) for place in operator.inputs]
     if len(parts) != slot.shape[axis]:
         raise NoFormError(f"it packs {len(parts)} tensors into {slot.shape[axis]}")
@@ -181,11 +188,11 @@ def tile(builder: Builder, operator: Operator) -> None:
     if len(times) != len(chain.shape):
         raise NoFormError(f"it repeats {list(chain.shape)} by {list(times)}")
     for axis, count in enumerate(times):
-        chain = chain.repeat(axis, count)
+        chain = chain.repeat(builder, axis, count)
     move(builder, operator, chain)
 
 
 def broadcast_to(builder: Builder, operator: Operator) -> None:
     """BROADCAST_TO the shape of the output."""
     shape = builder.tensor(operator.outputs[0]).shape
-    move(builder, operator, chain_from(builder, operator.inputs[0]).broadcast(shape))
+    move(builder, operator, chain_from(builder, operator.inputs[0]).broadcast(builder, shape))

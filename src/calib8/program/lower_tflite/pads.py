@@ -41,6 +41,9 @@ def mirror_pad(builder: Builder, operator: Operator) -> None:
         size = chain.shape[axis]
         if not (0 <= head <= size - edge and 0 <= tail <= size - edge):
             raise NoFormError(f"it mirrors {head} and {tail} of an axis of {size}")
+        if not head and not tail:
+            continue
+        builder.list_indices(head + size + tail)
         inside = np.arange(size)
         front, back = inside[edge : edge + head][::-1], inside[::-1][edge : edge + tail]
         chain = chain.gather(axis, np.concatenate([front, inside, back]))

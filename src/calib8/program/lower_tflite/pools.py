@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from calib8.program.instructions import AveragePool, Lookup, MaxPool, Mean, ReduceMax, ReduceMin
+from calib8.program.instructions import AveragePool, Lookup, MaxPool, Mean, ReduceMax, ReduceMin, Reshape
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.chain import integers
 from calib8.program.lower_tflite.codes import in_codes_of
 from calib8.program.lower_tflite.windows import Window, activation_clamp, image_size, window
-from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp
 from calib8.program.rounding.pools import mean_rule
 from calib8.program.rules import CodeAverage
@@ -73,9 +73,10 @@ def _rescaled(builder: Builder, operator: Operator, kind: Literal["mean", "sum"]
     x, y = builder.codes(operator.inputs[0]), builder.codes(operator.outputs[0])
     if x.dtype != y.dtype:
         raise NoFormError(f"it reads {x.dtype} and writes {y.dtype}")
-    axes = _axes(builder, operator, x)
-    rule = mean_rule("tflite", x.scale, y.scale, math.prod(x.shape[axis] for axis in axes), kind)
-    ports = ((builder.number(operator.inputs[0]),), (builder.number(operator.outputs[0]),))
+    source, axes = _reduced(builder, operator, builder.number(operator.inputs[0]))
+    count = math.prod(builder.slots[source].shape[axis] for axis in axes)
+    rule = mean_rule("tflite", x.scale, y.scale, count, kind)
+    ports = ((source,), (builder.number(operator.outputs[0]),))
     builder.steps.append(Mean(builder.name(operator), *ports, axes, rule, *clamp("tflite", y, None, None)))
 
 
@@ -92,17 +93,22 @@ def reduce_min(builder: Builder, operator: Operator) -> None:
 def _extreme(builder: Builder, operator: Operator, make: type[ReduceMax] | type[ReduceMin]) -> None:
     target = builder.number(operator.outputs[0])
     source = in_codes_of(builder, operator.inputs[0], builder.codes(operator.outputs[0]))
-    axes = _axes(builder, operator, builder.slots[source])
+    source, axes = _reduced(builder, operator, source)
     builder.steps.append(make(builder.name(operator), (source,), (target,), axes))
 
 
-def _axes(builder: Builder, operator: Operator, x: Slot) -> tuple[int, ...]:
-    """Axes that are reduced, ascending, counted from 0.
+def _reduced(builder: Builder, operator: Operator, source: int) -> tuple[int, tuple[int, ...]]:
+    """The slot and its axes that are reduced, ascending; of no axes at all, a further one of size 1.
 
     Raises:
-        NoFormError: they are computed, there are none, or the input does not have them.
+        NoFormError: they are computed, or the input does not have them.
     """
-    listed, rank = builder.constant(operator.inputs[1]).reshape(-1).tolist(), len(x.shape)
-    if not listed or not all(-rank <= axis < rank for axis in listed):
-        raise NoFormError(f"it reduces the axes {listed} of {list(x.shape)}")
-    return tuple(sorted({int(axis) % rank for axis in listed}))
+    x = builder.slots[source]
+    listed, rank = integers(builder, operator.inputs[1]), len(x.shape)
+    if not all(-rank <= axis < rank for axis in listed):
+        raise NoFormError(f"it reduces the axes {list(listed)} of {list(x.shape)}")
+    if listed:
+        return source, tuple(sorted({axis % rank for axis in listed}))
+    single = builder.between(x, (*x.shape, 1), "single")
+    builder.steps.append(Reshape(builder.name(operator), (source,), (single,)))
+    return single, (rank,)

@@ -50,8 +50,11 @@ def _images(builder: Builder, operator: Operator) -> tuple[Slot, Slot]:
         raise NoFormError(f"it reads {list(x.shape)}, where images are of rank 4")
     if not same_meaning(x, y):
         raise NoFormError("its input and output have different types, scales or zero points")
-    if operator.options["align_corners"] and operator.options["half_pixel_centers"]:
+    both = operator.options["align_corners"] and operator.options["half_pixel_centers"]
+    if both and operator.op == "RESIZE_BILINEAR":
         raise NoFormError("it has both align_corners and half_pixel_centers")
+    for size in y.shape[1:3]:
+        builder.list_indices(size)
     return x, y
 
 

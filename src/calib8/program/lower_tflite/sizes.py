@@ -112,6 +112,21 @@ def _expand_dims(graph: Graph, operator: Operator) -> Shape | None:
     return (*x[:axis], 1, *x[axis:])
 
 
+def _reshape(graph: Graph, operator: Operator) -> Shape | None:
+    """One size may be −1; a list of int32 goes before the option, of which [0] is a scalar."""
+    option = operator.options.get("new_shape", ())
+    sizes = list(option) if isinstance(option, tuple) and option != (0,) else []
+    listed = [graph.tensors[place] for place in operator.inputs[1:2] if place >= 0]
+    if listed and len(listed[0].shape) == 1 and listed[0].dtype == "int32":
+        if listed[0].data is None:
+            return None
+        sizes = [int(size) for size in listed[0].data]
+    known = math.prod(size for size in sizes if size != -1)
+    if sizes.count(-1) == 1 and known:
+        sizes[sizes.index(-1)] = math.prod(_shape(graph, operator)) // known
+    return tuple(sizes)
+
+
 def _first_says(graph: Graph, operator: Operator) -> Shape | None:
     sizes = _constant(graph, operator, 0)
     return None if sizes is None else tuple(sizes)
@@ -132,6 +147,7 @@ SHAPES: Final[Mapping[str, Callable[[Graph, Operator], Shape | None]]] = {
     **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _reduction),
     **dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"), _resize),
     "BROADCAST_TO": _second_says,
+    "RESHAPE": _reshape,
     "SQUEEZE": _squeeze,
     "EXPAND_DIMS": _expand_dims,
 }

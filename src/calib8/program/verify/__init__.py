@@ -25,7 +25,7 @@ from calib8.program.verify.kinds import check_kinds
 from calib8.program.verify.rules import check_rules
 from calib8.program.verify.shapes import check_shape
 from calib8.program.verify.slots import check_order, check_slots
-from calib8.program.verify.step import program_label, steps
+from calib8.program.verify.step import Step, program_label, steps
 
 
 def verify(program: Program) -> None:
@@ -40,11 +40,20 @@ def verify(program: Program) -> None:
     check_slots(program)
     check_order(program)
     for step in steps(program):
-        check_kinds(step)
-        if isinstance(step.instruction, Float):
-            check_float(step, step.instruction)
-            continue
-        check_shape(step)
-        check_constants(step)
-        check_rules(step)
+        check_step(step)
     check_bounds(program)
+
+
+def check_step(step: Step) -> None:
+    """Refuses an instruction that does not fit its slots or its program.
+
+    Raises:
+        ModelError: names the instruction, what is wrong with it, and the cure.
+    """
+    check_kinds(step)
+    if isinstance(step.instruction, Float):
+        check_float(step, step.instruction)
+        return
+    check_shape(step)
+    check_constants(step)
+    check_rules(step)
