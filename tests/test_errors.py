@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pickle
 
 import pytest
 
@@ -28,6 +29,13 @@ def test_every_error_can_be_caught_at_the_root_and_is_drawn_in_the_tree(kind: ty
     assert issubclass(kind, Calib8Error)
     assert kind.__name__ in (errors.__doc__ or "")
     assert kind.exit_code == {UsageError: 2, PromiseError: 3}.get(kind, 1)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_errors_pass_between_processes(kind: type[Calib8Error]) -> None:
+    error = kind("net.onnx", "has 3 heads", "Give it one")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (type(copy), str(copy), copy.problem) == (kind, str(error), "has 3 heads")
 
 
 def test_unsupported_is_a_model_error() -> None:

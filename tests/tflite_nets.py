@@ -62,6 +62,25 @@ def hybrid_classifier() -> Graph:
     return replace(net, tensors=(net.tensors[0], weight, *net.tensors[2:]))
 
 
+def depthwise_without_bias() -> Graph:
+    """An image through a depthwise convolution that has no bias, on which LiteRT's fast kernels crash."""
+    image = Tensor("image", (1, 8, 8, 3), "int8", None, coded(INPUT_SCALE, 0))
+    codes = np.random.default_rng(1).integers(-127, 128, (1, 3, 3, 3), np.int8)
+    weight = Tensor("w", codes.shape, "int8", codes, coded(WEIGHT_SCALE, 0))
+    output = replace(image, name="y", quantization=coded(OUTPUT_SCALE, 0))
+    options = {**CONV_OPTIONS, "padding": "SAME", "depth_multiplier": 1}
+    return Graph(
+        (image, weight, output), (Operator("DEPTHWISE_CONV_2D", (0, 1), (2,), options, 3),), (0,), (2,)
+    )
+
+
+def softmax_of_many() -> Graph:
+    """SOFTMAX of 600 codes; where many are alike, LiteRT's reference kernel aborts."""
+    codes = Tensor("x", (1, 600), "int8", None, coded(0.1, 0))
+    output = replace(codes, name="y", quantization=coded(1 / 256, -128))
+    return Graph((codes, output), (Operator("SOFTMAX", (0,), (1,), {"beta": 1.0}, 2),), (0,), (1,))
+
+
 def with_batch_free(net: Graph) -> Graph:
     """The same with a free batch."""
     tensors = [

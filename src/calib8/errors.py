@@ -37,6 +37,10 @@ class Calib8Error(Exception):
         text = f"{subject}: {problem.rstrip('.')}. {cure.rstrip('.')}."
         super().__init__(" ".join(text.split()))
 
+    def __reduce__(self) -> tuple[type[Calib8Error], tuple[str, str, str]]:
+        """Errors pass from one process to another."""
+        return type(self), (self.subject, self.problem, self.cure)
+
 
 class UsageError(Calib8Error):
     """Options that contradict each other or name something unknown (exit code 2)."""

@@ -19,10 +19,12 @@ from calib8.tflite.metadata import PREPROCESS
 from calib8.tflite.write import write_tflite
 from tflite_nets import (
     coded,
+    depthwise_without_bias,
     float_classifier,
     hybrid_classifier,
     onnx_classifier,
     quantized_classifier,
+    softmax_of_many,
     with_batch_free,
 )
 
@@ -123,6 +125,31 @@ def test_benchmark_beside_litert(
     ]
     for entry in load(out / "b.json")["results"]:
         assert entry["gmacs"] * entry["min_ms"] * 1e6 == pytest.approx(MACS)
+
+
+def test_benchmark_leaves_out_what_litert_crashes_on(
+    cli, refused, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(benchmark, "REST_SECONDS", 0.0)
+    monkeypatch.setattr(benchmark, "VISIT_SECONDS", 0.0)
+    command = ("benchmark", written(depthwise_without_bias(), out / "d.tflite"), "--threads", "1,2")
+    result = cli(*command, "--rounds", "1", "--json", out / "b.json")
+    assert result.exit_code == 0, result.output
+    assert [entry["runtime"] for entry in load(out / "b.json")["results"]] == ["calib8", "calib8"]
+    assert result.stdout.count(f"note: {out / 'd.tflite'}: LiteRT crashes when it") == 1
+    refused(cli(*command, "--runtime", "litert"), 1, "d.tflite: LiteRT crashes when it", "another --runtime")
+
+
+def test_scores_on_which_the_reference_kernel_aborts_are_one_line(cli, refused, out: Path) -> None:
+    path = written(softmax_of_many(), out / "s.tflite")
+    rows = np.zeros((3, 600), np.float32)
+    rows[0, 5] = 12.0
+    np.savez(out / "rows.npz", x=rows[:, None])
+    for command in ("run", "evaluate"):
+        result = cli(command, path, "--data", out / "rows.npz", "--runtime", "litert-reference")
+        refused(result, 1, "s.tflite: LiteRT crashes when it runs it (litert-reference, SIGABRT)")
+        result = cli(command, path, "--data", out / "rows.npz", "--runtime", "calib8")
+        assert result.exit_code == 0, result.output
 
 
 def test_inspect_tells_all_that_is_in_the_file(cli, int8: Path, out: Path) -> None:

@@ -26,7 +26,7 @@ def open_subject(workload: Workload, runtime: str, threads: int) -> Opened:
 
     Raises:
         UsageError: the runtime is not installed.
-        ModelError: it cannot load the model.
+        ModelError: it cannot load the model, or crashes on it.
     """
     run = OPENERS[runtime](workload, threads)
     subject = Subject(workload.path, runtime, threads, workload.batch, workload.macs)
@@ -105,8 +105,15 @@ def _cannot_load(workload: Workload, runtime: str, error: Exception) -> ModelErr
 
 def _open_litert(workload: Workload, threads: int) -> Callable[[], object]:
     from calib8.analysis.litert import LiteRtModel
+    from calib8.analysis.litert_process import LiteRtProcess
 
-    model = LiteRtModel(workload.path, "litert", threads, tuple(workload.feeds), ())
+    arguments = (workload.path, "litert", threads, tuple(workload.feeds), ())
+    trial = LiteRtProcess(*arguments)  # models on which LiteRT crashes are found out there
+    try:
+        trial.run(None, workload.feeds)
+    finally:
+        trial.close()
+    model = LiteRtModel(*arguments)
     return partial(model.run, None, workload.feeds)
 
 

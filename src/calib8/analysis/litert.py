@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,10 @@ REFUSALS: Final = (ValueError, RuntimeError, TypeError)
 
 
 class LiteRtModel:
-    """A model in LiteRT behind the ``run`` of an ONNX Runtime session; for one thread at a time."""
+    """A model in LiteRT behind the ``run`` of an ONNX Runtime session; for one thread at a time.
+
+    Where LiteRT crashes, so does this process: ``LiteRtProcess`` has the model in another one.
+    """
 
     def __init__(
         self,
@@ -53,7 +57,9 @@ class LiteRtModel:
             ModelError: it cannot load the model.
         """
         self._name, self._inputs, self._outputs = os.fspath(path), tuple(inputs), tuple(outputs)
-        litert = _imported(runtime)
+        check_installed(runtime)
+        from ai_edge_litert import interpreter as litert
+
         kernels = getattr(litert.OpResolverType, LITERT[runtime])
         try:
             self._interpreter = litert.Interpreter(
@@ -102,13 +108,19 @@ class LiteRtModel:
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(array))
 
 
-def _imported(runtime: str) -> Any:
+def check_installed(runtime: str) -> None:
+    """Refuses a runtime of ``LITERT`` where LiteRT is missing, without loading it.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     try:
-        from ai_edge_litert import interpreter
-    except ImportError as error:
+        found = find_spec("ai_edge_litert.interpreter") is not None
+    except ImportError:
+        found = False
+    if not found:
         cure = "Install it with: pip install 'calib8[litert]'"
-        raise UsageError(f"--runtime {runtime}", "LiteRT is not installed", cure) from error
-    return interpreter
+        raise UsageError(f"--runtime {runtime}", "LiteRT is not installed", cure)
 
 
 def _reason(error: Exception) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from calib8.analysis.litert import LiteRtModel
+from calib8.analysis.litert_process import LiteRtProcess
 from calib8.analysis.real_session import RealSession, real_session
 from calib8.errors import UsageError
 from calib8.model.runtime import Session, open_session
@@ -16,16 +16,16 @@ Path_ = str | os.PathLike[str]
 
 
 def open_in_litert(path: Path_, runtime: str, threads: int) -> RealSession:
-    """A TFLite model in LiteRT; ``runtime`` is a key of ``LITERT``.
+    """A TFLite model in LiteRT, in a process of its own; ``runtime`` is a key of ``LITERT``.
 
     Raises:
         UsageError: LiteRT is not installed.
-        ModelError: the file is damaged, or LiteRT cannot load it.
+        ModelError: the file is damaged, or LiteRT cannot load it or crashes on it.
     """
     graph = read_tflite(path)
     inputs, outputs = port_specs(graph, graph.inputs), port_specs(graph, graph.outputs)
     names = [[spec.name for spec in specs] for specs in (inputs, outputs)]
-    handle = LiteRtModel(path, runtime, threads, *names)
+    handle = LiteRtProcess(path, runtime, threads, *names)
     return real_session(os.fspath(path), (inputs, outputs), handle, runtime, coded_ports(graph))
 
 
