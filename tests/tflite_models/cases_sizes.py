@@ -21,7 +21,7 @@ MASKS: Final[dict[str, Option]] = {
 
 def freed(graph: Graph) -> Graph:
     """As converters write it: 1 in place of what is free, and nothing known of what is computed."""
-    first, *rest = graph.inputs
+    [first] = graph.inputs
     tensors = [_unknown(tensor) if tensor.data is None else tensor for tensor in graph.tensors]
     tensors[first] = replace(tensors[first], shape=(1, 1, 1, 3), signature=FREE)
     return replace(graph, tensors=tuple(tensors))

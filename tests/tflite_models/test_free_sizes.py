@@ -1,16 +1,20 @@
-"""Models with free sizes, bit for bit as LiteRT's reference kernels have them after their inputs are resized."""
+"""Models with free sizes, bit for bit as LiteRT's reference kernels have them with inputs resized."""
 
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
 import pytest
+from cases_arith import CASES as ARITH
+from cases_arith import CASES_OF as ARITH_OF
+from cases_moves import CASES_OF as MOVES_OF
 from cases_sizes import FREE_NETS, freed
 from litert import RESOLVERS
 from litert import litert as runtime
 from single_op import CASES, random_codes
 
 from calib8 import InferenceSession
+from calib8.tflite.results import result_shapes
 from calib8.tflite.write import serialize
 
 SIZES = ((1, 12, 16, 3), (1, 9, 7, 3), (2, 14, 11, 3))
@@ -50,3 +54,13 @@ def test_any_size_gives_the_same_bits(net: str, dtype: str) -> None:
             for session in sessions:
                 for got, expected in zip(session.run(None, {name: image}), wanted, strict=True):
                     np.testing.assert_array_equal(got, expected, err_msg=f"{net} {sizes}")
+
+
+@pytest.mark.parametrize("op", sorted({op for op, _ in ARITH} | set(MOVES_OF)))
+def test_the_shape_of_every_operator(op: str) -> None:
+    """Random models of one operator, of which other tests compare the results with LiteRT's."""
+    for seed in range(CASES):
+        graph = (ARITH_OF.get(op) or MOVES_OF[op])(np.random.default_rng(seed), "int8")
+        for operator in graph.operators:
+            expected = [graph.tensors[place].shape for place in operator.outputs]
+            assert result_shapes(graph, operator) == expected, operator

@@ -65,6 +65,16 @@ def placeholders(tensor: Tensor) -> bool:
     return any(free == FREE and size <= 1 for size, free in pairs)
 
 
+def sizes_taken(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+    """Sentences about inputs whose free sizes are those of the file, as ``resized`` takes them."""
+    inputs = [graph.tensors[place] for place in graph.inputs]
+    return [
+        f"the input '{tensor.name}' has free sizes; those of the file are taken: {shape_text(tensor.shape)}"
+        for tensor in inputs
+        if frees_more_than_batch(tensor) and tensor.name not in shapes
+    ]
+
+
 def unknown_sizes(tensor: Tensor, name: str) -> UsageError:
     """The error that asks for the sizes of an input."""
     free = [str(size) if size != FREE else "…" for size in tensor.signature]
