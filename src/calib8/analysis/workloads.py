@@ -94,11 +94,11 @@ def _of_tflite(name: str, batch: int | None, shapes: Shapes) -> Workload:
     from calib8.tflite.kinds import kind
     from calib8.tflite.ports import port_specs
     from calib8.tflite.read import read_tflite
-    from calib8.tflite.resize import frees_more_than_batch, resized
+    from calib8.tflite.resize import frees_more_than_batch, known_shapes, resized
 
     graph = read_tflite(name)
     inputs = port_specs(graph, graph.inputs)
-    feeds = _feeds(name, inputs, batch, shapes, {})
+    feeds = _feeds(name, inputs, batch, {**known_shapes(graph, batch), **shapes}, {})
     samples = _batch(feeds)
     if any(frees_more_than_batch(graph.tensors[place]) for place in graph.inputs):
         fed = {port: array.shape for port, array in feeds.items()}

@@ -112,8 +112,10 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
     return shapes
 
 
-def say_sizes_taken(terminal: Terminal, model: Path, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Says which sizes that a TFLite model leaves free are those of its file."""
+def say_sizes_taken(
+    terminal: Terminal, model: Path, shapes: Mapping[str, Sequence[int]], batch: int | None = None
+) -> None:
+    """Says which sizes that a TFLite model leaves free are those of its file; a free batch is ``batch``."""
     from calib8.tflite.magic import claims_to_be_tflite
 
     if not claims_to_be_tflite(model):
@@ -121,7 +123,7 @@ def say_sizes_taken(terminal: Terminal, model: Path, shapes: Mapping[str, Sequen
     from calib8.tflite.read import read_tflite
     from calib8.tflite.resize import sizes_taken
 
-    for sentence in sizes_taken(read_tflite(model), shapes):
+    for sentence in sizes_taken(read_tflite(model), shapes, batch):
         terminal.say(f"note: {sentence}. Others: --shape")
 
 

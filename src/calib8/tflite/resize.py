@@ -65,13 +65,24 @@ def placeholders(tensor: Tensor) -> bool:
     return any(free == FREE and size <= 1 for size, free in pairs)
 
 
-def sizes_taken(graph: Graph, shapes: Mapping[str, Sequence[int]]) -> list[str]:
+def known_shapes(graph: Graph, batch: int | None = None) -> dict[str, Shape]:
+    """Inputs of which the file has sizes although more than the batch is free; a free batch is ``batch``."""
+    inputs = (graph.tensors[place] for place in graph.inputs)
+    taken = [tensor for tensor in inputs if frees_more_than_batch(tensor) and not placeholders(tensor)]
+    return {
+        tensor.name: (batch or tensor.shape[0], *tensor.shape[1:])
+        if _has_free_batch(tensor)
+        else tensor.shape
+        for tensor in taken
+    }
+
+
+def sizes_taken(graph: Graph, shapes: Mapping[str, Sequence[int]], batch: int | None = None) -> list[str]:
     """Sentences about inputs whose free sizes are those of the file, as ``resized`` takes them."""
-    inputs = [graph.tensors[place] for place in graph.inputs]
     return [
-        f"the input '{tensor.name}' has free sizes; those of the file are taken: {shape_text(tensor.shape)}"
-        for tensor in inputs
-        if frees_more_than_batch(tensor) and tensor.name not in shapes
+        f"the input '{name}' has free sizes; those of the file are taken: {shape_text(sizes)}"
+        for name, sizes in known_shapes(graph, batch).items()
+        if name not in shapes
     ]
 
 

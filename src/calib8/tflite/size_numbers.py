@@ -5,6 +5,7 @@ SHAPE → STRIDED_SLICE → PACK → RESHAPE       the shape of the RESHAPE beco
 
 from __future__ import annotations
 
+import math
 import operator as operators
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -35,6 +36,8 @@ def size_numbers(graph: Graph, operator: Operator, shapes: list[Shape]) -> list[
     inputs = [graph.tensors[place] for place in operator.inputs if place >= 0]
     outputs = [graph.tensors[place] for place in operator.outputs]
     known = [tensor.data for tensor in inputs if tensor.data is not None]
+    if max(map(math.prod, shapes), default=0) > MOST_NUMBERS:
+        return None
     arrays: list[Array]
     if operator.op == "SHAPE":
         arrays = [np.array(inputs[0].shape)]
