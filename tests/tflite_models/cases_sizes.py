@@ -115,11 +115,47 @@ def computed_rows(rng: np.random.Generator, dtype: str) -> Graph:
     return chain.graph(chain.op("RESHAPE", [a, target], (1, 1, 1), like=a))
 
 
+def scaled(rng: np.random.Generator, dtype: str) -> Graph:
+    """An image resized by a factor of float32, and its pixels as rows whose number is a product of sizes."""
+    chain = Chain(rng, dtype)
+    x = chain.fed((1, 1, 1, 3))
+    shape = sizes_of(chain, "SHAPE", [x], (4,), out_type="INT32")
+    size = sizes_of(chain, "GATHER", [shape, chain.ints([1, 2])], (2,), axis=0, batch_dims=0)
+    real = chain.net.output((2,), "float32")
+    chain.operators.append(
+        Operator("CAST", (size,), (real,), {"in_data_type": "INT32", "out_data_type": "FLOAT32"})
+    )
+    larger = chain.net.output((2,), "float32")
+    factor = chain.net.constant(np.array([1.3, 1.7], np.float32))
+    chain.operators.append(Operator("MUL", (real, factor), (larger,), {"fused_activation_function": "NONE"}))
+    wanted = sizes_of(chain, "CAST", [larger], (2,), in_data_type="FLOAT32", out_data_type="INT32")
+    options: dict[str, Option] = {"align_corners": False, "half_pixel_centers": False}
+    big = with_op(chain, "RESIZE_NEAREST_NEIGHBOR", [x, wanted], 4, x, **options)
+    count = sizes_of(chain, "REDUCE_PROD", [size, chain.ints([0])], (1,), keep_dims=True)
+    none: dict[str, Option] = {"fused_activation_function": "NONE"}
+    more = sizes_of(
+        chain,
+        "SUB",
+        [sizes_of(chain, "ADD", [count, chain.ints([2])], (1,), **none), chain.ints([2])],
+        (1,),
+        **none,
+    )
+    same = sizes_of(
+        chain,
+        "FLOOR_DIV",
+        [sizes_of(chain, "MUL", [more, chain.ints([2])], (1,), **none), chain.ints([2])],
+        (1,),
+    )
+    target = sizes_of(chain, "CONCATENATION", [chain.ints([-1]), same, chain.ints([3])], (3,), axis=0, **none)
+    return chain.graph(big, chain.op("RESHAPE", [x, target], (1, 1, 1), like=x))
+
+
 FREE_NETS: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
     "pyramid": pyramid,
     "pooled": pooled,
     "rows": rows,
     "doubled": doubled,
     "computed_rows": computed_rows,
+    "scaled": scaled,
 }
 """Name → a random network of one image, 1 in place of its sizes."""

@@ -53,10 +53,11 @@ def size_numbers(graph: Graph, operator: Operator, shapes: list[Shape]) -> list[
         return None
     if any(tensor.dtype not in DTYPES for tensor in outputs):
         return None
-    return [
-        array.astype(tensor.dtype).reshape(shape)
-        for array, tensor, shape in zip(arrays, outputs, shapes, strict=True)
-    ]
+    with np.errstate(all="ignore"):  # numbers beyond the type become sizes that make no sense
+        return [
+            array.astype(tensor.dtype).reshape(shape)
+            for array, tensor, shape in zip(arrays, outputs, shapes, strict=True)
+        ]
 
 
 def _binary(function: Callable[[Array, Array], Array]) -> Callable[[Operator, list[Array]], Array]:
