@@ -118,6 +118,12 @@ def test_size_and_layout_come_from_the_model(folder: Path) -> None:
     assert next(iter(dataset)).inputs["x"].shape == (1, 8, 6, 3)
 
 
+@pytest.mark.parametrize(("shape", "layout"), [((1, None, None, 3), "NHWC"), ((1, 3, None, None), "NCHW")])
+def test_the_axis_of_known_size_holds_the_channels(folder: Path, shape: Any, layout: str) -> None:
+    dataset = open_dataset(folder, spec(*shape), Preprocess(size=(8, 6)))
+    assert dataset.preprocess is not None and dataset.preprocess.layout == layout
+
+
 def test_focus_doubles_the_size_of_the_input(folder: Path) -> None:
     p = Preprocess(resize="letterbox", letterbox_color=114, focus=True)
     dataset = open_dataset(folder, spec(1, 12, 4, 4), p)

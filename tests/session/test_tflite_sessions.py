@@ -98,14 +98,55 @@ def test_a_free_batch_may_be_any() -> None:
         InferenceSession(serialize(replace(with_batch_free(quantized_classifier()), operators=operators)))
 
 
-def test_other_sizes_than_those_of_the_file_are_refused() -> None:
+def classifier_of(shape: tuple[int, ...], signature: tuple[int, ...]) -> bytes:
+    """The input as a file may have it."""
     graph = quantized_classifier()
-    image = replace(graph.tensors[0], signature=(1, -1, -1, 3))
-    session = InferenceSession(serialize(replace(graph, tensors=(image, *graph.tensors[1:]))))
-    codes = random_codes("int8")
-    assert session.run(None, {"image": codes})[0].shape == (1, CLASSES)
-    with pytest.raises(UnsupportedModelError, match=r"'image' is 1×8×8×3 in the file.*free batch can change"):
-        session.run(None, {"image": np.zeros((1, 9, 9, 3), np.int8)})
+    image = replace(graph.tensors[0], shape=shape, signature=signature)
+    return serialize(replace(graph, tensors=(image, *graph.tensors[1:])))
+
+
+def test_sizes_of_the_file_are_taken_where_none_are_given() -> None:
+    model, codes = classifier_of((1, 8, 8, 3), (1, -1, -1, 3)), random_codes("int8")
+    session = InferenceSession(model)
+    assert [port.shape for port in session.get_inputs()] == [[1, None, None, 3]]
+    assert session.program.slots[session.program.inputs[0].slot].shape == (1, 8, 8, 3)
+    np.testing.assert_array_equal(session.run(None, {"image": codes})[0], litert_run(model, codes))
+    assert session.run(None, {"image": np.zeros((1, 9, 10, 3), np.int8)})[0].shape == (6, CLASSES)
+
+
+def test_sizes_that_nothing_gives_are_asked_for() -> None:
+    session = InferenceSession(classifier_of((1, 1, 1, 3), (-1, -1, -1, 3)))
+    with pytest.raises(UsageError, match=r"'image' \(\?×\?×\?×3\) are free.*--shape image=1,…,…,3"):
+        _ = session.program
+    assert session.run(None, {"image": random_codes("int8", 2)})[0].shape == (2, CLASSES)
+
+
+def test_fixed_sizes_and_sizes_that_layers_do_not_take_are_refused() -> None:
+    model = classifier_of((1, 1, 8, 3), (1, -1, 8, 3))
+    with pytest.raises(UsageError, match=r"shape of 'image': 1×9×9×3 does not fit"):
+        InferenceSession(model, shapes={"image": (1, 9, 9, 3)})
+    session = InferenceSession(model)
+    with pytest.raises(UnsupportedModelError, match=r"'conv' \(CONV_2D\): it would make \[1, -1, 1, 10\]"):
+        session.run(None, {"image": np.zeros((1, 6, 8, 3), np.int8)})
+
+
+def test_operators_of_which_the_sizes_are_not_known_are_listed() -> None:
+    graph = quantized_classifier()
+    image = replace(graph.tensors[0], shape=(1, 1, 1, 3), signature=(1, -1, -1, 3))
+    shape = replace(graph.tensors[4], data=None)
+    first, second = graph.operators
+    custom = replace(first, op="CUSTOM", custom_code="Odd", options={}, outputs=(4,))
+    tensors = (image, *graph.tensors[1:4], shape, graph.tensors[5])
+    session = InferenceSession(serialize(replace(graph, tensors=tensors, operators=(custom, first, second))))
+    with pytest.raises(
+        UnsupportedModelError, match=r"image 1×8×8×3: 'shape' \(Odd\): what it makes of other"
+    ):
+        session.run(None, {"image": random_codes("int8")})
+
+
+def test_other_outputs_keep_what_computes_sizes() -> None:
+    session = InferenceSession(classifier_of((1, 1, 1, 3), (1, -1, -1, 3)), outputs=["conv"])
+    assert session.run(None, {"image": np.zeros((1, 9, 10, 3), np.int8)})[0].shape == (1, 2, 3, CLASSES)
 
 
 def test_another_profile_is_refused() -> None:

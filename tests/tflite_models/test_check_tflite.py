@@ -12,9 +12,9 @@ from single_op import Net, quantized
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.lower import lower_tflite
-from calib8.program.lower_tflite.sizes import wrong_shape
 from calib8.tflite.check import check
 from calib8.tflite.graph import Graph, Operator, Option, Quantization, Tensor
+from calib8.tflite.sizes import wrong_shape
 
 CODES = Quantization(np.array([0.5], np.float32), np.array([3]))
 

@@ -65,7 +65,9 @@ class LiteRtModel:
             self._interpreter = litert.Interpreter(
                 model_path=self._name, num_threads=threads or None, experimental_op_resolver_type=kernels
             )
-            self._interpreter.allocate_tensors()
+            self._ready = not self._waits_for_sizes()
+            if self._ready:
+                self._interpreter.allocate_tensors()
         except REFUSALS as error:
             problem = f"LiteRT cannot load it ({_reason(error)})"
             cure = "Export the model again, or use another --runtime"
@@ -92,6 +94,11 @@ class LiteRtModel:
         wanted = range(len(details)) if outputs is None else [self._outputs.index(name) for name in outputs]
         return [np.array(self._interpreter.get_tensor(details[place]["index"])) for place in wanted]
 
+    def _waits_for_sizes(self) -> bool:
+        """Sizes behind the batch are free: what the file has in their place need not make sense."""
+        signatures = (detail["shape_signature"] for detail in self._interpreter.get_input_details())
+        return any(-1 in signature[1:] for signature in signatures)
+
     def _feed(self, feeds: Mapping[str, Array]) -> None:
         arrays = [feeds[name] for name in self._inputs]
         details = self._interpreter.get_input_details()
@@ -102,8 +109,9 @@ class LiteRtModel:
         ]
         for index, shape in changed:
             self._interpreter.resize_tensor_input(index, shape, strict=True)
-        if changed:
+        if changed or not self._ready:
             self._interpreter.allocate_tensors()
+            self._ready = True
         for detail, array in zip(details, arrays, strict=True):
             self._interpreter.set_tensor(detail["index"], np.ascontiguousarray(array))
 

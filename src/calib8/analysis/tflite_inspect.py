@@ -123,11 +123,16 @@ def inspect_tflite(path: str | os.PathLike[str]) -> TfliteInspection:
         operators=operators,
         ops=dict(Counter(operator.op for operator in operators).most_common()),
         parameters=sum(_elements(graph.tensors[place]) for place in _trained(graph)),
-        macs=sum(operator.macs for operator in operators),
+        macs=macs(graph),
         constant_bytes=sum(tensor.bytes for tensor in tensors),
         metadata={name: _text(data) for name, data in graph.metadata.items()},
         caveats=caveats(graph),
     )
+
+
+def macs(graph: Graph) -> int:
+    """Multiply-accumulates of one run, for the shapes that the graph has."""
+    return sum(_macs(graph, operator) for operator in graph.operators)
 
 
 def _tensor(tensor: Tensor) -> TensorInspection:

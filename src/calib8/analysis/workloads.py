@@ -90,14 +90,23 @@ def open_workload(
 
 
 def _of_tflite(name: str, batch: int | None, shapes: Shapes) -> Workload:
-    from calib8.analysis.tflite_inspect import inspect_tflite
+    from calib8.analysis import tflite_inspect
+    from calib8.tflite.kinds import kind
+    from calib8.tflite.ports import port_specs
+    from calib8.tflite.read import read_tflite
+    from calib8.tflite.resize import frees_more_than_batch, known_shapes, resized
 
-    found = inspect_tflite(name)
-    feeds = _feeds(name, found.inputs, batch, shapes, {})
+    graph = read_tflite(name)
+    inputs = port_specs(graph, graph.inputs)
+    feeds = _feeds(name, inputs, batch, {**known_shapes(graph, batch), **shapes}, {})
     samples = _batch(feeds)
-    stored = found.inputs[0].shape[0] if found.inputs and found.inputs[0].shape else 1
-    macs = found.macs * (samples if stored is None else 1)
-    form: Form = "TFLite model" if found.kind == "quantized" else "float TFLite model"
+    if any(frees_more_than_batch(graph.tensors[place]) for place in graph.inputs):
+        fed = {port: array.shape for port, array in feeds.items()}
+        macs = tflite_inspect.macs(resized(graph, fed, name))
+    else:
+        stored = inputs[0].shape[0] if inputs and inputs[0].shape else 1
+        macs = tflite_inspect.macs(graph) * (samples if stored is None else 1)
+    form: Form = "TFLite model" if kind(graph) == "quantized" else "float TFLite model"
     return Workload(name, form, feeds, samples, macs)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from calib8.cli.options import PROGRAM, RUNTIME, ReportOptions, option
+from calib8.cli.options import PROGRAM, RUNTIME, SHAPE_HELP, ReportOptions, option
 from calib8.cli.outputs import check_outputs, write_json
-from calib8.cli.program import read_shapes
+from calib8.cli.program import read_shapes, say_sizes_taken
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
@@ -37,7 +37,6 @@ _RUNTIMES_HELP: Final = (
 )
 _ROUNDS_HELP: Final = "Turns that every runtime gets, of about 0.1 s each. Default: 10."
 _PROFILE_HELP: Final = "Show the time of every part of the plan in calib8."
-_SHAPE_HELP: Final = "Sizes of an input, such as image=1,3,224,224; may be given several times."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +48,7 @@ class BenchmarkOptions:
     runtime: Annotated[str | None, option(RUNTIME, "--runtime", "NAME,…", _RUNTIMES_HELP)] = None
     rounds: Annotated[int, option(RUNTIME, "--rounds", "N", _ROUNDS_HELP)] = 10
     profile: Annotated[bool, option(RUNTIME, "--profile", None, _PROFILE_HELP)] = False
-    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", _SHAPE_HELP)] = None
+    shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
 
 
 def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: ReportOptions) -> None:
@@ -90,6 +89,8 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     for found in breakdowns:
         say_breakdown(terminal, found)
     terminal.show(timing_table(timings))
+    for model in models:
+        say_sizes_taken(terminal, model, shapes, options.batch)
     if report.json is not None:
         document: dict[str, Any] = {"results": [timing_document(timing) for timing in timings]}
         if options.profile:

@@ -23,7 +23,13 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, check_suffix, write_json
 from calib8.cli.plan import refuse_plan
 from calib8.cli.preprocessing import chosen_preprocess, given_flags, stored_in_file
-from calib8.cli.program import float_nodes_document, read_shapes, refuse_until, say_float_nodes
+from calib8.cli.program import (
+    float_nodes_document,
+    read_shapes,
+    refuse_until,
+    say_float_nodes,
+    say_sizes_taken,
+)
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import NOTHING, count, percent
 from calib8.cli.terminal import Terminal, open_terminal
@@ -99,6 +105,7 @@ def compile(
         save_plan(plan, output)
     found = summary(program)
     _say(terminal, output, plan, program, found)
+    say_sizes_taken(terminal, model, read_shapes(compiling.shape or ()))
     if report.json is not None:
         write_json(report.json, _document(model, output, plan, program, found))
 

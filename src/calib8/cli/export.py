@@ -22,6 +22,7 @@ from calib8.cli.options import (
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.plan import refuse_plan
+from calib8.cli.program import read_shapes, say_sizes_taken
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import count
 from calib8.cli.terminal import open_terminal
@@ -100,6 +101,7 @@ def export(
     terminal.say(f"{output}  {decimal(sizes['output'])} ({decimal(sizes['model'])} as {model.name})")
     for line in result.lines:
         terminal.say(line)
+    say_sizes_taken(terminal, model, read_shapes(exporting.shape or ()))
     if report.json is not None:
         head = {"model": str(model), "output": str(output), "to": to, "bytes": sizes}
         write_json(report.json, {**head, **result.document})
@@ -112,7 +114,6 @@ def to_tflite_file(model: Path, output: Path, options: ExportOptions) -> Exporte
         Calib8Error: model or options do not fit, or something in the model has no form in TFLite.
     """
     from calib8.cli.preprocessing import stored_in_file
-    from calib8.cli.program import read_shapes
     from calib8.exporting.tflite.export import to_tflite
     from calib8.session import InferenceSession
     from calib8.tflite.write import write_tflite

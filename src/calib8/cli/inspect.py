@@ -30,7 +30,9 @@ from calib8.cli.program import (
     is_saved_program,
     program_document,
     read_program,
+    read_shapes,
     say_program,
+    say_sizes_taken,
     wants_program,
 )
 from calib8.cli.progress import shown_progress
@@ -152,6 +154,8 @@ def _inspect_tflite(
         say_tflite(terminal, found)
     else:
         say_program(terminal, program)
+    if lowering is not None:
+        say_sizes_taken(terminal, model, read_shapes(lowering.shape or ()))
     if target is not None:
         say_violations(terminal, target, violations)
     if report.json is not None:

@@ -249,7 +249,9 @@ _PROGRAM_HELP: Final = (
     "Show the integer program that a quantized model is lowered to; a saved one is shown anyway."
 )
 SHAPE_HELP: Final = (
-    "Sizes of an input, such as image=1,3,224,224; may be given several times. Default: a free batch is 1."
+    "Sizes of an input in the model's order, such as image=1,3,224,224, or 1,224,224,3 for TFLite; may be "
+    "given several times. Default: a free batch is 1, other free sizes are those of a TFLite file if it has "
+    "some."
 )
 UNTIL_HELP: Final = (
     "Tensor of a TFLite model that becomes an output in place of the model's own; may be given several "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +110,21 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             raise UsageError(f"--shape {text}", f"gives '{name}' a second shape", "Give one per input")
         shapes[name] = shape
     return shapes
+
+
+def say_sizes_taken(
+    terminal: Terminal, model: Path, shapes: Mapping[str, Sequence[int]], batch: int | None = None
+) -> None:
+    """Says which sizes that a TFLite model leaves free are those of its file; a free batch is ``batch``."""
+    from calib8.tflite.magic import claims_to_be_tflite
+
+    if not claims_to_be_tflite(model):
+        return
+    from calib8.tflite.read import read_tflite
+    from calib8.tflite.resize import sizes_taken
+
+    for sentence in sizes_taken(read_tflite(model), shapes, batch):
+        terminal.say(f"note: {sentence}. Others: --shape")
 
 
 def say_program(terminal: Terminal, program: Program) -> None:

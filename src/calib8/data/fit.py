@@ -18,7 +18,7 @@ def fit_preprocess(p: Preprocess | str | None, inputs: Sequence[TensorSpec], sou
 
     Args:
         p: the user's settings, or the name of a preset; ``size`` None is taken from the model, ``layout`` is
-            changed where the model's number of channels fits the other axis only.
+            changed where the model's number of channels fits the other axis only, or that alone is known.
         inputs: all inputs of the model.
         source: where the images come from, subject of error messages.
 
@@ -64,7 +64,9 @@ def _layout(p: Preprocess, axes: Sequence[int | str | None], spec: TensorSpec) -
     fits_first = first is None or first == p.channels
     fits_last = last is None or last == p.channels
     if fits_first and fits_last:
-        return p.layout
+        if (first is None) == (last is None):
+            return p.layout
+        return "NHWC" if first is None else "NCHW"
     if not (fits_first or fits_last):
         cure = "Choose the color (rgb, bgr or gray) and focus that the model takes"
         raise UsageError("preprocessing", f"gives {p.channels} channels, the model's input is '{spec}'", cure)

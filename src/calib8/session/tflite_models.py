@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -15,6 +16,7 @@ from calib8.session.ports import Shapes
 from calib8.session.prepared import Opened, chosen_profile
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
+from calib8.tflite.live import needed
 from calib8.tflite.ports import port_specs
 from calib8.tflite.read import parse, read_tflite
 from calib8.tflite.resize import resized
@@ -49,8 +51,8 @@ def opened_tflite(
     refuse_without_codes(graph, name)
     if isinstance(outputs, str):
         raise UsageError("outputs", f"is one name ('{outputs}')", "Give a list of names")
-    if outputs is not None:
-        graph = up_to(graph, outputs)
+    if outputs is not None:  # operators that compute sizes stay: other sizes of the inputs need them
+        graph = replace(graph, outputs=up_to(graph, outputs).outputs)
     lowered: Callable[[Shapes], Program] = partial(_lowered, graph, name, integer_only)
     inputs, results = port_specs(graph, graph.inputs), port_specs(graph, graph.outputs)
     return Opened(name, PROFILE, inputs, results, lowered, at_once=True)
@@ -73,4 +75,6 @@ def refuse_without_codes(graph: Graph, name: str) -> None:
 
 def _lowered(graph: Graph, name: str, integer_only: bool, shapes: Shapes) -> Program:
     """The program for these shapes."""
-    return lower_tflite(resized(graph, shapes, name), name, integer_only=integer_only)
+    sized = resized(graph, shapes, name)
+    sized = replace(sized, operators=needed(sized, sized.outputs))
+    return lower_tflite(sized, name, integer_only=integer_only)

@@ -22,7 +22,6 @@ from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
-from calib8.program.lower_tflite.sizes import wrong_shape
 from calib8.program.lower_tflite.tables import with_tables
 from calib8.program.program import Port, Program
 from calib8.program.verify import check_step, verify
@@ -30,6 +29,7 @@ from calib8.program.verify.step import Step
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.ports import port_names
+from calib8.tflite.sizes import wrong_shape
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
