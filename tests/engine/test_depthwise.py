@@ -282,3 +282,30 @@ def test_shifts_of_both_directions(profile: Profile, kernel: int, low: int) -> N
         assert_same_bits(
             replace(program, instructions=(replace(step, weight=weight, bias=bias, rescale=rule),))
         )
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("output_type", ["uint8", "int8"])
+def test_dead_channels(profile: Profile, output_type: str) -> None:
+    """Biases of 2^30 beside weights that cannot move the code, and those that just can."""
+    case = Case(size=(9, 13), channels=70, profile=profile, output_type=output_type, output_zero=20)
+    program = program_of(case, 5)
+    step = program.instructions[0]
+    assert isinstance(step, op.DepthwiseConv)
+    dead = np.arange(70) % 3 == 0
+    bias = np.where(
+        dead, np.array([1 << 30, -(1 << 30), (1 << 30) - 77, 900_000_000])[np.arange(70) % 4], step.bias
+    )
+    factors = np.where(dead, np.exp2(-24.5 - np.arange(70) % 7), 2.0**-8)
+    weight = np.where(dead, step.weight // 120, step.weight).astype(np.int8)
+    if profile == "onnx":
+        rule: rules.Rescale = rules.FloatRescale(factors.astype(np.float32))
+    else:
+        multiplier, shift = encode_multipliers(factors)
+        rule = rules.FixedRescale(multiplier, shift, "double" if profile == "tflite" else "single")
+    assert_same_bits(
+        replace(
+            program,
+            instructions=(replace(step, weight=weight, bias=bias.astype(np.int32), rescale=rule),),
+        )
+    )

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
+from calib8.engine.emit.constant_channels import with_constant_channels
 from calib8.engine.emit.conv import fused_table, int8_layers
 from calib8.engine.emit.rescale import rescale_fields
 from calib8.engine.emitter import Emitter
@@ -43,6 +44,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     """One Depthwise step."""
     step = work.instruction
     assert isinstance(step, DepthwiseConv)
+    step = with_constant_channels(step, out.slot(step.inputs[0]), out.slot(step.outputs[0]))
     image = out.view(step.inputs[0])
     rows, columns, channels = step.weight.shape
     weight = (step.weight.astype(np.int32) - step.weight_zero_point).reshape(rows * columns, channels)
