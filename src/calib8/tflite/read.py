@@ -85,6 +85,9 @@ def parse(data: bytes, name: str = "model") -> Graph:
         raise ModelError(name, "is no TFLite model: bytes 4 to 7 are not TFL3", CURE)
     try:
         graph = _model(_File(data, name))
+    except struct.error as error:
+        problem = f"is damaged (it ends at byte {len(data)} and refers to what would lie behind)"
+        raise ModelError(name, problem, CURE) from error
     except DAMAGE as error:
         raise ModelError(name, f"is damaged ({error})", CURE) from error
     check(graph, name)
