@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
-from calib8.analysis.runtimes import is_float_model, open_side_by_side
+from calib8.analysis.runtimes import default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
@@ -36,7 +36,7 @@ def evaluate(
     preprocess: Preprocess | str | None = None,
     labels: str | os.PathLike[str] | None = None,
     label_offset: int = 0,
-    runtime: str = "onnxruntime",
+    runtime: str | None = None,
     profile: str | None = None,
     integer_only: bool = False,
     samples: int | None = None,
@@ -60,7 +60,8 @@ def evaluate(
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
             rounding), or LiteRT with its kernels of XNNPACK (``litert``), its own (``litert-optimized``) or
-            those that define TFLite (``litert-reference``). The two of calib8 are for quantized models, and
+            those that define TFLite (``litert-reference``). None: ``calib8`` where one of the models is a
+            quantized TFLite model, else ``onnxruntime``. The two of calib8 are for quantized models, and
             the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others run there.
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
@@ -78,6 +79,7 @@ def evaluate(
         checked_path(model, "evaluate")
     check_positive("--batch", batch)
     check_positive("--threads", threads)
+    runtime = runtime or default_runtime(models)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
     if any(map(claims_to_be_tflite, models)):
         sessions = fed_alike(sessions)

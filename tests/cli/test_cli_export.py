@@ -72,6 +72,14 @@ def test_the_same_model_gives_the_same_bytes(cli, coded: Path, tmp_path: Path, o
     assert [found.op for found in third.operators] == [found.op for found in first.operators]
 
 
+def test_codes_of_another_target_are_told(cli, model: Path, images: Path, out: Path) -> None:
+    for target, noted in (("tensorrt", True), ("tflite", False)):
+        flags = ("--data", images, *FLAGS, "--repair", "none", "--target", target)
+        result = cli("quantize", model, *flags, "-o", out / "m.tflite")
+        assert result.exit_code == 0, result.output
+        assert (f"note: codes are those of --target {target}" in result.stdout) == noted
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "float32"])
 def test_types_of_inputs_and_outputs(cli, coded: Path, out: Path, dtype: str) -> None:
     flags = ("--inputs", dtype, "--outputs", dtype, "-o", out / "m.tflite")

@@ -290,9 +290,22 @@ def test_what_cannot_be_done_with_a_tflite_file_is_one_line(
         cli("compile", files["onnx"], "-o", out / "p.c8", "--until", "c"), 2, "--until c", "no TFLite model"
     )
     refused(cli("compile", int8, "-o", out / "p.c8", "--shape", "image=1,9,9,3"), 2, "1×9×9×3 does not fit")
-    refused(cli("evaluate", int8, "--data", data), 2, "--runtime onnxruntime", "Use --runtime calib8")
+    asked = ("evaluate", int8, "--data", data, "--runtime", "onnxruntime")
+    refused(cli(*asked), 2, "--runtime onnxruntime", "Use --runtime calib8")
+    refused(cli("export", int8, "--to", "qoperator", "-o", out / "q.onnx"), 1, "is a TFLite model", ".onnx")
+    refused(cli("compare", files["onnx"], int8, "--data", data), 2, "is a TFLite model", ".onnx file")
     refused(cli("run", int8, "--data", data, "--runtime", "openvino"), 2, "is a TFLite model")
     refused(cli("benchmark", int8, "--runtime", "onnxruntime"), 2, "Add the runtime calib8 or litert")
+
+
+def test_quantized_tflite_models_run_in_calib8_by_default(
+    cli, files: dict[str, Path], data: Path, out: Path
+) -> None:
+    for models in ((files["int8"],), (files["onnx"], files["int8"])):
+        result = cli("evaluate", *models, "--data", data, *PIXELS, "--json", out / "e.json")
+        assert result.exit_code == 0, result.output
+        assert load(out / "e.json")["models"][-1]["runtime"] == "calib8/tflite"
+    assert cli("run", files["int8"], "--data", data).exit_code == 0
 
 
 def test_a_free_batch_on_the_command_line(cli, data: Path, out: Path) -> None:
@@ -393,5 +406,6 @@ def test_damaged_files_are_one_line(cli, refused, int8: Path, data: Path, out: P
             ("run", path, "--data", data, *PIXELS, "--runtime", "calib8"),
             ("run", path, "--data", data, *PIXELS, "--runtime", "litert"),
         ):
-            refused(cli(*command), 1, f"{name}.tflite")
+            ends = f"ends at byte {len(content)}" if name == "half" else ""
+            refused(cli(*command), 1, f"{name}.tflite", ends)
         assert not (out / "p.c8").exists()

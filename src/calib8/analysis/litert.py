@@ -122,11 +122,7 @@ def check_installed(runtime: str) -> None:
     Raises:
         UsageError: it is not installed.
     """
-    try:
-        found = find_spec("ai_edge_litert.interpreter") is not None
-    except ImportError:
-        found = False
-    if not found:
+    if find_spec("ai_edge_litert") is None:
         cure = "Install it with: pip install 'calib8[litert]'"
         raise UsageError(f"--runtime {runtime}", "LiteRT is not installed", cure)
 

@@ -19,6 +19,7 @@ from calib8.passes.stored_statistics import BATCH_NORMS, put_statistics
 from calib8.program.magic import is_program_file
 from calib8.quantization.qdq import QUANTIZERS, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.tensors import TensorSpec
+from calib8.tflite.magic import claims_to_be_tflite
 
 Model = str | os.PathLike[str] | onnx.ModelProto
 
@@ -68,6 +69,9 @@ def open_pair(fp32: Model, int8: Model) -> ModelPair:
     first, second = _name(fp32, "the first model"), _name(int8, "the second model")
     for model in (fp32, int8):
         _refuse_compiled(model)
+    if not isinstance(int8, onnx.ModelProto) and claims_to_be_tflite(int8):
+        problem = "is a TFLite model, and only the codes of ONNX models are compared"
+        raise UsageError(second, problem, "Give the quantized .onnx file")
     float_model, int8_model = load_model(fp32), readable_copy(load_model(int8))
     _check_kinds(first, holds_codes(float_model), second, _has_quantizers(int8_model))
     _refuse_integer_ops(int8_model, second)

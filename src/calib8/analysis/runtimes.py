@@ -89,6 +89,18 @@ def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None
         raise UsageError("--integer-only" if profile is None else f"--profile {profile}", problem, USE_OWN)
 
 
+def default_runtime(paths: Sequence[Path_]) -> str:
+    """Where models run if nothing was said: in calib8 where one is a quantized TFLite model.
+
+    Raises:
+        ModelError: a TFLite file is damaged.
+    """
+    from calib8.tflite.kinds import kind_of_file
+
+    tflite = [path for path in paths if claims_to_be_tflite(path)]
+    return NATIVE if any(kind_of_file(path) == "quantized" for path in tflite) else ONNXRUNTIME
+
+
 def open_side_by_side(
     paths: Sequence[Path_], runtime: str, threads: int = 0, *, profile: str | None, integer_only: bool
 ) -> list[Session]:

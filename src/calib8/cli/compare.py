@@ -30,10 +30,14 @@ if TYPE_CHECKING:
 _LEFT_OUT_SHOWN: Final = 5
 
 FloatArgument = Annotated[
-    Path, typer.Argument(metavar="FP32", show_default=False, help="The float model, an .onnx file.")
+    Path,
+    typer.Argument(metavar="FP32", show_default=False, help="The float model, an .onnx or .tflite file."),
 ]
 Int8Argument = Annotated[
-    Path, typer.Argument(metavar="INT8", show_default=False, help="The quantized model made from it.")
+    Path,
+    typer.Argument(
+        metavar="INT8", show_default=False, help="The quantized model made from it, an .onnx file."
+    ),
 ]
 SortOption = Annotated[
     str,
@@ -76,7 +80,7 @@ def compare(
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,
-            threads=reading.thread_count, skip_bad=reading.skip_bad, runtime=running.runtime,
+            threads=reading.thread_count, skip_bad=reading.skip_bad, runtime=running.runtime or "onnxruntime",
             profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
             progress=progress,
         )  # fmt: skip

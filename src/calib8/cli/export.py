@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 QuantizedArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="MODEL", show_default=False, help="The quantized model, an .onnx file, or a saved program."
+        metavar="MODEL",
+        show_default=False,
+        help="The quantized model, an .onnx or .tflite file, or a saved program.",
     ),
 ]
 OutputOption = Annotated[
@@ -161,9 +163,13 @@ def to_qoperator_file(model: Path, output: Path, options: ExportOptions) -> Expo
     from calib8.exporting.qoperator import to_qoperator
     from calib8.model.load import load_model, naming_file
     from calib8.model.save import save_model
+    from calib8.tflite.magic import claims_to_be_tflite
 
     if is_saved_program(model):
         problem = "is a saved program, which has no operators of ONNX"
+        raise ModelError(str(model), problem, "Give the .onnx file that it was made from")
+    if claims_to_be_tflite(model):
+        problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
         raise ModelError(str(model), problem, "Give the .onnx file that it was made from")
     loaded = load_model(model)
     with naming_file(model, loaded):

@@ -32,7 +32,8 @@ def option(heading: str, name: str, metavar: str | None, text: str) -> Any:
 
 
 ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", show_default=False, help="The model, an .onnx file.")
+    Path,
+    typer.Argument(metavar="MODEL", show_default=False, help="The float model, an .onnx or .tflite file."),
 ]
 OpenableArgument = Annotated[
     Path,
@@ -227,7 +228,7 @@ _RUNTIME_HELP: Final = (
     "Where the models run: onnxruntime, openvino, calib8 (its own engine, for quantized models, saved "
     "programs and plans), reference (its definition of every rounding, slow), or for TFLite models litert "
     "(LiteRT with XNNPACK), litert-optimized or litert-reference (LiteRT's own kernels). "
-    "Default: onnxruntime."
+    "Default: onnxruntime; calib8 where a model is a quantized TFLite one."
 )
 PROFILE_HELP: Final = (
     "How calib8 rounds: onnx, tflite or single. Default: onnx; single with --integer-only; a saved program "
@@ -238,9 +239,9 @@ INTEGER_ONLY_HELP: Final = "Refuse a model of which a part has no integer form."
 
 @dataclass(frozen=True, kw_only=True)
 class RuntimeOptions:
-    """Where models run; the last two go with the runtimes ``calib8`` and ``reference`` only."""
+    """Where models run; None: not given. The last two go with the runtimes of calib8 only."""
 
-    runtime: Annotated[str, option(RUNTIME, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
+    runtime: Annotated[str | None, option(RUNTIME, "--runtime", "NAME", _RUNTIME_HELP)] = None
     profile: Annotated[str | None, option(RUNTIME, "--profile", "NAME", PROFILE_HELP)] = None
     integer_only: Annotated[bool, option(RUNTIME, "--integer-only", None, INTEGER_ONLY_HELP)] = False
 

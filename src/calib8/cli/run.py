@@ -76,7 +76,7 @@ def run(
     check_outputs({"--json": report.json}, [model, data])
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
 
-    from calib8.analysis.runtimes import open_in_runtime
+    from calib8.analysis.runtimes import default_runtime, open_in_runtime
     from calib8.data.samples import open_dataset
     from calib8.progress import check_positive
 
@@ -85,7 +85,7 @@ def run(
     check_positive("--threads", reading.thread_count)
     session = open_in_runtime(
         model,
-        running.runtime,
+        running.runtime or default_runtime([model]),
         reading.thread_count,
         profile=running.profile,
         integer_only=running.integer_only,

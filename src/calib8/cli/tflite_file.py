@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from calib8.cli.tflite import TARGET
+
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
     from calib8.outcomes import Quantization
@@ -37,7 +39,20 @@ def save_quantized(result: Quantization, output: Path) -> tuple[str, ...]:
     text = None if preprocess is None else replace(preprocess, layout="NHWC").to_json()
     exported = to_tflite(program, preprocess=text, name=str(output))
     write_tflite(exported.graph, output)
-    return exported.notes
+    return (*_of_target(result), *exported.notes)
+
+
+def _of_target(result: Quantization) -> tuple[str, ...]:
+    """What to know where the codes were chosen for another runtime than that of the file."""
+    from calib8.model.metadata import stored_entries
+
+    target = stored_entries(result.model).get("target", TARGET)
+    if target == TARGET:
+        return ()
+    return (
+        f"codes are those of --target {target}; TFLite may run layers whose sums it leaves uncoded in float, "
+        f"which --target {TARGET} does not",
+    )
 
 
 def _stored_preprocess(result: Quantization) -> Preprocess | None:

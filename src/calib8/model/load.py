@@ -87,7 +87,7 @@ def naming_file(source: str | os.PathLike[str] | onnx.ModelProto, model: ir.Mode
 
 
 def _from_path(path: Path) -> ir.Model:
-    check_model_file(path, "Give the path of an .onnx file")
+    check_model_file(path, "Give the path of an .onnx or .tflite file")
     try:
         model = ir.load(path)
     except OSError as error:
