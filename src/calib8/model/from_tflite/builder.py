@@ -51,7 +51,8 @@ class Builder:
         self.listed = 0
         self.arrays: dict[int, npt.NDArray[Any]] = {}
         self.forms: dict[int, dict[Order, ir.Value]] = {}
-        places = dict.fromkeys((*graph.inputs, *graph.outputs, *range(len(graph.tensors))))
+        used = {place for each in graph.operators for place in (*each.inputs, *each.outputs) if place >= 0}
+        places = dict.fromkeys((*graph.inputs, *graph.outputs, *sorted(used)))
         self._name = {place: self.names.value(self._title(place)) for place in places}
         for place in graph.inputs:
             value = self._value(place, self.filed(place), self._name[place])

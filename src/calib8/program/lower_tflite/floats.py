@@ -36,6 +36,14 @@ class Waiting:
     operators: list[Operator] = field(default_factory=list)
     reasons: dict[Operator, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Reads the graph once: who reads what, and what makes floats of constants."""
+        self.readers: dict[int, list[Operator]] = {}
+        for operator in self.graph.operators:
+            for place in value_inputs(operator):
+                self.readers.setdefault(place, []).append(operator)
+        self.fixed = [each for each in self.graph.operators if makes_constant(self.graph, each)]
+
     def takes(self, operator: Operator) -> bool:
         """Whether ONNX nodes can carry an operator out."""
         places = (*value_inputs(operator), *operator.outputs)
@@ -58,11 +66,11 @@ def flush(builder: Builder, waiting: Waiting) -> tuple[Problem, ...]:
     waiting.operators.clear()
     if not group:
         return ()
-    fixed = [operator for operator in graph.operators if makes_constant(graph, operator)]
+    fixed = waiting.fixed
     made = {place for operator in (*fixed, *group) for place in operator.outputs}
     read = dict.fromkeys(place for operator in group for place in value_inputs(operator))
     sources = [place for place in read if place not in made and graph.tensors[place].data is None]
-    results = _leaving(graph, group)
+    results = _leaving(waiting, group)
     numbers = {place: builder.number(place) for place in (*sources, *results)}
     _name_apart(builder, numbers.values())
     names = {place: builder.slots[number].name for place, number in numbers.items()}
@@ -89,11 +97,15 @@ def flush(builder: Builder, waiting: Waiting) -> tuple[Problem, ...]:
     return ()
 
 
-def _leaving(graph: Graph, group: Sequence[Operator]) -> list[int]:
+def _leaving(waiting: Waiting, group: Sequence[Operator]) -> list[int]:
     """What operators outside a group, or the outputs, read of it."""
-    others = [operator for operator in graph.operators if operator not in group]
-    wanted = {*graph.outputs, *(place for operator in others for place in value_inputs(operator))}
-    return [place for operator in group for place in operator.outputs if place in wanted]
+    inside, ends = set(group), set(waiting.graph.outputs)
+    made = (place for operator in group for place in operator.outputs)
+    return [
+        place
+        for place in made
+        if place in ends or any(reader not in inside for reader in waiting.readers.get(place, ()))
+    ]
 
 
 def _name_apart(builder: Builder, numbers: Iterable[int]) -> None:
