@@ -21,7 +21,8 @@ def measured() -> dict[tuple[str, str], int]:
         apart = [text for text in sets[:2] if not re.match(r"0(;|$)", text)]
         if apart:
             most = max(int(match[1]) if (match := re.search(r"up to (\d+)", text)) else 1 for text in apart)
-            found |= {(op, dtype): 0 if op == "DEQUANTIZE" else most for dtype in types.replace("*", "").split(", ")}
+            listed = types.replace("*", "").split(", ")
+            found |= {(op, dtype): 0 if op == "DEQUANTIZE" else most for dtype in listed}
     return found
 
 
