@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from calib8.tflite.graph import Graph, Operator, Quantization, Tensor
+from calib8.tflite.write import write_tflite
 
 CLASSES = 10
 CONV_OPTIONS = {
@@ -116,3 +118,9 @@ def _classifier(image: Tensor, weight: Tensor, bias: Tensor, conv: Tensor, versi
         Operator("RESHAPE", (3, 4), (5,), {"new_shape": (-1, CLASSES)}, 1),
     )
     return Graph((image, weight, bias, conv, shape, scores), operators, (0,), (5,), "main", "made for tests")
+
+
+def written(graph: Graph, path: Path) -> Path:
+    """The file of a graph."""
+    write_tflite(graph, path)
+    return path

@@ -11,12 +11,6 @@ IDENTIFIER: Final = b"TFL3"
 SUFFIX: Final = ".tflite"
 
 
-def is_tflite_file(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a TFLite model; False also for what cannot be read."""
-    first = _first_bytes(path)
-    return first is not None and is_tflite_bytes(first)
-
-
 def is_tflite_bytes(data: bytes) -> bool:
     """The bytes begin like a TFLite model."""
     return data[4:8] == IDENTIFIER

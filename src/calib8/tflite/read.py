@@ -49,15 +49,6 @@ Bytes = npt.NDArray[np.uint8]
 Entry = TypeVar("Entry")
 
 
-def is_tflite(path: str | os.PathLike[str]) -> bool:
-    """The file begins like a TFLite model; a file that cannot be read does not."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(8)[4:] == IDENTIFIER
-    except OSError:
-        return False
-
-
 def read_tflite(path: str | os.PathLike[str]) -> Graph:
     """The graph of a file, checked.
 
