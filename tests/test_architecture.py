@@ -23,6 +23,7 @@ ROOMS = (
     {"engine", "exporting"},
     {"session", "outcomes"},
     {"analysis", "report", "int8_model"},
+    {"training"},
     {"pipeline", "judge"},
     {"demo", "remedies", "tuning"},
     {"cli"},
