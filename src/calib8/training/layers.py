@@ -97,7 +97,7 @@ class SimulatedLayer(nn.Module):
     def constants(
         self, weight: Tensor | None, bias: Tensor | None, norm: _BatchNorm | None
     ) -> tuple[Tensor, Tensor | None]:
-        """float32 weight and bias with the BatchNorm folded in; the bits that ``passes.fold_affine`` gives."""
+        """float32 weight and bias with the BatchNorm folded in, the bits of ``passes.fold_affine``."""
         if norm is None:
             assert weight is not None
             return weight, bias
