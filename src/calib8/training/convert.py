@@ -112,7 +112,8 @@ def _check_finite(model: SimulatedModel) -> None:
 
 def _float_model(model: SimulatedModel) -> fx.GraphModule:
     """The traced float module on the CPU, with the trained parameters."""
-    return copy.deepcopy(fx.GraphModule(model, copy.deepcopy(model.float_graph))).cpu().eval()
+    copied = copy.deepcopy(model).cpu().eval()
+    return fx.GraphModule(copied, copied.float_graph, model.name)
 
 
 def _layers(model: SimulatedModel) -> dict[str, tuple[SimulatedLayer, Tensor]]:
