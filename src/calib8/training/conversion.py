@@ -20,7 +20,7 @@ from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate
 from calib8.training.layers import SimulatedLayer
-from calib8.training.prepare import prepared_graph
+from calib8.training.preparing import prepared_graph
 from calib8.training.simulated_model import SimulatedModel, folded_layers
 
 
