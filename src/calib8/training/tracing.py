@@ -234,6 +234,9 @@ for _name in IN_PLACE:
 class _Tracer(fx.Tracer):
     """Runs forward once; goes on behind parts that fail, so that all of them are found."""
 
+    proxy_buffer_attributes = True
+    """Forward that writes to a buffer writes to a node, and not to the user's buffer."""
+
     def __init__(self, names: list[str], whole: Collection[str]) -> None:
         super().__init__()
         self.names = names
