@@ -325,6 +325,29 @@ def test_all_lines_that_cannot_be_traced_are_listed() -> None:
     assert "torch.fx.wrap" in text and "_TracedValue" not in text
 
 
+@torch.fx.wrap
+def padded_to_even(x: Tensor) -> Tensor:
+    return F.pad(x, (0, 1)) if x.shape[-1] % 2 else x
+
+
+def test_marked_functions_are_kept_whole() -> None:
+    traced = trace(Of(lambda _, x: padded_to_even(x) + 1))
+    assert [node.name for node in traced.graph.nodes] == ["x", "padded_to_even", "add", "output"]
+    assert traced(torch.ones(1, 3)).tolist() == [[2, 2, 2, 1]] and traced(torch.ones(1, 4)).shape == (1, 4)
+
+
+def test_a_traced_module_can_be_traced_again() -> None:
+    module = network("functional")
+    first = trace(module)
+    second = trace(first)
+    assert len(first.graph.nodes) == len(second.graph.nodes)
+    assert list(second.state_dict()) == list(module.state_dict())
+    x = example("functional")[0]
+    assert torch.equal(second.eval()(x), first.eval()(x)) and not torch.equal(
+        second.train()(x), first.eval()(x)
+    )
+
+
 def test_a_module_that_is_no_part_of_the_model() -> None:
     hidden = [nn.Conv2d(4, 4, 1)]
     with pytest.raises(UnsupportedModelError, match=r"nn\.ModuleList"):
