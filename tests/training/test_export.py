@@ -113,7 +113,7 @@ def test_exporting_is_silent_and_leaves_the_module_as_it_is(capfd: pytest.Captur
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         first = export_module(module, example("shared"))
-        second = export_module(module, example("shared")[0])
+        second = export_module(module, example("shared")[0][:1])
     assert not caught and capfd.readouterr() == ("", "")
     assert module.training and module.relu.training and not module.stem.training
     assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())

@@ -442,6 +442,25 @@ def test_tensors_made_in_forward_are_held_by_the_graph_alone() -> None:
     assert not hasattr(module, "_tensor_constant0") and not traced.state_dict()
 
 
+def test_a_forward_of_the_object_itself_is_what_is_traced() -> None:
+    module = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+    module[1].forward = lambda x: x * 3  # type: ignore[method-assign]
+    whole = nn.Identity()
+    whole.forward = lambda x: x + 1  # type: ignore[method-assign]
+    x = torch.tensor([[1.0, -2.0]])
+    assert torch.equal(trace(module)(x), 3 * module[0](x))
+    assert torch.equal(trace(whole)(x), x + 1)
+
+
+def test_random_numbers_that_are_no_function_of_inputs_are_refused() -> None:
+    before = torch.get_rng_state()
+    with pytest.raises(UnsupportedModelError, match="draws random numbers"):
+        trace(Of(lambda _, x: x + torch.randn(3)))
+    assert torch.equal(torch.get_rng_state(), before)
+    traced = trace(Of(lambda _, x: x + torch.randn_like(x)))
+    assert not torch.equal(traced(torch.zeros(3)), traced(torch.zeros(3)))
+
+
 def test_wrapped_modules_are_unwrapped() -> None:
     module = nn.Sequential(nn.Linear(2, 2))
     assert list(trace(nn.DataParallel(module)).state_dict()) == ["0.weight", "0.bias"]
