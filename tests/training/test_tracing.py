@@ -101,6 +101,7 @@ def test_the_module_stays_as_it_is_and_the_graph_holds_all_of_it(name: str) -> N
         assert traced.get_submodule(path) is part
     for path, parameter in module.named_parameters():
         assert traced.get_parameter(path) is parameter
+    traced.graph.lint()
 
 
 @pytest.mark.parametrize("name", NETWORKS)

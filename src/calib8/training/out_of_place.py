@@ -1,8 +1,10 @@
 """In-place operations of a graph become out-of-place ones with the same meaning.
 
-relu_(x); y = x + 1           relu = relu(x); y = relu + 1
-x += z; return x              add = x + z; return add
-x[:, 1].mul_(2); return x     refused: what is written to is part of another tensor that is read again
+    relu_(x); y = x + 1           relu_ = relu(x); y = relu_ + 1
+    x += z; return x              iadd = x + z; return iadd
+    x[:, 1].mul_(2); return x     refused: what is written to is part of another tensor that is read again
+
+Nodes keep their names.
 """
 
 from __future__ import annotations

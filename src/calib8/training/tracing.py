@@ -1,9 +1,11 @@
 """From a PyTorch module to its graph: plain dataflow, out-of-place, the same one in training and evaluation.
 
-x += y; z = F.relu(x, inplace=True)       add = x + y; relu = F.relu(add), later readers of x read relu
-F.dropout(x, training=self.training)      the flag is read from the module whenever the graph runs
-if self.training: …                       the way of evaluation, with a warning that names what is left out
-F.silu(x)                                 x · sigmoid(x): every tensor that gets codes is a node
+    x += y; z = F.relu(x, inplace=True)       iadd = x + y; relu = F.relu(iadd), later readers of x read relu
+    F.dropout(x, training=self.training)      the flag is read from the module whenever the graph runs
+    if self.training: …                       the way of evaluation; a warning names what is left out
+    F.silu(x)                                 x · sigmoid(x): every tensor that gets codes is a node
+
+On the left what forward says, on the right what the graph holds.
 """
 
 from __future__ import annotations
@@ -83,7 +85,6 @@ def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
     make_out_of_place(traced)
     decompose(traced)
     graph.eliminate_dead_code()
-    graph.lint()
     traced.recompile()
     return traced
 
