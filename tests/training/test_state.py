@@ -14,7 +14,6 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 import torch.nn.functional as F
-from networks import network
 from torch import Tensor, nn
 from trained import images_and_labels, train
 
@@ -23,6 +22,7 @@ from calib8 import training
 from calib8.training.functional import fake_quantize_weight, weight_scale
 from calib8.training.simulated_model import SimulatedModel
 from calib8.training.simulation import RANGES
+from networks import network
 
 
 class Small(nn.Module):
@@ -178,7 +178,9 @@ def test_delay_leaves_activations_in_float() -> None:
 def test_channels_last_and_half_types_train() -> None:
     batches = images_and_labels(4)
     model, plain = prepared().to(memory_format=torch.channels_last), prepared()
-    turned = [(pictures.contiguous(memory_format=torch.channels_last), labels) for pictures, labels in batches]
+    turned = [
+        (pictures.contiguous(memory_format=torch.channels_last), labels) for pictures, labels in batches
+    ]
     losses, expected = train(model, turned), train(plain, batches)
     assert losses == pytest.approx(expected, rel=1e-3)
     optimizer = optimizer_of(model)

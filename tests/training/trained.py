@@ -8,8 +8,9 @@ import onnx
 import onnx.numpy_helper
 import torch
 import torch.nn.functional as F
-from networks import CifarResNet
 from torch import Tensor, nn
+
+from networks import CifarResNet
 
 
 def resnet20(shared_data: Path) -> nn.Module:
