@@ -1,0 +1,304 @@
+"""From a PyTorch module to its graph: plain dataflow, out-of-place, the same one in training and evaluation.
+
+x += y; z = F.relu(x, inplace=True)       add = x + y; relu = F.relu(add), later readers of x read relu
+F.dropout(x, training=self.training)      the flag is read from the module whenever the graph runs
+if self.training: …                       the way of evaluation, with a warning that names what is left out
+F.silu(x)                                 x · sigmoid(x): every tensor that gets codes is a node
+"""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+from torch import fx, nn
+
+from calib8.errors import UnsupportedModelError, UsageError
+from calib8.training.decompose import decompose
+from calib8.training.modes import OWNER, SOURCE, follow_mode
+from calib8.training.out_of_place import make_out_of_place
+from calib8.training.untraceable import Failure, calling_line, untraceable
+
+IN_PLACE: Final = tuple(
+    name
+    for name in ("iadd", "isub", "imul", "itruediv", "ifloordiv", "imod", "ipow", "iand", "ior", "ixor")
+    if hasattr(torch.Tensor, f"__{name}__")
+)
+"""Functions of ``operator`` that change a tensor; a Proxy of torch computes them out of place, unseen."""
+
+_CONSTANT: Final = "_tensor_constant"
+"""How torch.fx calls tensors that forward makes without inputs; it leaves them in the user's module."""
+
+_PART_COUNTS: Final = {
+    "chunk": "chunks",
+    "tensor_split": "indices_or_sections",
+    "split": "split_size_or_sections",
+    "split_with_sizes": "split_sizes",
+}
+"""Functions that part a tensor → the argument that says into how many parts."""
+
+_TAKEN: Final = ("graph", "code")
+"""Names that a GraphModule needs for itself."""
+
+
+class TracingWarning(UserWarning):
+    """The traced graph does something else in training than the module."""
+
+
+def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
+    """The graph of a module, over the module's own submodules, parameters and buffers.
+
+    Layers of ``torch.nn`` are single nodes. Module and modes stay as they are; the graph's node names are the
+    same whenever the same module is traced.
+
+    Args:
+        module: any module; what DataParallel, DistributedDataParallel and torch.compile wrap is unwrapped.
+        inputs: how many positional inputs are tensors; None: all without a default. The others stay at their
+            defaults.
+
+    Returns:
+        A GraphModule with every submodule, parameter and buffer of ``module`` under its own name, called or
+        not.
+
+    Raises:
+        UsageError: not a module, or it takes other inputs.
+        UnsupportedModelError: it cannot be traced; the message lists the lines.
+    """
+    module = unwrapped(module)
+    tracer = _follow_modes(module, inputs)
+    graph = tracer.graph
+    for name, constant in tracer.constants.items():
+        setattr(module, name, constant)
+    try:
+        traced = fx.GraphModule(module, graph, type(module).__name__)
+    finally:
+        for name in tracer.constants:
+            delattr(module, name)
+    _keep_whole(traced, module)
+    make_out_of_place(traced)
+    decompose(traced)
+    graph.eliminate_dead_code()
+    graph.lint()
+    traced.recompile()
+    return traced
+
+
+def unwrapped(module: object) -> nn.Module:
+    """The module itself, without what runs it on several devices or compiled it.
+
+    Raises:
+        UsageError: not a module.
+        UnsupportedModelError: TorchScript, whose Python code is gone; parameters without a shape yet.
+    """
+    while isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        module = module.module
+    if isinstance(module, nn.Module) and isinstance(getattr(module, "_orig_mod", None), nn.Module):
+        return unwrapped(module._orig_mod)
+    if not isinstance(module, nn.Module):
+        raise UsageError("model", f"is of type {type(module).__name__}", "Give a torch.nn.Module")
+    name = type(module).__name__
+    if isinstance(module, torch.jit.ScriptModule):
+        problem = "is compiled by TorchScript, whose graph cannot be trained further here"
+        raise UnsupportedModelError(name, problem, "Give the Python module that it was made from")
+    lazy = [path for path, value in module.named_parameters() if torch.nn.parameter.is_lazy(value)]
+    if lazy:
+        raise UnsupportedModelError(
+            name, f"its parameter '{lazy[0]}' has no shape yet", "Run the module once on a batch"
+        )
+    taken = [path for path in _TAKEN if path in module._modules or path in module._parameters]
+    if taken:
+        problem = f"calls a part of itself '{taken[0]}', which torch.fx needs for itself"
+        raise UnsupportedModelError(name, problem, "Give that part another name")
+    return module
+
+
+def _follow_modes(module: nn.Module, inputs: int | None) -> _Tracer:
+    """The module traced in evaluation; what follows the mode is read from the modules in its graph."""
+    name = type(module).__name__
+    evaluated, trained = _both(module, inputs)
+    if evaluated.failures:
+        raise untraceable(name, evaluated.failures)
+    if trained.failures:
+        error = untraceable(name, trained.failures)
+        problem = (
+            f"computes in training what it computes in evaluation: its code for training {error.problem}"
+        )
+        warnings.warn(TracingWarning(f"{name} {problem}"), stacklevel=3)
+        return evaluated
+    other = follow_mode(evaluated.graph, trained.graph)
+    if other:
+        text = f"{name} takes another way in training, which is not followed: {other}"
+        warnings.warn(TracingWarning(text), stacklevel=3)
+    return evaluated
+
+
+def _both(module: nn.Module, inputs: int | None) -> tuple[_Tracer, _Tracer]:
+    """The module in evaluation and in training; what only hands on its input in evaluation is one node."""
+    evaluated = _traced(module, inputs, training=False)
+    trained = _traced(module, inputs, training=True)
+    whole = evaluated.handing_on - trained.handing_on
+    if not whole or evaluated.failures:
+        return evaluated, trained
+    again = _traced(module, inputs, training=False, whole=whole)
+    return again, _traced(module, inputs, training=True, whole=whole)
+
+
+def _traced(module: nn.Module, inputs: int | None, *, training: bool, whole: Collection[str] = ()) -> _Tracer:
+    """One run over the module's code in one mode; what failed is in the tracer."""
+    tracer = _Tracer(input_names(module, inputs), whole)
+    before = set(module.__dict__)
+    with in_mode(module, training=training):
+        try:
+            tracer.graph = tracer.trace(module)
+        except Exception as error:
+            tracer.failures.append(Failure("", error))
+    for name in [name for name in module.__dict__ if name not in before and name.startswith(_CONSTANT)]:
+        tracer.constants[name] = module.__dict__.pop(name)
+    return tracer
+
+
+def input_names(module: nn.Module, count: int | None) -> list[str]:
+    """Names of the first ``count`` inputs of a module's forward, of those without a default if it is None.
+
+    Raises:
+        UsageError: forward takes fewer inputs, or needs more.
+    """
+    parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
+    names: list[str] = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            more = (1 if not names else 0) if count is None else count - len(names)
+            names += [f"{parameter.name}_{index}" for index in range(more)]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            required = parameter.default is parameter.empty
+            if (required and count is None) or (count is not None and len(names) < count):
+                names.append(parameter.name)
+    needed = sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters
+    )
+    if count is not None and not needed <= len(names) == count:
+        problem = f"takes {needed} inputs, but {count} were given"
+        raise UsageError(type(module).__name__, problem, "Give example_inputs as forward takes them")
+    return names
+
+
+@contextmanager
+def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
+    """Every submodule in one mode, as they were afterwards; no ``train()`` of the user's is called."""
+    modes = [(part, part.training) for part in module.modules()]
+    try:
+        for part, _ in modes:
+            part.training = training
+        yield
+    finally:
+        for part, mode in modes:
+            part.training = mode
+
+
+def _keep_whole(traced: fx.GraphModule, module: nn.Module) -> None:
+    """Everything that the module holds, in its order; torch.fx copies only what the graph calls."""
+    constants = {name: value for name, value in traced._buffers.items() if name not in module._buffers}
+    for held in (traced._modules, traced._parameters, traced._buffers):
+        held.clear()
+    for name, parameter in module._parameters.items():
+        traced.register_parameter(name, parameter)
+    for name, buffer in module._buffers.items():
+        traced.register_buffer(name, buffer, persistent=name not in module._non_persistent_buffers_set)
+    for name, constant in constants.items():
+        traced.register_buffer(name, constant, persistent=False)
+    for name, part in module._modules.items():
+        traced.add_module(name, part)
+    traced.training = module.training
+
+
+class _TracedValue(fx.Proxy):
+    """What a tensor is while forward runs; changes in place become nodes."""
+
+
+def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: fx.Proxy, other: Any) -> Any:
+        return self.tracer.create_proxy("call_function", function, (self, other), {})
+
+    return method
+
+
+for _name in IN_PLACE:
+    setattr(_TracedValue, f"__{_name}__", _in_place(getattr(operator, _name)))
+
+
+class _Tracer(fx.Tracer):
+    """Runs forward once; goes on behind parts that fail, so that all of them are found."""
+
+    def __init__(self, names: list[str], whole: Collection[str]) -> None:
+        super().__init__()
+        self.names = names
+        self.whole = whole
+        self.paths = [""]
+        self.failures: list[Failure] = []
+        self.handing_on: set[str] = set()
+        """Paths of modules without parts whose forward returned what it was given."""
+        self.constants: dict[str, torch.Tensor] = {}
+        """Tensors that forward made without inputs, by the names of their nodes' targets."""
+
+    def create_args_for_root(
+        self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
+    ) -> tuple[Callable[..., Any], list[Any]]:
+        """Placeholders for the inputs that are tensors; the others stay at their defaults."""
+        proxies = [self.create_proxy("placeholder", name, (), {}) for name in self.names]
+        return root_fn, [self.root, *proxies]
+
+    def proxy(self, node: fx.Node) -> fx.Proxy:
+        """A value whose in-place operators are seen."""
+        return _TracedValue(node, self)
+
+    def create_node(self, *args: Any, **kwargs: Any) -> fx.Node:
+        """A node that knows whose it is and which line made it."""
+        node = super().create_node(*args, **kwargs)
+        node.meta[OWNER] = self.paths[-1]
+        node.meta[SOURCE] = calling_line()
+        return node
+
+    def iter(self, obj: fx.Proxy) -> Iterator[Any]:
+        """A loop over parts whose number the code says; torch.fx itself knows it of unpacking alone."""
+        node = obj.node
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        wanted = node.args[1] if len(node.args) > 1 else node.kwargs.get(_PART_COUNTS.get(str(name), ""))
+        if name in ("chunk", "tensor_split") and isinstance(wanted, int):
+            return iter([operator.getitem(obj, index) for index in range(wanted)])
+        if name in ("split", "split_with_sizes") and isinstance(wanted, list | tuple):
+            return iter([operator.getitem(obj, index) for index in range(len(wanted))])
+        return super().iter(obj)
+
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        """Whether a module is one node: the layers of torch, subclasses with the same forward included."""
+        if module_qualified_name in self.whole:
+            return True
+        home = getattr(type(m).forward, "__module__", "")
+        return home.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, nn.Sequential)
+
+    def call_module(
+        self, m: nn.Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """One node, or those of the module's forward; one that fails is noted and passed over."""
+        path = self.path_of_module(m)
+        if self.is_leaf_module(m, path):
+            return self.create_proxy("call_module", path, args, kwargs)
+        self.paths.append(path)
+        above = list(self.module_stack.items())
+        try:
+            result = super().call_module(m, forward, args, kwargs)
+        except Exception as error:
+            self.module_stack.clear()
+            self.module_stack.update(above)
+            self.failures.append(Failure(path, error))
+            result = self.create_proxy("call_module", path, args, kwargs)
+        finally:
+            self.paths.pop()
+        if args and result is args[0] and not m._modules and not m._parameters:
+            self.handing_on.add(path)
+        return result
