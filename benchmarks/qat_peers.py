@@ -2,7 +2,7 @@
 
     python benchmarks/qat_peers.py DATA CIFAR [--networks resnet20,mobilenet_v2] [--rounds 30] [--warm-up 3]
                                    [--batch 128] [--layouts channels-first,channels-last] [--threads 2]
-                                   [--seeds 0] [--images 5000] [--epochs 1] [--judged N]
+                                   [--seeds 0] [--images 10000] [--epochs 1] [--rate 1e-4] [--judged N]
                                    [--peers torchao,brevitas] [--json FILE]
 
 Float training, calib8, torchao (PT2E) and Brevitas train the same network from the same weights on the same
@@ -130,7 +130,8 @@ def measured_accuracy(
     evaluation = stored_images(chosen.data / EVALUATION, chosen.judged)
     example = normalized(images.pixels[: chosen.batch])
     simulated = way.prepared(copy.deepcopy(network), example)
-    losses = train(simulated, images, Recipe(epochs=chosen.epochs, batch=chosen.batch), seed, way.freeze)
+    recipe = Recipe(epochs=chosen.epochs, batch=chosen.batch, rate=chosen.rate)
+    losses = train(simulated, images, recipe, seed, way.freeze)
     classes = predictions(way.converted(simulated), evaluation)
     return {"top1": percent_equal(classes, evaluation.labels), "loss": losses[-1]}
 
@@ -153,7 +154,7 @@ def run(chosen: argparse.Namespace) -> dict[str, Any]:
     for seed in chosen.seeds:
         for name, way in trainings(chosen.peers).items():
             wanted = {"training": name, "seed": seed, "images": len(images), "epochs": chosen.epochs,
-                      "batch": chosen.batch, "judged": chosen.judged}  # fmt: skip
+                      "batch": chosen.batch, "rate": chosen.rate, "judged": chosen.judged}  # fmt: skip
             if any(wanted.items() <= record.items() for record in document["qat_peers"]):
                 continue
             found = measured_accuracy(chosen, resnet20, images, way, seed)
@@ -179,6 +180,7 @@ def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=counts, default=[], help="train and judge with these")
     parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=1)
+    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate of the first step")
     parser.add_argument("--judged", type=int, help="evaluation images (default: all)")
     parser.add_argument("--json", type=Path)
     chosen = parser.parse_args(texts)

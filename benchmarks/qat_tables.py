@@ -11,17 +11,18 @@ OURS = "calib8"
 
 
 def accuracy_rows(records: Sequence[dict[str, Any]]) -> list[str]:
-    """A line per row: top-1 as mean ± standard deviation over seeds, and how INT8 and simulation compare."""
+    """A line per row and recipe: top-1 as mean ± standard deviation over seeds, INT8 and simulation."""
     found = [
-        "| | seeds | top-1 | beside FP32 | of the simulation | INT8 as simulated | seconds |",
-        "|---|---|---|---|---|---|---|",
+        "| | trained | seeds | top-1 | beside FP32 | of the simulation | INT8 as simulated | seconds |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     plain = next((record["top1"] for record in records if record["row"] == FLOAT), None)
-    for name in dict.fromkeys(record["row"] for record in records):
-        group = [record for record in records if record["row"] == name]
+    for name, how in dict.fromkeys((record["row"], trained(record)) for record in records):
+        group = [record for record in records if (record["row"], trained(record)) == (name, how)]
         top1 = figures(group, "top1")
         cells = [
             name,
+            how,
             str(len(group)) if group[0]["seed"] is not None else "",
             spread(top1),
             "" if plain is None or name == FLOAT else f"{mean(top1) - plain:+.2f}",
@@ -31,6 +32,14 @@ def accuracy_rows(records: Sequence[dict[str, Any]]) -> list[str]:
         ]
         found.append(f"| {' | '.join(cells)} |")
     return found
+
+
+def trained(record: dict[str, Any]) -> str:
+    """With how many images, how often and how fast."""
+    if "recipe" not in record:
+        return ""
+    recipe = record["recipe"]
+    return f"{recipe['epochs']} × {record['images']:,}, rate {recipe['rate']:g}"
 
 
 def peer_rows(times: Sequence[dict[str, Any]], accuracy: Sequence[dict[str, Any]]) -> list[str]:
