@@ -11,6 +11,7 @@ import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
+from networks import NETWORKS, example, network
 from torch import Tensor, fx, nn
 
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
@@ -20,7 +21,6 @@ from calib8.passes.prepare import prepare
 from calib8.training.example_inputs import tensors_in
 from calib8.training.export import export_module, export_traced
 from calib8.training.tracing import TracingWarning, trace
-from networks import NETWORKS, example, network
 
 WITH_TORCH_EXPORT = ["shufflenet", "two_towers"]
 """The slow exporter; what it does beside the other one shows here."""

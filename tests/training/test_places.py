@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 import torch
+from networks import NETWORKS, example, network
 
 import calib8
 from calib8 import training
@@ -12,9 +13,11 @@ from calib8.model.save import model_bytes
 from calib8.outcomes import Quantization
 from calib8.training.export import export_module
 from calib8.training.simulated_model import SimulatedModel
-from networks import NETWORKS, example, network
 
-pytestmark = pytest.mark.filterwarnings("ignore::calib8.training.tracing.TracingWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::calib8.training.tracing.TracingWarning"),
+    pytest.mark.usefixtures("quick_export"),
+]
 
 LEAST_EQUAL = 0.999
 
@@ -57,8 +60,14 @@ def test_without_training_it_is_the_quantized_model(name: str) -> None:
     assert found.equal >= LEAST_EQUAL
 
 
-@pytest.mark.parametrize("target", ["openvino", "tflite", "tensorrt", "tengine", "ncnn", "onnxruntime-avx2"])
-@pytest.mark.parametrize("name", ["inception", "cifar_resnet"])
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        *(("inception", target) for target in ("openvino", "tflite", "tensorrt", "tengine", "ncnn")),
+        ("cifar_resnet", "onnxruntime-avx2"),
+        ("cifar_resnet", "tflite"),
+    ],
+)
 def test_every_target(name: str, target: str) -> None:
     inputs = example(name, batch=4)
     expected = quantized(name, inputs, target)

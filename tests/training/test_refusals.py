@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from networks import network
 from test_state import Small, prepared, small
 from torch import Tensor, nn
 from trained import images_and_labels, train
@@ -18,9 +19,10 @@ from calib8 import training
 from calib8.qparams import QuantSpec
 from calib8.scheme import QuantScheme
 from calib8.training.simulated_model import SimulatedModel
-from networks import network
 
 PICTURES = images_and_labels(1)[0][0]
+
+pytestmark = pytest.mark.usefixtures("quick_export")
 
 
 @pytest.mark.parametrize(
@@ -135,3 +137,20 @@ def test_what_stays_float() -> None:
     reasons = {one.op_type: one.reason for one in result.placement.decisions if not one.quantized}
     assert "Conv" in reasons
     assert training.agreement(model, result, PICTURES).largest <= 1
+
+
+def test_wrapped_modules_are_unwrapped() -> None:
+    model = training.prepare(nn.DataParallel(small()), PICTURES)
+    assert "conv1.weight" in model.state_dict()
+
+
+def test_a_module_that_cannot_be_copied() -> None:
+    module = small()
+    module.held = torch.ones(1, requires_grad=True) * 2.0  # type: ignore[assignment]
+    with pytest.raises(calib8.UsageError, match="Small: cannot be copied"):
+        training.prepare(module, PICTURES)
+
+
+def test_no_module() -> None:
+    with pytest.raises(calib8.UsageError, match="is of type str"):
+        training.prepare("model.onnx", PICTURES)  # type: ignore[arg-type]

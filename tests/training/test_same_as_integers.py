@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from networks import network
 from torch import Tensor, nn
 from trained import images_and_labels, resnet20, train
 
@@ -19,7 +20,6 @@ from calib8.program.reference.executor import run_program
 from calib8.qparams import QuantSpec
 from calib8.scheme import QuantScheme
 from calib8.training.simulation import BATCH_NORMS
-from networks import network
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -14,6 +14,7 @@ import torch
 import torch.distributed
 import torch.multiprocessing
 import torch.nn.functional as F
+from networks import network
 from torch import Tensor, nn
 from trained import images_and_labels, train
 
@@ -22,7 +23,8 @@ from calib8 import training
 from calib8.training.functional import fake_quantize_weight, weight_scale
 from calib8.training.simulated_model import SimulatedModel
 from calib8.training.simulation import RANGES
-from networks import network
+
+pytestmark = pytest.mark.usefixtures("quick_export")
 
 
 class Small(nn.Module):

@@ -11,13 +11,13 @@ import onnx
 import onnx_ir as ir
 import pytest
 import torch
+from networks import example, network
 from torch import nn
 
 import calib8
 from calib8.errors import UsageError
 from calib8.training.export import export_module
 from calib8.training.tracing import trace
-from networks import example, network
 
 NAME = "functional"
 DATA = [{"x": example(NAME, batch=4, seed=seed)[0].numpy()} for seed in range(3)]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from networks import NETWORKS, DropPath, example, network
 from torch import Tensor, nn
 
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.training.example_inputs import tensors_in
 from calib8.training.tracing import TracingWarning, trace
-from networks import NETWORKS, DropPath, example, network
 
 SAME_IN_BOTH_MODES = sorted(NETWORKS.keys() - {"inception"})
 

@@ -8,9 +8,8 @@ import onnx
 import onnx.numpy_helper
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
-
 from networks import CifarResNet
+from torch import Tensor, nn
 
 
 def resnet20(shared_data: Path) -> nn.Module:

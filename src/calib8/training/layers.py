@@ -13,6 +13,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from calib8.qparams import FLOAT32_TINY
 from calib8.quantization.weights import INT32_MAX
 from calib8.scheme import QuantScheme
 from calib8.training.fake_quantizer import FakeQuantizer
@@ -109,9 +110,10 @@ class SimulatedLayer(nn.Module):
     def scale_of(self, weight: Tensor) -> Tensor:
         """Scales of folded weights: float32 [channels] or []."""
         if self.step is not None:
-            return self.step.abs().clamp_min(torch.finfo(torch.float32).tiny)
-        plain = weight_scale(weight, self.axis, self.limit, per_tensor=self.per_tensor)
-        return torch.maximum(plain, self.least)
+            wanted = self.step.abs().clamp_min(FLOAT32_TINY)
+        else:
+            wanted = weight_scale(weight, self.axis, self.limit, per_tensor=self.per_tensor)
+        return torch.maximum(wanted, self.least)
 
     def learn(self, weight: Tensor) -> None:
         """Makes the scales of a folded weight parameters, started at the smaller of two usual choices."""

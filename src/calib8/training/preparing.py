@@ -25,7 +25,7 @@ from calib8.training.export import export_traced
 from calib8.training.plan import plan_simulation
 from calib8.training.simulated_model import SimulatedModel, folded_layers
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
-from calib8.training.tracing import trace
+from calib8.training.tracing import trace, unwrapped
 
 DEFAULT_TARGET = "onnxruntime"
 
@@ -72,8 +72,9 @@ def prepare(
     """
     chosen = _scheme(scheme, activations, weights)
     recipe = _recipe(ranges, batch_norm, decay, delay, table)
-    was_training = model.training if isinstance(model, nn.Module) else False
-    traced = trace(copy.deepcopy(model))
+    module = unwrapped(model)
+    was_training = module.training
+    traced = trace(_copied(module))
     inputs = checked_inputs(traced, example_inputs)
     placed = place_traced(traced, inputs, chosen, keep_float)
     if table is not None:
@@ -84,11 +85,21 @@ def prepare(
     graph = build(traced, simulation)
     kept = tuple(one.detach().cpu() for one in inputs)
     simulated = SimulatedModel(traced, graph, simulation, kept)
-    simulation.to(next((p.device for p in model.parameters()), torch.device("cpu")))
+    simulation.to(next((one.device for one in module.parameters()), torch.device("cpu")))
     if table is not None:
         _start(simulated, table)
     simulation.refresh()
     return simulated.train(was_training)
+
+
+def _copied(module: nn.Module) -> nn.Module:
+    try:
+        return copy.deepcopy(module)
+    except (RuntimeError, TypeError) as error:
+        said = str(error).partition("\n")[0]
+        raise UsageError(
+            type(module).__name__, f"cannot be copied ({said})", "Make copy.deepcopy(model) possible"
+        ) from error
 
 
 def _scheme(scheme: str | QuantScheme, activations: str | None, weights: str | None) -> QuantScheme:

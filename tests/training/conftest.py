@@ -1,0 +1,13 @@
+"""What tests of training share."""
+
+from __future__ import annotations
+
+import pytest
+
+from calib8.training import export
+
+
+@pytest.fixture
+def quick_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TorchScript's exporter, which takes a tenth of the time; tests of the export itself have both."""
+    monkeypatch.setitem(export.export_traced.__kwdefaults__, "_dynamo", False)
