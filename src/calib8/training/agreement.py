@@ -1,0 +1,160 @@
+"""How near a simulation is to the integers: every instruction of the int8 program, given the same codes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from calib8.errors import UsageError
+from calib8.outcomes import Quantization
+from calib8.program.instructions import Float, Quantize
+from calib8.program.lower.lower import lower
+from calib8.program.program import Program
+from calib8.program.reference.executor import KERNELS
+from calib8.program.reference.operand import Operand
+from calib8.training.convert import unwrapped
+from calib8.training.simulated_model import SimulatedModel
+
+Codes = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StepAgreement:
+    """One instruction of the integer program, given the codes that the simulation has.
+
+    Attributes:
+        name: of the instruction.
+        tensor: what it yields.
+        values: how many codes.
+        equal: share of them that the simulation has as well, 0 … 1.
+        largest: largest difference in codes.
+    """
+
+    name: str
+    tensor: str
+    values: int
+    equal: float
+    largest: int
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """A simulation beside the integer program.
+
+    Attributes:
+        steps: per instruction whose inputs and result the simulation has.
+        unseen: names of the other instructions on codes.
+    """
+
+    steps: tuple[StepAgreement, ...]
+    unseen: tuple[str, ...]
+
+    @property
+    def equal(self) -> float:
+        """Share of equal codes over all steps, 0 … 1."""
+        total = sum(step.values for step in self.steps)
+        return sum(step.equal * step.values for step in self.steps) / total if total else 1.0
+
+    @property
+    def largest(self) -> int:
+        """Largest difference in codes."""
+        return max((step.largest for step in self.steps), default=0)
+
+
+def agreement(model: nn.Module, int8: Quantization, inputs: Tensor | Sequence[Tensor]) -> Agreement:
+    """Runs a frozen simulation once, and every integer instruction on the codes that it had there.
+
+    The integer side is the reference executor with the rounding profile ``onnx``.
+
+    Args:
+        model: what ``prepare`` gave, frozen.
+        int8: what ``convert`` made of it.
+        inputs: what the model is called with.
+
+    Raises:
+        UsageError: the model is not frozen.
+    """
+    simulated = unwrapped(model)
+    if not simulated.calib8.frozen:
+        raise UsageError("model", "is not frozen: its ranges still move", "Call calib8.training.freeze first")
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    codes = _simulated_codes(simulated, given)
+    names = [value.name or "" for value in int8.prepared.model.graph.inputs]
+    program = lower(
+        int8.model, shapes={name: tuple(one.shape) for name, one in zip(names, given, strict=True)}
+    )
+    return _compared(program, codes)
+
+
+def _simulated_codes(model: SimulatedModel, inputs: tuple[Tensor, ...]) -> dict[str, Codes]:
+    """Tensor → its codes as the simulation has them."""
+    found: dict[str, Codes] = {}
+    handles = []
+    for name, quantizer in model.calib8.all_quantizers():
+
+        def note(module: Any, _: Any, result: Tensor, name: str = name) -> None:
+            steps = torch.round(result.double() / module.scale.double()) + module.zero_point
+            found[name] = steps.cpu().numpy().astype(np.int32)
+
+        if quantizer.active:
+            handles.append(quantizer.register_forward_hook(note))
+    mode = model.training
+    try:
+        with torch.no_grad():
+            model.eval()(*inputs)
+    finally:
+        for handle in handles:
+            handle.remove()
+        model.train(mode)
+    return found
+
+
+def _compared(program: Program, codes: Mapping[str, Codes]) -> Agreement:
+    """Runs each instruction by itself."""
+    steps: list[StepAgreement] = []
+    unseen: list[str] = []
+    for step in program.instructions:
+        if isinstance(step, (Float, Quantize)) or len(step.outputs) != 1:
+            continue
+        slot = program.slots[step.outputs[0]]
+        sources = [_slot_codes(program, number, codes) for number in step.inputs]
+        wanted = _slot_codes(program, step.outputs[0], codes)
+        if wanted is None or any(source is None for source in sources):
+            unseen.append(step.name)
+            continue
+        operands = [
+            Operand(program.slots[number], source)
+            for number, source in zip(step.inputs, sources, strict=True)
+            if source is not None
+        ]
+        result = KERNELS[type(step)](step, operands, slot)
+        distance = np.abs(result.astype(np.int32) - wanted.astype(np.int32))
+        steps.append(
+            StepAgreement(
+                step.name,
+                slot.name,
+                distance.size,
+                float(np.mean(distance == 0)),
+                int(np.max(distance, initial=0)),
+            )
+        )
+    return Agreement(tuple(steps), tuple(unseen))
+
+
+def _slot_codes(program: Program, number: int, codes: Mapping[str, Codes]) -> Codes | None:
+    """The simulated codes of a slot in its layout (channels last), None where the simulation has none."""
+    slot = program.slots[number]
+    name = slot.name.removesuffix("/codes")
+    if name not in codes or slot.dtype not in ("uint8", "int8"):
+        return None
+    found = codes[name]
+    if found.ndim > 2:
+        moved = np.moveaxis(found, 1, -1)
+        found = moved if moved.shape == slot.shape else found
+    return np.ascontiguousarray(found.astype(slot.dtype)) if found.shape == slot.shape else None

@@ -1,0 +1,67 @@
+"""Statistics of BatchNorms, taken anew from a model whose weights and activations are rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from calib8.errors import DataError, UsageError
+from calib8.training.convert import unwrapped
+from calib8.training.layers import affine
+from calib8.training.simulated_model import layer_norms
+
+
+def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
+    """Replaces the moving statistics of every BatchNorm by the averages over some batches.
+
+    Weights that oscillate between two codes, and small batches, leave moving averages that do not fit the
+    last weights. To be called before ``freeze``; nothing else of the model changes.
+
+    Args:
+        model: what ``prepare`` gave.
+        batches: inputs, each a tensor or a tuple of tensors; of (input, label) pairs give the input.
+
+    Returns:
+        Number of batches.
+
+    Raises:
+        UsageError: the model is frozen already, or does not simulate quantization.
+        DataError: there was no batch.
+    """
+    simulated = unwrapped(model)
+    if simulated.calib8.frozen:
+        raise UsageError("model", "is frozen: its BatchNorms are folded", "Re-estimate before freeze")
+    norms = [one for one in simulated.modules() if isinstance(one, _BatchNorm)]
+    momenta, modes = [one.momentum for one in norms], simulated.training
+    simulated.eval()
+    for layer, norm in layer_norms(simulated):
+        layer.folded, layer.kept_factors = False, affine(norm)[0].detach()
+    for one in norms:
+        one.reset_running_stats()
+        one.momentum = None  # the average of all batches
+        one.train()
+    try:
+        count = _run(simulated, batches)
+    finally:
+        for one, momentum in zip(norms, momenta, strict=True):
+            one.momentum = momentum
+        for _, layer in simulated.calib8.all_layers():
+            layer.kept_factors = None
+        simulated.calib8.refresh()
+        simulated.train(modes)
+    if not count:
+        raise DataError("batches", "there are none", "Give some batches of training inputs")
+    return count
+
+
+def _run(model: nn.Module, batches: Iterable[Any]) -> int:
+    count = 0
+    with torch.no_grad():
+        for batch in batches:
+            model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+            count += 1
+    return count

@@ -1,0 +1,145 @@
+"""From the traced graph to the graph that is trained: layers for products, quantizers on tensors."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from calib8.training.fake_quantizer import FakeQuantizer, coded_constant, coded_with
+from calib8.training.layers import SimulatedLayer
+from calib8.training.plan import LayerPlan
+from calib8.training.products import product_of, weight_paths
+from calib8.training.simulation import Simulation, module_key
+
+
+def build(traced: fx.GraphModule, simulation: Simulation, leaders: Mapping[str, str]) -> fx.Graph:
+    """Makes the simulated graph and fills ``simulation`` with its quantizers and layers.
+
+    Args:
+        traced: the traced module; not changed.
+        simulation: with its plan.
+        leaders: tensor → the tensor whose quantizer it uses, where learned scales are shared.
+    """
+    graph = copy.deepcopy(traced.graph)
+    builder = _Builder(graph, dict(traced.named_modules(remove_duplicate=False)), simulation, leaders, traced)
+    for name in simulation.plan.readers:
+        builder.quantize_tensor(name)
+    for name in simulation.plan.joined:
+        builder.code_inputs(name)
+    for name in simulation.plan.constants:
+        builder.code_constants(name)
+    for layer in simulation.plan.layers:
+        builder.replace_layer(layer)
+    graph.lint()
+    return graph
+
+
+class _Builder:
+    """The graph on its way; nodes by the names that they have in the traced one."""
+
+    def __init__(
+        self,
+        graph: fx.Graph,
+        modules: Mapping[str, nn.Module],
+        simulation: Simulation,
+        leaders: Mapping[str, str],
+        traced: fx.GraphModule,
+    ) -> None:
+        self.graph, self.modules, self.simulation, self.leaders = graph, modules, simulation, leaders
+        self.traced = traced
+        self.nodes = {node.name: node for node in graph.nodes}
+
+    def quantizer_path(self, tensor: str) -> str:
+        """Where the quantizer of a tensor lies; it is made where there is none yet."""
+        leader = self.leaders.get(tensor, tensor)
+        key = module_key(leader)
+        if key not in self.simulation.quantizers:
+            self.simulation.quantizers[key] = FakeQuantizer(self.simulation.graph.scheme.activations)
+        return f"calib8.quantizers.{key}"
+
+    def quantize_tensor(self, name: str) -> None:
+        """``t → quantizer → readers of t``."""
+        node, wanted = self.nodes[name], self.simulation.plan.readers[name]
+        users = [user for user in node.users if wanted is None or user.name in wanted]
+        after = node
+        if node.op == "placeholder":  # arguments come first
+            after = [one for one in self.graph.nodes if one.op == "placeholder"][-1]
+        with self.graph.inserting_after(after):
+            coded = self.graph.call_module(self.quantizer_path(name), (node,))
+        for user in users:
+            user.replace_input_with(node, coded)
+
+    def code_inputs(self, name: str) -> None:
+        """Inputs of a Concat get the codes of its result."""
+        node = self.nodes[name]
+        if name not in self.simulation.plan.readers:
+            return
+        with self.graph.inserting_before(node):
+            quantizer = self.graph.get_attr(self.quantizer_path(name))
+            for source in node.all_input_nodes:
+                coded = self.graph.call_function(coded_with, (source, quantizer))
+                node.replace_input_with(source, coded)
+
+    def code_constants(self, name: str) -> None:
+        """Parameters and buffers that an operation reads beside activations get codes of their own range."""
+        node = self.nodes[name]
+        constants = [one for one in node.all_input_nodes if one.op == "get_attr"]
+        if name not in self.simulation.plan.readers:
+            return
+        with self.graph.inserting_before(node):
+            for constant in constants:
+                quantizer = self.graph.get_attr(self.quantizer_path(name))
+                coded = self.graph.call_function(coded_constant, (constant, quantizer))
+                node.replace_input_with(constant, coded)
+
+    def replace_layer(self, plan: LayerPlan) -> None:
+        """``product → norm → readers`` becomes ``layer → readers``."""
+        result = self.nodes[plan.result]
+        product = None if plan.product is None else self.nodes[plan.product]
+        norm = None if plan.norm is None else self.nodes[plan.norm]
+        first = product if product is not None else norm
+        assert first is not None
+        channels = self.channels(product, norm)
+        layer = SimulatedLayer(
+            None if product is None else product_of(product, self.modules),
+            self.simulation.graph.scheme, whole=plan.whole, channels=channels,
+        )  # fmt: skip
+        key = module_key(plan.result)
+        self.simulation.layers[key] = layer
+        with self.graph.inserting_before(result):
+            weight, bias = self.constants(product)
+            before = None if norm is None else self.graph.get_attr(str(norm.target))
+            source = self.graph.get_attr(self.quantizer_path(plan.source))
+            arguments = (first.all_input_nodes[0], weight, bias, before, source)
+            replacement = self.graph.call_module(f"calib8.layers.{key}", arguments)
+        result.replace_all_uses_with(replacement)
+        self.graph.erase_node(result)
+        if product is not None and norm is not None:
+            self.graph.erase_node(product)
+
+    def constants(self, product: fx.Node | None) -> tuple[fx.Node | None, fx.Node | None]:
+        """Weight and bias of a product as nodes; they are read anew in every run."""
+        if product is None:
+            return None, None
+        weight, bias = weight_paths(product)
+        return self.graph.get_attr(weight), None if bias is None else self.graph.get_attr(bias)
+
+    def channels(self, product: fx.Node | None, norm: fx.Node | None) -> int:
+        """Entries of the output-channel axis of the weight."""
+        if product is None:
+            assert norm is not None
+            features: Any = self.modules[str(norm.target)].num_features
+            return int(features)
+        weight = attribute(self.traced, weight_paths(product)[0])
+        return int(weight.shape[product_of(product, self.modules).axis])
+
+
+def attribute(module: nn.Module, path: str) -> torch.Tensor:
+    """A parameter or buffer by its path."""
+    owner, _, name = path.rpartition(".")
+    found: torch.Tensor = getattr(module.get_submodule(owner), name)
+    return found

@@ -1,0 +1,218 @@
+"""A PyTorch module made ready for training with its quantization simulated."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+import torch
+from torch import Tensor, fx, nn
+
+from calib8.calibration.source import tensors_to_calibrate
+from calib8.errors import TableError, UsageError
+from calib8.model.graph import graph_inputs
+from calib8.passes.place import place
+from calib8.passes.prepare import PreparedModel, refuse_unsupported
+from calib8.passes.prepare import prepare as prepare_graph
+from calib8.passes.resolve_ranges import FIXED_LIMITS
+from calib8.scheme import QuantScheme, target_scheme
+from calib8.table import CalibrationTable
+from calib8.training.build import build
+from calib8.training.example_inputs import checked_inputs
+from calib8.training.export import export_traced
+from calib8.training.plan import plan_simulation
+from calib8.training.simulated_model import SimulatedModel, folded_layers
+from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
+from calib8.training.tracing import trace
+
+DEFAULT_TARGET = "onnxruntime"
+
+
+def prepare(
+    model: nn.Module,
+    example_inputs: Tensor | Sequence[Tensor],
+    scheme: str | QuantScheme = "default",
+    table: CalibrationTable | None = None,
+    *,
+    activations: str | None = None,
+    weights: str | None = None,
+    keep_float: Sequence[str] = (),
+    batch_norm: str = "corrected",
+    ranges: str | None = None,
+    decay: float = 0.99,
+    delay: int = 0,
+) -> SimulatedModel:
+    """Copies a module and simulates in the copy what its int8 form will round.
+
+    The places are those that ``calib8.quantize`` would quantize: the module is traced and exported, and the
+    placement of the exported graph carried back.
+
+    Args:
+        model: float32, on any device; not changed. Its training mode is kept.
+        example_inputs: what it is called with, a tensor or a tuple of tensors; only shapes matter.
+        scheme: name of a target, ``default`` for ONNX Runtime, or a scheme of your own.
+        table: ranges to start from: those that ``calib8.calibrate`` found for this module.
+        activations: ``uint8``, ``int8`` or ``int8-symmetric``; None: what the target prefers.
+        weights: ``per-channel`` or ``per-tensor``; None: as the scheme says.
+        keep_float: what stays float: names of modules (all that they hold) or of nodes of the traced graph.
+        batch_norm: ``corrected``: statistics of the batch, weights rounded as with the moving ones, until
+            ``freeze``; ``frozen``: folded with the moving statistics from the start.
+        ranges: ``moving`` (averages of the extremes of batches), ``fixed`` (those of the table), ``trained``
+            (bounds with gradients), ``lsq`` (scales with gradients, of the weights too); all but the first
+            need a table. None: ``fixed`` with a table, else ``moving``.
+        decay: weight of what was seen before in a moving average.
+        delay: so many batches are trained with activations in float.
+
+    Raises:
+        UsageError: an option that does not fit, or example inputs that the module does not take.
+        UnsupportedModelError: the module cannot be traced or simulated; every place is listed.
+        TableError: the table is not of this module.
+    """
+    chosen = _scheme(scheme, activations, weights)
+    recipe = _recipe(ranges, batch_norm, decay, delay, table)
+    was_training = model.training if isinstance(model, nn.Module) else False
+    traced = trace(copy.deepcopy(model))
+    inputs = checked_inputs(traced, example_inputs)
+    placed = place_traced(traced, inputs, chosen, keep_float)
+    if table is not None:
+        _check_table(table, placed)
+    plan = plan_simulation(traced, placed.model, placed.placement, chosen)
+    simulation = Simulation(plan, placed, recipe, table)
+    leaders = _leaders(placed, table, recipe)
+    graph = build(traced, simulation, leaders)
+    kept = tuple(one.detach().cpu() for one in inputs)
+    simulated = SimulatedModel(traced, graph, simulation, kept)
+    simulation.to(next((p.device for p in model.parameters()), torch.device("cpu")))
+    if table is not None:
+        _start(simulated, table)
+    simulation.refresh()
+    return simulated.train(was_training)
+
+
+def _scheme(scheme: str | QuantScheme, activations: str | None, weights: str | None) -> QuantScheme:
+    if not isinstance(scheme, (str, QuantScheme)):
+        raise UsageError("scheme", f"is of type {type(scheme).__name__}", "Give the name of a target")
+    if isinstance(scheme, str):
+        scheme = target_scheme(DEFAULT_TARGET if scheme == "default" else scheme)
+    if activations is not None:
+        scheme = scheme.with_activations(activations)
+    if weights is not None:
+        scheme = scheme.with_weights(weights)
+    if scheme.activations.bits != 8:
+        problem = f"has activations of {scheme.activations.bits} bits, which ONNX's quantizers do not have"
+        raise UsageError(f"scheme '{scheme.name}'", problem, "Use 8 bits; weights may have fewer")
+    if scheme.weights.bits > 8 or not scheme.weights.symmetric:
+        raise UsageError(
+            f"scheme '{scheme.name}'",
+            "has weights that are not symmetric of 2 … 8 bits",
+            "Use QuantSpec(8, True, True)",
+        )
+    if scheme.activation_name not in scheme.takes:
+        raise UsageError(
+            f"scheme '{scheme.name}'",
+            f"cannot run activations of type {scheme.activation_name}",
+            f"Use {scheme.takes[0]}",
+        )
+    return scheme
+
+
+def _recipe(
+    ranges: str | None, batch_norm: str, decay: float, delay: int, table: CalibrationTable | None
+) -> Recipe:
+    wanted = ranges or ("moving" if table is None else "fixed")
+    kinds = [kind for kind in RANGES if kind == wanted]
+    norms = [kind for kind in BATCH_NORMS if kind == batch_norm]
+    if not kinds:
+        raise UsageError(f"ranges={ranges!r}", "unknown", f"Use one of {', '.join(RANGES)}")
+    if not norms:
+        raise UsageError(f"batch_norm={batch_norm!r}", "unknown", f"Use one of {', '.join(BATCH_NORMS)}")
+    if table is None and wanted != "moving":
+        raise UsageError(
+            f"ranges={wanted!r}", "needs ranges to start from", "Give table=calib8.calibrate(model, …).table"
+        )
+    if table is not None and not isinstance(table, CalibrationTable):
+        raise UsageError("table", f"is of type {type(table).__name__}", "Give a calib8.CalibrationTable")
+    if not 0.0 <= decay < 1.0:
+        raise UsageError(f"decay={decay}", "is not in 0 … 1", "Use 0.9 … 0.999")
+    if delay < 0:
+        raise UsageError(f"delay={delay}", "is negative", "Give a number of batches")
+    return Recipe(kinds[0], norms[0], float(decay), int(delay))
+
+
+def place_traced(
+    traced: fx.GraphModule, inputs: tuple[Tensor, ...], scheme: QuantScheme, keep_float: Sequence[str]
+) -> PlacedGraph:
+    """The float graph of a traced module as ``calib8.quantize`` prepares it, and its placement.
+
+    Raises:
+        UnsupportedModelError: nothing in it can be quantized.
+        UsageError: ``keep_float`` names what is not there.
+    """
+    prepared = prepared_graph(traced, inputs)
+    floats = prepared.nodes_called(_nodes_called(traced, keep_float))
+    tensors_to_calibrate(prepared.model, floats)
+    placement = place(prepared.model, scheme, floats)
+    return PlacedGraph(prepared.model, placement, scheme, floats)
+
+
+def prepared_graph(traced: fx.GraphModule, inputs: tuple[Tensor, ...]) -> PreparedModel:
+    """The exported float graph, prepared and compared with the export on the example inputs."""
+    original = ir.from_proto(export_traced(traced, inputs))
+    refuse_unsupported(original)
+    names = [spec.name for spec in graph_inputs(original)]
+    arrays = {
+        name: np.ascontiguousarray(one.detach().cpu().numpy())
+        for name, one in zip(names, inputs, strict=True)
+    }
+    return prepare_graph(original, arrays)
+
+
+def _nodes_called(traced: fx.GraphModule, names: Sequence[str]) -> list[str]:
+    """Names of modules as the names of the values that they yield; other names as they are."""
+    paths = {node.name: str(node.target) for node in traced.graph.nodes if node.op == "call_module"}
+    found: list[str] = []
+    for name in names:
+        inside = [node for node, path in paths.items() if path == name or path.startswith(f"{name}.")]
+        found += inside or [name]
+    return found
+
+
+def _check_table(table: CalibrationTable, placed: PlacedGraph) -> None:
+    """Refuses a table of another model before anything is built."""
+    missing = [name for name in placed.placement.readers if name not in table.entries]
+    if missing:
+        raise TableError(
+            f"tensor '{missing[0]}'",
+            f"is not in the table, which lacks {len(missing)} of {len(placed.placement.readers)} tensors",
+            "Calibrate this very module: calib8.calibrate(model, data, example_inputs=…).table",
+        )
+
+
+def _leaders(placed: PlacedGraph, table: CalibrationTable | None, recipe: Recipe) -> dict[str, str]:
+    """Tensor → the first one that it shares its scale with, where scales are learned."""
+    if table is None or recipe.ranges not in ("lsq", "trained"):
+        return {}
+    first: dict[int, str] = {}
+    return {name: first.setdefault(id(found), name) for name, found in placed.ranges(table).items()}
+
+
+def _start(model: SimulatedModel, table: CalibrationTable) -> None:
+    """Puts the ranges of a table in force."""
+    simulation = model.calib8
+    ranges = simulation.graph.ranges(table)
+    for name, quantizer in simulation.all_quantizers():
+        quantizer.minimum.fill_(table.entries[name].range.min)
+        quantizer.maximum.fill_(table.entries[name].range.max)
+    simulation.ranged = True
+    simulation.put_in_force(simulation.graph.codes(table))
+    if simulation.recipe.ranges not in ("lsq", "trained"):
+        return
+    fixed = {node.outputs[0].name for node in simulation.graph.model.graph if node.op_type in FIXED_LIMITS}
+    for name, quantizer in simulation.all_quantizers():
+        if name not in fixed:
+            quantizer.learn(ranges[name], simulation.recipe.ranges)
+    if simulation.recipe.ranges == "lsq":
+        for layer, weight, _ in folded_layers(model):
+            layer.learn(weight)

@@ -1,0 +1,150 @@
+"""The module that trains: the user's modules under their own names, run by a graph with int8 simulated."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from calib8.errors import UsageError
+from calib8.training.layers import SimulatedLayer
+from calib8.training.simulation import Simulation, module_key
+
+
+class SimulatedModel(nn.Module):
+    """A module with the quantization of its int8 form simulated.
+
+    Parameters, buffers and submodules have the names that the user's module gave them; what belongs to the
+    simulation lies under ``calib8``. It is called, trained, moved and saved (``state_dict``) like any module.
+
+    Attributes:
+        calib8: the simulation.
+        float_graph: the traced graph without any of it.
+        simulated_graph: the graph that runs.
+        example_inputs: what it was traced with, on the CPU.
+    """
+
+    calib8: Simulation
+
+    def __init__(
+        self,
+        traced: fx.GraphModule,
+        graph: fx.Graph,
+        simulation: Simulation,
+        example_inputs: tuple[Tensor, ...],
+    ) -> None:
+        """Takes over the modules of ``traced``; ``graph`` is what it runs."""
+        super().__init__()
+        self.training = traced.training
+        for name, child in traced.named_children():
+            self.add_module(name, child)
+        for name, parameter in traced._parameters.items():
+            self.register_parameter(name, parameter)
+        for name, buffer in traced._buffers.items():
+            persistent = name not in traced._non_persistent_buffers_set
+            self.register_buffer(name, buffer, persistent=persistent)
+        self.add_module("calib8", simulation)
+        self.float_graph = copy.deepcopy(traced.graph)
+        self.example_inputs = example_inputs
+        self.simulated_graph = graph
+        self._run = _compiled(graph)
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """What the int8 model yields, up to the rounding of its last sums; arguments as the module's own.
+
+        Raises:
+            CalibrationError: a tensor holds NaN or infinite values, in training mode.
+        """
+        result = self._run(self, *inputs, **named)
+        if self.training and not self.calib8.frozen:
+            self.calib8.finish_step()
+        elif not self.training and not self.calib8.frozen and self.calib8.steps == 0:
+            _refuse_training(result)
+        return result
+
+    def train(self, mode: bool = True) -> SimulatedModel:
+        """As of any module; BatchNorms of a frozen model stay in eval mode."""
+        super().train(mode)
+        if self.calib8.frozen or self.calib8.recipe.batch_norm == "frozen":
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """For ``copy`` and ``pickle``: without the compiled graph."""
+        return {name: value for name, value in self.__dict__.items() if name != "_run"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Compiles the graph anew."""
+        super().__setstate__(state)  # type: ignore[no-untyped-call]
+        self._run = _compiled(self.simulated_graph)
+
+
+def folded_layers(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, Tensor, Tensor | None]]:
+    """Every simulated layer with its weight and bias, the BatchNorm folded in; without gradients."""
+    for layer, (weight, bias, norm) in _with_constants(model):
+        with torch.no_grad():
+            yield layer, *layer.constants(weight, bias, norm)
+
+
+def layer_norms(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, _BatchNorm]]:
+    """Every simulated layer that has a BatchNorm, with it."""
+    for layer, (_, _, norm) in _with_constants(model):
+        if norm is not None:
+            yield layer, norm
+
+
+def _with_constants(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, tuple[Any, Any, Any]]]:
+    """Every simulated layer with weight, bias and BatchNorm, each None where it has none."""
+    calls = {str(node.target): node for node in model.simulated_graph.nodes if node.op == "call_module"}
+    for name, layer in model.calib8.all_layers():
+        _, weight, bias, norm, _ = calls[f"calib8.layers.{module_key(name)}"].args
+        yield layer, (_attribute(model, weight), _attribute(model, bias), _attribute(model, norm))
+
+
+def _attribute(model: nn.Module, node: Any) -> Any:
+    """What a get_attr node yields, None where there is no node."""
+    if node is None:
+        return None
+    found: Any = model
+    for name in str(node.target).split("."):
+        found = getattr(found, name)
+    return found
+
+
+def _compiled(graph: fx.Graph) -> Callable[..., Any]:
+    """The graph as a function of the module and its inputs."""
+    code = graph.python_code("self")
+    namespace: dict[str, Any] = dict(code.globals)
+    exec(compile(code.src, "<simulated forward>", "exec"), namespace)
+    function: Callable[..., Any] = namespace["forward"]
+    return function
+
+
+def _refuse_training(result: Any) -> None:
+    """Lets no gradient through a model that has never seen a batch in training mode."""
+    found = [value for value in _tensors(result) if value.requires_grad]
+
+    def refuse(_: Tensor) -> None:
+        raise UsageError(
+            "model",
+            "is trained in eval mode, where no range is learned",
+            "Call .train() on it before the loop",
+        )
+
+    for value in found:
+        value.register_hook(refuse)  # type: ignore[no-untyped-call]
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    children = (
+        value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    )
+    return [found for child in children for found in _tensors(child)]
