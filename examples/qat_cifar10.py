@@ -179,15 +179,17 @@ class Network(nn.Module):
 
 
 def train(model: nn.Module, images: Images, epochs: int, rate: float, seed: int, title: str) -> None:
-    """Stochastic gradient descent; the very same loop for the float model and for the simulated one."""
+    """The loop of the float model and of the simulated one, which is frozen for its last third."""
     rng = np.random.default_rng(seed)
     steps = epochs * batches_per_epoch(images)
     optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: share_of_rate(step, steps))
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(title, total=steps)
         for epoch in range(epochs):
+            if isinstance(model, calib8.training.SimulatedModel) and epoch == epochs * 2 // 3:
+                calib8.training.freeze(model)
             model.train()
             start, losses = time.perf_counter(), []
             for pixels, labels in training_batches(images, rng):
@@ -271,7 +273,6 @@ def compare(training: Images, test: Images, options: argparse.Namespace) -> list
 
     model_q = calib8.training.prepare(model, example, table=ptq.table)
     train(model_q, training, options.qat_epochs, QAT_RATE, options.seed, "QAT")
-    calib8.training.freeze(model_q)
     qat = calib8.training.convert(model_q)
     found = integer_answers(qat, test)
     add("INT8, QAT", found)

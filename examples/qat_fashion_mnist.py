@@ -194,15 +194,17 @@ class Network(nn.Module):
 
 
 def train(model: nn.Module, images: Images, epochs: int, rate: float, seed: int, title: str) -> None:
-    """Stochastic gradient descent; the very same loop for the float model and for the simulated one."""
+    """The loop of the float model and of the simulated one, which is frozen for its last third."""
     rng = np.random.default_rng(seed)
     steps = epochs * batches_per_epoch(images)
     optimizer = torch.optim.SGD(model.parameters(), rate, momentum=0.9, nesterov=True, weight_decay=5e-4)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: share_of_rate(step, steps))
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(title, total=steps)
         for epoch in range(epochs):
+            if isinstance(model, calib8.training.SimulatedModel) and epoch == epochs * 2 // 3:
+                calib8.training.freeze(model)
             model.train()
             start, losses = time.perf_counter(), []
             for pixels, labels in training_batches(images, rng):
@@ -287,7 +289,6 @@ def compare(training: Images, test: Images, options: argparse.Namespace) -> list
 
     model_q = calib8.training.prepare(model, example, table=ptq.table, weights="per-tensor")
     train(model_q, training, options.qat_epochs, QAT_RATE, options.seed, "QAT")
-    calib8.training.freeze(model_q)
     qat = calib8.training.convert(model_q)
     found = integer_answers(qat, test)
     add("INT8 per-tensor, QAT", found)
@@ -310,7 +311,7 @@ def show(lines: list[Line]) -> None:
 def parsed_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line; what is missing or out of range ends the program with a sentence."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="tarball or folder of the images")
+    parser.add_argument("--data", type=Path, required=True, help="the .deb or the folder of the images")
     parser.add_argument("--weights", type=Path, help="float weights of an earlier run, in place of training")
     parser.add_argument("--epochs", type=int, default=8, help="of float training (default: %(default)s)")
     parser.add_argument("--qat-epochs", type=int, default=3, help="of QAT (default: %(default)s)")

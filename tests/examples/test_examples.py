@@ -19,7 +19,7 @@ from PIL import Image
 
 import calib8
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINING, TEST = 40, 24
@@ -252,3 +252,17 @@ def test_options_are_checked_before_time_is_spent(
     with pytest.raises(SystemExit):
         module.main(["--data", "any", *options])
     assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["missing", "no weights", "of another network"])
+def test_weights_that_cannot_be_read(tmp_path: Path, kind: str) -> None:
+    weights = tmp_path / "float.pt"
+    if kind == "no weights":
+        write(weights, b"no weights")
+    elif kind == "of another network":
+        torch.save(FASHION_MNIST.Network().state_dict(), weights)
+    data = write(tmp_path / "cifar.tgz", tarball(cifar10_files(), "gz"))
+    with pytest.raises(SystemExit) as caught:
+        CIFAR10.main(["--data", str(data), "--weights", str(weights)])
+    said = str(caught.value)
+    assert said.startswith(str(weights)) and said.endswith("earlier run has written.") and "\n" not in said
