@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
@@ -15,6 +16,7 @@ from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
     Model,
+    Module,
     Source,
     open_data,
     open_statistics,
@@ -47,8 +49,29 @@ STATISTICS_METHOD: Final = "mse"
 """The default where saved statistics take the place of data."""
 
 
+def as_model(model: Model | Module, example_inputs: object) -> Model:
+    """A torch module as the ONNX model that it is exported as; anything else as it stands.
+
+    Raises:
+        UsageError: a module without example inputs, or example inputs without a module.
+        Calib8Error: what ``calib8.training.export.export_module`` raises.
+    """
+    torch = sys.modules.get("torch")  # where it was never imported there is no module
+    module = getattr(getattr(torch, "nn", None), "Module", ())
+    if isinstance(model, module):
+        if example_inputs is None:
+            problem = "is a torch module, and example_inputs were not given"
+            raise UsageError(type(model).__name__, problem, "Give a batch as its forward takes it")
+        from calib8.training.export import export_module  # the only import of torch
+
+        return export_module(model, example_inputs)
+    if example_inputs is not None:
+        raise UsageError("example_inputs", "are for torch modules only", "Leave them away")
+    return cast(Model, model)
+
+
 def collect_statistics(
-    model: Model,
+    model: Model | Module,
     data: DataSource,
     *,
     preprocess: Preprocess | str | None = None,
@@ -61,6 +84,7 @@ def collect_statistics(
     shard: tuple[int, int] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
+    example_inputs: object = None,
     progress: Progress = silent,
 ) -> Collection:
     """Runs the float model over the data once and counts; ``calibrate(statistics=…)`` chooses ranges.
@@ -69,7 +93,7 @@ def collect_statistics(
         shard: (i, n): only the i-th of n parts of the data, i from 1. The merged statistics of all parts
             are those of one run, whatever machines of one CPU type made them.
         model, data, preprocess, labels, samples, batch, threads, skip_bad, keep_float, checkpoint,
-            checkpoint_every, progress: see ``calibrate``.
+            checkpoint_every, example_inputs, progress: see ``calibrate``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
@@ -77,6 +101,7 @@ def collect_statistics(
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     part = None if shard is None else Shard(*shard)
+    model = as_model(model, example_inputs)
     source, dataset = open_data(
         model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
         keep_float=keep_float, shard=part,
@@ -89,7 +114,7 @@ def collect_statistics(
 
 
 def calibrate(
-    model: Model,
+    model: Model | Module,
     data: DataSource | None = None,
     *,
     statistics: Statistics | str | os.PathLike[str] | None = None,
@@ -112,12 +137,14 @@ def calibrate(
     checkpoint_every: int | None = None,
     keep_statistics: bool = True,
     keep_samples: int = 0,
+    example_inputs: object = None,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
 
     Args:
-        model: path or ModelProto of the float model.
+        model: path or ModelProto of the float model, or a torch module; the tensors of a module are called
+            as the nodes of its traced graph, see ``calib8.training.tracing``.
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         statistics: those of an earlier run over the same model, or their file, in place of data. The table
             is the same, byte for byte.
@@ -148,6 +175,8 @@ def calibrate(
             takes less time: ``minmax`` needs no histograms. The table is the same.
         keep_samples: so many samples of lowest SHA-256 are kept, with what the model yields for them, as long
             as memory allows; not with a checkpoint.
+        example_inputs: for a torch module: a tensor or a tuple of them as forward takes them, axis 0 the
+            batch; None for any other model.
         progress: see ``Progress``.
 
     Raises:
@@ -160,6 +189,7 @@ def calibrate(
     spec = scheme.activations
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
+    model = as_model(model, example_inputs)
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
@@ -226,7 +256,7 @@ def _check_counts(batch: int | None, threads: int) -> None:
 
 
 def quantize(
-    model: Model,
+    model: Model | Module,
     data: DataSource | None = None,
     *,
     table: CalibrationTable | TableFile | None = None,
@@ -249,12 +279,13 @@ def quantize(
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
+    example_inputs: object = None,
     progress: Progress = silent,
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
 
     Args:
-        model: path or ModelProto of the float model.
+        model: path or ModelProto of the float model, or a torch module, see ``calibrate``.
         data: calibration data; needed unless ``table`` or ``statistics`` are given.
         table: ranges of an earlier calibration of the same model, or a table of another tool, as
             ``calib8.formats.tables.read_table`` reads it.
@@ -272,8 +303,8 @@ def quantize(
         repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
             for none at all. All but ``DATA_FREE`` ones need data.
         keep_float: names of nodes to keep in float.
-        preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, progress: see
-            ``calibrate``; with the effort ``fast`` the default method is ``mse``.
+        preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
+            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
@@ -281,6 +312,7 @@ def quantize(
     scheme = target_scheme(target).with_weights(weights)
     scheme = scheme if activations is None else scheme.with_activations(activations)
     wanted = repairs_wanted(effort, repair, with_data=data is not None, with_table=table is not None)
+    model = as_model(model, example_inputs)
     if table is not None:
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
         if not isinstance(file, TableFile):

@@ -172,7 +172,14 @@ def test_one_scale_per_weight_is_that_of_quantize_layer() -> None:
 
 @pytest.mark.parametrize(
     "channels",
-    [[1.27, 0.0, 2.54], [0.0, 0.0, 0.0], [1e-40, 1.0, 0.0], [1e-37, 1e-38, 0.0], [1e-44, 0.0, 1e-39]],
+    [
+        [1.27, 0.0, 2.54],
+        [0.0, 0.0, 0.0],
+        [1e-40, 1.0, 0.0],
+        [1e-37, 1e-38, 0.0],
+        [1e-44, 0.0, 1e-39],
+        [1e-35, 0.0, 0.0],
+    ],
 )
 def test_channels_of_zeros_take_the_same_substitute(channels: list[float]) -> None:
     w = np.array(channels, np.float32).reshape(3, 1)
@@ -264,7 +271,9 @@ def test_ranges_too_small_for_a_scale_count_as_zero() -> None:
 def test_a_range_with_nan_gives_nan(symmetric: bool) -> None:
     x, nan, one = torch.ones(3), torch.tensor(torch.nan), torch.tensor(1.0)
     for ends in ((nan, one), (-one, nan)):
-        assert activation_qparams(*ends, -128, 127, symmetric)[0].isnan()
+        scale, zero_point = activation_qparams(*ends, -128, 127, symmetric)
+        assert scale.isnan()
+        assert zero_point == (0 if symmetric else -128)
         assert fake_quantize_range(x, *ends, -128, 127, symmetric).isnan().all()
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import onnx
 import onnx_ir as ir
@@ -26,6 +27,15 @@ from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import WEIGHTED_OPS, QuantScheme
 
 Model = str | os.PathLike[str] | onnx.ModelProto
+
+
+class Module(Protocol):
+    """A ``torch.nn.Module``, named without importing torch."""
+
+    training: bool
+
+    def named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """Names and parameters."""
 
 
 @dataclass(frozen=True)

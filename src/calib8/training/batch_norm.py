@@ -10,8 +10,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import DataError, UsageError
-from calib8.training.convert import unwrapped
-from calib8.training.layers import affine
+from calib8.training.conversion import unwrapped
+from calib8.training.norms import affine
 from calib8.training.simulated_model import layer_norms
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import fx, nn
 
 from calib8.training.fake_quantizer import FakeQuantizer, coded_constant, coded_with
 from calib8.training.layers import SimulatedLayer
+from calib8.training.norms import FunctionalNorm, mean_path, named_arguments
 from calib8.training.plan import LayerPlan
 from calib8.training.products import product_of, weight_paths
 from calib8.training.simulation import Simulation, module_key
@@ -112,7 +112,7 @@ class _Builder:
         self.simulation.layers[key] = layer
         with self.graph.inserting_before(result):
             weight, bias = self.constants(product)
-            before = None if norm is None else self.graph.get_attr(str(norm.target))
+            before = None if norm is None else self.norm(norm)
             source = self.graph.get_attr(self.quantizer_path(plan.source))
             arguments = (first.all_input_nodes[0], weight, bias, before, source)
             replacement = self.graph.call_module(f"calib8.layers.{key}", arguments)
@@ -120,6 +120,12 @@ class _Builder:
         self.graph.erase_node(result)
         if product is not None and norm is not None:
             self.graph.erase_node(product)
+
+    def norm(self, node: fx.Node) -> fx.Node:
+        """A BatchNorm as a node that yields it, not its result."""
+        if node.op == "call_module":
+            return self.graph.get_attr(str(node.target))
+        return self.graph.call_function(FunctionalNorm, (), named_arguments(node))
 
     def constants(self, product: fx.Node | None) -> tuple[fx.Node | None, fx.Node | None]:
         """Weight and bias of a product as nodes; they are read anew in every run."""
@@ -132,8 +138,7 @@ class _Builder:
         """Entries of the output-channel axis of the weight."""
         if product is None:
             assert norm is not None
-            features: Any = self.modules[str(norm.target)].num_features
-            return int(features)
+            return int(attribute(self.traced, mean_path(norm)).shape[0])
         weight = attribute(self.traced, weight_paths(product)[0])
         return int(weight.shape[product_of(product, self.modules).axis])
 

@@ -4,6 +4,8 @@
     mish(x)                x · tanh(softplus(x))
     gelu(x)                ½ · x · (1 + erf(x / √2))
     glu(x)                 a · sigmoid(b), a and b the halves of x
+    mean(x, (2, 3))        mean with the axes kept, squeeze, squeeze
+    x[:, :, ::2, ::2]      x[:, :, :, ::2][:, :, ::2]
 
 Every tensor of the int8 graph that carries codes is a node then.
 """
@@ -88,6 +90,19 @@ def _glu(add: _Adder, x: Any, axis: Any) -> _Last:
     )
 
 
+def _mean(add: _Adder, x: Any, axes: Any) -> _Last:
+    x = add(torch.mean, x, axes, True)
+    for axis in axes[:-1]:
+        x = add(torch.squeeze, x, axis)
+    return torch.squeeze, (x, axes[-1])
+
+
+def _picked(add: _Adder, x: Any, steps: Any) -> _Last:
+    for step in steps[:-1]:
+        x = add(operator.getitem, x, step)
+    return operator.getitem, (x, steps[-1])
+
+
 _Rule = Callable[[_Adder, Any, Any], _Last]
 
 _FUNCTIONS: Final[dict[str, tuple[_Rule, str, Any]]] = {
@@ -107,13 +122,19 @@ _MODULES: Final[dict[type[nn.Module], str]] = {
 
 
 def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
-    """How a node is written in several, and the other argument of the function."""
+    """How a node is written in several, and what that needs to know besides its first argument."""
     if node.op == "call_module":
         module = traced.get_submodule(str(node.target))
         if type(module) not in _MODULES:
             return None
         write, argument, default = _FUNCTIONS[_MODULES[type(module)]]
         return write, getattr(module, argument) if argument else default
+    if node.target is operator.getitem:
+        steps = _one_axis_each(node.args[1])
+        return (_picked, steps) if len(steps) > 1 else None
+    if node.target in ("mean", torch.mean):
+        axes = _axes_taken_away(node)
+        return None if axes is None else (_mean, axes)
     name = getattr(node.target, "__name__", "")
     torchs = name in _FUNCTIONS and node.target in (getattr(F, name), getattr(torch, name, None))
     if node.op != "call_function" or not torchs:
@@ -121,3 +142,30 @@ def _rule(traced: fx.GraphModule, node: fx.Node) -> tuple[_Rule, Any] | None:
     write, argument, default = _FUNCTIONS[name]
     given = node.args[1] if name == "glu" and len(node.args) > 1 else node.kwargs.get(argument, default)
     return write, given
+
+
+def _axes_taken_away(node: fx.Node) -> tuple[int, ...] | None:
+    """The axes of a mean that does not keep them, in an order in which they can go one by one; else None."""
+    settings = dict(zip(("input", "dim", "keepdim"), node.args, strict=False)) | node.kwargs
+    given = settings.get("dim")
+    if settings.get("keepdim", False) or settings.keys() - {"input", "dim", "keepdim"}:
+        return None
+    axes = [given] if isinstance(given, int) else list(given) if isinstance(given, list | tuple) else []
+    if not axes or not all(isinstance(axis, int) for axis in axes) or min(axes) < 0 <= max(axes):
+        return None
+    return tuple(sorted(axes, reverse=axes[0] >= 0))
+
+
+def _one_axis_each(index: Any) -> list[Any]:
+    """A basic index as indices of one axis each, from the last axis to the first; empty if it is another."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not all(isinstance(item, int | slice) or item is Ellipsis for item in items):
+        return []
+    everything = slice(None)
+    middle = items.index(Ellipsis) if Ellipsis in items else len(items)
+    front, back = items[:middle], items[middle + 1 :]
+    steps = [
+        (..., item, *[everything] * (len(back) - 1 - i)) for i, item in enumerate(back) if item != everything
+    ]
+    steps += [(*[everything] * i, item) for i, item in enumerate(front) if item != everything][::-1]
+    return steps

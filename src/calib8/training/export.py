@@ -89,22 +89,21 @@ def export_traced(
     with in_mode(traced, training=False), torch.no_grad():
         job = _job(traced, inputs)
         last: Exception | None = None
-        for dynamo in _exporters() if _dynamo is None else (_dynamo,):
-            for free in (True, False):
-                try:
-                    model = job.write(dynamo=dynamo, free=free)
-                except Exception as error:
-                    last = error
-                    continue
-                if not free or _runs_other_batches(model, traced, inputs):
-                    return model
+        for free in (True, False):
+            try:
+                model = job.write(dynamo=_knows_dynamo() if _dynamo is None else _dynamo, free=free)
+            except Exception as error:
+                last = error
+                continue
+            if not free or _runs_other_batches(model, traced, inputs):
+                return model
     raise _not_written(job.name, last)
 
 
-def _exporters() -> tuple[bool, ...]:
-    """Whether to export with torch.export, in the order to try: since torch 2.7 it knows the free axis."""
+def _knows_dynamo() -> bool:
+    """Whether torch.onnx exports with torch.export and a free batch axis: from torch 2.7 on."""
     major, minor = (int(part) for part in torch.__version__.split(".")[:2])
-    return (True, False) if (major, minor) >= (2, 7) else (False,)
+    return (major, minor) >= (2, 7)
 
 
 def _not_written(name: str, error: Exception | None) -> UnsupportedModelError:
@@ -262,7 +261,7 @@ def _export(
     axes = {name: {0: "batch"} for name, axis in zip(input_names, batched, strict=True) if axis}
     file = io.BytesIO()
     # older versions have no exporter but this, and no parameter that says so
-    one_of_two = {"dynamo": False} if _exporters() == (True, False) else {}
+    one_of_two = {"dynamo": False} if _knows_dynamo() else {}
     torch.onnx.export(module, inputs, file, dynamic_axes=axes, **one_of_two, **settings)  # type: ignore[arg-type]
     return onnx.load_model_from_string(file.getvalue())
 
@@ -291,16 +290,13 @@ def _plain(module: nn.Module, inputs: tuple[Tensor, ...], error: UnsupportedMode
     """
     names = tuple(f"input_{index}" for index in range(len(inputs))) if len(inputs) > 1 else ("input",)
     job = _Job(module, inputs, names, (), None, frozenset(), type(module).__name__)
-    for dynamo in _exporters():
-        for free in (True, False):
-            try:
-                model = job.write(dynamo=dynamo, free=free)
-            except Exception:
-                continue
-            if _difference(model, module, inputs) is None and (
-                not free or _runs_other_batches(model, module, inputs)
-            ):
-                return model
+    for free in (True, False):
+        try:
+            model = job.write(dynamo=_knows_dynamo(), free=free)
+        except Exception:
+            continue
+        if not free or _runs_other_batches(model, module, inputs):
+            return model
     raise error
 
 

@@ -277,8 +277,8 @@ class _FakeQuantizeLsq(torch.autograd.Function):
             dx = _where_inside(grad, exact, low, high).to(x.dtype)
         if ctx.needs_input_grad[1]:
             # In steps: round(v) − v inside, the outermost step beyond.
-            slope = torch.sub(y, _where_inside(exact, exact, low, high)).div_(scale).mul_(grad)
-            slope = slope.sum_to_size(scale.shape)
+            slope = _where_inside(exact, exact, low, high)
+            slope = torch.sub(y, slope, out=slope).div_(scale).mul_(grad).sum_to_size(scale.shape)
             steps = torch.maximum(-low, high) / scale
             per_scale = max(1, x.numel() // max(1, scale.numel()))
             ds = (slope / torch.sqrt(steps * per_scale)).to(given.dtype).reshape(given.shape)

@@ -10,15 +10,14 @@ deployed. One scale per output channel commutes with k: FQ(W·k)/k = FQ(W).
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.quantization.weights import INT32_MAX
 from calib8.scheme import QuantScheme
 from calib8.training.fake_quantizer import FakeQuantizer
 from calib8.training.functional import fake_quantize_lsq, fake_quantize_weight
+from calib8.training.norms import Norm, affine
 from calib8.training.products import Product
 from calib8.training.scales import lsq_scale, weight_scale
 
@@ -71,7 +70,7 @@ class SimulatedLayer(nn.Module):
         x: Tensor,
         weight: Tensor | None,
         bias: Tensor | None,
-        norm: _BatchNorm | None,
+        norm: Norm | None,
         source: FakeQuantizer,
     ) -> Tensor:
         """The layer's result.
@@ -95,7 +94,7 @@ class SimulatedLayer(nn.Module):
         return self._multiply(x, coded, bias)
 
     def constants(
-        self, weight: Tensor | None, bias: Tensor | None, norm: _BatchNorm | None
+        self, weight: Tensor | None, bias: Tensor | None, norm: Norm | None
     ) -> tuple[Tensor, Tensor | None]:
         """float32 weight and bias with the BatchNorm folded in, the bits of ``passes.fold_affine``."""
         if norm is None:
@@ -133,7 +132,7 @@ class SimulatedLayer(nn.Module):
             return fake_quantize_lsq(weight, scale, 0, -self.limit, self.limit, axis)
         return fake_quantize_weight(weight, scale, self.axis, self.limit)
 
-    def _corrected(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, norm: _BatchNorm) -> Tensor:
+    def _corrected(self, x: Tensor, weight: Tensor | None, bias: Tensor | None, norm: Norm) -> Tensor:
         """With the statistics of the batch, the weights rounded as with the moving ones."""
         if self.step is None and not self.per_tensor and self.groups == 1:
             coded = x if weight is None else self._coded(weight, self.scale_of(weight))
@@ -160,16 +159,6 @@ class SimulatedLayer(nn.Module):
             return k.view(-1, *[1] * (weight.dim() - 1))
         inputs, others = weight.shape[0] // self.groups, weight.dim() - 2
         return k.view(self.groups, -1).repeat_interleave(inputs, 0).view(weight.shape[0], -1, *[1] * others)
-
-
-def affine(norm: _BatchNorm) -> tuple[Tensor, Tensor]:
-    """k = γ/√(σ²+ε) and d = β − μ·k of the moving statistics, float64; ε is the float32 that ONNX stores."""
-    assert norm.running_mean is not None and norm.running_var is not None
-    deviation = torch.sqrt(norm.running_var.double() + float(np.float32(norm.eps)))
-    gamma = torch.ones_like(deviation) if norm.weight is None else norm.weight.double()
-    k = gamma / deviation
-    beta = torch.zeros_like(k) if norm.bias is None else norm.bias.double()
-    return k, beta - norm.running_mean.double() * k
 
 
 def _coded_bias(bias: Tensor, scale: Tensor) -> Tensor:

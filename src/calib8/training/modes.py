@@ -89,6 +89,7 @@ def _places(nodes: Iterator[fx.Node]) -> Iterator[str]:
             continue
         owner = str(node.meta.get(OWNER, ""))
         name = f"'{owner}'" if owner else f"'{node.target if node.op == 'call_module' else node.name}'"
-        if name not in seen:
+        outer = [owner[:end] for end, letter in enumerate(owner) if letter == "."]
+        if name not in seen and not any(f"'{path}'" in seen for path in outer):
             seen.add(name)
             yield f"{name} ({node.meta.get(SOURCE, '')})"

@@ -13,17 +13,21 @@ from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
+import torch.nn.functional as F
 from torch import fx, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import activation_inputs, label, sole_consumer
 from calib8.passes.place import Placement
 from calib8.scheme import BINARY_OPS, CODE_PRESERVING_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.training.norms import is_norm
 from calib8.training.products import is_product
 
 NO_CHANGE: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Identity)
 """Modules that the int8 model does not have."""
+
+NO_CHANGE_FUNCTIONS: Final = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, "contiguous")
+"""Functions and methods likewise."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ class _Planner:
         result = self.result_of(node)
         nodes = [] if result is None else self.region(result)
         products = [one for one in nodes if is_product(one, self.modules)]
-        norms = [one for one in nodes if self.is_norm(one)]
+        norms = [one for one in nodes if is_norm(one, self.modules)]
         if len(products) > 1 or (not products and len(norms) != 1):
             self.problems.append(f"{self.called(result)} is no single product with weights ({label(node)})")
             return None
@@ -189,9 +193,6 @@ class _Planner:
         multiplies, folded = (None if one is None else one.name for one in (product, norm))
         return LayerPlan(node.name or "", last.name, multiplies, folded, name, whole)
 
-    def is_norm(self, node: fx.Node) -> bool:
-        return node.op == "call_module" and isinstance(self.modules[str(node.target)], _BatchNorm)
-
     def norm_of(self, product: fx.Node | None, norms: list[fx.Node]) -> fx.Node | None:
         """The BatchNorm that reads a product and nothing else does."""
         if product is None:
@@ -203,7 +204,9 @@ class _Planner:
         """Whether nothing behind a node of its region changes values."""
         behind = nodes[nodes.index(last) + 1 :]
         return all(
-            node.op == "call_module" and isinstance(self.modules[str(node.target)], NO_CHANGE)
+            isinstance(self.modules[str(node.target)], NO_CHANGE)
+            if node.op == "call_module"
+            else node.op == "get_attr" or node.target in NO_CHANGE_FUNCTIONS
             for node in behind
         )
 

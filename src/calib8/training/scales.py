@@ -28,7 +28,8 @@ def activation_qparams(
         symmetric: zero point 0, the scale that of the larger magnitude.
 
     Returns:
-        float32 scales and int64 zero points of the shape of the ranges; a NaN in a range gives the scale NaN.
+        float32 scales and int64 zero points of the shape of the ranges; a NaN in a range gives NaN and
+        the zero point of a range of zeros.
     """
     low = minimum.detach().double().clamp_max(0.0)
     high = maximum.detach().double().clamp_min(0.0)

@@ -12,6 +12,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import UsageError
 from calib8.training.layers import SimulatedLayer
+from calib8.training.norms import Norm
 from calib8.training.simulation import Simulation, module_key
 
 
@@ -26,6 +27,7 @@ class SimulatedModel(nn.Module):
         float_graph: the traced graph without any of it.
         simulated_graph: the graph that runs.
         example_inputs: what it was traced with, on the CPU.
+        name: of the user's class.
     """
 
     calib8: Simulation
@@ -50,6 +52,7 @@ class SimulatedModel(nn.Module):
         self.add_module("calib8", simulation)
         self.float_graph = copy.deepcopy(traced.graph)
         self.example_inputs = example_inputs
+        self.name = type(traced).__name__
         self.simulated_graph = graph
         self._run = _compiled(graph)
 
@@ -92,7 +95,7 @@ def folded_layers(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, Tenso
             yield layer, *layer.constants(weight, bias, norm)
 
 
-def layer_norms(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, _BatchNorm]]:
+def layer_norms(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, Norm]]:
     """Every simulated layer that has a BatchNorm, with it."""
     for layer, (_, _, norm) in _with_constants(model):
         if norm is not None:
@@ -108,9 +111,12 @@ def _with_constants(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, tup
 
 
 def _attribute(model: nn.Module, node: Any) -> Any:
-    """What a get_attr node yields, None where there is no node."""
-    if node is None:
-        return None
+    """What a node yields that depends on the module alone; other arguments as they are."""
+    if not isinstance(node, fx.Node):
+        return node
+    if node.op == "call_function":
+        assert callable(node.target)
+        return node.target(**{name: _attribute(model, value) for name, value in node.kwargs.items()})
     found: Any = model
     for name in str(node.target).split("."):
         found = getattr(found, name)

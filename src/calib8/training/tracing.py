@@ -31,6 +31,17 @@ IN_PLACE: Final = tuple(
 )
 """Functions of ``operator`` that change a tensor; a Proxy of torch computes them out of place, unseen."""
 
+_CONSTANT: Final = "_tensor_constant"
+"""How torch.fx calls tensors that forward makes without inputs; it leaves them in the user's module."""
+
+_PART_COUNTS: Final = {
+    "chunk": "chunks",
+    "tensor_split": "indices_or_sections",
+    "split": "split_size_or_sections",
+    "split_with_sizes": "split_sizes",
+}
+"""Functions that part a tensor → the argument that says into how many parts."""
+
 _TAKEN: Final = ("graph", "code")
 """Names that a GraphModule needs for itself."""
 
@@ -59,8 +70,15 @@ def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
         UnsupportedModelError: it cannot be traced; the message lists the lines.
     """
     module = unwrapped(module)
-    graph = _graph(module, inputs)
-    traced = fx.GraphModule(module, graph, type(module).__name__)
+    tracer = _follow_modes(module, inputs)
+    graph = tracer.graph
+    for name, constant in tracer.constants.items():
+        setattr(module, name, constant)
+    try:
+        traced = fx.GraphModule(module, graph, type(module).__name__)
+    finally:
+        for name in tracer.constants:
+            delattr(module, name)
     _keep_whole(traced, module)
     make_out_of_place(traced)
     decompose(traced)
@@ -99,8 +117,8 @@ def unwrapped(module: object) -> nn.Module:
     return module
 
 
-def _graph(module: nn.Module, inputs: int | None) -> fx.Graph:
-    """The graph in evaluation, in which what follows the mode is read from the modules."""
+def _follow_modes(module: nn.Module, inputs: int | None) -> _Tracer:
+    """The module traced in evaluation; what follows the mode is read from the modules in its graph."""
     name = type(module).__name__
     evaluated, trained = _both(module, inputs)
     if evaluated.failures:
@@ -111,12 +129,12 @@ def _graph(module: nn.Module, inputs: int | None) -> fx.Graph:
             f"computes in training what it computes in evaluation: its code for training {error.problem}"
         )
         warnings.warn(TracingWarning(f"{name} {problem}"), stacklevel=3)
-        return evaluated.graph
+        return evaluated
     other = follow_mode(evaluated.graph, trained.graph)
     if other:
         text = f"{name} takes another way in training, which is not followed: {other}"
         warnings.warn(TracingWarning(text), stacklevel=3)
-    return evaluated.graph
+    return evaluated
 
 
 def _both(module: nn.Module, inputs: int | None) -> tuple[_Tracer, _Tracer]:
@@ -133,11 +151,14 @@ def _both(module: nn.Module, inputs: int | None) -> tuple[_Tracer, _Tracer]:
 def _traced(module: nn.Module, inputs: int | None, *, training: bool, whole: Collection[str] = ()) -> _Tracer:
     """One run over the module's code in one mode; what failed is in the tracer."""
     tracer = _Tracer(input_names(module, inputs), whole)
+    before = set(module.__dict__)
     with in_mode(module, training=training):
         try:
             tracer.graph = tracer.trace(module)
         except Exception as error:
             tracer.failures.append(Failure("", error))
+    for name in [name for name in module.__dict__ if name not in before and name.startswith(_CONSTANT)]:
+        tracer.constants[name] = module.__dict__.pop(name)
     return tracer
 
 
@@ -181,16 +202,15 @@ def in_mode(module: nn.Module, *, training: bool) -> Iterator[None]:
 
 def _keep_whole(traced: fx.GraphModule, module: nn.Module) -> None:
     """Everything that the module holds, in its order; torch.fx copies only what the graph calls."""
-    for name in [*traced._modules]:
-        del traced._modules[name]
-    for name in [*traced._parameters]:
-        del traced._parameters[name]
-    for name in [*traced._buffers]:
-        del traced._buffers[name]
+    constants = {name: value for name, value in traced._buffers.items() if name not in module._buffers}
+    for held in (traced._modules, traced._parameters, traced._buffers):
+        held.clear()
     for name, parameter in module._parameters.items():
         traced.register_parameter(name, parameter)
     for name, buffer in module._buffers.items():
         traced.register_buffer(name, buffer, persistent=name not in module._non_persistent_buffers_set)
+    for name, constant in constants.items():
+        traced.register_buffer(name, constant, persistent=False)
     for name, part in module._modules.items():
         traced.add_module(name, part)
     traced.training = module.training
@@ -222,6 +242,8 @@ class _Tracer(fx.Tracer):
         self.failures: list[Failure] = []
         self.handing_on: set[str] = set()
         """Paths of modules without parts whose forward returned what it was given."""
+        self.constants: dict[str, torch.Tensor] = {}
+        """Tensors that forward made without inputs, by the names of their nodes' targets."""
 
     def create_args_for_root(
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
@@ -240,6 +262,17 @@ class _Tracer(fx.Tracer):
         node.meta[OWNER] = self.paths[-1]
         node.meta[SOURCE] = calling_line()
         return node
+
+    def iter(self, obj: fx.Proxy) -> Iterator[Any]:
+        """A loop over parts whose number the code says; torch.fx itself knows it of unpacking alone."""
+        node = obj.node
+        name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+        wanted = node.args[1] if len(node.args) > 1 else node.kwargs.get(_PART_COUNTS.get(str(name), ""))
+        if name in ("chunk", "tensor_split") and isinstance(wanted, int):
+            return iter([operator.getitem(obj, index) for index in range(wanted)])
+        if name in ("split", "split_with_sizes") and isinstance(wanted, list | tuple):
+            return iter([operator.getitem(obj, index) for index in range(len(wanted))])
+        return super().iter(obj)
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         """Whether a module is one node: the layers of torch, subclasses with the same forward included."""

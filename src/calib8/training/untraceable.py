@@ -68,10 +68,10 @@ def _reason(error: Exception) -> str:
     """What fx means, in the words of a user's code."""
     text = str(error).strip()
     if isinstance(error, fx.proxy.TraceError):
+        if "cannot be iterated" in text:
+            return "a loop over a tensor, over its shape or over parts of unknown number"
         if "control flow" in text:
             return "the way through the code depends on a tensor"
-        if "iterated" in text:
-            return "a loop over a tensor, or over its shape"
     if isinstance(error, TypeError) and "argument must be" in text and "Value'" in text:
         return "a number is taken out of a tensor"
     if "item assignment" in text:

@@ -18,7 +18,7 @@ from calib8.program.lower.lower import lower
 from calib8.program.program import Program
 from calib8.program.reference.executor import KERNELS
 from calib8.program.reference.operand import Operand
-from calib8.training.convert import unwrapped
+from calib8.training.conversion import unwrapped
 from calib8.training.simulated_model import SimulatedModel
 
 Codes = npt.NDArray[Any]

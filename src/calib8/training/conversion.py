@@ -20,7 +20,7 @@ from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate
 from calib8.training.layers import SimulatedLayer
-from calib8.training.prepare import prepared_graph
+from calib8.training.preparing import prepared_graph
 from calib8.training.simulated_model import SimulatedModel, folded_layers
 
 
@@ -112,7 +112,8 @@ def _check_finite(model: SimulatedModel) -> None:
 
 def _float_model(model: SimulatedModel) -> fx.GraphModule:
     """The traced float module on the CPU, with the trained parameters."""
-    return copy.deepcopy(fx.GraphModule(model, copy.deepcopy(model.float_graph))).cpu().eval()
+    copied = copy.deepcopy(model).cpu().eval()
+    return fx.GraphModule(copied, copied.float_graph, model.name)
 
 
 def _layers(model: SimulatedModel) -> dict[str, tuple[SimulatedLayer, Tensor]]:
