@@ -188,7 +188,7 @@ def train(model: nn.Module, images: Images, epochs: int, rate: float, seed: int,
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         bar = progress.add_task(title, total=steps)
         for epoch in range(epochs):
-            if isinstance(model, calib8.training.SimulatedModel) and epoch == epochs * 2 // 3:
+            if isinstance(model, calib8.training.SimulatedModel) and 0 < epoch == epochs * 2 // 3:
                 calib8.training.freeze(model)
             model.train()
             start, losses = time.perf_counter(), []
