@@ -146,7 +146,7 @@ def test_cifar10_from_the_tarball(tmp_path: Path, capsys: pytest.CaptureFixture[
         "minutes in all",
     ):
         assert line in said
-    assert said.count("%") >= 5, "four models and the agreement"
+    assert said.count("%") == 4, "three models and the agreement"
     check_int8(tmp_path / "int8.onnx", 3, 32)
     options = CIFAR10.parsed_options(["--data", str(data), "--weights", str(tmp_path / "int8.pt")])
     images, _ = CIFAR10.load_cifar10(data)
