@@ -35,8 +35,8 @@ import onnx
 
 from accuracy import load_preprocess
 from calibration_tables import sections
-from networks import zoo_topology
 from results import machine
+from zoo_networks import zoo_topology
 
 HERE = Path(__file__).parent
 SECTIONS = ("images", "ratios", "command", "search", "kernels")

@@ -103,6 +103,16 @@ def test_only_three_rooms_import_the_native_module() -> None:
     assert users <= {"calibration", "engine", "repair"}
 
 
+def test_only_the_training_room_imports_torch() -> None:
+    users = set()
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            users |= {room(name) for each in names if each.split(".")[0] == "torch"}
+    assert users == {"training"}
+
+
 @pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_every_file_says_what_it_is_for_and_stays_small(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

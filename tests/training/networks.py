@@ -429,7 +429,7 @@ class Functional(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = F.conv2d(x, self.kernel, stride=2, padding=1)
         x = F.batch_norm(x, self.mean, self.var, self.gain, self.shift, training=self.training, momentum=0.1)
-        x = F.hardtanh_(F.relu_(x), 0.0, 6.0)
+        x = F.hardtanh(F.relu_(x), 0.0, 6.0)
         x = F.max_pool2d(x, 2)
         x = F.dropout(x, 0.3, self.training)
         x = F.adaptive_avg_pool2d(x, 1).squeeze(-1).squeeze(-1)

@@ -112,6 +112,9 @@ def _simulated_codes(model: SimulatedModel, inputs: tuple[Tensor, ...]) -> dict[
         for handle in handles:
             handle.remove()
         model.train(mode)
+    for name, other in model.calib8.plan.aliases.items():
+        if other in found:
+            found[name] = found[other]
     return found
 
 
@@ -157,4 +160,6 @@ def _slot_codes(program: Program, number: int, codes: Mapping[str, Codes]) -> Co
     if found.ndim > 2:
         moved = np.moveaxis(found, 1, -1)
         found = moved if moved.shape == slot.shape else found
+    if [size for size in found.shape if size > 1] == [size for size in slot.shape if size > 1]:
+        found = found.reshape(slot.shape)
     return np.ascontiguousarray(found.astype(slot.dtype)) if found.shape == slot.shape else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 
 import torch
 from torch import fx, nn
@@ -16,16 +15,15 @@ from calib8.training.products import product_of, weight_paths
 from calib8.training.simulation import Simulation, module_key
 
 
-def build(traced: fx.GraphModule, simulation: Simulation, leaders: Mapping[str, str]) -> fx.Graph:
+def build(traced: fx.GraphModule, simulation: Simulation) -> fx.Graph:
     """Makes the simulated graph and fills ``simulation`` with its quantizers and layers.
 
     Args:
         traced: the traced module; not changed.
         simulation: with its plan.
-        leaders: tensor → the tensor whose quantizer it uses, where learned scales are shared.
     """
     graph = copy.deepcopy(traced.graph)
-    builder = _Builder(graph, dict(traced.named_modules(remove_duplicate=False)), simulation, leaders, traced)
+    builder = _Builder(graph, simulation, traced)
     for name in simulation.plan.readers:
         builder.quantize_tensor(name)
     for name in simulation.plan.joined:
@@ -41,21 +39,14 @@ def build(traced: fx.GraphModule, simulation: Simulation, leaders: Mapping[str, 
 class _Builder:
     """The graph on its way; nodes by the names that they have in the traced one."""
 
-    def __init__(
-        self,
-        graph: fx.Graph,
-        modules: Mapping[str, nn.Module],
-        simulation: Simulation,
-        leaders: Mapping[str, str],
-        traced: fx.GraphModule,
-    ) -> None:
-        self.graph, self.modules, self.simulation, self.leaders = graph, modules, simulation, leaders
-        self.traced = traced
+    def __init__(self, graph: fx.Graph, simulation: Simulation, traced: fx.GraphModule) -> None:
+        self.graph, self.simulation, self.traced = graph, simulation, traced
+        self.modules = dict(traced.named_modules(remove_duplicate=False))
         self.nodes = {node.name: node for node in graph.nodes}
 
     def quantizer_path(self, tensor: str) -> str:
         """Where the quantizer of a tensor lies; it is made where there is none yet."""
-        leader = self.leaders.get(tensor, tensor)
+        leader = self.simulation.leaders.get(tensor, tensor)
         key = module_key(leader)
         if key not in self.simulation.quantizers:
             self.simulation.quantizers[key] = FakeQuantizer(self.simulation.graph.scheme.activations)

@@ -142,7 +142,7 @@ class _Job:
         mark = MARK if self.kept is not None else ""
         names = [f"{mark}{name}" for name in self.output_names]
         inputs = _at_least_two(self.inputs) if free else self.inputs
-        with _quiet():
+        with _quietly_and_plainly():
             model = _export(self.module, inputs, list(self.input_names), names, dynamo=dynamo, free=free)
         batched = {
             name for name, value in zip(self.input_names, inputs, strict=True) if _has_batch(inputs, value)
@@ -267,17 +267,20 @@ def _export(
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """What torch says while it exports is not the user's concern."""
+def _quietly_and_plainly() -> Iterator[None]:
+    """What torch says while it exports is not the user's concern; attention is written as plain operators."""
+    fast = torch.backends.mha.get_fastpath_enabled()
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     levels = [logger.level for logger in loggers]
     try:
+        torch.backends.mha.set_fastpath_enabled(False)
         for logger in loggers:
             logger.setLevel(logging.ERROR)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        torch.backends.mha.set_fastpath_enabled(fast)
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 

@@ -76,10 +76,10 @@ class FakeQuantizer(nn.Module):
     def bounds(self) -> tuple[float, float]:
         """The range as it is now: what was seen, or what was learned."""
         if self.low is not None and self.high is not None:
-            return float(self.low), float(self.high)
+            return float(self.low.detach()), float(self.high.detach())
         if self.step is None:
             return float(self.minimum), float(self.maximum)
-        step, point = abs(float(self.step)), int(self.zero_point)
+        step, point = abs(float(self.step.detach())), int(self.zero_point)
         return (self.spec.qmin - point) * step, (self.spec.qmax - point) * step
 
     def extra_repr(self) -> str:

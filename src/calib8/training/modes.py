@@ -1,7 +1,9 @@
 """A graph that follows the mode of its modules: two graphs of one module, compared.
 
-evaluation  dropout(x, p=0.5, training=False)
-training    dropout(x, p=0.5, training=True)       ⇒       dropout(x, p=0.5, training=block.training)
+    evaluation  dropout(x, p=0.5, training=False)
+    training    dropout(x, p=0.5, training=True)       ⇒       dropout(x, p=0.5, training=block.training)
+
+``block`` is the part whose forward makes the node: it follows its own mode, as the code does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
 """Names of an exported graph: values are called as the nodes of the traced graph, whatever exporter wrote it.
 
-/layer1/conv/Conv_output_0, onnx::Conv_41     →     layer1_conv, layer1.conv.weight
-a tensor inside of what node `mean` does      →     mean/ReduceSum
+    /layer1/conv/Conv_output_0                    →     layer1_conv
+    a tensor inside of what node `std` does       →     std/ReduceMean
+    onnx::Conv_41                                 →     layer1_conv/constant
+
+Parameters and buffers keep their names.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
 """In-place operations of a graph become out-of-place ones with the same meaning.
 
-relu_(x); y = x + 1           relu = relu(x); y = relu + 1
-x += z; return x              add = x + z; return add
-x[:, 1].mul_(2); return x     refused: what is written to is part of another tensor that is read again
+    relu_(x); y = x + 1           relu_ = relu(x); y = relu_ + 1
+    x += z; return x              iadd = x + z; return iadd
+    x[:, 1].mul_(2); return x     refused: what is written to is part of another tensor that is read again
+
+Nodes keep their names.
 """
 
 from __future__ import annotations
@@ -39,6 +41,9 @@ _PARTING: Final = frozenset(
 _SIZES: Final = frozenset({"size", "dim", "ndimension", "numel", "nelement", "stride", "element_size"})
 _SIZE_ATTRIBUTES: Final = frozenset({"shape", "ndim", "dtype", "device", "is_cuda", "requires_grad"})
 
+_NEVER_IN_PLACE: Final = (nn.AlphaDropout, nn.FeatureAlphaDropout)
+"""Modules that take ``inplace`` and do nothing with it."""
+
 _KEEPS_VALUES: Final = frozenset({"requires_grad_", "retain_grad"})
 
 _ACTIVATIONS: Final[dict[type[nn.Module], tuple[Any, tuple[str, ...]]]] = {
@@ -58,12 +63,10 @@ _ACTIVATIONS: Final[dict[type[nn.Module], tuple[Any, tuple[str, ...]]]] = {
 """Module → the function that it calls, and its attributes in the order of the arguments."""
 
 _RANDOM: Final[dict[type[nn.Module], tuple[Any, tuple[str, ...]]]] = {
-    nn.AlphaDropout: (F.alpha_dropout, ("p",)),
     nn.Dropout: (F.dropout, ("p",)),
     nn.Dropout1d: (F.dropout1d, ("p",)),
     nn.Dropout2d: (F.dropout2d, ("p",)),
     nn.Dropout3d: (F.dropout3d, ("p",)),
-    nn.FeatureAlphaDropout: (F.feature_alpha_dropout, ("p",)),
     nn.RReLU: (F.rrelu, ("lower", "upper")),
 }
 """The same for modules whose function takes the mode as its next argument."""
@@ -87,33 +90,35 @@ def make_out_of_place(traced: fx.GraphModule) -> int:
         target = _changed(traced, node)
         if target is None:
             continue
+        count += 1
+        if is_size(target):  # a number: `h += 1` is a new one
+            _rename_function(node)
+            continue
         _refuse_far_reaching(traced, node, target)
         _rewrite(traced, node)
         order = {other: index for index, other in enumerate(traced.graph.nodes)}
         for user in list(target.users):
             if order[user] > order[node]:
                 user.replace_input_with(target, node)
-        count += 1
     return count
 
 
 def _changed(traced: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The tensor that a node writes to, None where it writes to none."""
+    """The tensor or number that a node writes to, None where it writes to none."""
     written: Any = None
     if isinstance(node.kwargs.get("out"), fx.Node):
         written = node.kwargs["out"]
     elif node.op == "call_module":
         module = traced.get_submodule(str(node.target))
-        written = _first(node) if getattr(module, "inplace", False) is True else None
+        in_place = getattr(module, "inplace", False) is True and not isinstance(module, _NEVER_IN_PLACE)
+        written = _first(node) if in_place else None
     elif node.op == "call_method":
         name = str(node.target)
         ends = name.endswith("_") and not name.endswith("__") and name not in _KEEPS_VALUES
         written = _first(node) if ends else None
     elif node.op == "call_function":
         written = _first(node) if _is_in_place_function(node) else None
-    if not isinstance(written, fx.Node) or is_size(written):
-        return None
-    return written
+    return written if isinstance(written, fx.Node) else None
 
 
 def _first(node: fx.Node) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +18,7 @@ from calib8.passes.prepare import PreparedModel, refuse_unsupported
 from calib8.passes.prepare import prepare as prepare_graph
 from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.scheme import QuantScheme, target_scheme
-from calib8.table import CalibrationTable
+from calib8.table import GIVEN, CalibrationTable
 from calib8.training.build import build
 from calib8.training.example_inputs import checked_inputs
 from calib8.training.export import export_traced
@@ -80,8 +80,8 @@ def prepare(
         _check_table(table, placed)
     plan = plan_simulation(traced, placed.model, placed.placement, chosen)
     simulation = Simulation(plan, placed, recipe, table)
-    leaders = _leaders(placed, table, recipe)
-    graph = build(traced, simulation, leaders)
+    simulation.leaders = _leaders(placed, table, recipe)
+    graph = build(traced, simulation)
     kept = tuple(one.detach().cpu() for one in inputs)
     simulated = SimulatedModel(traced, graph, simulation, kept)
     simulation.to(next((p.device for p in model.parameters()), torch.device("cpu")))
@@ -151,7 +151,7 @@ def place_traced(
         UsageError: ``keep_float`` names what is not there.
     """
     prepared = prepared_graph(traced, inputs)
-    floats = prepared.nodes_called(_nodes_called(traced, keep_float))
+    floats = prepared.nodes_called(_nodes_called(traced, keep_float, prepared.names))
     tensors_to_calibrate(prepared.model, floats)
     placement = place(prepared.model, scheme, floats)
     return PlacedGraph(prepared.model, placement, scheme, floats)
@@ -169,12 +169,18 @@ def prepared_graph(traced: fx.GraphModule, inputs: tuple[Tensor, ...]) -> Prepar
     return prepare_graph(original, arrays)
 
 
-def _nodes_called(traced: fx.GraphModule, names: Sequence[str]) -> list[str]:
-    """Names of modules as the names of the values that they yield; other names as they are."""
+def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[str, str]) -> list[str]:
+    """Names of nodes of the graph for names of modules and of traced nodes; other names as they are.
+
+    A traced node that became several nodes is all of them, whose values are called ``node/Operator``.
+    """
     paths = {node.name: str(node.target) for node in traced.graph.nodes if node.op == "call_module"}
     found: list[str] = []
     for name in names:
-        inside = [node for node, path in paths.items() if path == name or path.startswith(f"{name}.")]
+        calls = [node for node, path in paths.items() if path == name or path.startswith(f"{name}.")]
+        inside = [
+            one for call in calls or [name] for one in known if one == call or one.startswith(f"{call}/")
+        ]
         found += inside or [name]
     return found
 
@@ -210,6 +216,8 @@ def _start(model: SimulatedModel, table: CalibrationTable) -> None:
     if simulation.recipe.ranges not in ("lsq", "trained"):
         return
     fixed = {node.outputs[0].name for node in simulation.graph.model.graph if node.op_type in FIXED_LIMITS}
+    fixed |= {name for name in ranges if table.entries[name].method == GIVEN}
+    fixed = {simulation.leaders.get(name or "", name) for name in fixed}
     for name, quantizer in simulation.all_quantizers():
         if name not in fixed:
             quantizer.learn(ranges[name], simulation.recipe.ranges)

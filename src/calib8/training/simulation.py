@@ -115,6 +115,7 @@ class Simulation(nn.Module):
         plan: what is simulated where.
         graph: the prepared graph that decides on ranges.
         recipe: how ranges and BatchNorms behave.
+        leaders: tensor → the tensor whose quantizer it uses, where learned scales are shared.
         entries: tensor → its entry of the table that training started from, if any.
         steps: batches seen in training mode.
         ranged: whether ranges are known.
@@ -128,6 +129,7 @@ class Simulation(nn.Module):
         """A state in which nothing was seen yet."""
         super().__init__()
         self.plan, self.graph, self.recipe = plan, graph, recipe
+        self.leaders: dict[str, str] = {}
         self.entries: dict[str, TableEntry] = {} if table is None else dict(table.entries)
         self.model_hash = "" if table is None else table.model_hash
         self.power_of_two = table is not None and table.power_of_two
@@ -217,9 +219,10 @@ class Simulation(nn.Module):
                 "no batch was seen in training mode, so no range is known",
                 "Call .train() on it before the loop, or prepare it with table=",
             )
-        entries = {name: self._entry(name, quantizer) for name, quantizer in self.all_quantizers()}
-        leaders = {**self.plan.aliases, **{name: name for name in entries}}
-        return CalibrationTable(self.model_hash, {name: entries[leaders[name]] for name in sorted(leaders)})
+        found = {name: self._entry(name, quantizer) for name, quantizer in self.all_quantizers()}
+        entries = {name: found[self.leaders.get(name, name)] for name in self.plan.readers}
+        entries |= {name: entries[other] for name, other in self.plan.aliases.items()}
+        return CalibrationTable(self.model_hash, dict(sorted(entries.items())))
 
     def _entry(self, name: str, quantizer: FakeQuantizer) -> TableEntry:
         started = self.entries.get(name)

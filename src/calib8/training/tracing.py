@@ -1,9 +1,11 @@
 """From a PyTorch module to its graph: plain dataflow, out-of-place, the same one in training and evaluation.
 
-x += y; z = F.relu(x, inplace=True)       add = x + y; relu = F.relu(add), later readers of x read relu
-F.dropout(x, training=self.training)      the flag is read from the module whenever the graph runs
-if self.training: …                       the way of evaluation, with a warning that names what is left out
-F.silu(x)                                 x · sigmoid(x): every tensor that gets codes is a node
+    x += y; z = F.relu(x, inplace=True)       iadd = x + y; relu = F.relu(iadd), later readers of x read relu
+    F.dropout(x, training=self.training)      the flag is read from the module whenever the graph runs
+    if self.training: …                       the way of evaluation; a warning names what is left out
+    F.silu(x)                                 x · sigmoid(x): every tensor that gets codes is a node
+
+On the left what forward says, on the right what the graph holds.
 """
 
 from __future__ import annotations
@@ -83,7 +85,6 @@ def trace(module: nn.Module, inputs: int | None = None) -> fx.GraphModule:
     make_out_of_place(traced)
     decompose(traced)
     graph.eliminate_dead_code()
-    graph.lint()
     traced.recompile()
     return traced
 
@@ -123,6 +124,11 @@ def _follow_modes(module: nn.Module, inputs: int | None) -> _Tracer:
     evaluated, trained = _both(module, inputs)
     if evaluated.failures:
         raise untraceable(name, evaluated.failures)
+    if evaluated.random:
+        problem = "draws random numbers without any of its inputs, which would be the same in every run"
+        raise UnsupportedModelError(
+            name, problem, "Draw them with torch.rand_like or another function of inputs"
+        )
     if trained.failures:
         error = untraceable(name, trained.failures)
         problem = (
@@ -152,11 +158,13 @@ def _traced(module: nn.Module, inputs: int | None, *, training: bool, whole: Col
     """One run over the module's code in one mode; what failed is in the tracer."""
     tracer = _Tracer(input_names(module, inputs), whole)
     before = set(module.__dict__)
-    with in_mode(module, training=training):
+    with in_mode(module, training=training), torch.random.fork_rng(devices=[]):
+        state = torch.get_rng_state()
         try:
             tracer.graph = tracer.trace(module)
         except Exception as error:
             tracer.failures.append(Failure("", error))
+        tracer.random = not torch.equal(state, torch.get_rng_state())
     for name in [name for name in module.__dict__ if name not in before and name.startswith(_CONSTANT)]:
         tracer.constants[name] = module.__dict__.pop(name)
     return tracer
@@ -168,7 +176,7 @@ def input_names(module: nn.Module, count: int | None) -> list[str]:
     Raises:
         UsageError: forward takes fewer inputs, or needs more.
     """
-    parameters = list(inspect.signature(type(module).forward).parameters.values())[1:]
+    parameters = list(inspect.signature(module.forward).parameters.values())
     names: list[str] = []
     for parameter in parameters:
         if parameter.kind is parameter.VAR_POSITIONAL:
@@ -234,6 +242,9 @@ for _name in IN_PLACE:
 class _Tracer(fx.Tracer):
     """Runs forward once; goes on behind parts that fail, so that all of them are found."""
 
+    proxy_buffer_attributes = True
+    """Forward that writes to a buffer writes to a node, and not to the user's buffer."""
+
     def __init__(self, names: list[str], whole: Collection[str]) -> None:
         super().__init__()
         self.names = names
@@ -242,6 +253,8 @@ class _Tracer(fx.Tracer):
         self.failures: list[Failure] = []
         self.handing_on: set[str] = set()
         """Paths of modules without parts whose forward returned what it was given."""
+        self.random = False
+        """Whether forward drew random numbers while it was traced."""
         self.constants: dict[str, torch.Tensor] = {}
         """Tensors that forward made without inputs, by the names of their nodes' targets."""
 
@@ -249,8 +262,12 @@ class _Tracer(fx.Tracer):
         self, root_fn: Callable[..., Any], is_module: bool, concrete_args: Any = None
     ) -> tuple[Callable[..., Any], list[Any]]:
         """Placeholders for the inputs that are tensors; the others stay at their defaults."""
-        proxies = [self.create_proxy("placeholder", name, (), {}) for name in self.names]
-        return root_fn, [self.root, *proxies]
+        root: nn.Module = self.root
+
+        def forward(*inputs: Any) -> Any:
+            return root.forward(*inputs)  # which an object may have of its own
+
+        return forward, [self.create_proxy("placeholder", name, (), {}) for name in self.names]
 
     def proxy(self, node: fx.Node) -> fx.Proxy:
         """A value whose in-place operators are seen."""
@@ -278,7 +295,7 @@ class _Tracer(fx.Tracer):
         """Whether a module is one node: the layers of torch, subclasses with the same forward included."""
         if module_qualified_name in self.whole:
             return True
-        home = getattr(type(m).forward, "__module__", "")
+        home = getattr(m.forward, "__module__", "")
         return home.startswith(("torch.nn", "torch.ao.nn")) and not isinstance(m, nn.Sequential)
 
     def call_module(

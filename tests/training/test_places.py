@@ -1,0 +1,71 @@
+"""Simulated where ``calib8.quantize`` quantizes: a model that was not trained is the model that it makes."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+import torch
+
+import calib8
+from calib8 import training
+from calib8.model.save import model_bytes
+from calib8.outcomes import Quantization
+from calib8.training.export import export_module
+from calib8.training.simulated_model import SimulatedModel
+from networks import NETWORKS, example, network
+
+pytestmark = pytest.mark.filterwarnings("ignore::calib8.training.tracing.TracingWarning")
+
+LEAST_EQUAL = 0.999
+
+
+def quantized(name: str, inputs: tuple[torch.Tensor, ...], target: str = "onnxruntime") -> Quantization:
+    """By the way of files and data."""
+    model = export_module(network(name), inputs)
+    names = [port.name for port in model.graph.input]
+    samples = [
+        {name: one[index : index + 1].numpy() for name, one in zip(names, inputs, strict=True)}
+        for index in range(len(inputs[0]))
+    ]
+    return calib8.quantize(model, samples, method="minmax", target=target)
+
+
+def without_metadata(model: ir.Model) -> bytes:
+    copied = model.clone()
+    copied.metadata_props.clear()
+    return model_bytes(copied)
+
+
+def simulated(model: SimulatedModel) -> set[str]:
+    return {name for name, _ in model.calib8.all_quantizers()} | set(model.calib8.plan.aliases)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_without_training_it_is_the_quantized_model(name: str) -> None:
+    inputs = example(name, batch=4)
+    expected = quantized(name, inputs)
+    model = training.prepare(network(name), inputs, table=expected.table)
+    result = training.convert(model)
+    assert simulated(model) == set(expected.qparams)
+    assert result.placement == expected.placement
+    assert result.qparams == expected.qparams
+    assert without_metadata(result.model) == without_metadata(expected.model)
+    found = training.agreement(model, result, inputs)
+    assert found.steps
+    assert found.largest <= 1
+    assert min(step.equal for step in found.steps if step.values > 2000) >= LEAST_EQUAL
+    assert found.equal >= LEAST_EQUAL
+
+
+@pytest.mark.parametrize("target", ["openvino", "tflite", "tensorrt", "tengine", "ncnn", "onnxruntime-avx2"])
+@pytest.mark.parametrize("name", ["inception", "cifar_resnet"])
+def test_every_target(name: str, target: str) -> None:
+    inputs = example(name, batch=4)
+    expected = quantized(name, inputs, target)
+    model = training.prepare(network(name), inputs, target, expected.table)
+    result = training.convert(model)
+    assert simulated(model) == set(expected.qparams)
+    assert without_metadata(result.model) == without_metadata(expected.model)
+    found = training.agreement(model, result, inputs)
+    assert found.largest <= 1
+    assert found.equal >= LEAST_EQUAL
