@@ -13,6 +13,7 @@ ones in calib8's integer engine.
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import io
 import lzma
@@ -57,7 +58,10 @@ MEAN, STD = np.float32(0.286), np.float32(0.353)
 BATCH = 128
 CALIBRATION_IMAGES = 512
 FLOAT_RATE = 0.3
-QAT_RATE = 0.01
+QAT_RATE = 0.02
+FOUR_BITS = calib8.QuantScheme(
+    "4-bit weights", weights=calib8.QuantSpec(4, True, True), weight_granularity="per-tensor"
+)
 
 Classes: TypeAlias = npt.NDArray[np.integer]
 
@@ -288,15 +292,17 @@ def compare(training: Images, test: Images, options: argparse.Namespace) -> list
 
     some = normalized(training.pixels[:CALIBRATION_IMAGES])
     example = torch.from_numpy(some[:2])
-    for weights in ("per-channel", "per-tensor"):
-        ptq = calib8.quantize(model, some, example_inputs=example, weights=weights)
-        add(f"INT8 {weights}, PTQ", integer_answers(ptq, test))
+    ptq = calib8.quantize(model, some, example_inputs=example)
+    add("INT8, PTQ", integer_answers(ptq, test))
 
-    model_q = calib8.training.prepare(model, example, table=ptq.table, weights="per-tensor")
+    model_q = calib8.training.prepare(model, example, FOUR_BITS, ptq.table)
+    untrained = calib8.training.convert(copy.deepcopy(model_q))
+    add("INT8 with 4-bit weights, PTQ", integer_answers(untrained, test))
+
     train(model_q, training, options.qat_epochs, QAT_RATE, options.seed, "QAT")
     qat = calib8.training.convert(model_q)
     found = integer_answers(qat, test)
-    add("INT8 per-tensor, QAT", found)
+    add("INT8 with 4-bit weights, QAT", found)
     qat.save(options.output)
     same = np.mean(answers(model_q, test) == found)
     console.print(f"The simulated model and INT8 agree on {same:.2%} of the test images")
@@ -319,7 +325,7 @@ def parsed_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="the .deb or the folder of the images")
     parser.add_argument("--weights", type=Path, help="float weights of an earlier run, in place of training")
     parser.add_argument("--epochs", type=int, default=5, help="of float training (default: %(default)s)")
-    parser.add_argument("--qat-epochs", type=int, default=2, help="of QAT (default: %(default)s)")
+    parser.add_argument("--qat-epochs", type=int, default=3, help="of QAT (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of weights and order (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=Path("qat_fashion_mnist.onnx"), help="the INT8 model")
     options = parser.parse_args(arguments)
