@@ -7,14 +7,19 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from litert import litert_outputs
 
 from calib8.calibration.merge import merge_statistics
 from calib8.data.preprocess import Preprocess
-from calib8.errors import UsageError
+from calib8.errors import OutputError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs
-from calib8.pipeline import calibrate, collect_statistics, quantize
+from calib8.pipeline import Quantization, calibrate, collect_statistics, quantize
+from calib8.profiles import PROFILES
+from calib8.program.reference.executor import run_program
 from calib8.qparams import QParams
+from calib8.session import InferenceSession
 from calib8.table import Range
+from calib8.tflite.read import read_tflite
 from small_models import Array, normal, onnx_model, ops, relative_difference, run
 
 CONV = "Conv<pads=[1,1,1,1]>"
@@ -95,3 +100,66 @@ def test_neither_or_both_sources_are_refused() -> None:
     found = collect_statistics(flow(), {"images": PIXELS}, preprocess=CENTRED)
     with pytest.raises(UsageError, match="saved statistics take no data"):
         calibrate(flow(), {"images": PIXELS}, statistics=found.statistics)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_result_lowers_to_the_program_of_its_file(profile: str, tmp_path: Path) -> None:
+    result = quantize(flow(), {"images": PIXELS}, preprocess=CENTRED, method="minmax")
+    result.save(tmp_path / "int8.onnx")
+    feeds = {"x": normal(1, 3, 12, 12)}
+    session = InferenceSession(tmp_path / "int8.onnx", profile=profile, runtime="reference")
+    [expected] = session.run(None, feeds)
+    program = result.lower(profile=profile)
+    assert program.profile == profile
+    np.testing.assert_array_equal(run_program(program, feeds)[0], expected)
+    larger = result.lower(profile=profile, shapes={"x": (2, 3, 12, 12)})
+    assert larger.slots[larger.inputs[0].slot].shape[0] == 2
+
+
+def with_float_sine(target: str) -> Quantization:
+    body = f"c = {CONV}(x, w) s = Sin(c) y = {CONV}(s, u)"
+    model = onnx_model("float[N,3,12,12] x", "float[N,4,12,12] y", body, FILTERS)
+    data, kept = {"images": PIXELS}, ["s", "y"]
+    return quantize(model, data, preprocess=CENTRED, target=target, method="minmax", keep_float=kept)
+
+
+def test_lowering_tells_what_it_cannot_do() -> None:
+    data = {"images": PIXELS}
+    result = with_float_sine("onnxruntime")
+    assert result.lower().float_instructions
+    with pytest.raises(UnsupportedModelError, match="Sin"):
+        result.lower(integer_only=True)
+    whole = quantize(flow(), data, preprocess=CENTRED, method="minmax")
+    assert whole.lower(integer_only=True).profile == "single"
+    with pytest.raises(UsageError, match="profile 'exact': unknown"):
+        result.lower(profile="exact")
+    with pytest.raises(UsageError, match="which is not integer only"):
+        result.lower(profile="onnx", integer_only=True)
+
+
+def test_a_name_ending_in_tflite_gives_a_tflite_file(tmp_path: Path) -> None:
+    data, image = {"images": PIXELS}, normal(1, 3, 12, 12)
+    for target, notes in (("tflite", 0), ("onnxruntime", 1)):
+        result = quantize(flow(), data, preprocess=CENTRED, target=target, method="minmax")
+        told = result.save(tmp_path / "int8.TFLite")
+        assert len([note for note in told if "codes are those of --target" in note]) == notes
+        assert result.save(tmp_path / "int8.onnx") == ()
+        assert "calib8_preprocess" in read_tflite(tmp_path / "int8.TFLite").metadata
+        nhwc = np.ascontiguousarray(image.transpose(0, 2, 3, 1))
+        [found] = litert_outputs((tmp_path / "int8.TFLite").read_bytes(), [nhwc])
+        session = InferenceSession(tmp_path / "int8.onnx", profile="tflite")
+        [expected] = session.run(None, {"x": image})
+        np.testing.assert_array_equal(found.transpose(0, 3, 1, 2), expected)
+
+
+def test_a_tflite_file_that_cannot_be_is_not_written(tmp_path: Path) -> None:
+    result = with_float_sine("tflite")
+    with pytest.raises(UnsupportedModelError, match=r"m\.tflite.*Sin"):
+        result.save(tmp_path / "m.tflite")
+    with pytest.raises(OutputError, match="cannot be written"):
+        quantize(flow(), {"images": PIXELS}, preprocess=CENTRED, method="minmax").save(
+            tmp_path / "none" / "m.tflite"
+        )
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(UsageError, match="no path"):
+        result.save(7)  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import calib8
+from calib8 import training
 
 PUBLIC = {
     "__version__",
@@ -47,6 +48,16 @@ PUBLIC = {
     "tune",
 }
 
+TRAINING = {
+    "Agreement",
+    "SimulatedModel",
+    "agreement",
+    "convert",
+    "freeze",
+    "prepare",
+    "reestimate_batch_norms",
+}
+
 
 def test_the_public_names_are_these() -> None:
     assert set(calib8.__all__) == PUBLIC
@@ -60,14 +71,23 @@ def test_every_name_loads_and_is_documented(name: str) -> None:
     assert name == "__version__" or value.__doc__
 
 
+@pytest.mark.parametrize("name", sorted(TRAINING))
+def test_the_names_of_training_are_these(name: str) -> None:
+    assert set(training.__all__) == TRAINING
+    value = getattr(training, name)
+    assert value is getattr(training, name)
+    assert value.__doc__
+    with pytest.raises(AttributeError, match="no_such_name"):
+        training.no_such_name  # noqa: B018
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         calib8.no_such_name  # noqa: B018
 
 
 def test_importing_the_package_loads_no_heavy_library() -> None:
-    code = (
-        "import calib8, sys; print([n for n in ('numpy', 'onnx', 'onnxruntime', 'PIL') if n in sys.modules])"
-    )
+    heavy = ("numpy", "onnx", "onnxruntime", "PIL", "torch")
+    code = f"import calib8, sys; print([n for n in {heavy} if n in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -11,13 +13,19 @@ from calib8.autorange.choose import AutoReport
 from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
+from calib8.files import checked_path
 from calib8.formats.bind import Binding
 from calib8.model.save import save_model
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
+from calib8.profiles import chosen_profile
 from calib8.qparams import QParams
 from calib8.repair.flow import Repaired
 from calib8.table import CalibrationTable
+from calib8.tflite.magic import is_tflite_name
+
+if TYPE_CHECKING:
+    from calib8.program.program import Program
 
 
 @dataclass(frozen=True)
@@ -99,10 +107,48 @@ class Quantization:
     notes: tuple[str, ...] = ()
     repaired: Repaired | None = None
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the QDQ model.
+    def save(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
+        """Writes the QDQ model, or a TFLite file where the name ends in ``.tflite``.
+
+        A TFLite file keeps scales and zero points, and takes images as N×H×W×C; its codes are int8. Quantize
+        for the target ``tflite`` to have the codes that TFLite asks for.
+
+        Returns:
+            What to know of a TFLite file; nothing for an ONNX one.
 
         Raises:
+            ModelError: TFLite: an axis other than the batch is free.
+            UnsupportedModelError: TFLite has no form for something in the model; all of it is listed.
             OutputError: the file cannot be written; an old file stays intact.
         """
-        save_model(self.model, path)
+        if not is_tflite_name(checked_path(path, "model")):
+            save_model(self.model, path)
+            return ()
+        from calib8.exporting.tflite.quantized import save_tflite
+
+        return save_tflite(self.model, path)
+
+    def lower(
+        self,
+        *,
+        profile: str | None = None,
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        integer_only: bool = False,
+    ) -> Program:
+        """The model as integer instructions; ``InferenceSession`` runs what comes back.
+
+        Args:
+            profile: how sums become codes: ``onnx``, ``tflite`` or ``single``. None: ``onnx``, with
+                ``integer_only`` ``single``.
+            shapes: input name → sizes, where the model leaves them open; a free batch counts as 1.
+            integer_only: refuse nodes without an integer form instead of running them in ONNX Runtime.
+
+        Raises:
+            ModelError: an axis other than the batch is free and not in ``shapes``.
+            UnsupportedModelError: ``integer_only`` and float nodes; all of them are listed.
+            UsageError: an unknown profile, or ``onnx`` with ``integer_only``.
+        """
+        chosen = chosen_profile(profile, integer_only)
+        from calib8.program.lower.lower import lower
+
+        return lower(self.model, profile=chosen, shapes=shapes, integer_only=integer_only)

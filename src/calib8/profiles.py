@@ -4,5 +4,25 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
+from calib8.errors import UsageError
+
 Profile = Literal["onnx", "tflite", "single"]
 PROFILES: Final[tuple[Profile, ...]] = ("onnx", "tflite", "single")
+
+
+def chosen_profile(profile: str | None, integer_only: bool) -> Profile:
+    """The rounding profile that is meant, ``onnx`` or with ``integer_only`` ``single`` where none is given.
+
+    Raises:
+        UsageError: unknown, or ``onnx`` with ``integer_only``.
+    """
+    if profile is None:
+        return "single" if integer_only else "onnx"
+    known = next((name for name in PROFILES if name == profile), None)
+    if known is None:
+        cure = f"Use one of {', '.join(PROFILES)}"
+        raise UsageError(f"profile '{profile}'", "unknown rounding profile", cure)
+    if integer_only and known == "onnx":
+        problem = "multiplies by float32 numbers, which is not integer only"
+        raise UsageError("profile 'onnx'", problem, "Use single or tflite")
+    return known

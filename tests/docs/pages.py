@@ -14,6 +14,7 @@ PAGES = {
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
 }
 CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
+TRAINING = PAGES["docs/training.md"]
 COMMANDS = (
     *(str(command.name) for command in app.registered_commands),
     *(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import io
 import math
 import os
@@ -16,11 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pages import CLI, QUANTIZATION, blocks
+from pages import CLI, QUANTIZATION, TRAINING, blocks, rows, sections
 from typer.testing import CliRunner
 
+import calib8
+import calib8.training
 from calib8.cli import app
 from calib8.demo import MODEL_PATH
+from calib8.training.simulation import BATCH_NORMS, RANGES
 
 SPEED = re.compile(r"\d+\.\d(?=\s+\d+\.\d kB)")
 """Images per second: the figure before the size."""
@@ -76,6 +80,41 @@ def test_the_python_examples_print_what_is_shown() -> None:
         inferred = any(word in block.text for word in INFERENCE)
         fits = alike(shown.text, output.getvalue()) if inferred else shown.text == output.getvalue()
         assert fits, f"line {block.line}:\n{output.getvalue()}"
+
+
+PERCENT = re.compile(r"\d+(?=%)")
+"""Accuracy: a training ends elsewhere where sums are rounded in another order."""
+
+
+def test_the_training_session_prints_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "session"}
+    shown, printed = "", io.StringIO()
+    for block in blocks(TRAINING):
+        if block.language == "python":
+            with contextlib.redirect_stdout(printed):
+                exec(compile(block.text, f"docs/training.md:{block.line}", "exec"), namespace)
+        elif block.language == "text":
+            shown += block.text
+    found = printed.getvalue()
+    assert alike(PERCENT.sub("some", shown), PERCENT.sub("some", found)), found
+    pairs = zip(PERCENT.findall(shown), PERCENT.findall(found), strict=True)
+    assert all(abs(int(told) - int(measured)) <= 15 for told, measured in pairs), found
+    assert namespace["after"] > namespace["before"] + 0.1
+    assert any("--target three bits" in note for note in namespace["notes"])
+    assert Path("digits.tflite").stat().st_size > 10_000
+
+
+def test_the_options_and_results_of_training_are_on_its_page() -> None:
+    parts = sections(TRAINING)
+    table = [row[0] for row in rows(parts["The few lines"])]
+    named = {name for cell in table[2:] for name in re.findall(r"`(\w+)`", cell)}
+    options = set(inspect.signature(calib8.training.prepare).parameters) - {"model", "example_inputs"}
+    assert named == options
+    assert {row[0].strip("`") for row in rows(parts["Ranges"])[2:]} == set(RANGES)
+    assert {row[0].strip("`") for row in rows(parts["BatchNorm"])[2:]} == set(BATCH_NORMS)
+    public = {*calib8.training.__all__} - {"Agreement", "SimulatedModel"}
+    assert {name for name in public if not re.search(rf"`?{name}\b", TRAINING)} == set()
 
 
 def test_the_comparison_sees_a_changed_digit_or_word() -> None:

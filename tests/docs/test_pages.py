@@ -10,11 +10,13 @@ import re
 import shlex
 import subprocess
 import sys
+from operator import attrgetter
 
 import pytest
 from pages import CLI, COMMANDS, PAGES, QUANTIZATION, ROOT, blocks, options_in, prose, rows, sections
 
 import calib8
+import calib8.training
 from calib8.analysis.lint import RULES
 from calib8.analysis.runtimes import RUNTIMES
 from calib8.calibration.ranges import METHODS
@@ -175,6 +177,6 @@ def test_the_python_of_the_readme_fits_the_public_names() -> None:
     ours = [call for call in calls if ast.unparse(call.func).startswith("calib8.")]
     assert len(ours) >= 4
     for call in ours:
-        function = getattr(calib8, ast.unparse(call.func).removeprefix("calib8."))
+        function = attrgetter(ast.unparse(call.func).removeprefix("calib8."))(calib8)
         keywords = {keyword.arg: None for keyword in call.keywords if keyword.arg is not None}
         inspect.signature(function).bind(*call.args, **keywords)

@@ -42,8 +42,8 @@ from calib8.cli.steps import (
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.cli.tflite_file import is_tflite_name, save_quantized
 from calib8.errors import UsageError
+from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
@@ -181,7 +181,7 @@ def quantize(
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
-    told = save_quantized(outcome.result, output)
+    told = outcome.result.save(output)
     terminal.say(outcome.result.placement.summary())
     for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:

@@ -16,6 +16,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageE
 from calib8.files import check_model_file
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
+from calib8.profiles import chosen_profile
 from calib8.program.file import is_program_file, load_program
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
@@ -23,7 +24,7 @@ from calib8.program.rules import Profile
 from calib8.program.verify import verify
 from calib8.quantization.qdq import holds_codes
 from calib8.session.ports import Shapes, program_specs
-from calib8.session.prepared import Opened, check_fixed, chosen_profile, refuse_outputs
+from calib8.session.prepared import Opened, check_fixed, refuse_outputs
 from calib8.tflite.magic import claims_to_be_tflite, is_tflite_bytes
 
 Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program

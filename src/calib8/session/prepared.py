@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.processors import MOST_THREADS, usable_cores
-from calib8.profiles import PROFILES, Profile
+from calib8.profiles import Profile
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs, whole_number
 from calib8.session.reports import Memory, StepTime, step_times
 from calib8.tensors import TensorSpec
@@ -238,23 +238,3 @@ def check_fixed(
         what = f"nodes without an integer form: {nodes}" if float_nodes else "float32 multipliers"
         cure = "Lower the ONNX model again with integer_only, or run this without"
         raise UnsupportedModelError(name, f"is not integer only, it has {what}", cure)
-
-
-def chosen_profile(profile: str | None, integer_only: bool) -> Profile:
-    """The rounding profile that is meant, ``onnx`` or with ``integer_only`` ``single`` where none is given.
-
-    Raises:
-        UsageError: unknown, or ``onnx`` with ``integer_only``.
-    """
-    if profile is None:
-        return "single" if integer_only else "onnx"
-    known: Literal["onnx", "tflite", "single"] | None = next(
-        (name for name in PROFILES if name == profile), None
-    )
-    if known is None:
-        cure = f"Use one of {', '.join(PROFILES)}"
-        raise UsageError(f"profile '{profile}'", "unknown rounding profile", cure)
-    if integer_only and known == "onnx":
-        problem = "multiplies by float32 numbers, which is not integer only"
-        raise UsageError("profile 'onnx'", problem, "Use single or tflite")
-    return known

@@ -9,11 +9,12 @@ from functools import partial
 from typing import Final
 
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.profiles import chosen_profile
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.lower import lower_tflite
 from calib8.program.program import Program
 from calib8.session.ports import Shapes
-from calib8.session.prepared import Opened, chosen_profile
+from calib8.session.prepared import Opened
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
 from calib8.tflite.live import needed

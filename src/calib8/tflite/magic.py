@@ -24,7 +24,12 @@ def claims_to_be_tflite(path: str | os.PathLike[str]) -> bool:
     first = _first_bytes(path)
     if first is None:
         return False
-    return is_tflite_bytes(first) or os.fspath(path).lower().endswith(SUFFIX)
+    return is_tflite_bytes(first) or is_tflite_name(path)
+
+
+def is_tflite_name(path: str | os.PathLike[str]) -> bool:
+    """A file of this name is, or is to be, a TFLite model."""
+    return os.fspath(path).lower().endswith(SUFFIX)
 
 
 def _first_bytes(path: str | os.PathLike[str]) -> bytes | None:

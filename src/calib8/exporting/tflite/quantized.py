@@ -1,0 +1,74 @@
+"""A model that calib8 quantized, written as a TFLite file."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.data.preprocess import Preprocess
+from calib8.errors import Calib8Error
+from calib8.exporting.tflite.export import to_tflite
+from calib8.model.graph import graph_inputs
+from calib8.model.metadata import stored_entries
+from calib8.program.lower.lower import lower
+from calib8.tflite.write import write_tflite
+
+TARGET: Final = "tflite"
+
+
+def save_tflite(model: ir.Model, path: str | os.PathLike[str]) -> tuple[str, ...]:
+    """Writes the file; the preprocessing that the model has stored goes into it, for N×H×W×C.
+
+    Args:
+        model: with Q/DQ and the metadata of ``quantize``; not changed. A free batch becomes 1; free rows and
+            columns those of the images that it was calibrated with.
+        path: where to.
+
+    Returns:
+        Notes on what was not kept, and on codes that were chosen for another runtime.
+
+    Raises:
+        ModelError: an axis other than the batch is free, and nothing says how long it is.
+        UnsupportedModelError: something in the model has no form in TFLite; all of it is listed.
+        OutputError: the file cannot be written; an old one stays intact.
+    """
+    entries, name = stored_entries(model), os.fspath(path)
+    text = entries.get("preprocess")
+    preprocess = None if text is None else Preprocess.from_json(text)
+    try:
+        program = lower(model, profile="tflite", shapes=_image_shapes(model, preprocess))
+    except Calib8Error as error:
+        if error.subject not in (model.graph.name, "model"):
+            raise
+        raise type(error)(name, error.problem, error.cure) from error
+    text = None if preprocess is None else replace(preprocess, layout="NHWC").to_json()
+    exported = to_tflite(program, preprocess=text, name=name)
+    write_tflite(exported.graph, path)
+    return (*_of_target(entries.get("target", TARGET)), *exported.notes)
+
+
+def _of_target(target: str) -> tuple[str, ...]:
+    """What to know where the codes were chosen for another runtime than that of the file."""
+    if target == TARGET:
+        return ()
+    return (
+        f"codes are those of --target {target}; TFLite may run layers whose sums it leaves uncoded in float, "
+        f"which --target {TARGET} does not",
+    )
+
+
+def _image_shapes(model: ir.Model, preprocess: Preprocess | None) -> dict[str, tuple[int, ...]]:
+    """Sizes of images whose rows and columns the model leaves open: those that it was calibrated with."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for spec in graph_inputs(model):
+        if preprocess is None or preprocess.size is None or spec.shape is None or len(spec.shape) != 4:
+            continue
+        known = [size if isinstance(size, int) else None for size in spec.shape]
+        if None in known[1:]:
+            wanted = (1, preprocess.channels, *preprocess.size)
+            both = zip(known, wanted, strict=True)
+            shapes[spec.name] = tuple(other if size is None else size for size, other in both)
+    return shapes
