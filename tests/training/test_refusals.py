@@ -43,7 +43,7 @@ pytestmark = pytest.mark.usefixtures("quick_export")
         ({"decay": math.nan}, "decay=nan"),
         ({"delay": -1}, "delay=-1: is negative"),
         ({"table": "table.json"}, "table: is of type str"),
-        ({"keep_float": ["conv9"]}, "no node 'conv9'"),
+        ({"keep_float": ["conv9"]}, "keep_float='conv9': no module and no node.*such as 'conv[12]'"),
     ],
 )
 def test_options(options: dict[str, Any], told: str) -> None:
@@ -154,3 +154,15 @@ def test_a_module_that_cannot_be_copied() -> None:
 def test_no_module() -> None:
     with pytest.raises(calib8.UsageError, match="is of type str"):
         training.prepare("model.onnx", PICTURES)  # type: ignore[arg-type]
+
+
+class Deviating(Small):
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.relu(self.bn1(self.conv1(x)))
+        return self.fc(self.bn2(self.conv2(x)).std([2, 3]) + x.mean([2, 3]))
+
+
+def test_the_function_is_named() -> None:
+    with pytest.raises(calib8.UnsupportedModelError, match="codes lie inside 'std'"):
+        training.prepare(Deviating(), PICTURES)
+    training.prepare(Deviating(), PICTURES, keep_float=["std"])

@@ -136,6 +136,9 @@ class _Planner:
         """The fx node that a node of the prepared graph belongs to: that of its result, or of a later one."""
         value: ir.Value | None = node.outputs[0]
         while value is not None and value.name not in self.fx_nodes:
+            inside, _, operator = (value.name or "").rpartition("/")  # called so by the export
+            if operator and inside in self.fx_nodes:
+                return inside
             behind = sole_consumer(value)
             value = None if behind is None else behind.outputs[0]
         return None if value is None else value.name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -181,9 +182,12 @@ def prepared_graph(traced: fx.GraphModule, inputs: tuple[Tensor, ...]) -> Prepar
 
 
 def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[str, str]) -> list[str]:
-    """Names of nodes of the graph for names of modules and of traced nodes; other names as they are.
+    """Names of nodes of the graph for names of modules and of traced nodes.
 
     A traced node that became several nodes is all of them, whose values are called ``node/Operator``.
+
+    Raises:
+        UsageError: one names nothing.
     """
     paths = {node.name: str(node.target) for node in traced.graph.nodes if node.op == "call_module"}
     found: list[str] = []
@@ -192,7 +196,13 @@ def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[s
         inside = [
             one for call in calls or [name] for one in known if one == call or one.startswith(f"{call}/")
         ]
-        found += inside or [name]
+        if not inside:
+            near = difflib.get_close_matches(name, [*paths.values(), *known], n=1, cutoff=0.0)
+            cure = (
+                f"Give modules or nodes of the traced graph, such as '{near[0]}'" if near else "Leave it away"
+            )
+            raise UsageError(f"keep_float={name!r}", "no module and no node that is left is called so", cure)
+        found += inside
     return found
 
 
