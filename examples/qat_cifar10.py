@@ -12,8 +12,8 @@ on the 10,000 test images, the INT8 ones in calib8's integer engine. What one ru
     INT8, PTQ    83.2 %
     INT8, QAT    83.8 %
 
-That QAT is above FP32 is owed to its three epochs more. An epoch of float training takes about 35 seconds on
-two cores with AVX-512.
+QAT trains three epochs more than FP32 did. An epoch of float training takes about 35 seconds on two cores
+with AVX-512.
 """
 
 from __future__ import annotations
