@@ -157,7 +157,7 @@ def test_cifar10_from_the_tarball(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_fashion_mnist_from_the_debian_package(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = write(tmp_path / "fashion.deb", deb(fashion_mnist_files()))
     said = run(FASHION_MNIST, data, tmp_path / "int8.onnx", capsys)
-    for line in ("INT8, PTQ", "4-bit weights, PTQ", "4-bit weights, QAT", "minutes in all"):
+    for line in ("INT8, PTQ", "3-bit weights, PTQ", "3-bit weights, QAT", "minutes in all"):
         assert line in said
     check_int8(tmp_path / "int8.onnx", 1, 28)
 
