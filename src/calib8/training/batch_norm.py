@@ -19,8 +19,8 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
     """Replaces the moving statistics of every BatchNorm by the averages over some batches.
 
     Weights that oscillate between two codes, and small batches, leave moving averages that do not fit the
-    last weights. For scales per channel: new statistics move the codes of weights that share one scale. To be called before ``freeze``; nothing else of the model changes, and nothing at all where
-    this raises.
+    last weights. For scales per channel: new statistics move the codes of weights that share one scale. To be
+    called before ``freeze``; nothing else of the model changes, and nothing at all where this raises.
 
     Args:
         model: what ``prepare`` gave.
