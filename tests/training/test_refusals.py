@@ -41,9 +41,12 @@ pytestmark = pytest.mark.usefixtures("quick_export")
         ({"batch_norm": "melted"}, "Use one of corrected, frozen"),
         ({"decay": 1.0}, "decay=1.0: is not in 0 … 1"),
         ({"decay": math.nan}, "decay=nan"),
-        ({"delay": -1}, "delay=-1: is negative"),
+        ({"decay": "0.9"}, "decay='0.9'"),
+        ({"delay": -1}, "delay=-1: is no number of batches"),
+        ({"delay": 1.5}, "delay=1.5: is no number of batches"),
         ({"table": "table.json"}, "table: is of type str"),
         ({"keep_float": ["conv9"]}, "no node 'conv9'"),
+        ({"keep_float": "conv1"}, "keep_float: is one string"),
     ],
 )
 def test_options(options: dict[str, Any], told: str) -> None:
@@ -100,6 +103,21 @@ def test_a_training_that_diverged() -> None:
         training.convert(model)
     with pytest.raises(calib8.CalibrationError, match="holds NaN or infinite values in batch 2"):
         model(PICTURES)
+
+
+def test_a_learned_scale_that_diverged() -> None:
+    model = prepared("lsq")
+    quantizer = dict(model.calib8.all_quantizers())["x"]
+    assert quantizer.step is not None
+    with torch.no_grad():
+        quantizer.step.fill_(math.nan)
+    with pytest.raises(calib8.ModelError, match=r"'calib8\.quantizers\.x\.step': holds NaN"):
+        training.convert(model)
+
+
+def test_what_is_prepared_already() -> None:
+    with pytest.raises(calib8.UsageError, match="simulates quantization already"):
+        training.prepare(prepared(), PICTURES)
 
 
 def test_other_modules_do_not_simulate() -> None:

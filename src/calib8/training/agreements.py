@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -57,9 +58,9 @@ class Agreement:
 
     @property
     def equal(self) -> float:
-        """Share of equal codes over all steps, 0 … 1."""
+        """Share of equal codes over all steps, 0 … 1; NaN where nothing could be compared."""
         total = sum(step.values for step in self.steps)
-        return sum(step.equal * step.values for step in self.steps) / total if total else 1.0
+        return sum(step.equal * step.values for step in self.steps) / total if total else math.nan
 
     @property
     def largest(self) -> int:

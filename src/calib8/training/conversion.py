@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 import torch
 from torch import Tensor, fx, nn
@@ -23,6 +26,8 @@ from calib8.training.layers import SimulatedLayer
 from calib8.training.preparing import prepared_graph
 from calib8.training.simulated_model import SimulatedModel, folded_layers
 
+Codes: TypeAlias = npt.NDArray[Any]
+
 
 def freeze(model: nn.Module) -> None:
     """Fixes ranges and BatchNorms: from here on the model computes what its int8 form computes.
@@ -32,7 +37,7 @@ def freeze(model: nn.Module) -> None:
     latest before ``convert``.
 
     Args:
-        model: what ``prepare`` gave, also wrapped for several processes.
+        model: what ``prepare`` gave, also wrapped: for several processes, compiled, averaged.
 
     Raises:
         UsageError: the model is another one.
@@ -50,7 +55,7 @@ def convert(model: nn.Module, *, preprocess: Preprocess | str | None = None) -> 
     A model that is not frozen yet is frozen.
 
     Args:
-        model: what ``prepare`` gave, also wrapped for several processes.
+        model: what ``prepare`` gave, also wrapped: for several processes, compiled, averaged.
         preprocess: how images become its inputs, or the name of a preset; it is stored in the model.
 
     Raises:
@@ -68,7 +73,14 @@ def unwrapped(model: nn.Module) -> SimulatedModel:
     Raises:
         UsageError: it is none.
     """
-    inner = getattr(model, "module", model)
+    inner: object = model
+    while not isinstance(inner, SimulatedModel):
+        wrapped = getattr(inner, "_orig_mod", None)  # of torch.compile
+        if wrapped is None:
+            wrapped = getattr(inner, "module", None)  # for several processes, of averaged weights
+        if not isinstance(wrapped, nn.Module):
+            break
+        inner = wrapped
     if not isinstance(inner, SimulatedModel):
         raise UsageError(
             f"model of type {type(model).__name__}",
@@ -81,13 +93,14 @@ def unwrapped(model: nn.Module) -> SimulatedModel:
 def _settled(model: SimulatedModel) -> tuple[Candidate, PreparedModel]:
     """Freezes the model in agreement with the graph that is quantized from it."""
     simulation = model.calib8
-    table, placed = simulation.table(), simulation.graph
     _check_finite(model)
+    table, placed = simulation.table(), simulation.graph
     prepared = prepared_graph(_float_model(model), model.example_inputs)
     simulation.in_float = frozenset()
     simulation.frozen = True
     simulation.refresh()
-    corrections = _learned(model, prepared.model)
+    factors = _factors(model, prepared.model)
+    corrections = _learned(model, prepared.model, factors)
     candidate = Candidate(
         prepared.model, table, placed.scheme, placed.keep_float, simulation.power_of_two, corrections
     )
@@ -97,7 +110,7 @@ def _settled(model: SimulatedModel) -> tuple[Candidate, PreparedModel]:
     layers = {plan.result: plan.node for plan in simulation.plan.layers}
     absent = {name for name, _ in simulation.all_quantizers() if name not in graph.qparams}
     simulation.in_float = frozenset(absent | {name for name, node in layers.items() if node not in coded})
-    _take_scales(model, graph.model)
+    _take_scales(model, graph.model, factors)
     simulation.refresh()
     return candidate, prepared
 
@@ -126,7 +139,35 @@ def _layers(model: SimulatedModel) -> dict[str, tuple[SimulatedLayer, Tensor]]:
     }
 
 
-def _learned(model: SimulatedModel, prepared: ir.Model) -> dict[str, LayerCorrection]:
+def _factors(model: SimulatedModel, prepared: ir.Model) -> dict[str, Tensor]:
+    """Node of a layer with constants folded behind it → what they multiply each channel with, float64 [C]."""
+    parts = {plan.node for plan in model.calib8.plan.layers if not plan.whole}
+    layers = _layers(model)
+    found = {}
+    for node in prepared.graph:
+        if node.name not in parts:
+            continue
+        layer, weight = layers[node.name]
+        stored = constant(node.inputs[1])
+        assert stored is not None
+        if _is_transposed(node, layer, stored):
+            stored = stored.T
+        ours = weight.detach().double().movedim(layer.axis, 0).flatten(1)
+        folded = torch.from_numpy(np.array(stored, np.float64)).to(ours.device).reshape(weight.shape)
+        squares = (ours * ours).sum(1)
+        factors = (ours * folded.movedim(layer.axis, 0).flatten(1)).sum(1) / squares
+        found[node.name] = torch.where(squares == 0.0, 1.0, factors)
+    return found
+
+
+def _is_transposed(node: ir.Node, layer: SimulatedLayer, stored: Codes) -> bool:
+    """Whether the graph has the weight of a matrix product the other way round."""
+    return channel_axis(node) != layer.axis and layer.groups == 1 and stored.ndim == 2
+
+
+def _learned(
+    model: SimulatedModel, prepared: ir.Model, factors: Mapping[str, Tensor]
+) -> dict[str, LayerCorrection]:
     """Codes and scales of weights whose scales were learned."""
     found = {}
     layers = _layers(model)
@@ -134,18 +175,23 @@ def _learned(model: SimulatedModel, prepared: ir.Model) -> dict[str, LayerCorrec
         layer, weight = layers.get(node.name or "", (None, None))
         if layer is None or weight is None or layer.step is None:
             continue
-        codes, scale = layer.codes(weight).cpu().numpy(), layer.scale_of(weight).detach().cpu().numpy()
+        codes, scale = layer.codes(weight), layer.scale_of(weight).detach()
+        factor = factors.get(node.name or "")
+        if factor is not None:
+            shape = [-1 if axis == layer.axis else 1 for axis in range(codes.dim())]
+            codes = codes * torch.sign(factor).to(codes.dtype).view(shape)
+            scale = torch.where(factor == 0.0, scale.double(), scale.double() * factor.abs()).float()
         stored = constant(node.inputs[1])
         assert stored is not None
-        if channel_axis(node) != layer.axis and layer.groups == 1 and codes.ndim == 2:
-            codes = np.ascontiguousarray(codes.T)
-        codes = codes.reshape(stored.shape)
-        scales = np.broadcast_to(scale, codes.shape[channel_axis(node)]).astype(np.float32)
-        found[node.name or ""] = LayerCorrection(weight=codes, weight_scale=scales)
+        kept = codes.cpu().numpy()
+        kept = np.ascontiguousarray(kept.T if _is_transposed(node, layer, kept) else kept)
+        kept = kept.reshape(stored.shape)
+        scales = np.broadcast_to(scale.cpu().numpy(), kept.shape[channel_axis(node)]).astype(np.float32)
+        found[node.name or ""] = LayerCorrection(weight=kept, weight_scale=scales)
     return found
 
 
-def _take_scales(model: SimulatedModel, quantized: ir.Model) -> None:
+def _take_scales(model: SimulatedModel, quantized: ir.Model, factors: Mapping[str, Tensor]) -> None:
     """Tells the layers which scales of the quantized graph are larger than their weights ask for."""
     layers = _layers(model)
     for node in quantized.graph:
@@ -156,6 +202,10 @@ def _take_scales(model: SimulatedModel, quantized: ir.Model) -> None:
         scale = constant(source.inputs[1])
         assert scale is not None
         layer.least.zero_()
-        plain = layer.scale_of(weight)
+        plain = layer.scale_of(weight).detach()
         actual = torch.from_numpy(np.array(scale, np.float32)).to(plain).reshape(layer.least.shape)
+        factor = factors.get(node.name or "")
+        if factor is not None:  # as if the constants were not there; equal up to the last digit is equal
+            apart = (actual / factor.abs()).float()
+            actual = torch.where((factor == 0.0) | (apart <= plain * (1.0 + 1e-6)), plain, apart)
         layer.least.copy_(torch.where(actual > plain, actual, torch.zeros_like(actual)))

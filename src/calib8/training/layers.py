@@ -143,8 +143,10 @@ class SimulatedLayer(nn.Module):
         k = (affine(norm)[0] if self.kept_factors is None else self.kept_factors).float()
         folded = k if weight is None else weight * self._along(k, weight)
         coded = self._coded(folded, self.scale_of(folded))
-        k = torch.where(k == 0, torch.ones_like(k), k)
-        coded = coded / (k if weight is None else self._along(k, weight))
+        k = k if weight is None else self._along(k, weight)
+        # Where k is 0 any weight gives the same; its own one lets γ learn.
+        plain = torch.ones_like(k) if weight is None else weight
+        coded = torch.where(k == 0, plain, coded / torch.where(k == 0, torch.ones_like(k), k))
         corrected: Tensor = norm(self._multiply(x, coded, None if weight is None else bias))
         return corrected
 

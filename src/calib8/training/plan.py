@@ -8,7 +8,7 @@ it, and what changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,7 +21,7 @@ from calib8.model.graph import activation_inputs, label, sole_consumer
 from calib8.passes.place import Placement
 from calib8.scheme import BINARY_OPS, CODE_PRESERVING_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.training.norms import is_norm
-from calib8.training.products import is_product
+from calib8.training.products import is_product, product_of
 
 NO_CHANGE: Final = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.Identity)
 """Modules that the int8 model does not have."""
@@ -150,7 +150,8 @@ class _Planner:
         source = None if node is None or not self.keeps_codes(node) else node.inputs[0]
         if source is not None and source.name in self.placement.readers and source.name in self.fx_nodes:
             return source.name
-        owner = None if node is None else self.result_of(node)
+        outer = name.partition("/")[0]
+        owner = outer if outer in self.fx_nodes or node is None else self.result_of(node)
         self.problems.append(f"codes lie inside {self.called(owner)} ('{name}')")
         return ""
 
@@ -176,7 +177,7 @@ class _Planner:
         nodes = [] if result is None else self.region(result)
         products = [one for one in nodes if is_product(one, self.modules)]
         norms = [one for one in nodes if is_norm(one, self.modules)]
-        if len(products) > 1 or (not products and len(norms) != 1):
+        if len(products) > 1 or (not products and not self.is_norm_alone(norms)):
             self.problems.append(f"{self.called(result)} is no single product with weights ({label(node)})")
             return None
         product = products[0] if products else None
@@ -184,14 +185,37 @@ class _Planner:
         last = norm or product
         assert last is not None and result is not None
         whole = self.is_whole(last, nodes)
-        if not whole and self.scheme.weight_granularity == "per-tensor":
+        groups = 1 if product is None else product_of(product, self.modules).groups
+        if not whole and (groups > 1 or self.scheme.weight_granularity == "per-tensor"):
             self.problems.append(f"constants are folded into the one scale of {self.called(result)}")
+        self.refuse_hooks(one for one in (product, norm) if one is not None)
         source = node.inputs[0]
         name = "" if source is None else source.name or ""
         if name not in self.fx_nodes:
             name = self.alias(name)
         multiplies, folded = (None if one is None else one.name for one in (product, norm))
         return LayerPlan(node.name or "", last.name, multiplies, folded, name, whole)
+
+    def is_norm_alone(self, norms: list[fx.Node]) -> bool:
+        """Whether a region without a product is one BatchNorm, behind what has no weights of its own."""
+        if len(norms) != 1:
+            return False
+        [source, *_] = norms[0].all_input_nodes
+        while source.name not in self.live:
+            module = self.modules[str(source.target)] if source.op == "call_module" else None
+            if len(source.all_input_nodes) != 1 or (
+                module is not None and next(module.parameters(), None) is not None
+            ):
+                return False
+            [source] = source.all_input_nodes
+        return True
+
+    def refuse_hooks(self, nodes: Iterable[fx.Node]) -> None:
+        """Notes the modules that a layer takes the place of and whose hooks would not be called."""
+        for node in nodes:
+            module = self.modules[str(node.target)] if node.op == "call_module" else None
+            if module is not None and (module._forward_hooks or module._forward_pre_hooks):
+                self.problems.append(f"{self.called(node.name)} has hooks, which a layer does not call")
 
     def norm_of(self, product: fx.Node | None, norms: list[fx.Node]) -> fx.Node | None:
         """The BatchNorm that reads a product and nothing else does."""

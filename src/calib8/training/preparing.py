@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from calib8.calibration.source import tensors_to_calibrate
-from calib8.errors import TableError, UsageError
+from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs
 from calib8.passes.place import place
 from calib8.passes.prepare import PreparedModel, refuse_unsupported
@@ -23,7 +23,7 @@ from calib8.training.build import build
 from calib8.training.example_inputs import checked_inputs
 from calib8.training.export import export_traced
 from calib8.training.plan import plan_simulation
-from calib8.training.simulated_model import SimulatedModel, folded_layers
+from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
 from calib8.training.tracing import trace, unwrapped
 
@@ -72,7 +72,10 @@ def prepare(
     """
     chosen = _scheme(scheme, activations, weights)
     recipe = _recipe(ranges, batch_norm, decay, delay, table)
+    if isinstance(keep_float, str):
+        raise UsageError("keep_float", "is one string", f"Give a list: keep_float=[{keep_float!r}]")
     module = unwrapped(model)
+    _check_names(module)
     was_training = module.training
     traced = trace(_copied(module))
     inputs = checked_inputs(traced, example_inputs)
@@ -90,6 +93,18 @@ def prepare(
         _start(simulated, table)
     simulation.refresh()
     return simulated.train(was_training)
+
+
+def _check_names(module: nn.Module) -> None:
+    """Refuses modules whose parts have the names that the simulation needs for itself."""
+    name = type(module).__name__
+    if isinstance(module, SimulatedModel):
+        raise UsageError(name, "simulates quantization already", "Give the float module")
+    held = (*module._modules, *module._parameters, *module._buffers)
+    taken = [one for one in TAKEN if one in held]
+    if taken:
+        problem = f"calls a part of itself '{taken[0]}', which its simulation needs for itself"
+        raise UnsupportedModelError(name, problem, "Give that part another name")
 
 
 def _copied(module: nn.Module) -> nn.Module:
@@ -145,11 +160,11 @@ def _recipe(
         )
     if table is not None and not isinstance(table, CalibrationTable):
         raise UsageError("table", f"is of type {type(table).__name__}", "Give a calib8.CalibrationTable")
-    if not 0.0 <= decay < 1.0:
-        raise UsageError(f"decay={decay}", "is not in 0 … 1", "Use 0.9 … 0.999")
-    if delay < 0:
-        raise UsageError(f"delay={delay}", "is negative", "Give a number of batches")
-    return Recipe(kinds[0], norms[0], float(decay), int(delay))
+    if not isinstance(decay, (int, float)) or not 0.0 <= decay < 1.0:
+        raise UsageError(f"decay={decay!r}", "is not in 0 … 1", "Use 0.9 … 0.999")
+    if not isinstance(delay, int) or delay < 0:
+        raise UsageError(f"delay={delay!r}", "is no number of batches", "Give 0 or more")
+    return Recipe(kinds[0], norms[0], float(decay), delay)
 
 
 def place_traced(

@@ -69,13 +69,23 @@ def is_product(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
         modules: its modules by path.
     """
     if node.op == "call_module":
-        module = modules[str(node.target)]
-        return isinstance(module, (*CONVOLUTIONS, *TRANSPOSED, nn.Linear)) and len(node.args) == 1
+        plain = len(node.args) + len(node.kwargs) == 1  # no output_size
+        return plain and _multiplies(modules[str(node.target)])
     if node.op != "call_function" or node.target not in CHANNEL_AXES:
         return False
     weight, bias = argument(node, 1), argument(node, 2)
     known = bias is None or (isinstance(bias, fx.Node) and bias.op == "get_attr")
     return known and isinstance(weight, fx.Node) and weight.op == "get_attr"
+
+
+def _multiplies(module: nn.Module) -> bool:
+    """Whether a module is a layer of torch.nn, or of a subclass that multiplies as it does."""
+    kinds = (*CONVOLUTIONS, *TRANSPOSED, nn.Linear)
+    kind = next((one for one in kinds if isinstance(module, one)), None)
+    same = ("forward", "_conv_forward", "_output_padding")
+    return kind is not None and all(
+        getattr(type(module), name, None) is getattr(kind, name, None) for name in same
+    )
 
 
 def argument(node: fx.Node, index: int) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, fx, nn
@@ -14,6 +14,9 @@ from calib8.errors import UsageError
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import Norm
 from calib8.training.simulation import Simulation, module_key
+
+TAKEN: Final = ("calib8", "example_inputs", "float_graph", "name", "simulated_graph", "training")
+"""Names that parts of the user's module cannot have."""
 
 
 class SimulatedModel(nn.Module):
@@ -55,6 +58,7 @@ class SimulatedModel(nn.Module):
         self.name = type(traced).__name__
         self.simulated_graph = graph
         self._run = _compiled(graph)
+        self.register_load_state_dict_post_hook(_keep_norms_frozen)  # type: ignore[no-untyped-call]
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the int8 model yields, up to the rounding of its last sums; arguments as the module's own.
@@ -72,10 +76,7 @@ class SimulatedModel(nn.Module):
     def train(self, mode: bool = True) -> SimulatedModel:
         """As of any module; BatchNorms of a frozen model stay in eval mode."""
         super().train(mode)
-        if self.calib8.frozen or self.calib8.recipe.batch_norm == "frozen":
-            for module in self.modules():
-                if isinstance(module, _BatchNorm):
-                    module.eval()
+        _keep_norms_frozen(self)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -86,6 +87,15 @@ class SimulatedModel(nn.Module):
         """Compiles the graph anew."""
         super().__setstate__(state)  # type: ignore[no-untyped-call]
         self._run = _compiled(self.simulated_graph)
+
+
+def _keep_norms_frozen(model: nn.Module, _: object = None) -> None:
+    """BatchNorms of a frozen model evaluate, also where a state made it one."""
+    assert isinstance(model, SimulatedModel)
+    if model.calib8.frozen or model.calib8.recipe.batch_norm == "frozen":
+        for module in model.modules():
+            if isinstance(module, _BatchNorm):
+                module.eval()
 
 
 def folded_layers(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, Tensor, Tensor | None]]:
