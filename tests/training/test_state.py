@@ -149,6 +149,32 @@ def test_copies_and_pickles_go_on_alike() -> None:
         assert training.convert(other).qparams == training.convert(original).qparams
 
 
+def test_a_frozen_state_freezes_the_model_that_loads_it() -> None:
+    batches = images_and_labels(3)
+    model = training.prepare(small(), batches[0][0], keep_float=["conv2"])
+    other = copy.deepcopy(model)
+    train(model, batches[:2])
+    training.freeze(model)
+    other.load_state_dict(model.state_dict())
+    train(other, batches[2:])
+    for name in ("bn1.running_mean", "bn2.running_mean"):
+        assert torch.equal(other.get_buffer(name), model.get_buffer(name))
+
+
+def test_wrapped_models_are_frozen_and_converted() -> None:
+    batches = images_and_labels(2)
+    model = prepared()
+    averaged = torch.optim.swa_utils.AveragedModel(model)
+    averaged.train()(batches[0][0])
+    training.freeze(averaged)
+    assert averaged.module.calib8.frozen
+    assert not model.calib8.frozen
+    train(model, batches)
+    compiled: Any = torch.compile(model, backend="eager")
+    training.freeze(compiled)
+    assert model.calib8.frozen
+
+
 def test_moving_averages() -> None:
     batches = images_and_labels(3)
     model = prepared()
@@ -239,7 +265,10 @@ def test_statistics_are_taken_anew() -> None:
     pictures = [one for one, _ in batches]
     model = training.prepare(network("mobilenet_v2").train(), pictures[0])
     train(model, batches[:2])
+    labelled = copy.deepcopy(model)
+    assert training.reestimate_batch_norms(labelled, batches) == 6
     assert training.reestimate_batch_norms(model, pictures) == 6
+    assert same(labelled, model)
     norm = model.get_submodule("features.0.1")
     assert isinstance(norm, nn.BatchNorm2d)
     assert norm.running_mean is not None
@@ -252,6 +281,16 @@ def test_statistics_are_taken_anew() -> None:
     training.freeze(model)
     with pytest.raises(calib8.UsageError, match="frozen"):
         training.reestimate_batch_norms(model, pictures)
+
+
+@pytest.mark.parametrize("batches", [[], [images_and_labels(1)[0][0], torch.zeros(1, 5, 32, 32)]])
+def test_statistics_stay_where_none_could_be_taken(batches: list[Tensor]) -> None:
+    model = prepared()
+    train(model, images_and_labels(2))
+    before = copy.deepcopy(model)
+    with pytest.raises((calib8.DataError, RuntimeError)):
+        training.reestimate_batch_norms(model, batches)
+    assert same(model, before)
 
 
 def test_statistics_of_weights_with_one_scale() -> None:

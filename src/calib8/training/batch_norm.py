@@ -19,11 +19,13 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
     """Replaces the moving statistics of every BatchNorm by the averages over some batches.
 
     Weights that oscillate between two codes, and small batches, leave moving averages that do not fit the
-    last weights. To be called before ``freeze``; nothing else of the model changes.
+    last weights. To be called before ``freeze``; nothing else of the model changes, and nothing at all where
+    this raises.
 
     Args:
         model: what ``prepare`` gave.
-        batches: inputs, each a tensor or a tuple of tensors; of (input, label) pairs give the input.
+        batches: inputs, each a tensor or a tuple of tensors; what follows the inputs, as labels do, is left
+            out.
 
     Returns:
         Number of batches.
@@ -37,6 +39,7 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
         raise UsageError("model", "is frozen: its BatchNorms are folded", "Re-estimate before freeze")
     norms = [one for one in simulated.modules() if isinstance(one, _BatchNorm)]
     momenta, modes = [one.momentum for one in norms], simulated.training
+    before = [{name: value.clone() for name, value in one.named_buffers()} for one in norms]
     simulated.eval()
     for layer, norm in layer_norms(simulated):
         layer.folded, layer.kept_factors = False, affine(norm)[0].detach()
@@ -44,11 +47,15 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
         one.reset_running_stats()
         one.momentum = None  # the average of all batches
         one.train()
+    count = 0
     try:
-        count = _run(simulated, batches)
+        count = _run(simulated, batches, len(simulated.example_inputs))
     finally:
-        for one, momentum in zip(norms, momenta, strict=True):
+        for one, momentum, stored in zip(norms, momenta, before, strict=True):
             one.momentum = momentum
+            if not count:  # nothing was seen, or something was raised
+                for name, value in one.named_buffers():
+                    value.copy_(stored[name])
         for _, layer in simulated.calib8.all_layers():
             layer.kept_factors = None
         simulated.calib8.refresh()
@@ -58,10 +65,11 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
     return count
 
 
-def _run(model: nn.Module, batches: Iterable[Any]) -> int:
+def _run(model: nn.Module, batches: Iterable[Any], inputs: int) -> int:
+    """Calls a model with the first so many parts of every batch."""
     count = 0
     with torch.no_grad():
         for batch in batches:
-            model(*batch) if isinstance(batch, (tuple, list)) else model(batch)
+            model(*(batch[:inputs] if isinstance(batch, (tuple, list)) else (batch,)))
             count += 1
     return count
