@@ -18,6 +18,7 @@ import calib8
 from calib8 import training
 from calib8.qparams import QuantSpec
 from calib8.scheme import QuantScheme
+from calib8.training.preparing import TableWarning
 from calib8.training.simulated_model import SimulatedModel
 
 PICTURES = images_and_labels(1)[0][0]
@@ -184,3 +185,26 @@ def test_the_function_is_named() -> None:
     with pytest.raises(calib8.UnsupportedModelError, match="codes lie inside 'std'"):
         training.prepare(Deviating(), PICTURES)
     training.prepare(Deviating(), PICTURES, keep_float=["std"])
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_ranges_that_nobody_watches(frozen: bool) -> None:
+    model = prepared("fixed")
+    train(model, images_and_labels(1))
+    if frozen:
+        training.freeze(model)
+    with torch.no_grad():
+        model.get_parameter("conv2.weight")[0, 0, 0, 0] = math.nan
+    with pytest.raises(calib8.CalibrationError, match="model: yields NaN in training"):
+        model(PICTURES)
+
+
+def test_a_table_of_other_weights() -> None:
+    data = [{"x": picture[None].numpy()} for picture in PICTURES]
+    module = small()
+    table = calib8.calibrate(module, data, example_inputs=PICTURES, method="minmax").table
+    training.prepare(module, PICTURES, table=table)
+    with torch.no_grad():
+        module.get_parameter("conv1.weight").mul_(30.0)
+    with pytest.warns(TableWarning, match="made for other weights"):
+        training.prepare(module, PICTURES, table=table)

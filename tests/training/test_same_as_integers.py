@@ -45,7 +45,9 @@ def same_classes(model: nn.Module, result: Quantization, inputs: Tensor, folder:
 def check(model: nn.Module, inputs: Tensor, result: Quantization, least: float = 0.999) -> None:
     found = training.agreement(model, result, inputs)
     assert found.largest <= 1
-    assert min(step.equal for step in found.steps) >= least
+    for step in found.steps:  # a pool has few codes: one may be a tie
+        different = round(step.values * (1.0 - step.equal))
+        assert different <= max(1.0, (1.0 - least) * step.values), step
     assert len(found.steps) > len(found.unseen)
 
 

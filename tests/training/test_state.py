@@ -304,3 +304,19 @@ def test_statistics_of_weights_with_one_scale() -> None:
     for one in (model, shaken):
         training.reestimate_batch_norms(one, [pictures for pictures, _ in batches])
     assert same(model, shaken)
+
+
+def test_modes_of_single_modules_stay() -> None:
+    module = small()
+    module.get_submodule("bn1").eval()
+    model = training.prepare(module, images_and_labels(1)[0][0])
+    assert model.training
+    assert not model.get_submodule("bn1").training
+    train(model, images_and_labels(1))
+    training.reestimate_batch_norms(model, [images_and_labels(1)[0][0]])
+    assert model.get_submodule("bn2").training
+    assert not model.get_submodule("bn1").training
+    result = training.convert(model)
+    training.agreement(model, result, images_and_labels(1)[0][0])
+    assert model.training
+    assert not model.get_submodule("bn2").training

@@ -21,6 +21,7 @@ from calib8.program.reference.executor import KERNELS
 from calib8.program.reference.operand import Operand
 from calib8.training.conversion import unwrapped
 from calib8.training.simulated_model import SimulatedModel
+from calib8.training.tracing import in_mode
 
 Codes = npt.NDArray[Any]
 
@@ -105,14 +106,12 @@ def _simulated_codes(model: SimulatedModel, inputs: tuple[Tensor, ...]) -> dict[
 
         if quantizer.active:
             handles.append(quantizer.register_forward_hook(note))
-    mode = model.training
     try:
-        with torch.no_grad():
-            model.eval()(*inputs)
+        with torch.no_grad(), in_mode(model, training=False):
+            model(*inputs)
     finally:
         for handle in handles:
             handle.remove()
-        model.train(mode)
     for name, other in model.calib8.plan.aliases.items():
         if other in found:
             found[name] = found[other]
@@ -157,10 +156,13 @@ def _slot_codes(program: Program, number: int, codes: Mapping[str, Codes]) -> Co
     name = slot.name.removesuffix("/codes")
     if name not in codes or slot.dtype not in ("uint8", "int8"):
         return None
-    found = codes[name]
-    if found.ndim > 2:
-        moved = np.moveaxis(found, 1, -1)
-        found = moved if moved.shape == slot.shape else found
-    if [size for size in found.shape if size > 1] == [size for size in slot.shape if size > 1]:
-        found = found.reshape(slot.shape)
-    return np.ascontiguousarray(found.astype(slot.dtype)) if found.shape == slot.shape else None
+    found, wanted = codes[name], _axes(slot.shape)
+    for layout in (np.moveaxis(found, 1, -1), found) if found.ndim > 2 else (found,):
+        if _axes(layout.shape) == wanted:
+            return np.ascontiguousarray(layout.astype(slot.dtype).reshape(slot.shape))
+    return None
+
+
+def _axes(shape: tuple[int, ...]) -> list[int]:
+    """Sizes but those of 1, which a program adds and leaves out."""
+    return [size for size in shape if size > 1]

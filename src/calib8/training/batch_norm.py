@@ -13,6 +13,7 @@ from calib8.errors import DataError, UsageError
 from calib8.training.conversion import unwrapped
 from calib8.training.norms import affine
 from calib8.training.simulated_model import layer_norms
+from calib8.training.tracing import in_mode
 
 
 def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
@@ -38,28 +39,27 @@ def reestimate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> int:
     if simulated.calib8.frozen:
         raise UsageError("model", "is frozen: its BatchNorms are folded", "Re-estimate before freeze")
     norms = [one for one in simulated.modules() if isinstance(one, _BatchNorm)]
-    momenta, modes = [one.momentum for one in norms], simulated.training
+    momenta = [one.momentum for one in norms]
     before = [{name: value.clone() for name, value in one.named_buffers()} for one in norms]
-    simulated.eval()
-    for layer, norm in layer_norms(simulated):
-        layer.folded, layer.kept_factors = False, affine(norm)[0].detach()
-    for one in norms:
-        one.reset_running_stats()
-        one.momentum = None  # the average of all batches
-        one.train()
     count = 0
-    try:
-        count = _run(simulated, batches, len(simulated.example_inputs))
-    finally:
-        for one, momentum, stored in zip(norms, momenta, before, strict=True):
-            one.momentum = momentum
-            if not count:  # nothing was seen, or something was raised
-                for name, value in one.named_buffers():
-                    value.copy_(stored[name])
-        for _, layer in simulated.calib8.all_layers():
-            layer.kept_factors = None
-        simulated.calib8.refresh()
-        simulated.train(modes)
+    with in_mode(simulated, training=False):
+        for layer, norm in layer_norms(simulated):
+            layer.folded, layer.kept_factors = False, affine(norm)[0].detach()
+        for one in norms:
+            one.reset_running_stats()
+            one.momentum = None  # the average of all batches
+            one.training = True
+        try:
+            count = _run(simulated, batches, len(simulated.example_inputs))
+        finally:
+            for one, momentum, stored in zip(norms, momenta, before, strict=True):
+                one.momentum = momentum
+                if not count:  # nothing was seen, or something was raised
+                    for name, value in one.named_buffers():
+                        value.copy_(stored[name])
+            for _, layer in simulated.calib8.all_layers():
+                layer.kept_factors = None
+            simulated.calib8.refresh()
     if not count:
         raise DataError("batches", "there are none", "Give some batches of training inputs")
     return count

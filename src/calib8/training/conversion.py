@@ -24,7 +24,7 @@ from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate
 from calib8.training.layers import SimulatedLayer
 from calib8.training.preparing import prepared_graph
-from calib8.training.simulated_model import SimulatedModel, folded_layers
+from calib8.training.simulated_model import SimulatedModel, folded_layers, keep_norms_frozen
 
 Codes: TypeAlias = npt.NDArray[Any]
 
@@ -46,7 +46,7 @@ def freeze(model: nn.Module) -> None:
     """
     simulated = unwrapped(model)
     _settled(simulated)
-    simulated.train(simulated.training)
+    keep_norms_frozen(simulated)
 
 
 def convert(model: nn.Module, *, preprocess: Preprocess | str | None = None) -> Quantization:
@@ -63,7 +63,7 @@ def convert(model: nn.Module, *, preprocess: Preprocess | str | None = None) -> 
     """
     simulated = unwrapped(model)
     candidate, prepared = _settled(simulated)
-    simulated.train(simulated.training)
+    keep_norms_frozen(simulated)
     return int8_model(candidate, None, prepared, known_preprocess(preprocess), {})
 
 

@@ -200,8 +200,18 @@ class _Planner:
         return LayerPlan(node.name or "", last.name, multiplies, folded, name, whole)
 
     def is_norm_alone(self, norms: list[fx.Node]) -> bool:
-        """Whether a region without a product is one BatchNorm of a tensor that is left."""
-        return len(norms) == 1 and norms[0].all_input_nodes[0].name in self.live
+        """Whether a region without a product is one BatchNorm, behind what has no weights of its own."""
+        if len(norms) != 1:
+            return False
+        [source, *_] = norms[0].all_input_nodes
+        while source.name not in self.live:
+            module = self.modules[str(source.target)] if source.op == "call_module" else None
+            if len(source.all_input_nodes) != 1 or (
+                module is not None and next(module.parameters(), None) is not None
+            ):
+                return False
+            [source] = source.all_input_nodes
+        return True
 
     def refuse_hooks(self, nodes: Iterable[fx.Node]) -> None:
         """Notes the modules that a layer takes the place of and whose hooks would not be called."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import difflib
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor, fx, nn
 
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.errors import TableError, UnsupportedModelError, UsageError
-from calib8.model.graph import graph_inputs
+from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.place import place
 from calib8.passes.prepare import PreparedModel, refuse_unsupported
 from calib8.passes.prepare import prepare as prepare_graph
@@ -24,11 +25,15 @@ from calib8.training.build import build
 from calib8.training.example_inputs import checked_inputs
 from calib8.training.export import export_traced
 from calib8.training.plan import plan_simulation
-from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers
+from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers, keep_norms_frozen
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
 from calib8.training.tracing import trace, unwrapped
 
 DEFAULT_TARGET = "onnxruntime"
+
+
+class TableWarning(UserWarning):
+    """A table has the tensors of a model, and was made for another state of it."""
 
 
 def prepare(
@@ -77,7 +82,6 @@ def prepare(
         raise UsageError("keep_float", "is one string", f"Give a list: keep_float=[{keep_float!r}]")
     module = unwrapped(model)
     _check_names(module)
-    was_training = module.training
     traced = trace(_copied(module))
     inputs = checked_inputs(traced, example_inputs)
     placed = place_traced(traced, inputs, chosen, keep_float)
@@ -93,7 +97,9 @@ def prepare(
     if table is not None:
         _start(simulated, table)
     simulation.refresh()
-    return simulated.train(was_training)
+    simulation.train(module.training)
+    keep_norms_frozen(simulated)
+    return simulated
 
 
 def _check_names(module: nn.Module) -> None:
@@ -230,6 +236,9 @@ def _check_table(table: CalibrationTable, placed: PlacedGraph) -> None:
             f"is not in the table, which lacks {len(missing)} of {len(placed.placement.readers)} tensors",
             "Calibrate this very module: calib8.calibrate(model, data, example_inputs=…).table",
         )
+    if table.model_hash not in ("", model_hash(placed.model)):
+        problem = "the table was made for other weights, or by another release of PyTorch"
+        warnings.warn(TableWarning(f"{problem}; calibrate again if its ranges do not fit"), stacklevel=3)
 
 
 def _leaders(placed: PlacedGraph, table: CalibrationTable | None, recipe: Recipe) -> dict[str, str]:

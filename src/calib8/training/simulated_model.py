@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from calib8.errors import UsageError
+from calib8.errors import CalibrationError, UsageError
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import Norm
 from calib8.training.simulation import Simulation, module_key
@@ -58,7 +58,7 @@ class SimulatedModel(nn.Module):
         self.name = type(traced).__name__
         self.simulated_graph = graph
         self._run = _compiled(graph)
-        self.register_load_state_dict_post_hook(_keep_norms_frozen)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(keep_norms_frozen)  # type: ignore[no-untyped-call]
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
         """What the int8 model yields, up to the rounding of its last sums; arguments as the module's own.
@@ -69,14 +69,16 @@ class SimulatedModel(nn.Module):
         result = self._run(self, *inputs, **named)
         if self.training and not self.calib8.frozen:
             self.calib8.finish_step()
-        elif not self.training and not self.calib8.frozen and self.calib8.steps == 0:
+        if self.training:
+            _refuse_nan(result)
+        elif not self.calib8.frozen and self.calib8.steps == 0:
             _refuse_training(result)
         return result
 
     def train(self, mode: bool = True) -> SimulatedModel:
         """As of any module; BatchNorms of a frozen model stay in eval mode."""
         super().train(mode)
-        _keep_norms_frozen(self)
+        keep_norms_frozen(self)
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -89,7 +91,7 @@ class SimulatedModel(nn.Module):
         self._run = _compiled(self.simulated_graph)
 
 
-def _keep_norms_frozen(model: nn.Module, _: object = None) -> None:
+def keep_norms_frozen(model: nn.Module, _: object = None) -> None:
     """BatchNorms of a frozen model evaluate, also where a state made it one."""
     assert isinstance(model, SimulatedModel)
     if model.calib8.frozen or model.calib8.recipe.batch_norm == "frozen":
@@ -140,6 +142,16 @@ def _compiled(graph: fx.Graph) -> Callable[..., Any]:
     exec(compile(code.src, "<simulated forward>", "exec"), namespace)
     function: Callable[..., Any] = namespace["forward"]
     return function
+
+
+def _refuse_nan(result: Any) -> None:
+    """Ends a training that has diverged; quantizers that watch tell the tensor before it comes so far."""
+    if any(value.is_floating_point() and bool(value.detach().isnan().any()) for value in _tensors(result)):
+        raise CalibrationError(
+            "model",
+            "yields NaN in training",
+            "Lower the learning rate, clip gradients, and look for NaN in the inputs and parameters",
+        )
 
 
 def _refuse_training(result: Any) -> None:
