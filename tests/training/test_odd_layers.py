@@ -196,3 +196,42 @@ def test_names_that_are_taken(name: str) -> None:
 
 def test_nothing_to_compare_is_no_agreement() -> None:
     assert math.isnan(Agreement((), ("conv",)).equal)
+
+
+class Tokens(nn.Module):
+    """Linear layers on three axes, as heads and mixers have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = nn.Conv2d(3, 12, 8, 8)
+        self.wide, self.narrow, self.head = nn.Linear(12, 24), nn.Linear(24, 12), nn.Linear(12, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.patch(x)).flatten(2).transpose(1, 2)
+        x = x + self.narrow(torch.relu(self.wide(x)))
+        return self.head(x.mean(1))
+
+
+@pytest.mark.parametrize("weights", ["per-channel", "per-tensor"])
+def test_linear_layers_on_three_axes(weights: str) -> None:
+    torch.manual_seed(0)
+    module, inputs = Tokens(), torch.randn(8, 3, 32, 32)
+    data = [{"x": one[None].numpy()} for one in inputs]
+    expected = calib8.quantize(module, data, example_inputs=inputs, method="minmax", weights=weights)
+    model = training.prepare(module.train(), inputs, table=expected.table, weights=weights, ranges="moving")
+    assert {plan.product for plan in model.calib8.plan.layers} >= {"patch", "head"}
+    assert len(model.calib8.plan.layers) == 4
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(3):
+        model(inputs).square().mean().backward()
+        optimizer.step()
+    result = training.convert(model)
+    assert result.placement == expected.placement
+    found = training.agreement(model, result, inputs)
+    assert found.largest <= 1
+    assert found.equal >= 0.999
+
+
+def test_a_linear_layer_on_three_axes_in_float() -> None:
+    model = training.prepare(Tokens(), torch.randn(2, 3, 32, 32), keep_float=["wide", "narrow"])
+    assert {plan.product for plan in model.calib8.plan.layers} == {"patch", "head"}

@@ -77,13 +77,11 @@ class _Builder:
 
     def code_constants(self, name: str) -> None:
         """Parameters and buffers that an operation reads beside activations get codes of their own range."""
-        node = self.nodes[name]
-        constants = [one for one in node.all_input_nodes if one.op == "get_attr"]
-        if name not in self.simulation.plan.readers:
-            return
+        node, readers = self.nodes[name], self.simulation.plan.readers
         with self.graph.inserting_before(node):
-            for constant in constants:
-                quantizer = self.graph.get_attr(self.quantizer_path(name))
+            for constant in [one for one in node.all_input_nodes if one.op == "get_attr"]:
+                known = name if name in readers else next(iter(readers))  # any tells whether to round
+                quantizer = self.graph.get_attr(self.quantizer_path(known))
                 coded = self.graph.call_function(coded_constant, (constant, quantizer))
                 node.replace_input_with(constant, coded)
 

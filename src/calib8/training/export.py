@@ -24,6 +24,7 @@ from calib8.model.runtime import open_session
 from calib8.training.example_inputs import SUBJECT, checked_inputs, refused, run_example, tensors_in
 from calib8.training.onnx_names import MARK, free_batch, named_as_traced
 from calib8.training.tracing import TracingWarning, in_mode, trace, unwrapped
+from calib8.training.wide_linear import split_wide_linears
 
 RELATIVE_TOLERANCE: Final = 1e-3
 ABSOLUTE_TOLERANCE: Final = 1e-5
@@ -62,6 +63,7 @@ def export_module(module: nn.Module, example_inputs: object) -> onnx.ModelProto:
         except UnsupportedModelError as error:
             model = _plain(module, inputs, error)
         else:
+            split_wide_linears(traced, inputs)
             model = export_traced(traced, inputs)
         _check(model, module, inputs)
     return model

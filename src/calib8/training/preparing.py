@@ -24,10 +24,12 @@ from calib8.table import GIVEN, CalibrationTable
 from calib8.training.build import build
 from calib8.training.example_inputs import checked_inputs
 from calib8.training.export import export_traced
+from calib8.training.modes import OWNER
 from calib8.training.plan import plan_simulation
 from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers, keep_norms_frozen
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
 from calib8.training.tracing import trace, unwrapped
+from calib8.training.wide_linear import split_wide_linears
 
 DEFAULT_TARGET = "onnxruntime"
 
@@ -84,6 +86,7 @@ def prepare(
     _check_names(module)
     traced = trace(_copied(module))
     inputs = checked_inputs(traced, example_inputs)
+    split_wide_linears(traced, inputs)
     placed = place_traced(traced, inputs, chosen, keep_float)
     if table is not None:
         _check_table(table, placed)
@@ -210,7 +213,11 @@ def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[s
     Raises:
         UsageError: one names nothing.
     """
-    paths = {node.name: str(node.target) for node in traced.graph.nodes if node.op == "call_module"}
+    paths = {
+        node.name: str(node.target if node.op == "call_module" else node.meta.get(OWNER, ""))
+        for node in traced.graph.nodes
+        if node.op in ("call_module", "call_function", "call_method")
+    }
     found: list[str] = []
     for name in names:
         calls = [node for node, path in paths.items() if path == name or path.startswith(f"{name}.")]

@@ -1,0 +1,74 @@
+"""Linear layers on more than two axes as ONNX has them: a product, then the bias.
+
+Linear(x) = x · Wᵀ + b       x [N, C]: one Gemm;  x [N, …, C]: MatMul and Add, with codes between them
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, fx, nn
+
+from calib8.training.modes import OWNER
+from calib8.training.tracing import in_mode
+
+
+def split_wide_linears(traced: fx.GraphModule, inputs: Sequence[Tensor]) -> int:
+    """``Linear(x)`` on three or more axes → ``F.linear(x, W) + b``, in place.
+
+    Args:
+        traced: what ``trace`` returned; parameters and modules stay where they are.
+        inputs: an example; only ranks matter.
+
+    Returns:
+        Number of layers split.
+    """
+    linears = [node for node in traced.graph.nodes if _linear(traced, node) is not None]
+    if not linears:
+        return 0
+    ranks = _Ranks(traced)
+    with in_mode(traced, training=False), torch.no_grad():
+        ranks.run(*inputs)
+    wide = [node for node in linears if ranks.found.get(node.all_input_nodes[0], 0) > 2]
+    for node in wide:
+        _split(traced, node)
+    traced.graph.lint()
+    traced.recompile()
+    return len(wide)
+
+
+def _linear(traced: fx.GraphModule, node: fx.Node) -> nn.Linear | None:
+    """The Linear with a bias that a node calls."""
+    module = traced.get_submodule(str(node.target)) if node.op == "call_module" else None
+    return module if isinstance(module, nn.Linear) and module.bias is not None else None
+
+
+class _Ranks(fx.Interpreter):
+    """Runs a graph and notes how many axes every tensor has."""
+
+    def __init__(self, traced: fx.GraphModule) -> None:
+        super().__init__(traced)
+        self.found: dict[fx.Node, int] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        """The node's result."""
+        result = super().run_node(n)
+        if isinstance(result, Tensor):
+            self.found[n] = result.dim()
+        return result
+
+
+def _split(traced: fx.GraphModule, node: fx.Node) -> None:
+    graph, path = traced.graph, str(node.target)
+    with graph.inserting_before(node):
+        weight, bias = graph.get_attr(f"{path}.weight"), graph.get_attr(f"{path}.bias")
+        product = graph.call_function(F.linear, (node.all_input_nodes[0], weight))
+        total = graph.call_function(operator.add, (product, bias))
+    for one in (weight, bias, product, total):
+        one.meta = {**node.meta, OWNER: path}
+    node.replace_all_uses_with(total)
+    graph.erase_node(node)
