@@ -7,16 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
+import torch
+from PIL import Image
 
-torch = pytest.importorskip("torch")
-
-from PIL import Image  # noqa: E402
-
-import qat_data  # noqa: E402
-from qat_data import Images, augmented, normalized, training_batches, training_images  # noqa: E402
-from qat_loop import Recipe, percent_equal, predictions, train  # noqa: E402
-from qat_networks import BasicBlock, MobileNetV2, ResNet20, put_back_batch_norm, trained_resnet20  # noqa: E402
+import qat_data
+from qat_data import Images, augmented, normalized, training_batches, training_images
+from qat_loop import Recipe, percent_equal, predictions, train
+from qat_networks import BasicBlock, MobileNetV2, ResNet20, put_back_batch_norm, trained_resnet20
 
 
 def some_images(count: int) -> Images:
@@ -75,7 +74,6 @@ def test_batch_norm_put_back_changes_no_output_and_fits_the_images() -> None:
 
 
 def test_the_trained_network_is_that_of_the_file(shared_data: Path) -> None:
-    onnxruntime = pytest.importorskip("onnxruntime")
     file = shared_data / "models" / "resnet20_cifar10.onnx"
     inputs = normalized(some_images(8).pixels)
     with torch.no_grad():

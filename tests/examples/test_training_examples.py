@@ -15,11 +15,10 @@ from types import ModuleType
 import numpy as np
 import onnx
 import pytest
+import torch
 from PIL import Image
 
 import calib8
-
-torch = pytest.importorskip("torch")
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAINING, TEST = 40, 24
