@@ -8,7 +8,7 @@ import onnx
 import onnx.numpy_helper
 import torch
 import torch.nn.functional as F
-from networks import CifarResNet
+from networks_residual import CifarResNet
 from torch import Tensor, nn
 
 
