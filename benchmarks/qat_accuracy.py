@@ -37,7 +37,7 @@ from calib8.repair.wanted import Repairs
 from calib8.scheme import QuantScheme, target_scheme
 from engine import counts, write
 from qat_data import Images, normalized, stored_images, training_images
-from qat_loop import Recipe, percent_equal, predictions, train
+from qat_loop import Recipe, options, percent_equal, predictions, train
 from qat_networks import trained_resnet20
 from qat_tables import FLOAT, accuracy_rows
 from results import machine
@@ -226,21 +226,12 @@ def run(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("cifar", type=Path)
+    parser = options(__doc__ or "")
     parser.add_argument(
         "--rows", type=rows_called, default=list(ROWS), help="with ; between them (default: all)"
     )
     parser.add_argument("--seeds", type=counts, default=[0, 1, 2])
-    parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate of the first step")
-    parser.add_argument("--judged", type=int, help="evaluation images (default: all)")
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--json", type=Path)
     return parser.parse_args(texts)
 
 

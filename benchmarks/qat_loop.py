@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from qat_data import Images, batches, training_batches
+
+
+def options(description: str) -> argparse.ArgumentParser:
+    """What every benchmark of training is asked: folders of data and images, how many, how fast, where to."""
+    parser = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path)
+    parser.add_argument("cifar", type=Path)
+    parser.add_argument("--images", type=int, default=10_000, help="training images")
+    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate of the first step")
+    parser.add_argument("--judged", type=int, help="evaluation images (default: all)")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path)
+    return parser
 
 
 @dataclass(frozen=True)

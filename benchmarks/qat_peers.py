@@ -21,7 +21,6 @@ import importlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -31,7 +30,7 @@ from torch import nn
 from engine import counts, names, write
 from qat_accuracy import EVALUATION, MODEL
 from qat_data import Images, normalized, stored_images, training_batches, training_images
-from qat_loop import Recipe, optimizer, percent_equal, predictions, step, train
+from qat_loop import Recipe, optimizer, options, percent_equal, predictions, step, train
 from qat_networks import MobileNetV2, trained_resnet20
 from qat_tables import OURS, peer_rows
 from results import machine, package_version
@@ -165,24 +164,15 @@ def run(chosen: argparse.Namespace) -> dict[str, Any]:
 
 
 def arguments(texts: Sequence[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("data", type=Path)
-    parser.add_argument("cifar", type=Path)
+    parser = options(__doc__ or "")
     parser.add_argument("--networks", type=names, default=["resnet20", "mobilenet_v2"])
     parser.add_argument("--layouts", type=names, default=["channels-first"])
     parser.add_argument("--peers", type=names, default=list(PEERS))
     parser.add_argument("--rounds", type=int, default=30, help="steps of each that count; 0: no times")
     parser.add_argument("--warm-up", type=int, default=3, help="steps of each before them")
     parser.add_argument("--batch", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seeds", type=counts, default=[], help="train and judge with these")
-    parser.add_argument("--images", type=int, default=10_000, help="training images")
     parser.add_argument("--epochs", type=int, default=1)
-    parser.add_argument("--rate", type=float, default=1e-4, help="learning rate of the first step")
-    parser.add_argument("--judged", type=int, help="evaluation images (default: all)")
-    parser.add_argument("--json", type=Path)
     chosen = parser.parse_args(texts)
     known = (("network", chosen.networks, ("resnet20", "mobilenet_v2")), ("peer", chosen.peers, PEERS),
              ("layout", chosen.layouts, tuple(LAYOUTS)))  # fmt: skip

