@@ -100,7 +100,7 @@ def coded_constant(constant: Tensor, quantizer: FakeQuantizer) -> Tensor:
 
     Args:
         constant: any shape.
-        quantizer: that of the result; until it is active the constant passes as it is.
+        quantizer: of the same network; until it is active the constant passes as it is.
     """
     spec = quantizer.spec
     if not quantizer.active:

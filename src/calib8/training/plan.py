@@ -95,6 +95,7 @@ class _Planner:
     def __init__(
         self, traced: fx.GraphModule, prepared: ir.Model, placement: Placement, scheme: QuantScheme
     ) -> None:
+        self.name = type(traced).__name__
         self.modules = dict(traced.named_modules(remove_duplicate=False))
         self.fx_nodes = {node.name: node for node in traced.graph.nodes if node.op != "output"}
         self.prepared, self.placement, self.scheme = prepared, placement, scheme
@@ -115,7 +116,7 @@ class _Planner:
         if self.problems:
             listed = "; ".join(dict.fromkeys(self.problems))
             raise UnsupportedModelError(
-                "model",
+                self.name,
                 f"cannot be simulated as it stands: {listed}",
                 "Keep these nodes in float (keep_float)",
             )

@@ -91,8 +91,7 @@ def prepare(
     if table is not None:
         _check_table(table, placed)
     plan = plan_simulation(traced, placed.model, placed.placement, chosen)
-    simulation = Simulation(plan, placed, recipe, table)
-    simulation.leaders = _leaders(placed, table, recipe)
+    simulation = Simulation(plan, placed, recipe, table, _leaders(placed, table, recipe))
     graph = build(traced, simulation)
     kept = tuple(one.detach().cpu() for one in inputs)
     simulated = SimulatedModel(traced, graph, simulation, kept)

@@ -116,7 +116,7 @@ class Simulation(nn.Module):
         graph: the prepared graph that decides on ranges.
         recipe: how ranges and BatchNorms behave.
         leaders: tensor → the tensor whose quantizer it uses, where learned scales are shared.
-        entries: tensor → its entry of the table that training started from, if any.
+        start: the table that training started from, if any.
         steps: batches seen in training mode.
         ranged: whether ranges are known.
         frozen: whether ranges and BatchNorms are frozen.
@@ -124,21 +124,28 @@ class Simulation(nn.Module):
     """
 
     def __init__(
-        self, plan: Plan, graph: PlacedGraph, recipe: Recipe, table: CalibrationTable | None
+        self,
+        plan: Plan,
+        graph: PlacedGraph,
+        recipe: Recipe,
+        start: CalibrationTable | None,
+        leaders: Mapping[str, str],
     ) -> None:
         """A state in which nothing was seen yet."""
         super().__init__()
         self.plan, self.graph, self.recipe = plan, graph, recipe
-        self.leaders: dict[str, str] = {}
-        self.entries: dict[str, TableEntry] = {} if table is None else dict(table.entries)
-        self.model_hash = "" if table is None else table.model_hash
-        self.power_of_two = table is not None and table.power_of_two
+        self.start, self.leaders = start, leaders
         self.quantizers = nn.ModuleDict()
         self.layers = nn.ModuleDict()
         self.steps = 0
         self.ranged = False
         self.frozen = False
         self.in_float: frozenset[str] = frozenset()
+
+    @property
+    def power_of_two(self) -> bool:
+        """Whether scales are powers of two, as those of the table that training started from."""
+        return self.start is not None and self.start.power_of_two
 
     def all_quantizers(self) -> Iterator[tuple[str, FakeQuantizer]]:
         """Tensor and what codes it, in graph order."""
@@ -166,9 +173,10 @@ class Simulation(nn.Module):
             lows, highs = _extremes([one for _, one in watching])
             self._check(watching, lows, highs)
             decay = self.recipe.decay if self.ranged else 0.0
-            for (_, one), low, high in zip(watching, lows, highs, strict=True):
-                one.minimum.fill_(decay * float(one.minimum) + (1.0 - decay) * low)
-                one.maximum.fill_(decay * float(one.maximum) + (1.0 - decay) * high)
+            before = torch.stack([torch.stack([one.minimum, one.maximum]) for _, one in watching]).tolist()
+            for (_, one), old, low, high in zip(watching, before, lows, highs, strict=True):
+                one.minimum.fill_(decay * old[0] + (1.0 - decay) * low)
+                one.maximum.fill_(decay * old[1] + (1.0 - decay) * high)
                 one.seen = None
             self.ranged = True
             self.put_in_force(self.graph.codes(self.table()))
@@ -199,7 +207,8 @@ class Simulation(nn.Module):
         """Brings what follows from the counts up to date: who rounds, who watches, who folds."""
         active = self.ranged and (self.steps >= self.recipe.delay or self.frozen)
         for name, quantizer in self.all_quantizers():
-            given = name in self.entries and self.entries[name].method == GIVEN
+            started = self._started(name)
+            given = started is not None and started.method == GIVEN
             quantizer.active = active and name not in self.in_float
             quantizer.fixed = self.frozen
             quantizer.observing = self.recipe.ranges == "moving" and not (self.frozen or given)
@@ -222,10 +231,15 @@ class Simulation(nn.Module):
         found = {name: self._entry(name, quantizer) for name, quantizer in self.all_quantizers()}
         entries = {name: found[self.leaders.get(name, name)] for name in self.plan.readers}
         entries |= {name: entries[other] for name, other in self.plan.aliases.items()}
-        return CalibrationTable(self.model_hash, dict(sorted(entries.items())))
+        model_hash = "" if self.start is None else self.start.model_hash
+        return CalibrationTable(model_hash, dict(sorted(entries.items())))
+
+    def _started(self, name: str) -> TableEntry | None:
+        """The entry of a tensor in the table that training started from."""
+        return None if self.start is None else self.start.entries.get(name)
 
     def _entry(self, name: str, quantizer: FakeQuantizer) -> TableEntry:
-        started = self.entries.get(name)
+        started = self._started(name)
         if started is not None and (started.method == GIVEN or self.recipe.ranges == "fixed"):
             return started
         low, high = quantizer.bounds()
