@@ -6,6 +6,11 @@
 Both round the weights in the place where the int8 model rounds them; the first normalizes with the statistics
 of the batch, as float training does (scheme B of Krishnamoorthi, arXiv 1806.08342), the second is what is
 deployed. One scale per output channel commutes with k: FQ(W·k)/k = FQ(W).
+
+Evaluated with frozen ranges, the folded form multiplies whole numbers, as integers do. float32 adds those
+exactly up to 2^24, in whatever order:
+
+    in steps    y = (product(x/s_x, FQ(W·k)/s_W) + FQ(…)/(s_x·s_W)) · s_x·s_W
 """
 
 from __future__ import annotations
@@ -29,6 +34,7 @@ class SimulatedLayer(nn.Module):
     Attributes:
         folded: whether the BatchNorm is folded with its moving statistics in training mode too.
         rounded: False where the int8 model has this layer in float after all.
+        whole: see ``LayerPlan``.
         kept_factors: k of the moving statistics as they were, while new ones are taken; else None.
         least: float32 [channels] or []: smallest scales of the weights, 0 where any will do; what the int8
             graph enlarged for the sake of biases or pairs of weights.
@@ -49,6 +55,7 @@ class SimulatedLayer(nn.Module):
         self.product = product
         self.limit = scheme.weights.magnitude_levels - 1
         self.per_tensor = scheme.weight_granularity == "per-tensor"
+        self.whole = whole
         self.coded_bias = scheme.quantize_bias and whole
         self.folded = False
         self.rounded = True
@@ -91,7 +98,9 @@ class SimulatedLayer(nn.Module):
         scale = self.scale_of(weight)
         coded = self._coded(weight, scale)
         if bias is not None and self.coded_bias and source.active:
-            bias = _coded_bias(bias, source.scale * scale.repeat(self.groups if scale.dim() else 1))
+            bias = _coded_bias(bias, self._scale_of_sums(source, scale))
+        if self.whole and source.active and source.fixed and not self.training and not _halves(x):
+            return self._in_steps(x, coded, bias, source, scale)
         return self._multiply(x, coded, bias)
 
     def constants(
@@ -123,9 +132,7 @@ class SimulatedLayer(nn.Module):
 
     def codes(self, weight: Tensor) -> Tensor:
         """int8 codes of a folded weight, in its layout."""
-        scale = self.scale_of(weight)
-        shape = [-1 if axis == self.axis else 1 for axis in range(weight.dim())]
-        ratio = weight / (scale.view(shape) if scale.dim() else scale)
+        ratio = weight / self._beside(weight, self.scale_of(weight))
         return torch.round(ratio).clamp(-self.limit, self.limit).to(torch.int8)
 
     def _coded(self, weight: Tensor, scale: Tensor) -> Tensor:
@@ -150,10 +157,35 @@ class SimulatedLayer(nn.Module):
         corrected: Tensor = norm(self._multiply(x, coded, None if weight is None else bias))
         return corrected
 
+    def _scale_of_sums(self, source: FakeQuantizer, scale: Tensor) -> Tensor:
+        """s_x·s_W: float32 [output channels] or []."""
+        return source.scale * scale.repeat(self.groups if scale.dim() else 1)
+
+    def _in_steps(
+        self, x: Tensor, coded: Tensor, bias: Tensor | None, source: FakeQuantizer, scale: Tensor
+    ) -> Tensor:
+        """The product of whole numbers, in units of one step of its sums."""
+        steps = _whole(coded / self._beside(coded, scale))
+        sums = self._scale_of_sums(source, scale)
+        if bias is not None:
+            bias = _whole(bias / sums) if self.coded_bias else bias / sums
+        result = self._multiply(_whole(x / source.scale), steps, bias)
+        return result * (sums.view(self._channels_of(result)) if sums.dim() else sums)
+
+    def _beside(self, weight: Tensor, scale: Tensor) -> Tensor:
+        """Scales in the shape in which they meet the weight."""
+        shape = [-1 if axis == self.axis else 1 for axis in range(weight.dim())]
+        return scale.view(shape) if scale.dim() else scale
+
+    def _channels_of(self, result: Tensor) -> tuple[int, ...]:
+        """The shape in which values per output channel meet a result."""
+        last = self.product is not None and self.product.channels_last
+        return (-1,) if last else (1, -1, *[1] * (result.dim() - 2))
+
     def _multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if self.product is not None:
             return self.product(x, weight, bias)
-        shape = (1, -1, *[1] * (x.dim() - 2))
+        shape = self._channels_of(x)
         product = x * weight.view(shape)
         return product if bias is None else product + bias.view(shape)
 
@@ -170,3 +202,15 @@ def _coded_bias(bias: Tensor, scale: Tensor) -> Tensor:
     wide = scale.detach().double()
     codes = torch.round(bias.detach().double() / wide).clamp(-INT32_MAX, INT32_MAX)
     return (codes * wide).float() + (bias - bias.detach())
+
+
+def _whole(ratio: Tensor) -> Tensor:
+    """Ratios that are whole numbers up to float32's rounding, without it; straight through in backward."""
+    if not ratio.requires_grad:
+        return torch.round(ratio)
+    return ratio + (torch.round(ratio) - ratio).detach()
+
+
+def _halves(x: Tensor) -> bool:
+    """Whether products would run in half precision, which does not hold the sums of whole numbers."""
+    return torch.is_autocast_enabled(x.device.type)

@@ -53,6 +53,11 @@ class Product:
         """Output-channel axis of the weight."""
         return CHANNEL_AXES[self.function]
 
+    @property
+    def channels_last(self) -> bool:
+        """Whether the last axis of the result has its channels, not axis 1."""
+        return self.function is F.linear
+
     def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         """The product of an input with these weights."""
         if self.pad is not None:
