@@ -88,6 +88,7 @@ SCHEMES = {
 }
 
 
+@pytest.mark.usefixtures("quick_export")
 @pytest.mark.parametrize("kind", SCHEMES)
 def test_schemes(kind: str) -> None:
     batches = images_and_labels(4)
@@ -98,6 +99,7 @@ def test_schemes(kind: str) -> None:
     check(model, batches[0][0], result, least)
 
 
+@pytest.mark.usefixtures("quick_export")
 @pytest.mark.parametrize("ranges", ["fixed", "trained", "lsq", "moving"])
 @pytest.mark.parametrize("weights", ["per-channel", "per-tensor"])
 def test_ranges_that_start_from_a_table(ranges: str, weights: str) -> None:

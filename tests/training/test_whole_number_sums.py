@@ -15,6 +15,8 @@ from calib8.training.fake_quantizer import FakeQuantizer
 from calib8.training.layers import SimulatedLayer
 from calib8.training.simulated_model import SimulatedModel
 
+pytestmark = pytest.mark.usefixtures("quick_export")
+
 LAYERS = {
     "convolution": lambda: nn.Conv2d(8, 12, 3, padding=1),
     "grouped": lambda: nn.Conv2d(8, 16, 3, stride=2, groups=4),
