@@ -180,16 +180,37 @@ void bind_taps(nb::module_& m) {
            [](const PublishedTaps& self, size_t index) { return self.taps->latest(index).fingerprints; });
 }
 
+using Names = std::vector<std::string>;
+
+void bind_processor(nb::module_& m) {
+  m.def("processor_features", [] { return names_of(processor_features()); });
+  m.def("features", [] { return names_of(features()); });
+  m.def(
+      "cpu_type",
+      [](const std::optional<Names>& of) { return cpu_type(of ? features_of(*of) : processor_features()); },
+      "features"_a = nb::none());
+  m.def(
+      "available_isas",
+      [](const std::optional<Names>& of) {
+        Names names;
+        for (const Isa* isa : available_isas(of ? features_of(*of) : features()))
+          names.emplace_back(isa->name);
+        return names;
+      },
+      "features"_a = nb::none());
+  m.def(
+      "chosen_isa",
+      [](const Names& of, const std::string& name) {
+        return std::string(chosen_isa(name, features_of(of)).name);
+      },
+      "features"_a, "name"_a = "");
+}
+
 }  // namespace
 
 NB_MODULE(_core, m) {
   m.def("isa", [] { return std::string(active_isa().name); });
-  m.def("cpu_type", &cpu_type);
-  m.def("available_isas", [] {
-    std::vector<std::string> names;
-    for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
-    return names;
-  });
+  bind_processor(m);
   m.def("accumulate", &accumulate_items, "items"_a.noconvert(), "threads"_a = 1, "isa"_a = nb::none());
   nb::class_<TensorAccumulator>(m, "TensorAccumulator")
       .def(nb::init<bool>(), "bins"_a = true)

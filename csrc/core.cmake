@@ -8,6 +8,7 @@ endif()
 set(CALIB8_CSRC ${CMAKE_CURRENT_LIST_DIR})
 set(CALIB8_SOURCES
   ${CALIB8_CSRC}/accumulate.cc
+  ${CALIB8_CSRC}/cpu.cc
   ${CALIB8_CSRC}/dispatch.cc
   ${CALIB8_CSRC}/histogram.cc
   ${CALIB8_CSRC}/histogram_reference.cc

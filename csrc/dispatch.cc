@@ -1,4 +1,4 @@
-// The one table of instruction sets and the choice among them.
+// The one table of the sets that count, and the choice among them.
 #include "dispatch.h"
 
 #include "isa_names.h"
@@ -10,46 +10,27 @@
 namespace calib8 {
 namespace {
 
-bool always() { return true; }
-
-#if defined(__x86_64__)
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("popcnt"); }
-
-bool has_avx512() {
-  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512vbmi2");
-}
-#endif
-
 const Isa kPriority[] = {
 #if defined(__x86_64__)
-    {"avx512", has_avx512, count_avx512, measure_avx512, subtract_product_avx2},
-    {"avx2", has_avx2, count_avx2, measure_avx2, subtract_product_avx2},
+    {"avx512", kCountAvx512, count_avx512, measure_avx512, subtract_product_avx2},
+    {"avx2", kCountAvx2, count_avx2, measure_avx2, subtract_product_avx2},
 #endif
-    {"reference", always, count_reference, measure_reference, subtract_product_reference},
+    {"reference", 0, count_reference, measure_reference, subtract_product_reference},
 };
 
 }  // namespace
 
-std::vector<const Isa*> available_isas() { return available_of(kPriority); }
+std::vector<const Isa*> available_isas(Features features) { return available_of(kPriority, features); }
 
-const Isa& isa_by_name(const std::string& name) { return set_named(kPriority, name); }
+const Isa& isa_by_name(const std::string& name) { return set_named(kPriority, name, features()); }
 
-const Isa& active_isa() {
-  static const Isa& isa = set_wanted(kPriority);
-  return isa;
+const Isa& chosen_isa(const std::string& name, Features features) {
+  return set_wanted(kPriority, name, features);
 }
 
-std::string cpu_type() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return "x86_64 avx512f";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "x86_64 avx2";
-  return __builtin_cpu_supports("avx") ? "x86_64 avx" : "x86_64";
-#elif defined(__aarch64__)
-  return "aarch64";
-#else
-  return "other";
-#endif
+const Isa& active_isa() {
+  static const Isa& isa = chosen_isa(wanted_isa(), features());
+  return isa;
 }
 
 #if defined(__x86_64__)

@@ -173,11 +173,22 @@ struct Borrowed {
 
 void bind(nb::module_& m) {
   m.def("isa", [] { return std::string(default_isa().name); });
-  m.def("available_isas", [] {
-    std::vector<std::string> names;
-    for (const Isa* isa : available_isas()) names.emplace_back(isa->name);
-    return names;
-  });
+  using Names = std::vector<std::string>;
+  m.def(
+      "available_isas",
+      [](const std::optional<Names>& of) {
+        Names names;
+        for (const Isa* isa : available_isas(of ? features_of(*of) : features()))
+          names.emplace_back(isa->name);
+        return names;
+      },
+      "features"_a = nb::none());
+  m.def(
+      "chosen_isa",
+      [](const Names& of, const std::string& name) {
+        return std::string(chosen_isa(name, features_of(of)).name);
+      },
+      "features"_a, "name"_a = "");
   m.def("schemas", [] {
     nb::dict schemas;
     add_schemas(schemas);

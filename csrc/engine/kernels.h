@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "../cpu.h"
 #include "steps.h"
 
 namespace calib8::engine {
@@ -33,13 +34,16 @@ static void set_kernel(KernelTable& table) {
 
 struct Isa {
   const char* name;            // "reference", "avx2", "avxvnni", "avx512vnni" or "neondot"
-  bool (*available)();         // does this CPU (and its operating system) have it?
+  Features needs;              // of the processor
   void (*fill)(KernelTable&);  // replaces entries by its own
   const char* base;            // the one whose entries it starts from; null for the reference
 };
 
-// Those that this CPU can run, fastest first; "reference" is always the last.
-std::vector<const Isa*> available_isas();
+// Those that a processor with these features can run, fastest first; "reference" is always the last.
+std::vector<const Isa*> available_isas(Features features);
+
+// The one that CALIB8_ISA=name chooses there. Throws std::invalid_argument as `isa_by_name` does.
+const Isa& chosen_isa(const std::string& name, Features features);
 
 // The one with this name; for "avx512", a name of the statistics kernel, the best one that it stands for.
 // Throws std::invalid_argument when it is unknown or not available.

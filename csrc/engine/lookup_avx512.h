@@ -8,6 +8,7 @@
 
 #include <cstdint>
 
+#include "../cpu.h"
 #include "lookup_avx2.h"
 
 namespace calib8::engine {
@@ -26,7 +27,7 @@ __attribute__((target("avx512vbmi"))) void look_up_vbmi(const uint8_t* table, co
 }
 
 inline void look_up(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
-  if (__builtin_cpu_supports("avx512vbmi")) {
+  if ((features() & kAvx512vbmi) != 0) {
     look_up_vbmi(table, x, y, count);
   } else {
     look_up_avx2(table, x, y, count);

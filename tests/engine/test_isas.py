@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,9 @@ from bits import ISAS
 from calib8 import _core
 from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
+from processors import NAMES, PROCESSORS, Processor
 
 CONVOLUTION = EXAMPLES["Conv", "onnx"]
-COUNTS = {"avx512vnni": ("avx512", "avx2"), "avxvnni": ("avx2",), "neondot": ("reference",)}
-"""Set of the engine → sets that count beside it, best first."""
-
 BOTH = """
 from calib8 import _core
 from calib8.calibration.statistics import counting_isa
@@ -26,29 +25,76 @@ print(_core.engine.isa(), counting_isa())
 """
 
 
-def run_python(code: str, isa: str | None) -> subprocess.CompletedProcess[str]:
+def run_python(code: str, isa: str | None = None, cpu: str | None = None) -> subprocess.CompletedProcess[str]:
     environment = {name: value for name, value in os.environ.items() if name != "CALIB8_ISA"}
-    if isa is not None:
-        environment["CALIB8_ISA"] = isa
+    changes = {"CALIB8_ISA": isa, "CALIB8_CPU": cpu}
+    environment.update({name: value for name, value in changes.items() if value is not None})
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
 
 
-def counting(isa: str) -> str:
-    counters = _core.available_isas()
-    return next(name for name in (isa, *COUNTS.get(isa, ())) if name in counters)
+def choice(features: Sequence[str], name: str = "") -> tuple[str, str]:
+    """Sets of the engine and of the statistics."""
+    return _core.engine.chosen_isa(features, name), _core.chosen_isa(features, name)
 
 
-@pytest.mark.parametrize("isa", ISAS)
-def test_one_variable_forces_both(isa: str) -> None:
-    result = run_python(BOTH, isa)
-    assert result.stdout.split() == [isa, counting(isa)], result.stderr
+@pytest.mark.parametrize("processor", PROCESSORS, ids=lambda processor: processor.name)
+def test_the_choice_on_a_processor(processor: Processor) -> None:
+    """Without its instructions: only the names are chosen."""
+    assert _core.engine.available_isas(processor.features) == list(processor.engine)
+    assert _core.available_isas(processor.features) == list(processor.counting)
+    assert choice(processor.features) == (processor.engine[0], processor.counting[0])
+    assert _core.cpu_type(processor.features) == processor.cpu_type
+    for name in NAMES:
+        if name in processor.forced:
+            assert choice(processor.features, name) == processor.forced[name], name
+            continue
+        for chosen_isa, known in (
+            (_core.engine.chosen_isa, processor.engine),
+            (_core.chosen_isa, processor.counting),
+        ):
+            with pytest.raises(ValueError, match=f"'{name}' is unknown or .*, which has {', '.join(known)}$"):
+                chosen_isa(processor.features, name)
 
 
-@pytest.mark.parametrize("counter", _core.available_isas())
-def test_names_of_the_statistics_kernel_force_both_too(counter: str) -> None:
-    engine = next(name for name in ISAS if counting(name) == counter)
-    assert run_python(BOTH, counter).stdout.split() == [engine, counter]
+SEEN = """
+from calib8 import _core
+from calib8.calibration.statistics import counting_isa
+from calib8.engine.run import available_isas, default_isa
+print(*_core.features())
+print(default_isa(), counting_isa(), _core.cpu_type(), sep=";")
+print(*available_isas(), ";", *_core.available_isas())
+"""
+
+
+@pytest.mark.parametrize("processor", PROCESSORS, ids=lambda processor: processor.name)
+def test_a_process_sees_no_more_than_it_is_told(processor: Processor) -> None:
+    """And no more than there is, whatever it is told."""
+    told = run_python(SEEN, cpu=processor.cpuinfo)
+    features, chosen, sets = told.stdout.splitlines()
+    both = [name for name in _core.processor_features() if name in processor.features]
+    assert features.split() == both, told.stderr
+    assert chosen.split(";") == [*choice(both), _core.cpu_type()]
+    assert sets.split(" ; ") == [" ".join(module.available_isas(both)) for module in (_core.engine, _core)]
+    if set(processor.features) <= set(_core.processor_features()):
+        assert chosen.split(";")[:2] == [processor.engine[0], processor.counting[0]]
+    for name in processor.engine:
+        if name not in _core.engine.available_isas(both):
+            refused = run_python(SEEN, name, processor.cpuinfo)
+            assert refused.returncode != 0 and f"UsageError: CALIB8_ISA={name}" in refused.stderr
+
+
+def test_words_that_mean_nothing_leave_the_plain_loops() -> None:
+    features, chosen, _ = run_python(SEEN, cpu="none").stdout.splitlines()
+    assert features == "" and chosen.split(";")[:2] == ["reference", "reference"]
+    everything = run_python(SEEN, cpu="").stdout.splitlines()
+    assert everything[0].split() == _core.processor_features()
+
+
+@pytest.mark.parametrize("name", sorted({*ISAS, *_core.available_isas()}))
+def test_one_variable_forces_both(name: str) -> None:
+    result = run_python(BOTH, name)
+    assert result.stdout.split() == list(choice(_core.features(), name)), result.stderr
 
 
 def test_the_fastest_set_is_the_default() -> None:
@@ -70,7 +116,10 @@ FLAGS = {
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lists what a processor has in /proc/cpuinfo")
 def test_no_set_is_missing_that_the_processor_has() -> None:
     words = set(Path("/proc/cpuinfo").read_text().split())
-    assert tuple(name for name, flags in FLAGS.items() if flags <= words) == ISAS
+    features = _core.processor_features()
+    assert set(features) == words & {name for processor in PROCESSORS for name in processor.features}
+    found = _core.engine.available_isas(features)
+    assert [name for name, flags in FLAGS.items() if flags <= words] == found
 
 
 def test_unknown_and_missing_sets_are_refused_with_the_list() -> None:

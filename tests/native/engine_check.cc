@@ -32,16 +32,14 @@ void fill_evex(calib8::engine::KernelTable& table) {
   }
 }
 
-bool has_evex() { return __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512vnni"); }
-
-const Isa kEvex{"avxvnni encoded for AVX-512", has_evex, fill_evex, "avx2"};
+const Isa kEvex{"avxvnni encoded for AVX-512", calib8::kAvx512vl | calib8::kAvx512vnni, fill_evex, "avx2"};
 #endif
 
 std::vector<const Isa*> sets() {
-  std::vector<const Isa*> list = calib8::engine::available_isas();
+  std::vector<const Isa*> list = calib8::engine::available_isas(calib8::features());
   std::reverse(list.begin(), list.end());  // the plain loops first
 #if defined(__x86_64__)
-  if (has_evex()) list.push_back(&kEvex);
+  if ((calib8::features() & kEvex.needs) == kEvex.needs) list.push_back(&kEvex);
 #endif
   return list;
 }

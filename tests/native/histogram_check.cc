@@ -143,7 +143,7 @@ bool taps_agree(std::mt19937& random) {
 int main(int argc, char** argv) {
   const int rounds = argc > 1 ? std::atoi(argv[1]) : 100;
   std::mt19937 random(argc > 2 ? static_cast<unsigned>(std::atoi(argv[2])) : 1U);
-  const auto isas = calib8::available_isas();
+  const auto isas = calib8::available_isas(calib8::features());
   long tensors_seen = 0;
   for (int round = 0; round < rounds; ++round) {
     if (!taps_agree(random)) return 1;

@@ -34,7 +34,7 @@ bool run_once(Engine& engine, const Plan& plan) {
 
 // Callers on the shared engine, and on an engine of their own that dies in between.
 long wrong_runs(const Plan& plan, int runs) {
-  const calib8::engine::Isa& isa = *calib8::engine::available_isas().front();
+  const calib8::engine::Isa& isa = *calib8::engine::available_isas(calib8::features()).front();
   Engine shared(plan.description, isa, 3, false);
   std::atomic<long> wrong{0};
   std::vector<std::thread> callers;

@@ -134,12 +134,35 @@ def isa() -> str:
         ValueError: CALIB8_ISA names something unknown or not available here.
     """
 
-def cpu_type() -> str:
+def processor_features() -> list[str]:
+    """What this processor has of all that kernels ask for, as Linux calls it in /proc/cpuinfo."""
+
+def features() -> list[str]:
+    """Those of them that this process sees: what the environment variable CALIB8_CPU names, or all.
+
+    The variable is read once, at first use; words that no kernel asks for count for nothing.
+    """
+
+def cpu_type(features: Sequence[str] | None = None) -> str:
     """Architecture of this CPU and the widest instruction set that decides the bits of float inference.
 
     ``x86_64 avx512f``, ``x86_64 avx2``, ``x86_64 avx``, ``x86_64``, ``aarch64`` or ``other``; CALIB8_ISA
-    changes nothing of it.
+    and CALIB8_CPU change nothing of it, for ONNX Runtime does not know them.
+
+    Args:
+        features: of another processor of this architecture; None: ``processor_features()``.
     """
 
-def available_isas() -> list[str]:
-    """What this CPU can run, fastest first; the last is always ``reference``."""
+def available_isas(features: Sequence[str] | None = None) -> list[str]:
+    """What a processor can run, fastest first; the last is always ``reference``.
+
+    Args:
+        features: of the processor; None: ``features()``.
+    """
+
+def chosen_isa(features: Sequence[str], name: str = "") -> str:
+    """The set that counts on a processor with these features where CALIB8_ISA is ``name``, or not set.
+
+    Raises:
+        ValueError: ``name`` is unknown or not available there.
+    """

@@ -79,8 +79,19 @@ def isa() -> str:
         ValueError: CALIB8_ISA names something unknown or not available here.
     """
 
-def available_isas() -> list[str]:
-    """What this CPU can run, fastest first; the last is always ``reference``."""
+def available_isas(features: Sequence[str] | None = None) -> list[str]:
+    """What a processor can run, fastest first; the last is always ``reference``.
+
+    Args:
+        features: of the processor; None: ``calib8._core.features()``.
+    """
+
+def chosen_isa(features: Sequence[str], name: str = "") -> str:
+    """The set that runs on a processor with these features where CALIB8_ISA is ``name``, or not set.
+
+    Raises:
+        ValueError: ``name`` is unknown or not available there.
+    """
 
 def schemas() -> dict[str, list[str]]:
     """Kind of step → names of its numbers in order, those of floats with a ``~`` in front."""
