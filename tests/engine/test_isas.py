@@ -31,7 +31,7 @@ def run_python(code: str, isa: str | None) -> subprocess.CompletedProcess[str]:
     if isa is not None:
         environment["CALIB8_ISA"] = isa
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 def counting(isa: str) -> str:
