@@ -4,7 +4,7 @@
 
 Files that ask for much are written by hand (``tflite_hostile``), all others made from small valid models by
 changes of bytes or of the graph. A file is read, checked, lowered, compiled and run with random codes by
-NumPy and by the native engine. Another error, a crash, other codes, or more time or memory than a file may
+NumPy and by the native engine. Another error, a crash, other codes, or more steps or memory than a file may
 take ends the run and says how to make the file once more. With ``--record FOLDER`` all plans that ran are
 kept for ``tests/native/engine_check``, which runs them under sanitizers.
 """
@@ -15,7 +15,6 @@ import argparse
 import faulthandler
 import importlib
 import resource
-import signal
 import subprocess
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final
 
 import numpy as np
@@ -47,8 +47,11 @@ sys.path[:0] = [str(ROOT / "tests" / "tflite_models"), str(ROOT / "tests")]
 import bits  # noqa: E402 - what tests share lies in a folder of theirs
 
 NAME: Final = "broken.tflite"
-SECONDS: Final = 2.0
-"""That a file may take."""
+LINES: Final = 1 << 23
+"""Lines of Python that a file may take: three times the hungriest by hand, eighty times the random ones."""
+
+SECONDS: Final = 900
+"""For native code that never ends, whose steps nobody counts; no file takes one of them."""
 
 MEMORY: Final = 3 << 30
 """Bytes of address space of a process, with all that it has loaded."""
@@ -67,8 +70,8 @@ GRAPHS: Final = 0.7
 """Part of the files that are changed as graphs, the others as bytes."""
 
 
-class TooSlowError(Exception):
-    """A file takes longer than it may."""
+class TooMuchError(Exception):
+    """A file takes more steps than it may."""
 
 
 class DifferenceError(Exception):
@@ -99,18 +102,38 @@ def broken_file(graphs: list[Graph], files: list[bytes], seed: int, number: int)
 
 @contextmanager
 def limited() -> Iterator[None]:
-    """Ends what takes too long: Python by an exception, native code with the whole process."""
+    """Ends what takes too many steps, counted as lines of the functions that the block calls.
 
-    def stop(*_: object) -> None:
-        raise TooSlowError(f"more than {SECONDS} s")
+    Raises:
+        TooMuchError: more than ``LINES``.
+    """
+    taken = 0
 
-    signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, SECONDS)
-    faulthandler.dump_traceback_later(5 * SECONDS, exit=True)
+    def step(frame: FrameType, event: str, arg: object) -> Any:
+        nonlocal taken
+        taken += 1
+        if taken > LINES:
+            raise TooMuchError(f"more than {LINES} lines")
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
     try:
         yield
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        sys.settrace(before)
+    if taken > LINES:
+        raise TooMuchError(f"more than {LINES} lines, and the error was taken for another")
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Around one file, in a process that tries nothing else: ends the process where native code hangs."""
+    faulthandler.dump_traceback_later(SECONDS, exit=True)
+    try:
+        with limited():
+            yield
+    finally:
         faulthandler.cancel_dump_traceback_later()
 
 
@@ -118,7 +141,7 @@ def attempt(data: bytes, seed: int, record: Path | None = None) -> str:
     """What becomes of a file: ``refused …``, ``ran`` or ``too large``.
 
     Raises:
-        TooSlowError, DifferenceError, and whatever else it should not.
+        TooMuchError, DifferenceError, and whatever else it should not.
     """
     try:
         program = lower_tflite(parse(data, NAME), NAME)
@@ -162,12 +185,12 @@ def work(settings: argparse.Namespace) -> None:
     if settings.first == 0:
         for title, graph in hostile_graphs().items():
             print(f"by hand: {title}", flush=True)
-            with limited():
+            with watched():
                 attempt(serialize(graph), 0)
     for number in range(settings.first, settings.count, settings.step):
         print(number, flush=True)
         data = broken_file(graphs, files, settings.seed, number)
-        with limited():
+        with watched():
             found[attempt(data, number, settings.record)] += 1
     print(*(f"{count} {what}," for what, count in sorted(found.items())), end=" ")
     print(f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10} MiB at most")
@@ -225,7 +248,7 @@ def main() -> int:
         graphs = corpus(settings.seed)
         data = broken_file(graphs, [serialize(graph) for graph in graphs], settings.seed, settings.only)
         Path(NAME).write_bytes(data)
-        with limited():
+        with watched():
             print(attempt(data, settings.only))
         return 0
     start = time.monotonic()

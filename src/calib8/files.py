@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from calib8.errors import ModelError, OutputError, UsageError
+from calib8.errors import Calib8Error, ModelError, OutputError, UsageError
 
 
 def checked_path(value: object, what: str) -> Path:
@@ -27,24 +27,34 @@ def checked_path(value: object, what: str) -> Path:
     return Path(path)
 
 
-def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
+def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]) -> None:
     """Refuses what is no regular file: opening a pipe would wait for ever.
 
     Args:
-        path: of a model, program or plan.
+        path: of anything that is about to be read.
         cure: what to give in its place.
+        error: what it belongs to.
 
     Raises:
-        ModelError: a folder, something else that is no file, or nothing at all.
+        Calib8Error: of the class ``error``: a folder, something else that is no file, or nothing at all.
     """
     if os.path.isfile(path):  # noqa: PTH113 - a path that no file can have is no file, and no error
         return
     name = os.fspath(path)
     if os.path.isdir(path):  # noqa: PTH112
-        raise ModelError(name, "is a folder", cure)
+        raise error(name, "is a folder", cure)
     if os.path.exists(path):  # noqa: PTH110
-        raise ModelError(name, "is a device or pipe, no file", cure)
-    raise ModelError(name, "no such file", cure)
+        raise error(name, "is a device or pipe, no file", cure)
+    raise error(name, "no such file", cure)
+
+
+def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
+    """``check_file`` for a model, program or plan.
+
+    Raises:
+        ModelError: what it refuses.
+    """
+    check_file(path, cure, ModelError)
 
 
 @contextmanager

@@ -273,7 +273,7 @@ def run_python(code: str, isa: str | None = None) -> subprocess.CompletedProcess
     if isa is not None:
         environment["CALIB8_ISA"] = isa
     command = [sys.executable, "-c", code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
 
 COUNT_SOME = """

@@ -11,8 +11,15 @@ import pytest
 from PIL import Image
 from tiny_models import FLAGS
 
-KILL = """
-import os, random, signal, sys, time
+TESTS = Path(__file__).parents[1]
+
+EARLY = 400_000
+"""Calls of a run until it saves something for the first time."""
+
+CALLS = 12_000
+"""One save and a half."""
+
+KILL = f"""import os, random, sys
 from pathlib import Path
 import calib8.cli.calibrate, calib8.pipeline, calib8.judge, onnxruntime  # loaded once, not in every run
 from calib8.cli import main
@@ -20,32 +27,31 @@ from calib8.cli import main
 def saved():
     return checkpoint.stat().st_mtime_ns if checkpoint.exists() else None
 
-checkpoint, wanted, *sys.argv[1:] = sys.argv[1:]
+tests, checkpoint, wanted, *sys.argv[1:] = sys.argv[1:]
+sys.path.insert(0, tests)
+from killed import RENAMED, kill_later
 checkpoint = Path(checkpoint)
 sys.argv[0] = "calib8"
 rng, kills, seen = random.Random(5), 0, None
 for attempt in range(60):
     run = os.fork()
     if run == 0:
+        if kills < int(wanted):  # the first kill comes early, all others after something was saved
+            kill_later(checkpoint, min(kills, 1), rng.randrange(RENAMED, {CALLS} if kills else {EARLY}))
         try:
             main()
         except SystemExit as end:  # without the teardown of libraries that were loaded before the fork
             sys.stdout.flush()
             os._exit(int(end.code or 0))
-    if kills < int(wanted):
-        while kills and saved() == seen:  # but for the first kill, which comes early
-            if os.waitpid(run, os.WNOHANG)[0]:
-                sys.exit("ended before it saved anything")
-            time.sleep(0.002)
-        time.sleep(rng.uniform(0.0, 0.02 if kills else 0.2))
-        os.kill(run, signal.SIGKILL)
+    rng.random()  # another place for the next one
     status = os.waitpid(run, 0)[1]
     if os.WIFEXITED(status):
         print(kills)
         sys.exit(os.WEXITSTATUS(status))
     kills += 1
+    assert kills == 1 or saved() != seen, "ended before it saved anything"
     seen = saved()
-    sys.stdout.write(f"{seen is not None} ")
+    sys.stdout.write(f"{{seen is not None}} ")
 """
 
 
@@ -69,10 +75,9 @@ def test_killed_again_and_again(cli, model: Path, folder: Path, out: Path, metho
     saved = ["--checkpoint", out / "c", "--checkpoint-every", 1, "--threads", 2]
     files = ["-o", out / "table.json", "--stats", out / "stats.npz"]
     process = subprocess.run(
-        [sys.executable, "-c", KILL, *map(str, (out / "c", 6, *command, *saved, *files))],
+        [sys.executable, "-c", KILL, *map(str, (TESTS, out / "c", 6, *command, *saved, *files))],
         capture_output=True,
         text=True,
-        timeout=120,
     )
     assert process.returncode == 0, process.stderr
     assert process.stdout.split()[-1] == "6" and process.stdout.count("True") >= 4, process.stdout

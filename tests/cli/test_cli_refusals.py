@@ -130,7 +130,7 @@ def test_empty_folder(cli, refused, model: Path, tmp_path: Path, out: Path) -> N
 
 def test_missing_data(cli, refused, model: Path, tmp_path: Path, out: Path) -> None:
     result = cli("quantize", model, "--data", tmp_path / "none", *FLAGS, "-o", out / "q.onnx")
-    refused(result, 1, "none: does not exist", "Give an image folder")
+    refused(result, 1, "none: no such file", "Give an image folder")
 
 
 def test_images_without_preprocessing(cli, refused, model: Path, images: Path, out: Path) -> None:
@@ -176,7 +176,7 @@ def test_corrupt_image_skipped(cli, model: Path, images: Path, tmp_path: Path) -
 def test_labels_that_do_not_match(cli, refused, model: Path, images: Path, tmp_path: Path, out: Path) -> None:
     listed = tmp_path / "list.txt"
     arguments = ("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx", "--labels", listed)
-    refused(cli(*arguments), 1, "list.txt: cannot be read")
+    refused(cli(*arguments), 1, "list.txt: no such file")
     listed.write_text("a/0.png 1\n")
     refused(cli(*arguments), 1, "list.txt: lacks 5 of 6 images, such as 'a/2.png'", "Add the missing lines")
     listed.write_text("a/0.png 1\nc/9.png 1\n")

@@ -1,7 +1,6 @@
 """Batches: order, bounds of the look-ahead, shapes that change, errors and closing."""
 
 import threading
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -73,8 +72,12 @@ def test_every_number_of_threads_gives_the_same(folder: Path) -> None:
 
 
 def test_order_holds_when_later_samples_are_ready_first() -> None:
+    loaded = [threading.Event() for _ in range(20)]
+
     def load(index: int) -> Sample:
-        time.sleep(0.002 * (5 - index % 5))
+        if index % 2 == 0:
+            assert loaded[index + 1].wait(600), "the next one is loaded meanwhile"
+        loaded[index].set()
         return Sample(str(index), {"x": np.full((1, 2), index, np.float32)}, index)
 
     dataset = fake_dataset(20, load)
@@ -114,7 +117,7 @@ def test_look_ahead_is_bounded(size: int, threads: int) -> None:
 
 
 def test_samples_are_loaded_in_several_threads_at_once() -> None:
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=600)
 
     def load(index: int) -> Sample:
         together.wait()  # breaks unless three loads run at the same time

@@ -1,5 +1,6 @@
 """Labels from lists and from class folders."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +61,11 @@ def test_lists_that_do_not_fit(tmp_path: Path, text: str, problem: str) -> None:
 
 
 def test_unreadable_list(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
+    with pytest.raises(DataError, match="no such file"):
         read_label_list(tmp_path / "gone.txt")
+    os.mkfifo(tmp_path / "pipe.txt")
+    with pytest.raises(DataError, match="is a device or pipe, no file"):
+        read_label_list(tmp_path / "pipe.txt")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="cannot be read"):
         read_label_list(tmp_path / "binary.txt")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import re
 import subprocess
 import sys
-import time
 import tracemalloc
 from pathlib import Path
 from types import ModuleType
@@ -52,7 +52,7 @@ def test_the_corpus_is_valid(fuzzer: ModuleType) -> None:
 
 
 def test_small_files_do_not_ask_for_much(fuzzer: ModuleType) -> None:
-    """Sizes without bytes behind them: neither time nor memory, and an error or a program."""
+    """Sizes without bytes behind them: neither steps nor memory, and an error or a program."""
     tracemalloc.start()
     for title, graph in fuzzer.hostile_graphs().items():
         data = serialize(graph)
@@ -92,10 +92,35 @@ def test_other_codes_are_found(fuzzer: ModuleType, monkeypatch: pytest.MonkeyPat
         fuzzer.attempt(data, 1)
 
 
-def test_what_takes_too_long_is_ended(fuzzer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fuzzer, "SECONDS", 0.05)
-    with pytest.raises(fuzzer.TooSlowError), fuzzer.limited():
-        time.sleep(5)
+def count_to(end: int) -> int:
+    """A line per number."""
+    number = 0
+    while number < end:
+        number += 1
+    return number
+
+
+def test_what_takes_too_many_steps_is_ended(fuzzer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzzer, "LINES", 10_000)
+    before = sys.gettrace()
+    with fuzzer.limited():
+        assert count_to(4_000) == 4_000
+    with pytest.raises(fuzzer.TooMuchError, match="more than 10000 lines"), fuzzer.limited():
+        count_to(10**12)
+    taken = pytest.raises(fuzzer.TooMuchError, match="taken for another")
+    with taken, fuzzer.limited(), contextlib.suppress(Exception):
+        count_to(10**12)
+    assert sys.gettrace() is before
+
+
+def test_a_file_that_takes_too_many_steps_ends_the_run(
+    fuzzer: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hungriest one takes millions: the lines of the whole way are counted."""
+    data = serialize(fuzzer.hostile_graphs()["many tiles"])
+    monkeypatch.setattr(fuzzer, "LINES", 1_000_000)
+    with pytest.raises(fuzzer.TooMuchError), fuzzer.limited():
+        fuzzer.attempt(data, 1)
 
 
 def test_other_errors_pass_through(fuzzer: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +27,39 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def started(given: Path, out: Path) -> subprocess.Popen[bytes]:
+CALLS = 3000
+"""After the last of them, some of the next trial's."""
+
+KILL = f"""
+import sys
+from pathlib import Path
+tests, path, times, *sys.argv[1:] = sys.argv[1:]
+sys.path.insert(0, tests)
+from killed import kill_later
+from calib8.cli import main
+if int(times):
+    kill_later(Path(path), int(times), {CALLS})
+main()
+"""
+
+
+def status_of(given: Path, out: Path, more: int = 0) -> int:
+    """Exit status of a run; killed after so many ``more`` trials are stored, 0: never."""
     arguments = [
         "tune", given / "net.onnx", "--data", given / "data.npz", "--min-sqnr", "34", "--effort", "fast",
         "--threads", "1", "--quiet", "-o", out,
     ]  # fmt: skip
-    command = [sys.executable, "-m", "calib8", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    words = map(str, (Path(__file__).parents[1], _stored(out), more, *arguments))
+    return subprocess.run([sys.executable, "-c", KILL, *words], capture_output=True, check=False).returncode
+
+
+def _stored(out: Path) -> Path:
+    return out.with_name(out.name + ".tune") / "trials.jsonl"
 
 
 def lines(out: Path) -> list[str]:
     """One per trial that is stored, with the time that it took."""
-    path = out.with_name(out.name + ".tune") / "trials.jsonl"
+    path = _stored(out)
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
@@ -48,28 +68,19 @@ def trials(out: Path) -> list[dict[str, Any]]:
     return [{**json.loads(line), "seconds": None} for line in lines(out)]
 
 
-def killed_after(given: Path, out: Path, stored: int) -> None:
-    """Starts a run and kills it as soon as so many trials are stored."""
-    process = started(given, out)
-    while process.poll() is None and len(lines(out)) < stored:
-        time.sleep(0.001)
-    process.kill()
-    assert process.wait() == -signal.SIGKILL, "it came to its end before"
-
-
 def test_kills_on_the_way_leave_no_trace(given: Path, tmp_path: Path) -> None:
     whole, out = tmp_path / "whole.onnx", tmp_path / "killed.onnx"
-    assert started(given, whole).wait() == 0
+    assert status_of(given, whole) == 0
     everything = trials(whole)
     assert len(everything) > POINTS[-1] + 4 and everything[-1]["settings"]["floats"]
     for stored in POINTS:
         before = lines(out)
-        killed_after(given, out, stored)
+        assert status_of(given, out, stored - len(before)) == -signal.SIGKILL
         assert stored <= len(lines(out)) < len(everything)
         assert lines(out)[: len(before)] == before, "what was stored is not done again"
         _whole_or_not_there(out)
     before = lines(out)
-    assert started(given, out).wait() == 0
+    assert status_of(given, out) == 0
     assert lines(out)[: len(before)] == before
     assert out.read_bytes() == whole.read_bytes()
     assert trials(out) == everything

@@ -1,11 +1,8 @@
-"""Arrays as the model's inputs take them: reading .npy and .npz, checking type and shape."""
+"""Arrays as the model's inputs take them: type and shape are checked."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,27 +10,6 @@ import numpy.typing as npt
 
 from calib8.errors import DataError
 from calib8.tensors import TensorSpec
-
-
-def read_arrays(path: Path) -> dict[str, npt.NDArray[np.generic]]:
-    """The arrays of an .npz by name; that of an .npy, mapped from the file, under the name ``images``.
-
-    Raises:
-        DataError: the file is missing, corrupt, or holds Python objects.
-    """
-    try:
-        if path.suffix.lower() == ".npy":
-            return {"images": np.lib.format.open_memmap(path, mode="r")}
-        with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                raise ValueError("it holds a single array, as an .npy does")
-            with loaded:
-                return {name: loaded[name] for name in loaded.files}
-    except (OSError, ValueError, EOFError, KeyError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            str(path), f"cannot be read ({error})", "Save it again with numpy.savez or numpy.save"
-        ) from error
 
 
 def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import DataError
+from calib8.files import check_file
 
 LABELS_FILE: Final = "labels.txt"
 """A list of this name in the image folder is used unless another one is given."""
@@ -45,6 +46,7 @@ def read_label_list(path: Path) -> dict[str, int]:
     Raises:
         DataError: unreadable, a line of another form, or a file listed twice.
     """
+    check_file(path, "Give a text file of 'file label' lines", DataError)
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -14,18 +14,20 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from calib8.data.arrays import as_array, conform, conform_all, read_arrays, rows_per_batch
+from calib8.data.arrays import as_array, conform, conform_all, rows_per_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
 from calib8.data.labels import folder_labels, integer_label
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
+from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.errors import DataError, UsageError
-from calib8.files import checked_path
+from calib8.files import check_file, checked_path
 from calib8.tensors import TensorSpec
 
 Array: TypeAlias = npt.NDArray[np.generic]
+Rows: TypeAlias = "Array | StoredArray"
 Item: TypeAlias = "Mapping[str, Any] | tuple[Mapping[str, Any], Any]"
 Items: TypeAlias = "Iterable[Item] | Callable[[], Iterable[Item]]"
 DataSource: TypeAlias = "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Items"
@@ -172,7 +174,7 @@ def open_dataset(
     if path is not None and (path.is_dir() or path.suffix.lower() not in (".npz", ".npy")):
         return _from_images(path, inputs, preprocess, listed, samples, skip_bad)
     if path is not None:
-        return _from_arrays(read_arrays(path), path.name, inputs, preprocess, samples)
+        return _from_arrays(open_arrays(path), path.name, inputs, preprocess, samples)
     if isinstance(data, np.ndarray):
         return _from_arrays({"images": data}, "array", inputs, preprocess, samples)
     if isinstance(data, Mapping):
@@ -209,12 +211,10 @@ def _from_images(
 def _listed_images(path: Path) -> tuple[Path, list[str]]:
     if path.is_dir():
         return path, image_files(path)
-    if not path.exists():
-        raise DataError(str(path), "does not exist", "Give an image folder, an image, an .npz or an .npy")
+    cure = "Give an image folder, an image, an .npz or an .npy"
+    check_file(path, cure, DataError)
     if path.suffix.lower() not in IMAGE_SUFFIXES:
-        raise DataError(
-            str(path), "is no image by its name", "Give an image folder, an image, an .npz or an .npy"
-        )
+        raise DataError(str(path), "is no image by its name", cure)
     return path.parent, [path.name]
 
 
@@ -229,7 +229,7 @@ def _image_sample(values: Array, spec: TensorSpec, name: str, label: int | None)
 
 
 def _from_arrays(
-    arrays: Mapping[str, Array],
+    arrays: Mapping[str, Rows],
     source: str,
     inputs: Sequence[TensorSpec],
     preprocess: Preprocess | None,
@@ -239,7 +239,7 @@ def _from_arrays(
     fitted: Preprocess | None = None
     if pixels is not None and _are_pixels(pixels, arrays, inputs, preprocess):
         fitted = fit_preprocess(preprocess, inputs, source)
-        chosen: Mapping[str, Array] = {"images": pixels}
+        chosen: Mapping[str, Rows] = {"images": pixels}
     else:
         chosen = _named(arrays, source, inputs)
     total, labels = _counted(chosen, arrays.get("labels"), source)
@@ -248,9 +248,8 @@ def _from_arrays(
         name = f"{source}[{index}]"
         label = None if labels is None else integer_label(labels[index], name)
         if fitted is not None:
-            return _image_sample(
-                preprocess_pixels(chosen["images"][index], fitted, name), inputs[0], name, label
-            )
+            image: npt.NDArray[Any] = np.asarray(chosen["images"][index])
+            return _image_sample(preprocess_pixels(image, fitted, name), inputs[0], name, label)
         rows = {spec.name: _row(chosen[spec.name], index, spec) for spec in inputs}
         return Sample(name, conform_all(rows, inputs, name), label)
 
@@ -265,7 +264,7 @@ def _from_arrays(
 
 
 def _are_pixels(
-    images: Array, arrays: Mapping[str, Array], inputs: Sequence[TensorSpec], preprocess: Preprocess | None
+    images: Rows, arrays: Mapping[str, Rows], inputs: Sequence[TensorSpec], preprocess: Preprocess | None
 ) -> bool:
     """Whether ``images`` are pixels to preprocess rather than an array that is ready for an input."""
     if images.dtype != np.uint8 or images.ndim not in (3, 4):
@@ -276,7 +275,7 @@ def _are_pixels(
     return preprocess is not None or not (named or inputs[0].dtype == np.uint8)
 
 
-def _named(arrays: Mapping[str, Array], source: str, inputs: Sequence[TensorSpec]) -> Mapping[str, Array]:
+def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]) -> Mapping[str, Rows]:
     names = [spec.name for spec in inputs]
     if len(names) == 1 and names[0] not in arrays and "images" in arrays:
         return {names[0]: arrays["images"]}
@@ -287,7 +286,7 @@ def _named(arrays: Mapping[str, Array], source: str, inputs: Sequence[TensorSpec
     return {name: arrays[name] for name in names}
 
 
-def _counted(arrays: Mapping[str, Array], labels: Array | None, source: str) -> tuple[int, Array | None]:
+def _counted(arrays: Mapping[str, Rows], labels: Rows | None, source: str) -> tuple[int, Rows | None]:
     """Length of axis 0, the same in all arrays and the labels, and the labels."""
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if labels is not None:
@@ -300,10 +299,11 @@ def _counted(arrays: Mapping[str, Array], labels: Array | None, source: str) -> 
     return next(iter(lengths.values())), labels
 
 
-def _row(array: Array, index: int, spec: TensorSpec) -> Array:
+def _row(array: Rows, index: int, spec: TensorSpec) -> Array:
     # An array with one axis more than the input holds whole inputs; otherwise axis 0 is the batch.
     whole = spec.shape is not None and array.ndim == len(spec.shape) + 1
-    return array[index] if whole else array[index : index + 1]
+    row = np.asarray(array[index])
+    return row if whole else row[None]
 
 
 def _from_iterable(data: object, inputs: Sequence[TensorSpec], samples: int | None) -> Dataset:
