@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from calib8.errors import ModelError, OutputError, UsageError
+
+_OWN_STREAMS: Final = (1, 2)
+"""Descriptors of standard output and standard error."""
 
 
 def checked_path(value: object, what: str) -> Path:
@@ -47,32 +52,92 @@ def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
     raise ModelError(name, "no such file", cure)
 
 
-@contextmanager
-def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a temporary path beside ``path`` and renames it onto ``path`` when the block succeeds.
+def output_file(path: str | os.PathLike[str]) -> Path:
+    """The file that writing to ``path`` makes or replaces: links are followed, as a shell's ``>`` does.
 
-    On any error the temporary file is removed and ``path`` is left as it was.
+    A link to a file stays and the file behind it is meant; so is one that a link names and that is not there
+    yet, where its folder is.
 
     Raises:
-        OutputError: no path, the folder is missing, not writable, or the disk is full.
+        OutputError: no path, a folder, device, pipe or socket, a link that leads nowhere, or what this
+            process prints to.
     """
     if not _is_path(path):
         raise OutputError("path", f"is a {type(path).__name__}", "Give the path of a file")
-    target = Path(path)
+    name = os.fspath(path)
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of the end of all links
+    except FileNotFoundError:
+        return _new_file(Path(path))
+    except (OSError, ValueError) as error:  # links in a circle; no path can hold a zero byte
+        raise _cannot_write(name, error) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise OutputError(name, f"is a {_kind(found.st_mode)}, no file", "Give the path of a file")
+    real = Path(os.path.realpath(path))
+    if any(_is_descriptor(found, number) for number in _OWN_STREAMS):
+        raise OutputError(name, "is where the messages of this command go", "Give a file of its own")
+    if not real.exists() or not os.path.samestat(real.stat(), found):
+        raise OutputError(name, "is an open file without a name", "Give the path of a file")
+    return real
+
+
+def _new_file(path: Path) -> Path:
+    """Where a file comes to lie that does not exist yet; itself unless it is a link."""
+    if not path.is_symlink():
+        return path
+    real = Path(os.path.realpath(path))
+    if real.parent.is_dir():
+        return real
+    raise OutputError(str(path), f"is a link to '{real}', whose folder does not exist", "Remove the link")
+
+
+def _kind(mode: int) -> str:
+    """What it is that is no regular file."""
+    kinds = ((stat.S_ISDIR, "folder"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
+    return next((kind for test, kind in kinds if test(mode)), "device")
+
+
+def _is_descriptor(found: os.stat_result, number: int) -> bool:
+    """Whether a file is the one that a descriptor of this process writes to."""
+    try:
+        return os.path.samestat(found, os.fstat(number))
+    except OSError:  # closed
+        return False
+
+
+@contextmanager
+def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a temporary path beside the file meant by ``path`` and renames it onto that on success.
+
+    On any error the temporary file is removed and the old file is left as it was. Links stay what they are,
+    see ``output_file``; a file that exists keeps its mode, a new one has what the umask leaves.
+
+    Raises:
+        OutputError: no path to a file, the folder is missing, not writable, or the disk is full.
+    """
+    target, subject = output_file(path), os.fspath(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
         os.close(handle)
-    except (OSError, ValueError) as error:  # no path can hold a zero byte
-        raise _cannot_write(target, error) from error
+    except (OSError, ValueError) as error:
+        raise _cannot_write(subject, error) from error
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(_mode(target))
         temporary.replace(target)
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _cannot_write(subject, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _mode(target: Path) -> int:
+    """Permissions of a file that exists, else those of a new one."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
@@ -80,9 +145,9 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
     Nothing else may be writing ``path`` at the time.
     """
-    target = Path(path)
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
-    with suppress(OSError):
+    with suppress(OSError, OutputError):
+        target = output_file(path)
+        pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
         for file in target.parent.iterdir():
             if pattern.fullmatch(file.name):
                 file.unlink(missing_ok=True)
@@ -92,9 +157,9 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _cannot_write(target: Path, error: OSError | ValueError) -> OutputError:
+def _cannot_write(subject: str, error: OSError | ValueError) -> OutputError:
     reason = getattr(error, "strerror", None) or str(error)
-    return OutputError(str(target), f"cannot be written ({reason})", "Choose a writable path with free space")
+    return OutputError(subject, f"cannot be written ({reason})", "Choose a writable path with free space")
 
 
 def _umask() -> int:
