@@ -13,6 +13,9 @@ from typing import Final
 
 from calib8.errors import ModelError, OutputError, UsageError
 
+WRITTEN_MODELS: Final = (".onnx", ".tflite")
+"""Suffixes of the INT8 models that are written."""
+
 _OWN_STREAMS: Final = (1, 2)
 """Descriptors of standard output and standard error."""
 
@@ -30,6 +33,24 @@ def checked_path(value: object, what: str) -> Path:
     if not isinstance(value, str | os.PathLike) or isinstance(path := os.fspath(value), bytes):
         raise UsageError(what, f"is of type {type(value).__name__}, no path", "Give the path of a file")
     return Path(path)
+
+
+def check_written_model(path: str | os.PathLike[str], option: str = "") -> None:
+    """Refuses names of INT8 models by which other tools would take them for what they are not.
+
+    Args:
+        path: of a model to be written; it may have no suffix at all.
+        option: that gives it, for the message.
+
+    Raises:
+        UsageError: a suffix that is not in ``WRITTEN_MODELS``.
+    """
+    file = Path(path)
+    if file.suffix.lower() in ("", *WRITTEN_MODELS):
+        return
+    cure = f"Give a name such as {file.with_suffix('.onnx').name} or {file.with_suffix('.tflite').name}"
+    problem = f"is the name of another kind of file; models are written as {' or '.join(WRITTEN_MODELS)}"
+    raise UsageError(f"{option} {file}".strip(), problem, cure)
 
 
 def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
