@@ -247,11 +247,13 @@ def _from_arrays(
     fitted: Preprocess | None = None
     if pixels is not None and _are_pixels(pixels, arrays, inputs, preprocess):
         fitted = fit_preprocess(preprocess, inputs, source)
+        _refuse_one_image(pixels, source)
         chosen: Mapping[str, Array] = {"images": pixels}
     else:
         chosen = _named(arrays, source, inputs)
     total = _counted(chosen, arrays.get("labels"), source)
     found = labels_of_array(arrays.get("labels"), total)
+    wholes = {name: array.shape for name, array in chosen.items()}
 
     def load(index: int) -> Sample:
         name, label = f"{source}[{index}]", found.numbers[index]
@@ -260,7 +262,7 @@ def _from_arrays(
                 preprocess_pixels(chosen["images"][index], fitted, name), inputs[0], name, label
             )
         rows = {spec.name: _row(chosen[spec.name], index, spec) for spec in inputs}
-        return Sample(name, conform_all(rows, inputs, name), label)
+        return Sample(name, conform_all(rows, inputs, name, wholes), label)
 
     def fingerprint(index: int) -> bytes:
         return array_fingerprint({name: array[index] for name, array in chosen.items()})
@@ -283,6 +285,13 @@ def _are_pixels(
     if named and [spec.name for spec in inputs] != ["images"]:
         return False
     return preprocess is not None or not (named or inputs[0].dtype == np.uint8)
+
+
+def _refuse_one_image(pixels: Array, source: str) -> None:
+    """H×W×C pixels without an axis for samples would be read as H gray images W×C."""
+    if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) and min(pixels.shape[:2]) > pixels.shape[-1]:
+        shape = "×".join(map(str, pixels.shape))
+        raise DataError(source, f"is one image by its shape {shape}, not a list of them", "Give array[None]")
 
 
 def _named(arrays: Mapping[str, Array], source: str, inputs: Sequence[TensorSpec]) -> Mapping[str, Array]:
