@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from calib8.errors import ModelError, OutputError, UsageError
-from calib8.files import atomic_output, check_model_file, checked_path
+from calib8.files import atomic_output, check_model_file, checked_path, output_file, remove_leftovers
 
 
 @pytest.mark.parametrize("value", [5, None, b"bytes", ["list"]])
@@ -115,3 +118,99 @@ def test_who_reads_the_old_file_sees_all_of_it(tmp_path: Path) -> None:
         with atomic_output(path) as temporary:
             temporary.write_text("new")
         assert reader.read() == "the old content" and path.read_text() == "new"
+
+
+def test_a_link_stays_and_the_file_behind_it_is_written(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "file").write_text("old")
+    (tmp_path / "middle").symlink_to("far/file")
+    (tmp_path / "link").symlink_to("middle")
+    with atomic_output(tmp_path / "link") as temporary:
+        assert temporary.parent == tmp_path / "far"  # beside the file, so that renaming never copies
+        temporary.write_text("new")
+    assert (tmp_path / "far" / "file").read_text() == "new"
+    assert (tmp_path / "link").readlink() == Path("middle")
+    assert (tmp_path / "middle").readlink() == Path("far/file")
+    assert listing(tmp_path / "far") == ["file"]
+
+
+def test_a_link_to_what_is_not_there_yet_makes_it_where_its_folder_is(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("new")
+    with atomic_output(tmp_path / "link") as temporary:
+        temporary.write_text("new")
+    assert (tmp_path / "new").read_text() == "new" and (tmp_path / "link").is_symlink()
+    (tmp_path / "lost").symlink_to("nowhere/new")
+    with pytest.raises(OutputError, match=r"is a link to '.*nowhere/new', whose folder does not exist"):
+        output_file(tmp_path / "lost")
+    (tmp_path / "round").symlink_to("about")
+    (tmp_path / "about").symlink_to("round")
+    with pytest.raises(OutputError, match="Too many levels of symbolic links"):
+        output_file(tmp_path / "round")
+    assert (tmp_path / "lost").is_symlink() and (tmp_path / "round").is_symlink()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_nothing_but_files_is_written_to(tmp_path: Path, linked: bool) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "device").symlink_to("/dev/null")  # a link in any case: never the system's own
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.fspath(tmp_path / "socket"))
+        for kind in ("pipe", "folder", "device", "socket"):
+            path = tmp_path / kind
+            if linked:
+                path = tmp_path / f"to_{kind}"
+                path.symlink_to(kind)
+            with pytest.raises(OutputError, match=f"is a {kind}, no file"), atomic_output(path):
+                pytest.fail("there is nothing to write to")
+            assert path.is_symlink() == (linked or kind == "device")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert (tmp_path / "device").readlink() == Path("/dev/null")
+
+
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_what_a_process_prints_to_is_no_place_for_results(tmp_path: Path, descriptor: int) -> None:
+    """A redirected ``-o /dev/stdout``; the link is a private one."""
+    (tmp_path / "link").symlink_to(f"/proc/self/fd/{descriptor}")
+    code = (
+        "import sys\nfrom calib8.errors import OutputError\nfrom calib8.files import output_file\n"
+        "try: output_file(sys.argv[1])\nexcept OutputError as error: print(error)\n"
+        "else: print('taken')"
+    )
+    with (tmp_path / "redirected").open("w") as redirected:
+        streams = (redirected, subprocess.PIPE) if descriptor == 1 else (subprocess.PIPE, redirected)
+        command = [sys.executable, "-c", code, os.fspath(tmp_path / "link")]
+        done = subprocess.run(command, stdout=streams[0], stderr=streams[1], text=True, check=True)
+    told = (tmp_path / "redirected").read_text() if descriptor == 1 else done.stdout
+    assert "is where the messages of this command go" in told
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_an_open_file_without_a_name_is_refused(tmp_path: Path) -> None:
+    with (tmp_path / "gone").open("w") as file:
+        (tmp_path / "gone").unlink()
+        (tmp_path / "link").symlink_to(f"/proc/self/fd/{file.fileno()}")
+        with pytest.raises(OutputError, match="is an open file without a name"):
+            output_file(tmp_path / "link")
+    assert listing(tmp_path) == ["link"]
+
+
+@pytest.mark.parametrize("mode", [0o600, 0o664, 0o755])
+def test_a_file_that_exists_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+    target = tmp_path / "out.bin"
+    target.write_text("old")
+    target.chmod(mode)
+    with atomic_output(target) as temporary:
+        temporary.write_text("new")
+    assert stat.S_IMODE(target.stat().st_mode) == mode and target.read_text() == "new"
+
+
+def test_leftovers_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link").symlink_to("far/file")
+    (tmp_path / "far" / ".file.abcdefgh").write_text("half")
+    remove_leftovers(tmp_path / "link")
+    assert listing(tmp_path / "far") == []
+    os.mkfifo(tmp_path / "pipe")
+    remove_leftovers(tmp_path / "pipe")
+    assert (tmp_path / "pipe").exists()

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 from calib8.errors import Calib8Error, ModelError, OutputError, UsageError
+
+WRITTEN_MODELS: Final = (".onnx", ".tflite")
+"""Suffixes of the INT8 models that are written."""
+
+_OWN_STREAMS: Final = (1, 2)
+"""Descriptors of standard output and standard error."""
 
 
 def checked_path(value: object, what: str) -> Path:
@@ -25,6 +33,24 @@ def checked_path(value: object, what: str) -> Path:
     if not isinstance(value, str | os.PathLike) or isinstance(path := os.fspath(value), bytes):
         raise UsageError(what, f"is of type {type(value).__name__}, no path", "Give the path of a file")
     return Path(path)
+
+
+def check_written_model(path: str | os.PathLike[str], option: str = "") -> None:
+    """Refuses names of INT8 models by which other tools would take them for what they are not.
+
+    Args:
+        path: of a model to be written; it may have no suffix at all.
+        option: that gives it, for the message.
+
+    Raises:
+        UsageError: a suffix that is not in ``WRITTEN_MODELS``.
+    """
+    file = Path(path)
+    if file.suffix.lower() in ("", *WRITTEN_MODELS):
+        return
+    cure = f"Give a name such as {file.with_suffix('.onnx').name} or {file.with_suffix('.tflite').name}"
+    problem = f"is the name of another kind of file; models are written as {' or '.join(WRITTEN_MODELS)}"
+    raise UsageError(f"{option} {file}".strip(), problem, cure)
 
 
 def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]) -> None:
@@ -57,32 +83,92 @@ def check_model_file(path: str | os.PathLike[str], cure: str) -> None:
     check_file(path, cure, ModelError)
 
 
-@contextmanager
-def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields a temporary path beside ``path`` and renames it onto ``path`` when the block succeeds.
+def output_file(path: str | os.PathLike[str]) -> Path:
+    """The file that writing to ``path`` makes or replaces: links are followed, as a shell's ``>`` does.
 
-    On any error the temporary file is removed and ``path`` is left as it was.
+    A link to a file stays and the file behind it is meant; so is one that a link names and that is not there
+    yet, where its folder is.
 
     Raises:
-        OutputError: no path, the folder is missing, not writable, or the disk is full.
+        OutputError: no path, a folder, device, pipe or socket, a link that leads nowhere, or what this
+            process prints to.
     """
     if not _is_path(path):
         raise OutputError("path", f"is a {type(path).__name__}", "Give the path of a file")
-    target = Path(path)
+    name = os.fspath(path)
+    try:
+        found = os.stat(path)  # noqa: PTH116 - of the end of all links
+    except FileNotFoundError:
+        return _new_file(Path(path))
+    except (OSError, ValueError) as error:  # links in a circle; no path can hold a zero byte
+        raise _cannot_write(name, error) from error
+    if not stat.S_ISREG(found.st_mode):
+        raise OutputError(name, f"is a {_kind(found.st_mode)}, no file", "Give the path of a file")
+    real = Path(os.path.realpath(path))
+    if any(_is_descriptor(found, number) for number in _OWN_STREAMS):
+        raise OutputError(name, "is where the messages of this command go", "Give a file of its own")
+    if not real.exists() or not os.path.samestat(real.stat(), found):
+        raise OutputError(name, "is an open file without a name", "Give the path of a file")
+    return real
+
+
+def _new_file(path: Path) -> Path:
+    """Where a file comes to lie that does not exist yet; itself unless it is a link."""
+    if not path.is_symlink():
+        return path
+    real = Path(os.path.realpath(path))
+    if real.parent.is_dir():
+        return real
+    raise OutputError(str(path), f"is a link to '{real}', whose folder does not exist", "Remove the link")
+
+
+def _kind(mode: int) -> str:
+    """What it is that is no regular file."""
+    kinds = ((stat.S_ISDIR, "folder"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
+    return next((kind for test, kind in kinds if test(mode)), "device")
+
+
+def _is_descriptor(found: os.stat_result, number: int) -> bool:
+    """Whether a file is the one that a descriptor of this process writes to."""
+    try:
+        return os.path.samestat(found, os.fstat(number))
+    except OSError:  # closed
+        return False
+
+
+@contextmanager
+def atomic_output(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yields a temporary path beside the file meant by ``path`` and renames it onto that on success.
+
+    On any error the temporary file is removed and the old file is left as it was. Links stay what they are,
+    see ``output_file``; a file that exists keeps its mode, a new one has what the umask leaves.
+
+    Raises:
+        OutputError: no path to a file, the folder is missing, not writable, or the disk is full.
+    """
+    target, subject = output_file(path), os.fspath(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent or Path())
         os.close(handle)
-    except (OSError, ValueError) as error:  # no path can hold a zero byte
-        raise _cannot_write(target, error) from error
+    except (OSError, ValueError) as error:
+        raise _cannot_write(subject, error) from error
     temporary = Path(name)
     try:
         yield temporary
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(_mode(target))
         temporary.replace(target)
     except OSError as error:
-        raise _cannot_write(target, error) from error
+        raise _cannot_write(subject, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _mode(target: Path) -> int:
+    """Permissions of a file that exists, else those of a new one."""
+    try:
+        return target.stat().st_mode & 0o777
+    except FileNotFoundError:
+        return 0o666 & ~_umask()
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:
@@ -90,9 +176,9 @@ def remove_leftovers(path: str | os.PathLike[str]) -> None:
 
     Nothing else may be writing ``path`` at the time.
     """
-    target = Path(path)
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
-    with suppress(OSError):
+    with suppress(OSError, OutputError):
+        target = output_file(path)
+        pattern = re.compile(rf"\.{re.escape(target.name)}\.[a-z0-9_]{{8}}")
         for file in target.parent.iterdir():
             if pattern.fullmatch(file.name):
                 file.unlink(missing_ok=True)
@@ -102,9 +188,9 @@ def _is_path(value: object) -> bool:
     return isinstance(value, str | os.PathLike)
 
 
-def _cannot_write(target: Path, error: OSError | ValueError) -> OutputError:
+def _cannot_write(subject: str, error: OSError | ValueError) -> OutputError:
     reason = getattr(error, "strerror", None) or str(error)
-    return OutputError(str(target), f"cannot be written ({reason})", "Choose a writable path with free space")
+    return OutputError(subject, f"cannot be written ({reason})", "Choose a writable path with free space")
 
 
 def _umask() -> int:

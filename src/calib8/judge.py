@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from calib8.analysis.chance import hardly_better_than_guessing
@@ -14,7 +14,7 @@ from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import DataSource, open_dataset
+from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import UsageError
 from calib8.files import checked_path
@@ -55,7 +55,8 @@ def evaluate(
         data: images or arrays, see ``calib8.data.samples.open_dataset``.
         preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
             list has stored.
-        labels: a ``file label`` list for an image folder.
+        labels: a ``file label`` list for an image folder. Labels that are found without it and do not fit
+            are left out with a warning.
         label_offset: what is added to every label: 1 where labels from 0 meet models with a background
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
@@ -90,7 +91,24 @@ def evaluate(
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     seen = SampleCounter("evaluating", dataset.count, progress)
     pieces = batches(dataset, batch, threads)
-    return evaluate_sessions(sessions, pieces, reference=reference, label_offset=label_offset, on_batch=seen)
+    found = evaluate_sessions(
+        sessions, pieces, reference=reference, label_offset=label_offset,
+        labels_asked=dataset.labels_asked or label_offset != 0, on_batch=seen,
+    )  # fmt: skip
+    return [_with_label_warning(result, dataset) for result in found]
+
+
+def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
+    """Says why there is no top-1 although there are labels."""
+    why = dataset.label_note or result.labels_left_out
+    return replace(result, warnings=(*result.warnings, labels_left_out(why))) if why else result
+
+
+def labels_left_out(why: str) -> str:
+    """That labels nobody asked for do not count, as one sentence."""
+    return (
+        f"labels were found that do not fit and are left out: {why}. Mend them, or name others with --labels"
+    )
 
 
 @dataclass(frozen=True)
@@ -139,14 +157,17 @@ def preflight(
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
     if all(label is None for piece in pieces for label in piece.labels):
-        return Preflight(checks, images, None)
+        told = (labels_left_out(dataset.label_note),) if dataset.label_note else ()
+        return Preflight(checks, images, None, told)
     session = open_session(original, threads=threads)
-    [evaluation] = evaluate_sessions([session], pieces, reference=None)
+    [evaluation] = evaluate_sessions([session], pieces, reference=None, labels_asked=dataset.labels_asked)
     return Preflight(checks, images, evaluation, tuple(_warnings(evaluation, session, pieces)))
 
 
 def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:
     """What the answers of the float model say about data and labels."""
+    if evaluation.labels_left_out:
+        yield labels_left_out(evaluation.labels_left_out)
     if evaluation.top1 is None:
         return
     scores = class_scores(session.run(pieces[0].inputs)[0])

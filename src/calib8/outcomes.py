@@ -13,7 +13,7 @@ from calib8.autorange.choose import AutoReport
 from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
-from calib8.files import checked_path
+from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.save import save_model
 from calib8.passes.place import Placement
@@ -117,11 +117,13 @@ class Quantization:
             What to know of a TFLite file; nothing for an ONNX one.
 
         Raises:
+            UsageError: no path, or a suffix other than ``.onnx`` and ``.tflite``.
             ModelError: TFLite: an axis other than the batch is free.
             UnsupportedModelError: TFLite has no form for something in the model; all of it is listed.
             OutputError: the file cannot be written; an old file stays intact.
         """
-        if not is_tflite_name(checked_path(path, "model")):
+        check_written_model(checked_path(path, "model"))
+        if not is_tflite_name(path):
             save_model(self.model, path)
             return ()
         from calib8.exporting.tflite.quantized import save_tflite

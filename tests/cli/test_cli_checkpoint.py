@@ -117,3 +117,12 @@ def test_a_checkpoint_of_other_data(cli, refused, model: Path, folder: Path, out
     (folder / "01.png").unlink()
     refused(cli(*command), 1, "/c: was made for data of 60 samples, these have 59", "another checkpoint file")
     assert (out / "c").read_bytes() == content and not (out / "t.json").exists()
+
+
+def test_a_checkpoint_behind_a_link_is_removed_in_the_end(cli, model: Path, folder: Path, out: Path) -> None:
+    (folder / "59.png").unlink()
+    (out / "far").mkdir()
+    (out / "c").symlink_to("far/c")
+    saved = ["--checkpoint", out / "c", "--checkpoint-every", 1, "-o", out / "t.json"]
+    assert cli("calibrate", model, "--data", folder, *FLAGS, *saved).exit_code == 0
+    assert (out / "c").is_symlink() and not list((out / "far").iterdir())

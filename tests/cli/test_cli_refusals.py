@@ -277,3 +277,22 @@ def test_an_input_of_size_zero(cli, refused, images: Path, tmp_path: Path, out: 
     problem = "its input 'image: float32 N×3×0×16' has an axis of size 0"
     for command in (("inspect", path), ("benchmark", path), ("compile", path, "-o", out / "p.c8")):
         refused(cli(*command), 1, f"empty.onnx: {problem}", "Export it with the sizes of a sample")
+
+
+@pytest.mark.parametrize(
+    "name", ["q.pt", "q.PTH", "q.pb", "q.engine", "q.xml", "q.onnx.gz", "q.c8", "q.json"]
+)
+def test_names_of_files_that_are_no_model_of_ours(
+    cli, refused, model: Path, images: Path, out: Path, name: str
+) -> None:
+    data = ("--data", images, *FLAGS, "--effort", "fast")
+    suffix = Path(name).suffix
+    wanted = (
+        "another kind of file; models are written as .onnx or .tflite",
+        f"such as {name[: -len(suffix)]}.onnx",
+    )
+    refused(cli("quantize", model, *data, "-o", out / name), 2, f"--output {out / name}: ", *wanted)
+    refused(cli("tune", model, *data, "--min-sqnr", 1, "-o", out / name), 2, *wanted)
+    refused(
+        cli("tengine-quant", "-m", model, "-i", images, "-o", out / name), 2, f"-o {out / name}: ", *wanted
+    )

@@ -65,7 +65,18 @@ def test_folder_with_a_list(folder: Path, tmp_path: Path) -> None:
     assert [s.label for s in open_dataset(str(folder), IMAGE, PLAIN, labels=str(listed))] == [5, 6, 7, 8]
     (folder / "labels.txt").write_text("a/1.png 0\n")
     with pytest.raises(DataError, match="lacks 3 of 4 images"):
-        open_dataset(folder, IMAGE, PLAIN)
+        open_dataset(folder, IMAGE, PLAIN, labels=folder / "labels.txt")
+
+
+def test_a_list_that_is_found_and_does_not_fit_stops_nothing(folder: Path, tmp_path: Path) -> None:
+    (folder / "labels.txt").write_text("cat\ndog\n")  # names of classes, as many a folder has them
+    dataset = open_dataset(folder, IMAGE, PLAIN)
+    assert [sample.label for sample in dataset] == [None] * 4
+    assert "labels.txt, line 1 'cat' is not 'file label'" in dataset.label_note and not dataset.labels_asked
+    listed = tmp_path / "val.txt"
+    listed.write_text("a/1.png 5\na/2.png 6\nb/1.png 7\nc/9.png 8\n")
+    asked = open_dataset(folder, IMAGE, PLAIN, labels=listed)
+    assert asked.labels_asked and asked.label_note == ""
 
 
 def test_one_image_file(folder: Path) -> None:

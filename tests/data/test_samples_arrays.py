@@ -1,5 +1,6 @@
 """Arrays in .npz, .npy and memory through ``open_dataset``, and what it refuses."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -136,10 +137,27 @@ def test_rows_that_do_not_fit(array: Any, message: str) -> None:
         list(open_dataset({"x": array}, IMAGE, None))
 
 
-def test_labels_in_an_npz_must_be_integers(tmp_path: Path) -> None:
-    path = saved(tmp_path / "l.npz", x=np.zeros((1, 3, 4, 4)), labels=[1.0])
-    with pytest.raises(DataError, match=r"l\.npz\[0\]: has the label"):
-        list(open_dataset(path, IMAGE, None))
+@pytest.mark.parametrize(
+    ("labels", "note"),
+    [
+        ([1.0, 2.0], r"the array 'labels' \(float64 2\) is not one class number per sample"),
+        ([[0, 1, 0], [1, 0, 0]], r"\(int64 2×3\)"),
+        ([3, -1], "holds the number -1"),
+    ],
+)
+def test_labels_in_an_npz_that_are_no_class_numbers_are_left_out(
+    tmp_path: Path, labels: Any, note: str
+) -> None:
+    path = saved(tmp_path / "l.npz", x=np.zeros((2, 3, 4, 4)), labels=labels)
+    dataset = open_dataset(path, IMAGE, None)
+    assert [sample.label for sample in dataset] == [None, None]
+    assert re.search(note, dataset.label_note)
+
+
+def test_labels_in_an_npz_may_be_a_column(tmp_path: Path) -> None:
+    path = saved(tmp_path / "l.npz", x=np.zeros((2, 3, 4, 4)), labels=[[3], [0]])
+    dataset = open_dataset(path, IMAGE, None)
+    assert [sample.label for sample in dataset] == [3, 0] and dataset.label_note == ""
 
 
 @pytest.mark.parametrize("name", ["c.npz", "c.npy"])

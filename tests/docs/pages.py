@@ -59,5 +59,19 @@ def rows(text: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
+def loose_rows(page: str) -> list[str]:
+    """Rows of no table: above them is neither a head with its rule nor a row of as many cells."""
+    lines, found, cells = prose(page).splitlines(), list[str](), 0
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if not line.startswith("|"):
+            cells = 0
+            continue
+        if not cells and re.fullmatch(r"\|(\s*:?-+:?\s*\|)+", after):
+            cells = len(rows(line)[0])
+        if len(rows(line)[0]) != cells:
+            found.append(line)
+    return found
+
+
 def options_in(text: str) -> set[str]:
     return set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", text))

@@ -13,7 +13,19 @@ import sys
 from operator import attrgetter
 
 import pytest
-from pages import CLI, COMMANDS, PAGES, QUANTIZATION, ROOT, blocks, options_in, prose, rows, sections
+from pages import (
+    CLI,
+    COMMANDS,
+    PAGES,
+    QUANTIZATION,
+    ROOT,
+    blocks,
+    loose_rows,
+    options_in,
+    prose,
+    rows,
+    sections,
+)
 
 import calib8
 import calib8.training
@@ -145,6 +157,18 @@ def test_relative_links_lead_somewhere(page: str) -> None:
         assert target.exists(), link
         if anchor:
             assert anchor in anchors(target.read_text(encoding="utf-8")), link
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_row_belongs_to_a_table(page: str) -> None:
+    assert loose_rows(PAGES[page]) == []
+
+
+def test_a_row_that_a_blank_line_cuts_off_is_found() -> None:
+    table = "| a | b |\n|---|---|\n| 1 | 2 |\n"
+    assert loose_rows(f"text\n\n{table}") == []
+    assert loose_rows(f"{table}\n| 3 | 4 |\n\n{table}") == ["| 3 | 4 |"]
+    assert loose_rows(f"{table}| 3 |\n") == ["| 3 |"] and loose_rows("| 1 | 2 |\n") == ["| 1 | 2 |"]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -8,6 +8,7 @@ import onnx
 import onnxruntime
 import pytest
 
+from calib8.cli.outputs import model_bytes_on_disk
 from calib8.errors import OutputError
 from calib8.model import save
 from calib8.model.graph import model_hash
@@ -129,3 +130,17 @@ def test_what_protobuf_cannot_hold_is_an_output_error(monkeypatch: pytest.Monkey
     monkeypatch.setattr(save.ir, "to_proto", lambda _: TooLarge())
     with pytest.raises(OutputError, match="exceeds maximum protobuf size"):
         model_bytes(load_model(small_model()))
+
+
+@pytest.mark.usefixtures("everything_is_large")
+def test_constants_lie_beside_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
+    (tmp_path / "far").mkdir()
+    (tmp_path / "link.onnx").symlink_to("far/net.onnx")
+    save_model(load_model(small_model()), tmp_path / "link.onnx")
+    assert (tmp_path / "link.onnx").is_symlink() and listing(tmp_path) == ["far", "link.onnx"]
+    assert listing(tmp_path / "far") == ["net.onnx", "net.onnx.data"]
+    real = tmp_path / "far" / "net.onnx"
+    assert model_hash(load_model(real)) == model_hash(load_model(small_model()))
+    assert model_bytes_on_disk(tmp_path / "link.onnx") == sum(
+        file.stat().st_size for file in (real, real.with_name("net.onnx.data"))
+    )

@@ -47,6 +47,7 @@ class Evaluation:
         agreement, sqnr_db: against the reference; None without one or for the reference itself.
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.
+        labels_left_out: why labels that were found do not count; empty where there are none, or they do.
     """
 
     model: str
@@ -58,6 +59,7 @@ class Evaluation:
     sqnr_db: float | None
     seconds: float
     warnings: tuple[str, ...] = ()
+    labels_left_out: str = ""
 
     @property
     def images_per_second(self) -> float:
@@ -81,6 +83,8 @@ class _Tally:
     signal: float = 0.0
     noise: float = 0.0
     seconds: float = 0.0
+    labels_asked: bool = True
+    misfit: str = ""
     shapes: set[Shapes] = field(default_factory=set)
 
 
@@ -90,6 +94,7 @@ def evaluate_sessions(
     *,
     reference: int | None,
     label_offset: int = 0,
+    labels_asked: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
 ) -> list[Evaluation]:
     """Runs every model on every batch.
@@ -99,12 +104,14 @@ def evaluate_sessions(
         batches: the data.
         reference: index of the float original among ``sessions``, None if there is none.
         label_offset: what is added to every label, 1 where the models have a background class at 0.
+        labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
         on_batch: called with the number of samples after each batch.
 
     Raises:
-        DataError: no sample, models with different outputs, or a label beyond the classes.
+        DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
+            classes.
     """
-    tallies = [_Tally() for _ in sessions]
+    tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
         results = [
             _timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)
@@ -151,7 +158,7 @@ def _count_labels(
     output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: _Tally, name: str
 ) -> None:
     scores = class_scores(output)
-    if scores is None or scores.shape[0] != len(batch.labels):
+    if scores is None or scores.shape[0] != len(batch.labels) or tally.misfit:
         return
     best, tally.classes = best_classes(scores, 5), scores.shape[1]
     for row, given in enumerate(batch.labels):
@@ -160,11 +167,12 @@ def _count_labels(
         label = given + label_offset
         shown = f"{given} with the offset {label_offset}" if label_offset else str(given)
         if not 0 <= label < scores.shape[1]:
-            raise DataError(
-                batch.names[row],
-                f"its label {shown} is beyond the {scores.shape[1]} classes of {name}",
-                "Check the labels",
-            )
+            problem = f"its label {shown} is beyond the {scores.shape[1]} classes of {name}"
+            if tally.labels_asked:
+                raise DataError(batch.names[row], problem, "Check the labels")
+            tally.misfit = f"{batch.names[row]}: {problem}"
+            tally.labelled = 0
+            return
         tally.labelled += 1
         tally.top1 += int(best[row, 0] == label)
         tally.above += int(best[row, 0] == label + 1)
@@ -203,6 +211,7 @@ def _evaluation(session: Session, tally: _Tally, index: int, reference: int | No
         sqnr_db=sqnr_db(tally.signal, tally.noise) if compared else None,
         seconds=tally.seconds,
         warnings=tuple(_warnings(tally)),
+        labels_left_out=tally.misfit,
     )
 
 

@@ -33,6 +33,7 @@ from calib8.cli.steps import (
 )
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
+from calib8.files import output_file
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
@@ -121,7 +122,7 @@ def calibrate(
     if report.json is not None:
         write_json(report.json, _document(request, outcome))
     if saved.checkpoint is not None:
-        saved.checkpoint.unlink(missing_ok=True)
+        output_file(saved.checkpoint).unlink(missing_ok=True)
 
 
 def _check(request: _Request, data: Path | None) -> None:

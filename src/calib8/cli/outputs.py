@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from calib8.errors import OutputError, UsageError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, output_file
 
 MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
 """Other tools take a file with one of these for a model, which neither a plan nor a program is."""
@@ -81,6 +81,7 @@ def model_bytes_on_disk(path: Path) -> int:
         return path.stat().st_size
     import onnx
 
+    path = path.resolve()  # constants lie beside the file that a link leads to
     graph = onnx.load(path, load_external_data=False).graph
     locations = {
         entry.value
@@ -99,9 +100,9 @@ def _same_file(path: Path, other: Path) -> bool:
 
 
 def _check_writable(path: Path) -> None:
+    file = output_file(path)
     try:
-        special = path.exists() and not path.is_file()
-        with tempfile.TemporaryFile(dir=path.parent):
+        with tempfile.TemporaryFile(dir=file.parent):
             pass
     except OSError as error:
         reason = error.strerror or str(error)
@@ -110,6 +111,3 @@ def _check_writable(path: Path) -> None:
             f"cannot be written ({reason})",
             "Choose a folder that exists and is writable",
         ) from error
-    if special:
-        kind = "folder" if path.is_dir() else "device"
-        raise OutputError(str(path), f"is a {kind}, no file", "Give the path of a file")

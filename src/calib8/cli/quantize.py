@@ -43,6 +43,7 @@ from calib8.cli.steps import (
 )
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
+from calib8.files import check_written_model
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
@@ -169,6 +170,7 @@ def quantize(
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
     outputs = {"--output": output, "--table": new_table, "--json": report.json}
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
+    check_written_model(output, "--output")
     _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
     check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))

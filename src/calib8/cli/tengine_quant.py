@@ -26,6 +26,7 @@ from calib8.cli.steps import look_at_data, say_calibration
 from calib8.cli.tengine_options import TengineImages, tengine_preprocess
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import ModelError, UsageError
+from calib8.files import check_written_model
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def tengine_quant(
     files = {"-o": output, "the table of scales": None if run.table else algorithm.file}
     outputs = {**files, "the scales of weights": WEIGHT_FILE, "the scales of biases": BIAS_FILE}
     check_outputs({**outputs, "--json": report.json}, [model, run.images, run.table])
+    check_written_model(output, "-o")
     preprocess = _preprocess(terminal, model, images)
     result = _quantized(terminal, model, run, algorithm, preprocess)
     contents = _side_files(result, None if run.table else algorithm.file)

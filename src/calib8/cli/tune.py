@@ -31,6 +31,7 @@ from calib8.cli.render import NOTHING, count, plain_table, say_sizes
 from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import PromiseError
+from calib8.files import check_written_model
 
 if TYPE_CHECKING:
     from calib8.tuning.trial import Trial
@@ -130,6 +131,7 @@ def tune(
     out = output or Path(model.with_suffix(".int8.onnx").name)
     judges, labels = data_options.judge_data, data_options.labels
     check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
+    check_written_model(out, "--output")
     promise_of(promises.max_drop, promises.min_agreement, promises.min_sqnr)
     seconds_of(search.budget)
     given = parse_given(search.range or ())

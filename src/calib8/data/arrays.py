@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calib8.data.rearranged import rearrangement
 from calib8.errors import DataError
 from calib8.tensors import TensorSpec
 
@@ -24,7 +26,13 @@ def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
         raise DataError(name, f"the value of '{key}' is no array ({error})", "Give NumPy arrays") from error
 
 
-def conform(value: Any, spec: TensorSpec, name: str, partial: bool = False) -> npt.NDArray[np.generic]:
+def conform(
+    value: Any,
+    spec: TensorSpec,
+    name: str,
+    partial: bool = False,
+    whole: tuple[int, ...] | None = None,
+) -> npt.NDArray[np.generic]:
     """The value as an array of the input's dtype, checked against its shape.
 
     Floats and integers become the float type of a float input; integers become wider ones; nothing else
@@ -35,6 +43,7 @@ def conform(value: Any, spec: TensorSpec, name: str, partial: bool = False) -> n
         spec: the input.
         name: the sample, subject of error messages.
         partial: axis 0 is the batch, and a divisor of the model's is enough.
+        whole: shape of the array of which the value is a part, for the cure; None: it is no part.
 
     Raises:
         DataError: the value is no numeric array, or its dtype or shape does not fit.
@@ -43,14 +52,31 @@ def conform(value: Any, spec: TensorSpec, name: str, partial: bool = False) -> n
     if not (_type_fits(array.dtype, spec.dtype) and _shape_fits(array.shape, spec.shape, partial)):
         shape = "×".join(map(str, array.shape)) or "scalar"
         problem = f"has {array.dtype} {shape} for the input '{spec}'"
-        raise DataError(name, problem, "Give arrays of the model's type and shape, batch axis included")
+        raise DataError(name, problem, _cure(array, spec, whole))
     return np.ascontiguousarray(array, spec.dtype).reshape(array.shape)
 
 
+def _cure(array: npt.NDArray[np.generic], spec: TensorSpec, whole: tuple[int, ...] | None) -> str:
+    """What to do with an array that does not fit."""
+    code = rearrangement(whole or array.shape, spec.shape, stacked=whole is not None)
+    if not code or not _type_fits(array.dtype, spec.dtype):
+        return "Give arrays of the model's type and shape, batch axis included"
+    return f"Give array{code}, so that the axes are those of the model"
+
+
 def conform_all(
-    values: Mapping[str, Any], inputs: Sequence[TensorSpec], name: str
+    values: Mapping[str, Any],
+    inputs: Sequence[TensorSpec],
+    name: str,
+    wholes: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
 ) -> dict[str, npt.NDArray[np.generic]]:
     """One checked array per input, in the order of the model's inputs.
+
+    Args:
+        values: input name → array.
+        inputs: those of the model.
+        name: the sample, subject of error messages.
+        wholes: input name → shape of the array of which the value is a part, where it is one.
 
     Raises:
         DataError: an input is missing, a name is none of the model's, or an array does not fit.
@@ -62,7 +88,9 @@ def conform_all(
         problem = f"has no array for input '{missing[0]}'" if missing else f"has an array '{extra[0]}'"
         raise DataError(name, problem, f"Give one array for each input of the model: {', '.join(wanted)}")
     partial = rows_per_batch(inputs) != 1
-    return {spec.name: conform(values[spec.name], spec, name, partial) for spec in inputs}
+    return {
+        spec.name: conform(values[spec.name], spec, name, partial, wholes.get(spec.name)) for spec in inputs
+    }
 
 
 def rows_per_batch(inputs: Sequence[TensorSpec]) -> int | None:

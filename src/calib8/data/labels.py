@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
+from calib8.data.stored_arrays import StoredArray
 from calib8.errors import DataError
 from calib8.files import check_file
 
@@ -38,6 +42,55 @@ def folder_labels(folder: Path, files: Sequence[str], labels: Path | None) -> li
     if len(classes) < 2 or any("/" not in file for file in files):
         return [None] * len(files)
     return [classes[file.split("/", 1)[0]] for file in files]
+
+
+@dataclass(frozen=True)
+class FoundLabels:
+    """Labels of samples, asked for or found beside them.
+
+    Attributes:
+        numbers: one per sample, None for each where there are none that can be used.
+        asked: the user named them; what does not fit is an error then, and a remark otherwise.
+        note: why labels that were found are not used; empty where there are none, or they are.
+    """
+
+    numbers: Sequence[int | None]
+    asked: bool
+    note: str
+
+
+def labels_of_folder(folder: Path, files: Sequence[str], labels: Path | None) -> FoundLabels:
+    """``folder_labels``, where only a list that was given must fit.
+
+    Raises:
+        DataError: the list given cannot be read, is malformed, or does not cover exactly these files.
+    """
+    if labels is not None:
+        return FoundLabels(folder_labels(folder, files, labels), True, "")
+    try:
+        return FoundLabels(folder_labels(folder, files, None), False, "")
+    except DataError as error:
+        return FoundLabels([None] * len(files), False, f"{error.subject} {error.problem}")
+
+
+def labels_of_array(values: npt.NDArray[np.generic] | StoredArray | None, samples: int) -> FoundLabels:
+    """The array ``labels`` beside other arrays, where it holds one class number per sample.
+
+    Args:
+        values: that array, None where there is none.
+        samples: how many it belongs to.
+    """
+    none = [None] * samples
+    if values is None:
+        return FoundLabels(none, False, "")
+    if values.dtype.kind not in "iu" or math.prod(values.shape) != samples or len(values) != samples:
+        shape = "×".join(map(str, values.shape)) or "scalar"
+        problem = f"the array 'labels' ({values.dtype} {shape}) is not one class number per sample"
+        return FoundLabels(none, False, problem)
+    numbers = [int(np.asarray(values[index]).item()) for index in range(samples)]
+    if min(numbers) < 0:
+        return FoundLabels(none, False, f"the array 'labels' holds the number {min(numbers)}")
+    return FoundLabels(numbers, False, "")
 
 
 def read_label_list(path: Path) -> dict[str, int]:

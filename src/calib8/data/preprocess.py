@@ -190,11 +190,10 @@ def preprocess_pixels(
     pixels = array[:, :, 0] if array.ndim == 3 and array.shape[2] == 1 else array
     image_like = pixels.ndim == 2 or (pixels.ndim == 3 and pixels.shape[2] in (3, 4))
     if array.dtype != np.uint8 or not image_like or not array.size:
-        raise DataError(
-            name,
-            f"an array {array.dtype} of shape {array.shape} is no image",
-            "Give uint8 pixels H×W×C, C = 1, 3 or 4",
-        )
+        first = array.ndim == 3 and array.shape[0] in (1, 3, 4)
+        how = ": image.transpose(1, 2, 0), for all at once images.transpose(0, 2, 3, 1)" if first else ""
+        problem = f"an array {array.dtype} of shape {array.shape} is no image"
+        raise DataError(name, problem, f"Give uint8 pixels H×W×C, C = 1, 3 or 4{how}")
     return apply_preprocess(Image.fromarray(np.ascontiguousarray(pixels)), p, name)
 
 

@@ -18,7 +18,7 @@ from calib8.data.arrays import as_array, conform, conform_all, rows_per_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
-from calib8.data.labels import folder_labels, integer_label
+from calib8.data.labels import integer_label, labels_of_array, labels_of_folder
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
 from calib8.data.stored_arrays import StoredArray, open_arrays
@@ -88,6 +88,8 @@ class Dataset:
         skip_bad: bad images are passed over instead of raised.
         skipped: those of the latest iteration, in order.
         taken: good samples that were used up before and do not come any more, see ``Trail``.
+        labels_asked: the user named the labels; they were not just found beside the samples.
+        label_note: why labels that were found are not used; empty where there are none, or they are.
     """
 
     source: str
@@ -98,6 +100,8 @@ class Dataset:
     skip_bad: bool
     skipped: list[Skipped]
     taken: int = 0
+    labels_asked: bool = False
+    label_note: str = ""
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.
@@ -154,13 +158,14 @@ def open_dataset(
             ({input name: array}, label), where the arrays have the model's shape, batch axis included.
         inputs: the inputs of the model.
         preprocess: how images become arrays, or the name of a preset; only for images and uint8 pixels.
-        labels: a list of ``file label`` lines for an image folder, see ``folder_labels``.
+        labels: a list of ``file label`` lines for an image folder, see ``folder_labels``. Labels that are
+            found without it and do not fit are left out, and ``Dataset.label_note`` says why.
         samples: at most so many: evenly spaced over a folder or arrays, the first of an iterable.
         skip_bad: image files that cannot be read are noted in ``Dataset.skipped`` instead of raised.
 
     Raises:
         UsageError: options that do not fit the data, a one-shot iterator, images without preprocessing.
-        DataError: nothing there, or labels, names, shapes or dtypes that do not fit. What only reading a
+        DataError: nothing there, or ``labels``, names, shapes or dtypes that do not fit. What only reading a
             sample can tell is raised by iterating.
     """
     preprocess = known_preprocess(preprocess)
@@ -192,7 +197,7 @@ def _from_images(
     skip_bad: bool,
 ) -> Dataset:
     folder, files = _listed_images(path)
-    numbers = folder_labels(folder, files, labels) if path.is_dir() else [None]
+    found = labels_of_folder(folder, files, labels) if path.is_dir() else labels_of_array(None, 1)
     fitted = fit_preprocess(preprocess, inputs, str(path))
     load = partial(_load_image, folder, fitted, inputs[0])
 
@@ -200,12 +205,15 @@ def _from_images(
         for index in spaced(len(files), samples):
             yield Pending(
                 files[index],
-                partial(load, files[index], numbers[index]),
+                partial(load, files[index], found.numbers[index]),
                 partial(file_fingerprint, folder / files[index]),
             )
 
     count = len(spaced(len(files), samples))
-    return Dataset(str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [])
+    return Dataset(
+        str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
+        labels_asked=found.asked, label_note=found.note,
+    )  # fmt: skip
 
 
 def _listed_images(path: Path) -> tuple[Path, list[str]]:
@@ -239,19 +247,22 @@ def _from_arrays(
     fitted: Preprocess | None = None
     if pixels is not None and _are_pixels(pixels, arrays, inputs, preprocess):
         fitted = fit_preprocess(preprocess, inputs, source)
+        _refuse_one_image(pixels, source)
         chosen: Mapping[str, Rows] = {"images": pixels}
     else:
         chosen = _named(arrays, source, inputs)
-    total, labels = _counted(chosen, arrays.get("labels"), source)
+    labels = arrays.get("labels")
+    total = _counted(chosen, labels, source)
+    found = labels_of_array(labels, total)
+    wholes = {name: array.shape for name, array in chosen.items()}
 
     def load(index: int) -> Sample:
-        name = f"{source}[{index}]"
-        label = None if labels is None else integer_label(labels[index], name)
+        name, label = f"{source}[{index}]", found.numbers[index]
         if fitted is not None:
             image: npt.NDArray[Any] = np.asarray(chosen["images"][index])
             return _image_sample(preprocess_pixels(image, fitted, name), inputs[0], name, label)
         rows = {spec.name: _row(chosen[spec.name], index, spec) for spec in inputs}
-        return Sample(name, conform_all(rows, inputs, name), label)
+        return Sample(name, conform_all(rows, inputs, name, wholes), label)
 
     def fingerprint(index: int) -> bytes:
         return array_fingerprint({name: array[index] for name, array in chosen.items()})
@@ -260,7 +271,8 @@ def _from_arrays(
         for index in spaced(total, samples):
             yield Pending(f"{source}[{index}]", partial(load, index), partial(fingerprint, index))
 
-    return Dataset(source, pending, len(spaced(total, samples)), rows_per_batch(inputs), fitted, False, [])
+    count = len(spaced(total, samples))
+    return Dataset(source, pending, count, rows_per_batch(inputs), fitted, False, [], label_note=found.note)
 
 
 def _are_pixels(
@@ -275,6 +287,13 @@ def _are_pixels(
     return preprocess is not None or not (named or inputs[0].dtype == np.uint8)
 
 
+def _refuse_one_image(pixels: Rows, source: str) -> None:
+    """H×W×C pixels without an axis for samples would be read as H gray images W×C."""
+    if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) and min(pixels.shape[:2]) > pixels.shape[-1]:
+        shape = "×".join(map(str, pixels.shape))
+        raise DataError(source, f"is one image by its shape {shape}, not a list of them", "Give array[None]")
+
+
 def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]) -> Mapping[str, Rows]:
     names = [spec.name for spec in inputs]
     if len(names) == 1 and names[0] not in arrays and "images" in arrays:
@@ -286,8 +305,8 @@ def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]
     return {name: arrays[name] for name in names}
 
 
-def _counted(arrays: Mapping[str, Rows], labels: Rows | None, source: str) -> tuple[int, Rows | None]:
-    """Length of axis 0, the same in all arrays and the labels, and the labels."""
+def _counted(arrays: Mapping[str, Rows], labels: Rows | None, source: str) -> int:
+    """Length of axis 0, the same in all arrays and the labels."""
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
     if labels is not None:
         lengths["labels"] = len(labels) if labels.ndim else 0
@@ -296,7 +315,7 @@ def _counted(arrays: Mapping[str, Rows], labels: Rows | None, source: str) -> tu
         raise DataError(
             source, f"differing or empty numbers of samples ({listed})", "Make axis 0 the samples everywhere"
         )
-    return next(iter(lengths.values())), labels
+    return next(iter(lengths.values()))
 
 
 def _row(array: Rows, index: int, spec: TensorSpec) -> Array:

@@ -9,7 +9,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.errors import OutputError
-from calib8.files import atomic_output, checked_path
+from calib8.files import atomic_output, checked_path, output_file
 
 PROTOBUF_LIMIT: Final = 2**31 - 2**20
 """Largest size of one .onnx file in bytes, with a megabyte left for the graph itself."""
@@ -36,6 +36,7 @@ def save_model(model: ir.Model, path: str | os.PathLike[str]) -> None:
         with atomic_output(target) as temporary:
             temporary.write_bytes(model_bytes(model))
         return
+    target = output_file(target)  # what a link leads to: the constants belong beside that
     data_name = target.name + ".data"
     with atomic_output(target) as temporary, atomic_output(target.with_name(data_name)) as data:
         ir.save(model, temporary, external_data=data.name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import reduce
 from typing import Final
 
@@ -99,6 +99,7 @@ class Judge:
         float_top1: of the float model, in percent of the labelled samples; None where it cannot be told.
         labels_digest: SHA-256 over the labels as hexadecimal digits, in the order of the samples; empty where
             there are no labels or no classes.
+        label_note: why labels that were found do not count; empty where there are none, or they do.
     """
 
     def __init__(
@@ -127,6 +128,8 @@ class Judge:
         """
         self._reference = open_session(reference, threads=threads)
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
+        self._labels_asked = dataset.labels_asked or promise.kind == "drop"
+        self.label_note = dataset.label_note
         self._kept: list[Outputs] = []
         self._bytes = 0
         self._judging = self._margins = self._classes(dataset, self._expected)
@@ -152,7 +155,10 @@ class Judge:
                     continue
                 labels = [self._label(piece, row, scores.shape[1]) for row in range(len(scores))]
                 found.append(_Classes(margins(scores), *runner_up(scores), np.array(labels, np.intp)))
-        return reduce(_Classes.joined, found) if classified and found else None
+        if not (classified and found):
+            return None
+        joined = reduce(_Classes.joined, found)
+        return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
 
     def _check(self, classified: bool, labelled: bool) -> None:
         kind = self._promise.kind
@@ -160,7 +166,8 @@ class Judge:
             problem = "promises something about classes, but the first output is no row of class scores"
             raise UsageError(OPTIONS[kind], problem, "Give --min-sqnr")
         if kind == "drop" and not labelled:
-            problem = "needs labels, and no sample that judges has one"
+            why = f" ({self.label_note})" if self.label_note else ""
+            problem = f"needs labels, and no sample that judges has one{why}"
             raise UsageError(OPTIONS[kind], problem, "Give --labels, or --min-agreement, which needs none")
 
     def figures(self, model: ir.Model) -> Figures:
@@ -204,13 +211,14 @@ class Judge:
             seen.losses.append(losses(scores, coded))
             seen.classes.append(runner_up(coded)[0])
 
-    @staticmethod
-    def _label(piece: Batch, row: int, classes: int) -> int:
-        """The label, −1 where there is none."""
+    def _label(self, piece: Batch, row: int, classes: int) -> int:
+        """The label, −1 where there is none or it does not fit."""
         label = piece.labels[row]
         if label is not None and not 0 <= label < classes:
             problem = f"its label {label} is beyond the {classes} classes of the model"
-            raise DataError(piece.names[row], problem, "Check the labels")
+            if self._labels_asked:
+                raise DataError(piece.names[row], problem, "Check the labels")
+            self.label_note, label = self.label_note or f"{piece.names[row]}: {problem}", None
         return -1 if label is None else label
 
     def _told(self, seen: _Seen) -> Figures:

@@ -154,6 +154,8 @@ def tune(
         recipes = Recipes(
             prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
         )
+        if judge.label_note:
+            notes = (*notes, f"labels that do not fit are left out: {judge.label_note}")
         if alike is not None:
             notes = (*notes, *_perhaps_trained_on(judge, promise))
         if recipes.samples.shared:
