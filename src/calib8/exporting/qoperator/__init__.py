@@ -19,6 +19,7 @@ from calib8.errors import UnsupportedModelError
 from calib8.exporting.qoperator import functions, layers, moves
 from calib8.exporting.qoperator.coded import CONTRIB, Fused
 from calib8.model.graph import Names
+from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
     check_quantizers,
@@ -144,7 +145,7 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
             fused[outcome.op_type] += 1
         elif is_float:
             kept.append(Kept(name, op_type, outcome))
-    _finish(copy)
+    _finish(copy, stated_shapes(model))
     left = sum(node.op_type in QUANTIZERS for node in all_nodes(copy))
     notes = (SLOW_INT8,) if _has_int8_layers(copy) else ()
     return copy, QOperatorReport(dict(sorted(fused.items())), tuple(kept), left, notes)
@@ -186,7 +187,7 @@ def _has_int8_layers(model: ir.Model) -> bool:
     return any(node.inputs[0] is not None and node.inputs[0].dtype == ir.DataType.INT8 for node in layers)
 
 
-def _finish(model: ir.Model) -> None:
+def _finish(model: ir.Model, own: Mapping[str, ir.Shape | None]) -> None:
     """No leftovers, and the operator sets that the nodes are of."""
     ir_passes.RemoveUnusedNodesPass()(model)
     if model.graph.opset_imports.get("", 0) < ALL_CODES_OPSET:
@@ -196,3 +197,4 @@ def _finish(model: ir.Model) -> None:
     if any(node.domain == CONTRIB for node in model.graph):
         model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
     infer_shapes(model)
+    forget_inferred_names(model, own)
