@@ -14,6 +14,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
+from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, open_session
 from calib8.model.trial_run import as_written
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
@@ -118,7 +119,7 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
     rewrites = _run_passes(model)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
-    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    infer_shapes(model)
     forget_inferred_names(model, own)
     model = model.clone()  # a graph remembers values that were taken out of it, and they their constants
     _own_constants(model.graph)

@@ -19,6 +19,7 @@ from calib8.errors import UnsupportedModelError
 from calib8.exporting.qoperator import functions, layers, moves
 from calib8.exporting.qoperator.coded import CONTRIB, Fused
 from calib8.model.graph import Names
+from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
@@ -39,7 +40,6 @@ from calib8.quantization.qdq import (
     QUANTIZERS,
     codes_of,
     holds_codes,
-    infer_shapes,
     is_integer_op,
     label,
 )

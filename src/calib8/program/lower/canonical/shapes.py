@@ -14,8 +14,9 @@ from onnxscript import optimizer
 
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.graph import size_name
+from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.simplify import FOLD_INPUT_LIMIT, FOLD_OUTPUT_LIMIT
-from calib8.quantization.qdq import QUANTIZERS, infer_shapes, label
+from calib8.quantization.qdq import QUANTIZERS, label
 
 Given = Mapping[str, Sequence[int]]
 SHOWN = 8
