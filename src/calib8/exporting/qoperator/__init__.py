@@ -38,14 +38,11 @@ from calib8.program.lower.canonical.movers import MOVES
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     QUANTIZERS,
-    codes_of,
     holds_codes,
     is_integer_op,
     label,
 )
 from calib8.quantization.qdq import nodes as all_nodes
-
-CONTRIB_VERSION: Final = 1
 
 REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
     standard_domain.rewrite,
@@ -61,10 +58,6 @@ REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
     int32_biases.rewrite,
 )
 """Those steps of the canonical graph that leave free axes free; shapes are inferred behind each."""
-
-ALL_CODES_OPSET: Final = 21
-LATER_CODES: Final = frozenset({ir.DataType.UINT16, ir.DataType.INT16, ir.DataType.UINT4, ir.DataType.INT4})
-"""Codes that the standard's quantizers take from that operator set on; ONNX Runtime's own did before."""
 
 SLOW_INT8: Final = (
     "activations are int8, with which ONNX Runtime's convolutions take several times as long on x86 as with "
@@ -190,11 +183,8 @@ def _has_int8_layers(model: ir.Model) -> bool:
 def _finish(model: ir.Model, own: Mapping[str, ir.Shape | None]) -> None:
     """No leftovers, and the operator sets that the nodes are of."""
     ir_passes.RemoveUnusedNodesPass()(model)
-    if model.graph.opset_imports.get("", 0) < ALL_CODES_OPSET:
-        for node in model.graph:
-            if node.op_type in QUANTIZERS and codes_of(node).dtype in LATER_CODES:
-                node.domain = CONTRIB
+    standard_domain.restore_own_quantizers(model)
     if any(node.domain == CONTRIB for node in model.graph):
-        model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
+        model.graph.opset_imports[CONTRIB] = standard_domain.CONTRIB_VERSION
     infer_shapes(model)
     forget_inferred_names(model, own)
