@@ -17,6 +17,7 @@ from calib8.calibration.kept_runs import KeptRun
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
+from calib8.model.trial_run import try_to_run
 from calib8.outcomes import Quantization
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
@@ -100,6 +101,7 @@ def int8_model(
 
     Raises:
         TableError: the table lacks a tensor.
+        ModelError: ONNX Runtime cannot run the result.
     """
     final, scheme = start if done is None else done.candidate, start.scheme
     result = replace(final, keep_float=start.keep_float).quantized(unranged) if unranged else final.coded
@@ -120,10 +122,12 @@ def int8_model(
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
+    stumbles = try_to_run(result.model, prepared.sizes)
     caution = scheme.cautions.get(scheme.activation_name, "")
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,
-        notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result)), repaired=done,
+        notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result),
+               *([stumbles] if stumbles else [])), repaired=done,
     )  # fmt: skip
 
 

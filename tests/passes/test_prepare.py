@@ -17,8 +17,9 @@ from onnx import TensorProto, helper, numpy_helper
 from calib8.errors import ModelError, UnsupportedModelError
 from calib8.model.graph import graph_inputs, graph_outputs, model_hash
 from calib8.model.load import load_model
+from calib8.model.runtime import open_session
 from calib8.passes import prepare as module
-from calib8.passes.prepare import PREPARE, compare, prepare
+from calib8.passes.prepare import PREPARE, differences, prepare
 from small_models import Array, graph, normal, onnx_model, ops, relative_difference, run
 
 IMAGE = normal(2, 3, 8, 8, seed=2)
@@ -84,6 +85,10 @@ def test_a_difference_is_an_error_with_its_size(monkeypatch: pytest.MonkeyPatch)
 
 def outputs_of(body: str) -> ir.Model:
     return graph("float[N] x", "float[N] y", body, {"k": np.float32(2)} if "k" in body else {})
+
+
+def compare(left: ir.Model, right: ir.Model, feeds: dict[str, Array]) -> tuple[float, float]:
+    return differences(open_session(left).run(feeds), open_session(right).run(feeds))
 
 
 def test_differences_behind_nan_and_inf_are_seen() -> None:

@@ -14,7 +14,8 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, graph_inputs, input_at, int_attribute
-from calib8.quantization.qdq import QUANTIZERS, dequantizer, float_origin, infer_shapes, nodes
+from calib8.model.infer_shapes import infer_shapes
+from calib8.quantization.qdq import QUANTIZERS, dequantizer, float_origin, nodes
 from calib8.scheme import WEIGHTED_OPS
 
 WEIGHT_INPUT: Final = {

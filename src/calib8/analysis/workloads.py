@@ -127,7 +127,7 @@ def _fix_shapes(model: ir.Model, feeds: Mapping[str, Array]) -> None:
     """Gives the inputs the sizes of the arrays and infers all shapes again."""
     import onnx_ir as ir
 
-    from calib8.quantization.qdq import infer_shapes
+    from calib8.model.infer_shapes import infer_shapes
 
     for value in model.graph.inputs:
         if value.name is not None and value.name in feeds:

@@ -47,6 +47,7 @@ class FloatSessions:
 
 
 def _opened(call: FloatCall, threads: int) -> Session:
-    from calib8.model.runtime import open_session  # most plans have no float part, and open faster without
+    # most plans have no float part, and open faster without
+    from calib8.model.runtime import keep_quantizers, open_session
 
-    return open_session(call.model, threads=threads, name=call.name)
+    return open_session(call.model, threads=threads, name=call.name, configure=keep_quantizers)

@@ -153,6 +153,17 @@ def _size(dim: int | ir.SymbolicDim) -> int | str | None:
     return dim.value
 
 
+def size_name(size: int | ir.SymbolicDim) -> str:
+    """Name of a free size; empty for a number, without a name or for one like ``?`` that says nothing."""
+    name = (size.value or "") if isinstance(size, ir.SymbolicDim) else ""
+    return name if any(letter.isalnum() for letter in name) else ""
+
+
+def known_sizes(shape: ir.Shape | None) -> ir.Shape | None:
+    """The shape without names: free sizes are unknown."""
+    return shape and ir.Shape([size if isinstance(size, int) and size >= 0 else None for size in shape])
+
+
 def graph_inputs(model: ir.Model) -> tuple[TensorSpec, ...]:
     """Inputs that must be fed (initializers that are also listed as inputs are not)."""
     fed = (value for value in model.graph.inputs if value.name not in model.graph.initializers)

@@ -173,8 +173,9 @@ def run_each(
 def keep_quantizers(options: Any) -> None:
     """For ``configure`` of ``open_session``: Q and DQ are what is wanted, and computed as they stand.
 
-    ONNX Runtime would move them, fuse them away, or put the float weight of a layer between them into codes
-    of its own.
+    ONNX Runtime would move them, fuse them away, put the float weight of a layer between them into codes of
+    its own, or multiply weights of 4 bits with activations that it rounds to 8. Constant codes are
+    dequantized when the model is opened.
     """
     options.add_session_config_entry("session.disable_quant_qdq", "1")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,8 +14,16 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
+from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, open_session
+from calib8.model.trial_run import as_written
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
+from calib8.passes.free_sizes import (
+    forget_inferred_names,
+    forget_names,
+    keep_true_sizes,
+    stated_shapes,
+)
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
@@ -28,6 +36,7 @@ from calib8.passes.rewrite_leftovers import (
 from calib8.passes.simplify import fold_constants, fold_pads, fuse_hard_swish, remove_identities
 
 Pass = Callable[[ir.Model], int]
+Outputs = Sequence[npt.NDArray[Any]]
 
 PREPARE: Final[tuple[Pass, ...]] = (
     normalize,
@@ -65,6 +74,7 @@ class PreparedModel:
         max_rel_diff: the same divided by the largest magnitude of that output.
         names: every name that a node can be asked for by → its name in the graph, see
             ``calib8.passes.node_names``.
+        sizes: sizes of the sample, by input.
     """
 
     model: ir.Model
@@ -72,6 +82,7 @@ class PreparedModel:
     max_abs_diff: float
     max_rel_diff: float
     names: Mapping[str, str]
+    sizes: Mapping[str, tuple[int, ...]]
 
     def nodes_called(self, names: Iterable[str]) -> frozenset[str]:
         """Names in the graph of the nodes that ``--keep-float`` names.
@@ -100,20 +111,33 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
     """
     refuse_unsupported(original)
     model = original.clone()
+    forget_names(model)  # untrue ones could keep the original from running
+    expected = open_session(model, configure=as_written).run(sample)
+    model = original.clone()
+    keep_true_sizes(model, _seen(model, sample, expected))
+    own = stated_shapes(model)
     rewrites = _run_passes(model)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
-    ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
+    infer_shapes(model)
+    forget_inferred_names(model, own)
     model = model.clone()  # a graph remembers values that were taken out of it, and they their constants
     _own_constants(model.graph)
-    absolute, relative = compare(original, model, sample)
+    absolute, relative = differences(expected, open_session(model, configure=as_written).run(sample))
     if not (relative <= RELATIVE_TOLERANCE or absolute <= ABSOLUTE_TOLERANCE):
         raise ModelError(
             model.graph.name or "model",
             f"the prepared model differs from the original by {relative:.2g} of the output's magnitude",
             "Please report this model as a bug",
         )
-    return PreparedModel(model, rewrites, absolute, relative, node_names(original, model))
+    fed = {name: array.shape for name, array in sample.items()}
+    return PreparedModel(model, rewrites, absolute, relative, node_names(original, model), fed)
+
+
+def _seen(model: ir.Model, sample: Arrays, results: Outputs) -> dict[str, tuple[int, ...]]:
+    """Sizes of inputs and outputs in a run."""
+    outputs = zip((value.name or "" for value in model.graph.outputs), results, strict=True)
+    return {name: np.shape(array) for name, array in (*sample.items(), *outputs)}
 
 
 def _own_constants(graph: ir.Graph) -> None:
@@ -126,10 +150,8 @@ def _own_constants(graph: ir.Graph) -> None:
             )
 
 
-def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float, float]:
+def differences(expected: Outputs, actual: Outputs) -> tuple[float, float]:
     """Largest absolute and relative difference of the outputs of two models; NaN in both places is equal."""
-    expected = open_session(reference, configure=_as_written).run(sample)
-    actual = open_session(other, configure=_as_written).run(sample)
     absolute = relative = 0.0
     for left, right in zip(expected, actual, strict=True):
         if left.shape != right.shape or left.dtype != right.dtype:
@@ -139,14 +161,6 @@ def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float
         absolute = max(absolute, difference)
         relative = max(relative, difference / magnitude if magnitude > 0 else difference)
     return absolute, relative
-
-
-def _as_written(options: Any) -> None:
-    """Every node by itself: the plain meaning of a graph, with no second copy of its weights."""
-    import onnxruntime
-
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
 
 
 def _difference(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> float:

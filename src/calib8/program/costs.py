@@ -18,10 +18,10 @@ import onnx
 import onnx_ir as ir
 
 from calib8.model.graph import int_attribute
+from calib8.model.infer_shapes import infer_shapes
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Program, Slot
-from calib8.quantization.qdq import infer_shapes
 
 UNCOUNTED_OPS: Final = frozenset({"LSTM", "GRU", "RNN", "Einsum", "If", "Loop", "Scan"})
 """Ops of Float instructions that multiply, or hold graphs that may, and are not counted."""

@@ -24,6 +24,7 @@ from calib8.model.graph import (
     constant,
     input_at,
     is_activation,
+    known_sizes,
     register_constant,
 )
 from calib8.passes.fold_affine import output_channels
@@ -289,7 +290,8 @@ def _quantize_value(
         use.node.replace_input_with(use.idx, result)
     if becomes_output:
         value.name = names.value(f"{name}/float")
-        result.name = name
+        result.name, result.shape = name, value.shape
+        value.shape = known_sizes(value.shape)
         for index, output in enumerate(graph.outputs):
             if output is value:
                 graph.outputs[index] = result
@@ -310,7 +312,7 @@ def _pair(
     second.outputs[0].name = names.value(f"{name}{tag}/dequantized")
     second.outputs[0].dtype = ir.DataType.FLOAT
     for output in (first.outputs[0], second.outputs[0]):
-        output.shape = source.shape
+        output.shape = known_sizes(source.shape)
     return first, second
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -15,6 +14,7 @@ from onnx_ir.traversal import RecursiveGraphIterator
 
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.graph import label as label
+from calib8.model.infer_shapes import infer_shapes
 from calib8.quantization.weights import channel_axis
 from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
 
@@ -74,20 +74,6 @@ def readable_copy(model: ir.Model) -> ir.Model:
     ir_passes.RemoveUnusedNodesPass()(copy)
     infer_shapes(copy)
     return copy
-
-
-def infer_shapes(model: ir.Model) -> None:
-    """Types and shapes as onnx infers them; what a file states where they contradict each other or itself.
-
-    The pass reports a contradiction as a logged warning with a traceback; here it is no news.
-    """
-    logger = logging.getLogger(ir_passes.ShapeInferencePass.__module__)
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
-    finally:
-        logger.setLevel(level)
 
 
 def nodes(model: ir.Model) -> Iterator[ir.Node]:

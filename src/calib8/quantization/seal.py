@@ -15,7 +15,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import Names, constant
+from calib8.model.graph import Names, constant, known_sizes
 from calib8.quantization.qdq import dequantizer, label
 
 SEALED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
@@ -51,7 +51,7 @@ def seal_float_layers(model: ir.Model, only: Collection[str] | None = None) -> i
 
 def _summed(graph: ir.Graph, names: Names, source: ir.Value, before: ir.Node) -> ir.Value:
     name = names.value(f"{source.name}/float")
-    output = ir.Value(name=name, type=source.type, shape=source.shape)
+    output = ir.Value(name=name, type=source.type, shape=known_sizes(source.shape))
     graph.insert_before(
         before, ir.Node("", "Sum", [source], outputs=[output], name=names.node(f"{label(before)}/Sum"))
     )

@@ -16,9 +16,9 @@ import onnx_ir as ir
 
 from calib8.analysis.counts import elements, macs, stored_values
 from calib8.model.graph import activation_inputs, sole_consumer
+from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
-from calib8.quantization.qdq import infer_shapes
 from calib8.scheme import UNARY_OPS
 
 

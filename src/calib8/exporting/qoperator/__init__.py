@@ -19,6 +19,8 @@ from calib8.errors import UnsupportedModelError
 from calib8.exporting.qoperator import functions, layers, moves
 from calib8.exporting.qoperator.coded import CONTRIB, Fused
 from calib8.model.graph import Names
+from calib8.model.infer_shapes import infer_shapes
+from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
     check_quantizers,
@@ -36,15 +38,11 @@ from calib8.program.lower.canonical.movers import MOVES
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     QUANTIZERS,
-    codes_of,
     holds_codes,
-    infer_shapes,
     is_integer_op,
     label,
 )
 from calib8.quantization.qdq import nodes as all_nodes
-
-CONTRIB_VERSION: Final = 1
 
 REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
     standard_domain.rewrite,
@@ -60,10 +58,6 @@ REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
     int32_biases.rewrite,
 )
 """Those steps of the canonical graph that leave free axes free; shapes are inferred behind each."""
-
-ALL_CODES_OPSET: Final = 21
-LATER_CODES: Final = frozenset({ir.DataType.UINT16, ir.DataType.INT16, ir.DataType.UINT4, ir.DataType.INT4})
-"""Codes that the standard's quantizers take from that operator set on; ONNX Runtime's own did before."""
 
 SLOW_INT8: Final = (
     "activations are int8, with which ONNX Runtime's convolutions take several times as long on x86 as with "
@@ -144,7 +138,7 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
             fused[outcome.op_type] += 1
         elif is_float:
             kept.append(Kept(name, op_type, outcome))
-    _finish(copy)
+    _finish(copy, stated_shapes(model))
     left = sum(node.op_type in QUANTIZERS for node in all_nodes(copy))
     notes = (SLOW_INT8,) if _has_int8_layers(copy) else ()
     return copy, QOperatorReport(dict(sorted(fused.items())), tuple(kept), left, notes)
@@ -186,13 +180,11 @@ def _has_int8_layers(model: ir.Model) -> bool:
     return any(node.inputs[0] is not None and node.inputs[0].dtype == ir.DataType.INT8 for node in layers)
 
 
-def _finish(model: ir.Model) -> None:
+def _finish(model: ir.Model, own: Mapping[str, ir.Shape | None]) -> None:
     """No leftovers, and the operator sets that the nodes are of."""
     ir_passes.RemoveUnusedNodesPass()(model)
-    if model.graph.opset_imports.get("", 0) < ALL_CODES_OPSET:
-        for node in model.graph:
-            if node.op_type in QUANTIZERS and codes_of(node).dtype in LATER_CODES:
-                node.domain = CONTRIB
+    standard_domain.restore_own_quantizers(model)
     if any(node.domain == CONTRIB for node in model.graph):
-        model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
+        model.graph.opset_imports[CONTRIB] = standard_domain.CONTRIB_VERSION
     infer_shapes(model)
+    forget_inferred_names(model, own)

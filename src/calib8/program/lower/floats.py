@@ -17,6 +17,7 @@ from calib8.errors import UnsupportedModelError
 from calib8.model.save import model_bytes
 from calib8.program.instructions import Float, Instruction
 from calib8.program.lower.builder import Builder, shape_of, values_read
+from calib8.program.lower.canonical.standard_domain import restore_own_quantizers
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import dequantized
 from calib8.program.lower.forms import Coded, Real, Sums
@@ -152,6 +153,7 @@ def built(builder: Builder, draft: FloatDraft, model: ir.Model) -> Float:
             value.name = builder.slots[slot].name
             value.shape = ir.Shape(builder.slots[slot].shape)
     part = ir.Model(graph, ir_version=model.ir_version, functions=list(model.functions.values()))
+    restore_own_quantizers(part)
     nodes = computing_nodes(draft)
     reasons = tuple(builder.reasons.get(node, UNQUANTIZED_RESULT) for node in nodes)
     names = tuple(label(node) for node in nodes)

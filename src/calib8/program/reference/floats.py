@@ -11,7 +11,7 @@ import numpy.typing as npt
 import onnx
 import onnx_ir as ir
 
-from calib8.model.runtime import Session, open_session
+from calib8.model.runtime import Session, keep_quantizers, open_session
 from calib8.program.instructions import Float
 from calib8.program.reference.operand import Operand
 
@@ -28,7 +28,8 @@ def run_float(step: Float, operands: Sequence[Operand]) -> list[npt.NDArray[Any]
     """
     session = _SESSIONS.get(step)
     if session is None:
-        session = open_session(ir.from_proto(onnx.ModelProto.FromString(step.model)))
+        model = ir.from_proto(onnx.ModelProto.FromString(step.model))
+        session = open_session(model, configure=keep_quantizers)
         _SESSIONS[step] = session
     feeds = {
         spec.name: np.asarray(operand.data, order="C")

@@ -39,6 +39,7 @@ from typing import Final
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
     batch_norm_arithmetic,
@@ -60,7 +61,6 @@ from calib8.program.lower.canonical import (
     two_dimensions,
 )
 from calib8.program.lower.canonical.shapes import Given, fix_inputs, refuse_open_shapes
-from calib8.quantization.qdq import infer_shapes
 
 Rewrite = Callable[[ir.Model], int]
 

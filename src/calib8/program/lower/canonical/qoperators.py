@@ -15,8 +15,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, float_attribute, input_at, int_attribute, ints_attribute, rank
+from calib8.model.infer_shapes import infer_shapes
 from calib8.program.lower.canonical.edits import Attributes, new_node, replace, set_attributes, set_type
-from calib8.quantization.qdq import infer_shapes, stored_type
+from calib8.quantization.qdq import stored_type
 
 Triple = tuple[int, int, int]
 

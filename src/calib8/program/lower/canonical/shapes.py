@@ -13,8 +13,10 @@ from onnx_ir.passes import common as ir_passes
 from onnxscript import optimizer
 
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.model.graph import size_name
+from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.simplify import FOLD_INPUT_LIMIT, FOLD_OUTPUT_LIMIT
-from calib8.quantization.qdq import QUANTIZERS, infer_shapes, label
+from calib8.quantization.qdq import QUANTIZERS, label
 
 Given = Mapping[str, Sequence[int]]
 SHOWN = 8
@@ -60,17 +62,11 @@ def _bind(value: ir.Value, sizes: tuple[int, ...], bound: dict[str, int]) -> Non
     for have, size in zip(stated, sizes, strict=True):
         if isinstance(have, int) and have > 0 and have != size:
             raise UsageError(subject, f"contradicts the model's {text}", "Change only free axes")
-        symbol = _symbol(have)
+        symbol = size_name(have)
         if symbol and bound.setdefault(symbol, size) != size:
             cure = "Give axes of the same name the same size"
             raise UsageError(subject, f"makes '{symbol}' {size}, elsewhere it is {bound[symbol]}", cure)
     value.shape = ir.Shape(sizes)
-
-
-def _symbol(size: int | ir.SymbolicDim) -> str:
-    """Name of a free axis; empty for a size, without a name or for one like ``?`` that says nothing."""
-    name = (size.value or "") if isinstance(size, ir.SymbolicDim) else ""
-    return name if any(letter.isalnum() for letter in name) else ""
 
 
 def _close(value: ir.Value, bound: dict[str, int]) -> list[str]:
@@ -80,7 +76,7 @@ def _close(value: ir.Value, bound: dict[str, int]) -> list[str]:
     sizes: list[int] = []
     missing = []
     for axis, size in enumerate(value.shape):
-        symbol = _symbol(size)
+        symbol = size_name(size)
         known = size if isinstance(size, int) and size > 0 else bound.get(symbol)
         if known is None and axis == 0:
             known = bound.setdefault(symbol, 1) if symbol else 1
@@ -99,7 +95,7 @@ def _forget(model: ir.Model, bound: Mapping[str, int]) -> None:
             if node.domain in ("", "ai.onnx") or value.shape is None:
                 value.shape = None
                 continue
-            sizes = [bound.get(_symbol(size), size) for size in value.shape]
+            sizes = [bound.get(size_name(size), size) for size in value.shape]
             value.shape = ir.Shape([None if _is_negative(size) else size for size in sizes])
 
 
