@@ -179,6 +179,17 @@ def keep_quantizers(options: Any) -> None:
     options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 
+def as_written(options: Any) -> None:
+    """For ``configure`` of ``open_session``: every node by itself, the plain meaning of a graph.
+
+    Nor is there a second copy of its weights.
+    """
+    import onnxruntime
+
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.disable_prepacking", "1")
+
+
 def _name(model: ir.Model | str | os.PathLike[str] | bytes) -> str:
     if isinstance(model, bytes):
         return "model"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
-from calib8.model.runtime import Arrays, open_session
+from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
@@ -128,8 +128,8 @@ def _own_constants(graph: ir.Graph) -> None:
 
 def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float, float]:
     """Largest absolute and relative difference of the outputs of two models; NaN in both places is equal."""
-    expected = open_session(reference, configure=_as_written).run(sample)
-    actual = open_session(other, configure=_as_written).run(sample)
+    expected = open_session(reference, configure=as_written).run(sample)
+    actual = open_session(other, configure=as_written).run(sample)
     absolute = relative = 0.0
     for left, right in zip(expected, actual, strict=True):
         if left.shape != right.shape or left.dtype != right.dtype:
@@ -139,14 +139,6 @@ def compare(reference: ir.Model, other: ir.Model, sample: Arrays) -> tuple[float
         absolute = max(absolute, difference)
         relative = max(relative, difference / magnitude if magnitude > 0 else difference)
     return absolute, relative
-
-
-def _as_written(options: Any) -> None:
-    """Every node by itself: the plain meaning of a graph, with no second copy of its weights."""
-    import onnxruntime
-
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.add_session_config_entry("session.disable_prepacking", "1")
 
 
 def _difference(left: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> float:
