@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from example_programs import codes, plain, single
-from exported import CASES, assert_exported_exactly
+from exported import CASES, assert_exported_exactly, litert_gives, random_feeds
+from litert import Kernels
 from test_tflite_layers import BOUNDS, sizes, slot
 from test_tflite_layers import plain as ints
 
+from calib8.exporting.tflite.export import to_tflite
 from calib8.program import instructions as op
 from calib8.program.expressions import Apply, Constant, Source
 from calib8.program.program import Program, Slot
@@ -80,6 +82,19 @@ def mean(rng: np.random.Generator) -> Program:
     x, y = slot(rng, "x", *shape), slot(rng, "y", *out)
     count = math.prod(shape[axis] for axis in axes)
     rule = mean_rule("tflite", x.scale, y.scale, count, "mean")
+    return single(op.Mean, [x], y, "tflite", axes=axes, rescale=rule, **limits(rng, y))
+
+
+def total(rng: np.random.Generator) -> Program:
+    """A sum over any axes, its scale fit for it."""
+    shape = shaped(rng, int(rng.integers(1, 6)))
+    axes = tuple(sorted(rng.choice(len(shape), int(rng.integers(1, len(shape) + 1)), replace=False).tolist()))
+    kept = rng.random() < 0.5
+    out = tuple(1 if axis in axes else size for axis, size in enumerate(shape) if kept or axis not in axes)
+    x, y = slot(rng, "x", *shape), slot(rng, "y", *out)
+    count = math.prod(shape[axis] for axis in axes)
+    y = replace(y, scales=np.float32([x.scale * math.sqrt(count) * rng.uniform(0.7, 2)]))
+    rule = mean_rule("tflite", x.scale, y.scale, count, "sum")
     return single(op.Mean, [x], y, "tflite", axes=axes, rescale=rule, **limits(rng, y))
 
 
@@ -222,7 +237,7 @@ def drawn_table(rng: np.random.Generator) -> Program:
 
 MAKERS = {
     "add": binary(op.Add), "sub": binary(op.Sub), "mul": binary(op.Mul), "selection": selection,
-    "mean": mean, "extreme": extreme, "arg_max": arg_max, "max_pool": pool(op.MaxPool),
+    "mean": mean, "total": total, "extreme": extreme, "arg_max": arg_max, "max_pool": pool(op.MaxPool),
     "average_pool": pool(op.AveragePool), "softmax": softmax, "concat": concat,
     "resize_nearest": resize_nearest, "resize_linear": resize_linear, "pad": pad, "transpose": transpose,
     "reshape": reshape, "slice": slice_, "gather": gather, "table": drawn_table,
@@ -248,6 +263,21 @@ FUNCTIONS: dict[str, tuple[Any, str]] = {
     "Erf": (Apply("Erf", (Source(),)), "GATHER"),
 }
 """Function → expression, and the operator that it mostly becomes; a table of few codes may need less."""
+
+
+def test_every_set_of_kernels_sums_int8_codes() -> None:
+    """SUM itself reads them as uint8 in LiteRT's reference kernels; the sum here is taken of real values."""
+    x = codes("x", 1, 7, 5, 6, dtype="int8", scale=0.05, zero_point=-20)
+    y = codes("y", 1, 6, dtype="int8", scale=0.4, zero_point=11)
+    rule = mean_rule("tflite", x.scale, y.scale, 35, "sum")
+    program = single(op.Mean, [x], y, "tflite", axes=(1, 2), rescale=rule, low=-128, high=127)
+    fed = random_feeds(program, np.random.default_rng(5))["x"]
+    real = ((fed.astype(np.float64) + 20) * 0.05).sum(axis=(1, 2))
+    wanted = np.clip(np.rint(real / 0.4) + 11, -128, 127)
+    exported = to_tflite(program)
+    for kernels in get_args(Kernels):
+        [given] = litert_gives(exported, [fed], kernels)
+        assert np.abs(given - wanted).max() <= 1, kernels
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)

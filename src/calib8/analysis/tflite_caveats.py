@@ -69,7 +69,7 @@ def _of_kind(graph: Graph) -> Iterator[str]:
     if ("SUM", "int8") in apart:
         yield (
             "SUM of int8 codes: LiteRT's reference kernel reads them as uint8, which is a fault; "
-            "calib8 does not follow it there"
+            "calib8 does not follow it there; judge the model with the other kernels"
         )
     if _is_legacy(graph):
         yield "uint8 weights with zero points, as TFLite had them before int8: one scale per weight"

@@ -180,6 +180,19 @@ def keep_quantizers(options: Any) -> None:
     options.add_session_config_entry("session.disable_quant_qdq", "1")
 
 
+def as_written(options: Any) -> None:
+    """For ``configure`` of ``open_session``: every node by itself, the plain meaning of a graph."""
+    import onnxruntime
+
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    without_second_weights(options)
+
+
+def without_second_weights(options: Any) -> None:
+    """For ``configure`` of ``open_session``: no second copy of the weights in the order that kernels like."""
+    options.add_session_config_entry("session.disable_prepacking", "1")
+
+
 def _name(model: ir.Model | str | os.PathLike[str] | bytes) -> str:
     if isinstance(model, bytes):
         return "model"

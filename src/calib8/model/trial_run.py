@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import onnx_ir as ir
 
 from calib8.errors import Calib8Error, ModelError
 from calib8.model.graph import graph_inputs
 from calib8.model.made_up import made_up_input
-from calib8.model.runtime import open_session
+from calib8.model.runtime import as_written, open_session, without_second_weights
 
 
 def try_to_run(model: ir.Model, sizes: Mapping[str, Sequence[int]]) -> str:
@@ -38,20 +37,7 @@ def try_to_run(model: ir.Model, sizes: Mapping[str, Sequence[int]]) -> str:
         name = model.graph.name or "model"
         raise ModelError(name, problem, "Please report this model as a bug") from error
     try:
-        open_session(model, configure=_without_second_weights).run(feeds)
+        open_session(model, configure=without_second_weights).run(feeds)
     except Calib8Error as error:
         return f"ONNX Runtime runs this model with its optimizations off only; with them {error.problem}"
     return ""
-
-
-def as_written(options: Any) -> None:
-    """For ``configure`` of ``open_session``: every node by itself, the plain meaning of a graph."""
-    import onnxruntime
-
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    _without_second_weights(options)
-
-
-def _without_second_weights(options: Any) -> None:
-    """No second copy of the weights in the order that kernels like."""
-    options.add_session_config_entry("session.disable_prepacking", "1")

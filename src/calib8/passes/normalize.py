@@ -56,7 +56,7 @@ def _convert(model: ir.Model, before: int) -> None:
     from onnxscript.version_converter import ConvertVersionPass
 
     try:
-        with _quiet("onnxscript"):
+        with quiet("onnxscript"):
             _run(ConvertVersionPass(WORKING_OPSET, fallback=True), model)
     except Exception as error:
         raise UnsupportedModelError(
@@ -100,8 +100,8 @@ def _run(step: ir.passes.PassBase, model: ir.Model) -> None:
 
 
 @contextmanager
-def _quiet(name: str) -> Iterator[None]:
-    """The converter announces its fallback as a warning; that is the way taken on purpose."""
+def quiet(name: str) -> Iterator[None]:
+    """What a library warns of that is the way taken on purpose stays out of the user's sight."""
     logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)

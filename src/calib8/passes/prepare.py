@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -15,8 +15,7 @@ from onnx_ir.passes import common as ir_passes
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.infer_shapes import infer_shapes
-from calib8.model.runtime import Arrays, open_session
-from calib8.model.trial_run import as_written
+from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.free_sizes import (
     forget_inferred_names,

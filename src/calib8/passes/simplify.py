@@ -11,6 +11,8 @@ from typing import Any
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.passes.evaluate_constants import draws_numbers, evaluate_constants
+from calib8.passes.normalize import quiet
 from calib8.passes.plain import holds_layers_alone, is_plain
 
 FOLD_INPUT_LIMIT = 1 << 22
@@ -28,17 +30,27 @@ def fold_constants(model: ir.Model) -> int:
     if holds_layers_alone(model.graph):
         ir_passes.ShapeInferencePass(check_type=False, strict_mode=False, data_prop=True)(model)
     if not is_plain(model.graph):
-        from onnxscript import optimizer
+        _fold(model)
+        while evaluate_constants(model, FOLD_OUTPUT_LIMIT):  # sizes may follow from what is known now
+            _fold(model)
+    ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
+    ir_passes.RemoveUnusedNodesPass()(model)
+    return before - model.graph.num_nodes()
 
+
+def _fold(model: ir.Model) -> None:
+    from onnxscript import optimizer
+
+    with quiet("onnxscript"):
         optimizer.fold_constants(
             model,
             onnx_shape_inference=True,
             input_size_limit=FOLD_INPUT_LIMIT,
             output_size_limit=FOLD_OUTPUT_LIMIT,
+            should_fold=lambda node: False if draws_numbers(node) else None,
         )
     ir_passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     ir_passes.RemoveUnusedNodesPass()(model)
-    return before - model.graph.num_nodes()
 
 
 def remove_identities(model: ir.Model) -> int:

@@ -22,13 +22,14 @@ from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from calib8.training.build import build
+from calib8.training.call_form import call_form
 from calib8.training.example_inputs import checked_inputs
 from calib8.training.export import export_traced
 from calib8.training.modes import OWNER
 from calib8.training.plan import plan_simulation
 from calib8.training.simulated_model import TAKEN, SimulatedModel, folded_layers, keep_norms_frozen
 from calib8.training.simulation import BATCH_NORMS, RANGES, PlacedGraph, Recipe, Simulation
-from calib8.training.tracing import trace, unwrapped
+from calib8.training.tracing import input_names, trace, unwrapped
 from calib8.training.wide_linear import split_wide_linears
 
 DEFAULT_TARGET = "onnxruntime"
@@ -94,7 +95,8 @@ def prepare(
     simulation = Simulation(plan, placed, recipe, table, _leaders(placed, table, recipe))
     graph = build(traced, simulation)
     kept = tuple(one.detach().cpu() for one in inputs)
-    simulated = SimulatedModel(traced, graph, simulation, kept)
+    form = call_form(module, tuple(input_names(module, None)))
+    simulated = SimulatedModel(traced, graph, simulation, kept, form)
     simulation.to(next((one.device for one in module.parameters()), torch.device("cpu")))
     if table is not None:
         _start(simulated, table)

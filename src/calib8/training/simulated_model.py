@@ -11,11 +11,12 @@ from torch import Tensor, fx, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from calib8.errors import CalibrationError, UsageError
+from calib8.training.call_form import CallForm
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import Norm
 from calib8.training.simulation import Simulation, module_key
 
-TAKEN: Final = ("calib8", "example_inputs", "float_graph", "name", "simulated_graph", "training")
+TAKEN: Final = ("calib8", "call_form", "example_inputs", "float_graph", "name", "simulated_graph", "training")
 """Names that parts of the user's module cannot have."""
 
 
@@ -31,6 +32,7 @@ class SimulatedModel(nn.Module):
         simulated_graph: the graph that runs.
         example_inputs: what it was traced with, on the CPU.
         name: of the user's class.
+        call_form: the arguments of the user's forward.
     """
 
     calib8: Simulation
@@ -41,6 +43,7 @@ class SimulatedModel(nn.Module):
         graph: fx.Graph,
         simulation: Simulation,
         example_inputs: tuple[Tensor, ...],
+        call_form: CallForm,
     ) -> None:
         """Takes over the modules of ``traced``; ``graph`` is what it runs."""
         super().__init__()
@@ -56,6 +59,7 @@ class SimulatedModel(nn.Module):
         self.float_graph = copy.deepcopy(traced.graph)
         self.example_inputs = example_inputs
         self.name = type(traced).__name__
+        self.call_form = call_form
         self.simulated_graph = graph
         self._run = _compiled(graph)
         self.register_load_state_dict_post_hook(keep_norms_frozen)  # type: ignore[no-untyped-call]
@@ -65,8 +69,9 @@ class SimulatedModel(nn.Module):
 
         Raises:
             CalibrationError: a tensor holds NaN or infinite values, in training mode.
+            UsageError: an argument that was not traced has another value than its default.
         """
-        result = self._run(self, *inputs, **named)
+        result = self._run(self, *self.call_form.inputs(inputs, named))
         if self.training and not self.calib8.frozen:
             self.calib8.finish_step()
         if self.training:

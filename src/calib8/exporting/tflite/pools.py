@@ -20,8 +20,10 @@ from calib8.program.instructions import (
     ReduceMin,
     Softmax,
 )
+from calib8.program.program import Slot
 from calib8.program.rounding.pools import mean_rule
 from calib8.program.rules import FixedRescale
+from calib8.tflite.graph import Quantization
 
 OWN_DILATION = (1, 1)
 
@@ -72,20 +74,15 @@ def _pool(
 
 
 def mean(builder: Builder, step: Mean) -> None:
-    """MEAN or SUM, whichever has the factor."""
+    """MEAN; a sum as a convolution with ones."""
     x, y = builder.slot(step.inputs[0]), builder.slot(step.outputs[0])
     count = math.prod(x.shape[axis] for axis in step.axes)
-    op = next((name for name, kind in KINDS.items() if _has_rule(step, x.scale, y.scale, count, kind)), None)
-    if op is None:
+    if _has_rule(step, x.scale, y.scale, count, "mean"):
+        _mean(builder, step, y)
+    elif _has_rule(step, x.scale, y.scale, count, "sum"):
+        _sum(builder, step, x, y, count)
+    else:
         raise NoFormError("its factor is neither that of a mean nor that of a sum")
-
-    def make(target: int, activation: str) -> None:
-        _reduce(builder, op, step.inputs[0], target, step.axes)
-
-    builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make, fused=False)
-
-
-KINDS: dict[str, Literal["mean", "sum"]] = {"MEAN": "mean", "SUM": "sum"}
 
 
 def _has_rule(step: Mean, x_scale: float, y_scale: float, count: int, kind: Literal["mean", "sum"]) -> bool:
@@ -93,6 +90,46 @@ def _has_rule(step: Mean, x_scale: float, y_scale: float, count: int, kind: Lite
     if not (isinstance(rule, FixedRescale) and isinstance(own, FixedRescale)):
         return False
     return np.array_equal(rule.multiplier, own.multiplier) and np.array_equal(rule.shift, own.shift)
+
+
+def _mean(builder: Builder, step: Mean, y: Slot) -> None:
+    def make(target: int, activation: str) -> None:
+        _reduce(builder, "MEAN", step.inputs[0], target, step.axes)
+
+    builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make, fused=False)
+
+
+def _sum(builder: Builder, step: Mean, x: Slot, y: Slot, count: int) -> None:
+    """``x → TRANSPOSE (axes last) → RESHAPE [1, rows, 1, count] → CONV_2D with ones → RESHAPE → y``.
+
+    LiteRT 2.3's reference kernel of SUM reads int8 codes as uint8. The convolution sums the same codes and
+    has the factor s_x·1 / s_y of the sum, which it rounds as SUM does.
+    """
+    source, rows = builder.tensor(step.inputs[0]), math.prod(x.shape) // count
+    order = [axis for axis in range(len(x.shape)) if axis not in step.axes] + list(step.axes)
+    if order != sorted(order):
+        turned = builder.like(source, "axes", [x.shape[axis] for axis in order])
+        builder.operator("TRANSPOSE", [source, builder.ints("perm", order)], [turned])
+        source = turned
+    rowwise = builder.like(source, "rows", (1, rows, 1, count))
+    reshaped(builder, source, rowwise)
+    zero = np.zeros(1, np.int64)
+    weight = builder.constant(
+        "ones", np.ones((1, 1, 1, count), np.int8), Quantization(np.ones(1, np.float32), zero)
+    )
+    steps = Quantization(np.array([x.scale], np.float32), zero)
+    bias = builder.constant(f"{step.name}/bias", np.zeros(1, np.int32), steps)
+
+    def make(target: int, activation: str) -> None:
+        summed = builder.like(target, "sums", (1, rows, 1, 1))
+        builder.operator(
+            "CONV_2D", [rowwise, weight, bias], [summed],
+            padding="VALID", stride_h=1, stride_w=1, dilation_h_factor=1, dilation_w_factor=1,
+            fused_activation_function=activation,
+        )  # fmt: skip
+        reshaped(builder, summed, target)
+
+    builder.clamped(builder.tensor(step.outputs[0]), y, step.low, step.high, make)
 
 
 def extreme(builder: Builder, step: ReduceMax | ReduceMin) -> None:

@@ -45,7 +45,6 @@ INT8: Final[Mapping[str, tuple[int, str]]] = {
     "SOFTMAX": (2, "1.14.0"),
     "STRIDED_SLICE": (2, "1.14.0"),
     "SUB": (2, "1.14.0"),
-    "SUM": (1, "1.10.0"),
     "TANH": (2, "1.14.0"),
     "TRANSPOSE": (2, "1.14.0"),
     "TRANSPOSE_CONV": (2, "2.2.0"),
