@@ -16,6 +16,7 @@ from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import Arrays, open_session
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
+from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
@@ -33,6 +34,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     normalize,
     fold_constants,
     remove_identities,
+    remove_no_ops,
     fold_pads,
     fuse_hard_swish,
     fold_affine,
