@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from calib8 import InferenceSession
-from calib8.analysis.benchmark import Opened, Subject, measure
+from calib8.analysis.benchmark import Opened, Subject, measure, pace, visit
 from calib8.analysis.workloads import open_workload
 from calib8.program.rules import PROFILES
 from quantized import quantized
@@ -31,9 +31,9 @@ def _times(path: Path, threads: int, rounds: int) -> dict[str, Any]:
     opened = []
     for profile in PROFILES:
         session = InferenceSession(workload.path, profile=profile, shapes=shapes, threads=threads)
-        run = partial(session.run, None, workload.feeds)
+        run = partial(session.run_into, workload.feeds, session.run(None, workload.feeds))
         subject = Subject(workload.path, profile, threads, workload.batch, workload.macs)
-        opened.append(Opened(subject, run))
+        opened.append(Opened(subject, partial(visit, run, pace())))
     found = measure(opened, rounds)
     return {t.subject.runtime: {"min_ms": t.min_ms, "median_ms": t.median_ms} for t in found}
 

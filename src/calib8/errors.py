@@ -3,7 +3,8 @@
     Calib8Error
     ├── UsageError            options that contradict each other or name something unknown     exit code 2
     ├── ModelError            the model cannot be read or run                                 exit code 1
-    │   └── UnsupportedModelError   it can be read, but not quantized
+    │   ├── UnsupportedModelError   it can be read, but not quantized
+    │   └── CrashError              it ends the process of a foreign runtime
     ├── DataError             images, labels or arrays do not fit                             exit code 1
     ├── CalibrationError      statistics from which no range can be chosen                    exit code 1
     ├── TableError            a table, statistics or checkpoint, broken or of another model   exit code 1
@@ -54,6 +55,10 @@ class ModelError(Calib8Error):
 
 class UnsupportedModelError(ModelError):
     """The model is valid but holds something that calib8 cannot quantize."""
+
+
+class CrashError(ModelError):
+    """A foreign runtime, which has a process of its own, was ended by the model."""
 
 
 class DataError(Calib8Error):

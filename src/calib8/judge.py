@@ -21,6 +21,7 @@ from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
@@ -86,7 +87,7 @@ def evaluate(
         sessions = fed_alike(sessions)
     preprocess = stored_preprocess(models) if preprocess is None else preprocess
     dataset = open_dataset(
-        data, sessions[0].inputs, preprocess, labels=labels, samples=samples, skip_bad=skip_bad
+        data, _inputs_of_first(sessions), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     seen = SampleCounter("evaluating", dataset.count, progress)
@@ -109,6 +110,18 @@ def labels_left_out(why: str) -> str:
     return (
         f"labels were found that do not fit and are left out: {why}. Mend them, or name others with --labels"
     )
+
+
+def _inputs_of_first(sessions: Sequence[Session]) -> tuple[TensorSpec, ...]:
+    """Of the first model that could be opened; a model that ended its runtime tells none.
+
+    Raises:
+        CrashError: there is none.
+    """
+    opened = [session.inputs for session in sessions if session.inputs]
+    if not opened:
+        sessions[0].run({})
+    return opened[0]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ def short_visits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def subject(name: str, run: Callable[[], object], macs: int | None = 1000) -> Opened:
-    return Opened(Subject("net.onnx", name, 2, 4, macs), run)
+    return Opened(Subject("net.onnx", name, 2, 4, macs), lambda: benchmark.visit(run, benchmark.pace()))
 
 
 def timing(runtime: str, *seconds: float, model: str = "net", threads: int = 1, batch: int = 1) -> Timing:

@@ -138,10 +138,10 @@ def test_what_runs_unoptimized_only_is_told(monkeypatch: pytest.MonkeyPatch) -> 
     def optimizing(options: Any) -> None:
         raise RuntimeError("a rewrite of the runtime failed")
 
-    monkeypatch.setattr(trial_run, "_without_second_weights", lambda options: None)
+    monkeypatch.setattr(trial_run, "without_second_weights", lambda options: None)
     assert "optimizations" not in try_to_run(load_model(lying()), {"x": (5,), "y": (5,)})
     monkeypatch.setattr(trial_run, "as_written", lambda options: None)
-    monkeypatch.setattr(trial_run, "_without_second_weights", optimizing)
+    monkeypatch.setattr(trial_run, "without_second_weights", optimizing)
     told = try_to_run(load_model(lying()), {"x": (5,), "y": (5,)})
     assert "optimizations off only" in told and "a rewrite of the runtime failed" in told
 

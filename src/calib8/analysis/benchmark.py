@@ -15,6 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from calib8.errors import CrashError
+
 VISIT_SECONDS: Final = 0.1
 """So long a subject is run before it is the next one's turn …"""
 
@@ -48,11 +50,27 @@ class Opened(NamedTuple):
 
     Attributes:
         subject: what it is.
-        run: runs it once and fetches its outputs.
+        visit: gives the seconds of some runs, see ``visit``.
     """
 
     subject: Subject
-    run: Callable[[], object]
+    visit: Callable[[], list[float]]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How long a visit is.
+
+    Attributes:
+        rest: seconds before it.
+        seconds: so long the subject is run …
+        fewest, most: … but at least and at most so often.
+    """
+
+    rest: float
+    seconds: float
+    fewest: int
+    most: int
 
 
 @dataclass(frozen=True)
@@ -90,21 +108,34 @@ class Timing:
 
 
 def measure(
-    opened: Sequence[Opened], rounds: int, on_round: Callable[[int], None] = lambda done: None
+    opened: Sequence[Opened],
+    rounds: int,
+    on_round: Callable[[int], None] = lambda done: None,
+    on_crash: Callable[[CrashError], None] | None = None,
 ) -> list[Timing]:
-    """Times subjects of one model in turns; one timing per subject.
+    """Times subjects of one model in turns; one timing per subject that lives to the end.
 
     Args:
         opened: the subjects; all of them stay open, so give those that are to be compared and no more.
         rounds: at least 1.
         on_round: called with the number of rounds done.
+        on_crash: called where a subject has ended its process, which is then left out.
+
+    Raises:
+        CrashError: a subject has ended its process, and ``on_crash`` is None.
     """
-    seconds: list[list[float]] = [[] for _ in opened]
+    seconds: dict[Opened, list[float]] = {subject: [] for subject in opened}
     for done in range(rounds):
-        for (_, run), times in zip(opened, seconds, strict=True):
-            times.extend(_visit(run))
+        for one in list(seconds):
+            try:
+                seconds[one].extend(one.visit())
+            except CrashError as crash:
+                if on_crash is None:
+                    raise
+                on_crash(crash)
+                del seconds[one]
         on_round(done + 1)
-    return [Timing(subject, tuple(times)) for (subject, _), times in zip(opened, seconds, strict=True)]
+    return [Timing(one.subject, tuple(times)) for one, times in seconds.items()]
 
 
 def ratio(timing: Timing, timings: Sequence[Timing]) -> float | None:
@@ -124,12 +155,20 @@ def _same_work(one: Subject, other: Subject) -> bool:
     return (one.model, one.threads, one.batch) == (other.model, other.threads, other.batch)
 
 
-def _visit(run: Callable[[], object]) -> list[float]:
-    time.sleep(REST_SECONDS)
+def pace() -> Pace:
+    """What this module prescribes."""
+    return Pace(REST_SECONDS, VISIT_SECONDS, FEWEST_RUNS, MOST_RUNS)
+
+
+def visit(run: Callable[[], object], pace: Pace) -> list[float]:
+    """A rest, a run that does not count, and the seconds of the runs after it, each by itself."""
+    time.sleep(pace.rest)
     run()
+    clock, total = time.perf_counter, 0.0
     seconds: list[float] = []
-    while len(seconds) < FEWEST_RUNS or (sum(seconds) < VISIT_SECONDS and len(seconds) < MOST_RUNS):
-        start = time.perf_counter()
+    while len(seconds) < pace.fewest or (total < pace.seconds and len(seconds) < pace.most):
+        start = clock()
         run()
-        seconds.append(time.perf_counter() - start)
+        seconds.append(clock() - start)
+        total += seconds[-1]
     return seconds

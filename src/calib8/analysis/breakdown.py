@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from calib8.analysis.benchmark_runtimes import open_native
+from calib8.analysis.bound_calls import open_native
 from calib8.analysis.workloads import Workload
 from calib8.engine.run import default_isa
 from calib8.session import StepTime

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.batches import Batch
-from calib8.errors import DataError
+from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
 
 FEW_CLASSES: Final = 10
@@ -48,6 +48,7 @@ class Evaluation:
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
+        failure: which signal ended the runtime, in a sentence; there are no figures then. None: none.
     """
 
     model: str
@@ -60,11 +61,12 @@ class Evaluation:
     seconds: float
     warnings: tuple[str, ...] = ()
     labels_left_out: str = ""
+    failure: str | None = None
 
     @property
     def images_per_second(self) -> float:
         """Samples per second inside the runtime."""
-        return self.images / self.seconds if self.seconds > 0 else math.inf
+        return self.images / self.seconds if self.seconds > 0 else math.inf if self.images else 0.0
 
 
 @dataclass
@@ -86,6 +88,7 @@ class _Tally:
     labels_asked: bool = True
     misfit: str = ""
     shapes: set[Shapes] = field(default_factory=set)
+    crash: CrashError | None = None
 
 
 def evaluate_sessions(
@@ -110,34 +113,54 @@ def evaluate_sessions(
     Raises:
         DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
             classes.
+        CrashError: no model is left: each has ended its runtime.
     """
     tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
         results = [
             _timed_run(session, batch, tally) for session, tally in zip(sessions, tallies, strict=True)
         ]
+        _check_one_is_left(tallies)
         expected = None if reference is None else results[reference]
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
+            if outputs is None:
+                continue
             _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index].name)
         on_batch(len(batch.names))
-    if not tallies or tallies[0].images == 0:
+    if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
     return [_evaluation(s, t, i, reference) for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))]
 
 
-def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]]:
-    """Outputs; the first run of a shape, for which a runtime compiles or allocates, is not timed."""
+def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]] | None:
+    """Outputs; the first run of a shape, for which a runtime compiles or allocates, is not timed.
+
+    None once the model has ended its runtime: what it gave before does not count either.
+    """
+    if tally.crash is not None:
+        return None
     shapes = frozenset((name, array.shape) for name, array in batch.inputs.items())
-    if shapes not in tally.shapes:
-        tally.shapes.add(shapes)
-        session.run(batch.inputs)
-    start = time.perf_counter()
-    outputs = session.run(batch.inputs)
-    tally.seconds += time.perf_counter() - start
+    try:
+        if shapes not in tally.shapes:
+            tally.shapes.add(shapes)
+            session.run(batch.inputs)
+        start = time.perf_counter()
+        outputs = session.run(batch.inputs)
+    except CrashError as crash:
+        tally.crash = crash
+        return None
+    inside = getattr(session.handle, "seconds", None)  # of a runtime in a process of its own
+    tally.seconds += time.perf_counter() - start if inside is None else inside
     tally.images += len(batch.names)
     return outputs
+
+
+def _check_one_is_left(tallies: Sequence[_Tally]) -> None:
+    crashes = [tally.crash for tally in tallies if tally.crash is not None]
+    if crashes and len(crashes) == len(tallies):
+        raise crashes[0]
 
 
 def class_scores(output: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
@@ -200,6 +223,9 @@ def _count_differences(
 
 
 def _evaluation(session: Session, tally: _Tally, index: int, reference: int | None) -> Evaluation:
+    if tally.crash is not None:
+        crash = str(tally.crash)
+        return Evaluation(session.name, session.runtime, 0, None, None, None, None, 0.0, failure=crash)
     compared = reference is not None and index != reference
     return Evaluation(
         model=session.name,

@@ -90,9 +90,17 @@ class LiteRtModel:
             fed = ", ".join(f"{name} {array.dtype}{list(array.shape)}" for name, array in feeds.items())
             problem = f"LiteRT refused {fed} ({_reason(error)})"
             raise DataError(self._name, problem, "Check types and shapes") from error
+        results = self.results()
+        return results if outputs is None else [results[self._outputs.index(name)] for name in outputs]
+
+    def invoke(self) -> None:
+        """Runs on what was fed last; the outputs stay where LiteRT has them."""
+        self._interpreter.invoke()
+
+    def results(self) -> list[Array]:
+        """All outputs of the last run."""
         details = self._interpreter.get_output_details()
-        wanted = range(len(details)) if outputs is None else [self._outputs.index(name) for name in outputs]
-        return [np.array(self._interpreter.get_tensor(details[place]["index"])) for place in wanted]
+        return [np.array(self._interpreter.get_tensor(detail["index"])) for detail in details]
 
     def _waits_for_sizes(self) -> bool:
         """Sizes behind the batch are free: what the file has in their place need not make sense."""

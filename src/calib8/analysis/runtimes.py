@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import numpy as np
 import numpy.typing as npt
 
 from calib8.analysis.litert import LITERT
+from calib8.analysis.openvino_model import open_in_openvino
 from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
-from calib8.errors import DataError, ModelError, UsageError
+from calib8.errors import CrashError, UsageError
 from calib8.files import check_model_file
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.processors import MOST_THREADS
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
-from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
@@ -109,23 +108,41 @@ def open_side_by_side(
     Float models, which the runtimes of ``OWN`` refuse, run in ONNX Runtime, as do ONNX models beside TFLite
     ones in the runtimes of ``LITERT``.
 
+    Where a runtime crashes on its model, running that session raises the ``CrashError``.
+
     Raises:
         UsageError: as for ``open_in_runtime``, or a runtime of ``OWN`` or ``LITERT`` that none of the models
             needs.
-        ModelError: a runtime cannot load its model.
+        ModelError: a runtime refuses its model.
     """
     check_runtime(runtime, profile, integer_only)
-    sessions = [
-        open_in_runtime(path, ONNXRUNTIME, threads)
-        if Path(path).is_file() and _runs_beside(path, runtime)
-        else open_in_runtime(path, runtime, threads, profile=profile, integer_only=integer_only)
-        for path in paths
-    ]
+    settings = Settings(threads, profile, integer_only)
+    sessions = [_open_or_crashed(path, runtime, settings) for path in paths]
     if runtime in OWN and all(session.runtime == ONNXRUNTIME for session in sessions):
         raise UsageError(f"--runtime {runtime}", "all models are float ones", "Add a quantized model")
     if runtime in LITERT and all(session.runtime == ONNXRUNTIME for session in sessions):
         raise UsageError(f"--runtime {runtime}", "none of the models is a TFLite model", "Add a .tflite file")
     return sessions
+
+
+def _open_or_crashed(path: Path_, runtime: str, settings: Settings) -> Session:
+    if Path(path).is_file() and _runs_beside(path, runtime):
+        return open_in_runtime(path, ONNXRUNTIME, settings.threads)
+    profile, integer_only = settings.profile, settings.integer_only
+    try:
+        return open_in_runtime(path, runtime, settings.threads, profile=profile, integer_only=integer_only)
+    except CrashError as crash:
+        return Session(os.fspath(path), (), (), _Crashed(crash), runtime)
+
+
+@dataclass(frozen=True)
+class _Crashed:
+    """The handle of a model that has ended its runtime."""
+
+    crash: CrashError
+
+    def run(self, outputs: Sequence[str] | None, feeds: Arrays) -> list[npt.NDArray[Any]]:
+        raise self.crash
 
 
 def _runs_beside(path: Path_, runtime: str) -> bool:
@@ -224,56 +241,7 @@ def _open_reference(path: Path_, settings: Settings) -> Session:
 
 
 def _open_openvino(path: Path_, settings: Settings) -> Session:
-    """A Session whose handle runs OpenVINO's CPU plugin."""
-    try:
-        import openvino
-    except ImportError as error:
-        raise UsageError(
-            "--runtime openvino",
-            "OpenVINO is not installed",
-            "Install it with: pip install 'calib8[openvino]'",
-        ) from error
-    try:
-        config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-        if settings.threads:
-            config["INFERENCE_NUM_THREADS"] = settings.threads
-        core = openvino.Core()
-        compiled = core.compile_model(core.read_model(os.fspath(path)), "CPU", config)
-    except RuntimeError as error:
-        reason = str(error).strip().splitlines()[-1]
-        raise ModelError(
-            str(path), f"OpenVINO cannot load it ({reason})", "Quantize it with --target openvino"
-        ) from error
-    inputs = tuple(_spec(port) for port in compiled.inputs)
-    outputs = tuple(_spec(port) for port in compiled.outputs)
-    return Session(str(path), inputs, outputs, _OpenVinoHandle(compiled, str(path)), "openvino")
-
-
-@dataclass(frozen=True)
-class _OpenVinoHandle:
-    """Gives a compiled OpenVINO model the ``run`` of an ONNX Runtime session."""
-
-    compiled: Any
-    name: str
-
-    def run(self, outputs: list[str] | None, feeds: dict[str, Any]) -> list[Any]:
-        try:
-            results = self.compiled(feeds)
-        except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1]
-            raise DataError(
-                self.name, f"OpenVINO refused the input ({reason})", "Check names and shapes"
-            ) from error
-        ports = self.compiled.outputs
-        chosen = (
-            ports if outputs is None else [port for name in outputs for port in ports if name in port.names]
-        )
-        return [np.asarray(results[port]) for port in chosen]
-
-
-def _spec(port: Any) -> TensorSpec:
-    shape = tuple(dim.get_length() if dim.is_static else None for dim in port.partial_shape)
-    return TensorSpec(port.any_name, np.dtype(port.element_type.to_dtype()), shape)
+    return open_in_openvino(path, settings.threads)
 
 
 OPENERS: Final[dict[str, Callable[[Path_, Settings], Session]]] = {

@@ -46,7 +46,7 @@ def fed_alike(sessions: Sequence[Session]) -> list[Session]:
     Raises:
         DataError: the input of one of them has other sizes, in whatever order.
     """
-    lead = sessions[0].inputs
+    lead = next((session.inputs for session in sessions if session.inputs), ())
     return [_fed_as(session, lead) for session in sessions]
 
 

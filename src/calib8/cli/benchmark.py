@@ -15,7 +15,7 @@ from calib8.cli.program import read_shapes, say_sizes_taken
 from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
 from calib8.processors import MOST_THREADS, usable_cores
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     Every runtime gets the same inputs and the same number of threads. They are run in turns, so that what
     else the machine does slows down all of them.
 
+    A run is one call from Python whose inputs and outputs are bound beforehand: no arrays are copied in or
+    out. Every runtime has a process of its own, in which the clock is read.
+
     The ratio says how many times faster than the fastest other runtime, by the medians. GMAC/s and their
     share of what the cores of this machine can do at most are those of the fastest run.
     """
@@ -81,21 +84,32 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         raise UsageError("--profile", problem, "Give a quantized model, a program or a plan")
     timings: list[Timing] = []
     breakdowns: list[Breakdown] = []
+    failures: list[ModelError] = []
+    named = options.runtime is not None
     for workload, names in zip(workloads, fitting, strict=True):
-        named = options.runtime is not None
-        timings += _measured(terminal, workload, names, threads, options.rounds, named=named)
+        found, failed = _measured(terminal, workload, names, threads, options.rounds, named=named)
+        timings += found
+        failures += failed
         if options.profile and any(_is_native(timing, workload) for timing in timings):
             breakdowns += _broken_down(workload, threads)
-    for found in breakdowns:
-        say_breakdown(terminal, found)
+    for parts in breakdowns:
+        say_breakdown(terminal, parts)
     terminal.show(timing_table(timings))
+    for failure in failures:
+        terminal.say(f"note: {failure}")
     for model in models:
         say_sizes_taken(terminal, model, shapes, options.batch)
     if report.json is not None:
-        document: dict[str, Any] = {"results": [timing_document(timing) for timing in timings]}
-        if options.profile:
-            document["profiles"] = [breakdown_document(found) for found in breakdowns]
-        write_json(report.json, document)
+        write_json(report.json, _document(timings, breakdowns if options.profile else None))
+    if failures and named:
+        raise typer.Exit(failures[0].exit_code)
+
+
+def _document(timings: Sequence[Timing], breakdowns: Sequence[Breakdown] | None) -> dict[str, Any]:
+    document: dict[str, Any] = {"results": [timing_document(timing) for timing in timings]}
+    if breakdowns is not None:
+        document["profiles"] = [breakdown_document(parts) for parts in breakdowns]
+    return document
 
 
 def read_threads(text: str | None) -> tuple[int, ...]:
@@ -170,20 +184,25 @@ def _measured(
     rounds: int,
     *,
     named: bool,
-) -> list[Timing]:
-    """Timings of a workload; ``named``: the user chose the runtimes, so none of them may fail to load it."""
+) -> tuple[list[Timing], list[ModelError]]:
+    """Timings of a workload, and what failed beside them.
+
+    ``named``: the user chose the runtimes, so none of them may refuse to load it; one that crashes leaves
+    the others their figures.
+    """
     from calib8.analysis.benchmark import measure
 
     with shown_progress(terminal, f"opening {workload.path}") as progress:
         opened, failures = _opened(workload, runtimes, threads)
-        if failures and (named or not opened):
-            raise failures[0]
+        refused = [failure for failure in failures if not isinstance(failure, CrashError)]
+        if (named and refused) or not opened:
+            raise (refused or failures)[0]
         stage = f"measuring {workload.path}"
         progress(stage, 0, rounds)
-        timings = measure(opened, rounds, lambda done: progress(stage, done, rounds))
-    for failure in failures:
-        terminal.say(f"note: {failure}")
-    return timings
+        timings = measure(opened, rounds, lambda done: progress(stage, done, rounds), failures.append)
+    if not timings:
+        raise failures[0]
+    return timings, failures
 
 
 def _is_native(timing: Timing, workload: Workload) -> bool:

@@ -35,6 +35,7 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "sqnr_db": finite(e.sqnr_db),
         "seconds": e.seconds,
         "warnings": list(e.warnings),
+        "failure": e.failure,
     }
 
 

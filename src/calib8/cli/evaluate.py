@@ -79,5 +79,9 @@ def evaluate(
     for result in results:
         for warning in result.warnings:
             terminal.say(f"warning: {result.model}: {warning}", style="yellow")
+        if result.failure is not None:
+            typer.secho(f"error: {result.failure}", fg=typer.colors.RED, err=True)
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
+    if any(result.failure is not None for result in results):
+        raise typer.Exit(1)

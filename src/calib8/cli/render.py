@@ -101,7 +101,7 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             percent(e.top5),
             percent(e.agreement),
             NOTHING if e.sqnr_db is None else f"{e.sqnr_db:.2f}",
-            f"{e.images_per_second:.1f}",
+            NOTHING if e.failure else f"{e.images_per_second:.1f}",
             decimal(size),
         )
     return table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from calib8.passes.free_sizes import (
     keep_true_sizes,
     stated_shapes,
 )
+from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
 from calib8.passes.rewrite_leftovers import (
@@ -41,6 +42,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     normalize,
     fold_constants,
     remove_identities,
+    remove_no_ops,
     fold_pads,
     fuse_hard_swish,
     fold_affine,

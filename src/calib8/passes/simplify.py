@@ -82,12 +82,12 @@ def remove_identities(model: ir.Model) -> int:
     names = [value.name for value in model.graph.outputs]
     _rewrite(model, chosen)
     ir_passes.IdentityEliminationPass()(model)
-    _restore_outputs(model.graph, names)
+    restore_outputs(model.graph, names)
     ir_passes.RemoveUnusedNodesPass()(model)
     return before - model.graph.num_nodes()
 
 
-def _restore_outputs(graph: ir.Graph, names: list[str | None]) -> None:
+def restore_outputs(graph: ir.Graph, names: list[str | None]) -> None:
     """Two outputs that became one value get their own names back, one of them through an Identity."""
     for index, (value, name) in enumerate(zip(list(graph.outputs), names, strict=True)):
         if value.name != name:

@@ -26,6 +26,7 @@ from calib8.model.graph import (
     is_activation,
     known_sizes,
     register_constant,
+    sole_consumer,
 )
 from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
@@ -77,6 +78,8 @@ def insert_quantizers(
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
     qparams = activation_codes(model, placement, ranges, scheme)
+    if "Concat" in scheme.shared_scale_ops:
+        _pass_on_to_inner_concats(model, qparams)
     names = Names(model.graph)
     float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
     if scheme.placement == "every-op":
@@ -314,6 +317,19 @@ def _pair(
     for output in (first.outputs[0], second.outputs[0]):
         output.shape = known_sizes(source.shape)
     return first, second
+
+
+def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> None:
+    """A Concat that another one alone reads takes the codes of that one: they are what is left of its own.
+
+    Its own would be a second pair directly behind the first, ``Concat → Q(s_1) → DQ → Q(s) → DQ → Concat``.
+    That rounds twice for nothing, and OpenVINO crashes on it.
+    """
+    for node in reversed(list(model.graph)):
+        outer = sole_consumer(node.outputs[0]) if node.op_type == "Concat" else None
+        inner = node.outputs[0].name or ""
+        if outer is not None and outer.op_type == "Concat" and inner in qparams:
+            qparams[inner] = qparams.get(outer.outputs[0].name or "", qparams[inner])
 
 
 def _requantize_for_concat(
