@@ -14,6 +14,7 @@ from typing import Any, Final, get_type_hints
 
 import typer
 
+from calib8.cli.terminal import escaped
 from calib8.errors import Calib8Error
 
 TRACEBACK_VARIABLE: Final = "CALIB8_TRACEBACK"
@@ -88,4 +89,4 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
 
 def _print_error(message: str) -> None:
     typer.secho("error:", fg=typer.colors.RED, bold=True, nl=False, err=True)
-    typer.echo(f" {message}", file=sys.stderr)
+    typer.echo(f" {escaped(message)}", file=sys.stderr)

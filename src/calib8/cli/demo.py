@@ -50,7 +50,8 @@ def demo(*, output: FolderOption = Path("calib8-demo"), report: ReportOptions) -
         write_json(report.json, evaluation_document(evaluations))
     for title, path in (("FP32", float_model), ("INT8", int8_model), ("table", table), ("figures", figures)):
         terminal.say(f"{title:8}{path}")
-    terminal.say(f"\nTry: calib8 inspect {int8_model} --target onnxruntime")
+    terminal.say("")
+    terminal.say(f"Try: calib8 inspect {int8_model} --target onnxruntime")
 
 
 def _make_folder(folder: Path) -> None:
@@ -84,6 +85,7 @@ def _evaluate(terminal: Terminal, models: list[Path]) -> list[Evaluation]:
 
     with shown_progress(terminal, "opening the models") as progress:
         evaluations = judge.evaluate(models, assets.HELDOUT_PATH, threads=usable_cores(), progress=progress)
-    terminal.say(f"\n{evaluations[0].images} images that neither training nor calibration saw:")
+    terminal.say("")
+    terminal.say(f"{evaluations[0].images} images that neither training nor calibration saw:")
     terminal.show(evaluation_table(evaluations, [model_bytes_on_disk(model) for model in models]))
     return evaluations

@@ -22,7 +22,7 @@ from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, Re
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, both_measures, count, escaped, percent, plain_table, say_missing
+from calib8.cli.render import NOTHING, both_measures, count, percent, plain_table, say_missing
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
     if not diagnosis.findings:
         terminal.say("no cause stands out: the loss is spread over the layers")
     for number, finding in enumerate(diagnosis.findings, 1):
-        terminal.say(f"{number}. {escaped(_finding(finding))}", style="yellow")
+        terminal.say(f"{number}. {_finding(finding)}", style="yellow")
 
 
 def _finding(finding: Finding) -> str:
@@ -163,7 +163,7 @@ def remedy_text(remedy: Remedy) -> str:
         parts.append(f"leave --range of {given} away")
     if wish.method or not parts:
         parts.append(f"calibrate again{f' with --method {wish.method}' if wish.method else ''}")
-    return escaped("; ".join(parts))
+    return "; ".join(parts)
 
 
 def _costs(remedy: Remedy) -> str:

@@ -132,7 +132,8 @@ def say_program(terminal: Terminal, program: Program) -> None:
     from calib8.program.listing import listing, summary
 
     found = summary(program)
-    terminal.say(listing(program))
+    for line in listing(program).split("\n"):
+        terminal.say(line)
     terminal.say(
         "instructions: " + ", ".join(f"{number} {name}" for name, number in found.instructions.items())
     )

@@ -11,13 +11,12 @@ from rich.progress import (
     ProgressColumn,
     Task,
     TaskID,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.text import Text
 
-from calib8.cli.terminal import Terminal
+from calib8.cli.terminal import Terminal, escaped
 
 
 class SamplesSeen:
@@ -79,7 +78,7 @@ def shown_progress(terminal: Terminal, before: str, after: str = "") -> Iterator
         yield SamplesSeen(None, before, after)
         return
     columns = (
-        TextColumn("{task.description}", markup=False),
+        _Stage(),
         BarColumn(),
         _Samples(),
         TimeElapsedColumn(),
@@ -87,6 +86,14 @@ def shown_progress(terminal: Terminal, before: str, after: str = "") -> Iterator
     )
     with Progress(*columns, console=terminal.err, transient=True) as bar:
         yield SamplesSeen(bar, before, after)
+
+
+class _Stage(ProgressColumn):
+    """What is under way, which may be the name of a file."""
+
+    def render(self, task: Task) -> Text:
+        """The text of one line."""
+        return Text(escaped(task.description))
 
 
 class _Samples(ProgressColumn):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from rich.console import RenderableType
 from rich.filesize import decimal
 from rich.table import Table
 
@@ -159,23 +158,10 @@ def say_violations(terminal: Terminal, target: str, violations: Sequence[Violati
 
 def plain_table(*headers: str) -> Table:
     """An empty table without lines, its columns aligned left."""
-    table = _OneLineTable(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold")
     for header in headers:
         table.add_column(header, overflow="fold")
     return table
-
-
-class _OneLineTable(Table):
-    """A table whose cells show line breaks and other signs that cannot be printed in escaped form."""
-
-    def add_row(self, *cells: RenderableType | None, **style: Any) -> None:
-        """As that of ``Table``."""
-        super().add_row(*(escaped(cell) if isinstance(cell, str) else cell for cell in cells), **style)
-
-
-def escaped(text: str) -> str:
-    """On one line: ``\\n`` for a line break, and so on for all that cannot be printed."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def percent(share: float | None) -> str:

@@ -1,16 +1,18 @@
 """Where people read: results on standard output, progress and errors on standard error.
 
-Text is never taken for markup, so that a file called ``[bold].onnx`` is shown as it is called.
+Text is never taken for markup, so that a file called ``[bold].onnx`` is shown as it is called. Signs that
+cannot be printed, which names from files may hold, are shown in escaped form: a terminal would obey them.
 """
 
 from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 _PIPE_WIDTH: Final = 100_000
 """Columns of a pipe: no line is broken and no name is cut there."""
@@ -25,7 +27,7 @@ class Terminal:
     quiet: bool
 
     def say(self, text: str, style: str | None = None) -> None:
-        """One or more lines of text."""
+        """A line of text."""
         if not self.quiet:
             self.out.print(text, style=style, soft_wrap=True)
 
@@ -42,6 +44,19 @@ class Terminal:
         return not self.quiet and self.err.file.isatty()
 
 
+def escaped(text: str) -> str:
+    """On one line: ``\\n`` for a line break, and so on for all that cannot be printed."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+class _PlainConsole(Console):
+    """A console that escapes all text which it makes lines and cells of."""
+
+    def render_str(self, text: str, **how: Any) -> Text:
+        """As that of ``Console``."""
+        return super().render_str(escaped(text), **how)
+
+
 def open_terminal(quiet: bool) -> Terminal:
     """The streams of this process as they are now."""
     return Terminal(_console(sys.stdout), _console(sys.stderr), quiet)
@@ -49,7 +64,7 @@ def open_terminal(quiet: bool) -> Terminal:
 
 def _console(stream: TextIO) -> Console:
     watched = stream.isatty()
-    return Console(
+    return _PlainConsole(
         file=stream,
         width=None if watched else _PIPE_WIDTH,
         force_terminal=watched,
