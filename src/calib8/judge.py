@@ -11,6 +11,7 @@ from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
+from calib8.analysis.second_opinion import are_pictures, second_opinion
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
@@ -26,6 +27,7 @@ from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
+    import onnx_ir as ir
 
 PREFLIGHT_SAMPLES: Final = 32
 
@@ -132,7 +134,7 @@ class Preflight:
         inputs: what goes into each input, against what mean and scale imply.
         images: samples looked at.
         evaluation: the float model on them; None where none has a label, so that it would tell nothing.
-        warnings: sentences about what looks wrong with its answers; ``inputs`` have their own.
+        warnings: sentences about what looks wrong with its answers and inside it; ``inputs`` have their own.
     """
 
     inputs: tuple[InputCheck, ...]
@@ -153,6 +155,8 @@ def preflight(
 ) -> Preflight:
     """Looks at what some samples feed to the float model: input ranges, and top-1 where there are labels.
 
+    Of pictures it also says whether the model would rather be fed in another way.
+
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
@@ -169,12 +173,34 @@ def preflight(
     pieces = list(batches(dataset, 1, threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
-    if all(label is None for piece in pieces for label in piece.labels):
-        told = (labels_left_out(dataset.label_note),) if dataset.label_note else ()
-        return Preflight(checks, images, None, told)
-    session = open_session(original, threads=threads)
-    [evaluation] = evaluate_sessions([session], pieces, reference=None, labels_asked=dataset.labels_asked)
-    return Preflight(checks, images, evaluation, tuple(_warnings(evaluation, session, pieces)))
+    told = [labels_left_out(dataset.label_note)] if dataset.label_note else []
+    labelled = any(label is not None for piece in pieces for label in piece.labels)
+    pictures = are_pictures(pieces, dataset.preprocess)
+    evaluation = None
+    if labelled or pictures:
+        session = open_session(original, threads=threads)
+        if labelled:
+            [evaluation] = evaluate_sessions(
+                [session], pieces, reference=None, labels_asked=dataset.labels_asked
+            )
+            told += _warnings(evaluation, session, pieces)
+        if pictures:
+            told += second_opinion(session, pieces, dataset.preprocess)
+            told += _drift(original, pieces, threads)
+    return Preflight(checks, images, evaluation, tuple(told))
+
+
+def _drift(original: ir.Model, pieces: Sequence[Batch], threads: int) -> Iterator[str]:
+    """What the first batch normalization says of mean and scale."""
+    from calib8.repair.batch_norm_statistics import first_batch_norm_drift
+
+    drift = first_batch_norm_drift(original, (piece.inputs for piece in pieces), threads)
+    if drift is not None and drift.suspicious:
+        yield (
+            f"the first normalization ({drift.name}) sees other values than in training: its means are "
+            f"{drift.shift:.2f} standard deviations off, its spread is {drift.ratio:.2f} times as large; "
+            "compare mean, scale and colour order with those of the training"
+        )
 
 
 def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:

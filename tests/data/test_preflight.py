@@ -121,3 +121,16 @@ def test_no_batch_and_mixed_batches_are_refused() -> None:
         check_inputs([], None)
     with pytest.raises(DataError, match="has 1 channels after 3"):
         check_inputs([batch(x=spread(0, 1)), batch(x=np.zeros((1, 5)))], None)
+
+
+def test_numbers_of_0_to_1_for_pixels_are_told_of() -> None:
+    p = Preprocess(mean=(0.485, 0.456, 0.406), scale=(1 / 0.229, 1 / 0.224, 1 / 0.225))
+    (warning,) = check(spread(-2, 1100), p).warnings
+    assert "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --units 0-1" in warning
+
+
+def test_arrays_far_beyond_any_recipe() -> None:
+    (warning,) = check(spread(-2, 1136)).warnings
+    assert "observed -2 … 1136 lies far outside of what images become: recipes give 0 … 1" in warning
+    assert check(spread(-2, 1136, channels=4)).warnings == ()  # no images
+    assert check(spread(-124, 152)).warnings == check(spread(-2.2, 2.7)).warnings == ()

@@ -109,8 +109,13 @@ _PRESET_HELP: Final = (
     "efficientnet_lite, yolo, ssd_mobilenet_caffe, cifar10, mnist. The flags below override it."
 )
 _SIZE_HELP: Final = "Height and width that the model sees. Default: those of its input."
-_MEAN_HELP: Final = "Pixel value that becomes 0, one per channel or one for all. Default: 0."
+_MEAN_HELP: Final = "Pixel value 0 … 255 that becomes 0, one per channel or one for all. Default: 0."
 _SCALE_HELP: Final = "Factor after the mean is subtracted; 1/255 is understood. Default: 1."
+_STD_HELP: Final = "In place of --scale: standard deviation to divide by, one per channel or one for all."
+_UNITS_HELP: Final = (
+    "With --std: what it and --mean count in, 0-1 (pixels divided by 255) or 0-255. Default: told by the "
+    "numbers, where they can be of one only."
+)
 _COLOR_HELP: Final = "Order of the channels. Default: rgb."
 _RESIZE_HELP: Final = "What happens to the aspect ratio: warp, short-side, letterbox or none. Default: warp."
 _FILTER_HELP: Final = (
@@ -134,6 +139,8 @@ class PreprocessOptions:
     size: Annotated[str | None, option(PREPROCESSING, "--size", "H,W", _SIZE_HELP)] = None
     mean: Annotated[str | None, option(PREPROCESSING, "--mean", "A,B,C", _MEAN_HELP)] = None
     scale: Annotated[str | None, option(PREPROCESSING, "--scale", "A,B,C", _SCALE_HELP)] = None
+    std: Annotated[str | None, option(PREPROCESSING, "--std", "A,B,C", _STD_HELP)] = None
+    units: Annotated[str | None, option(PREPROCESSING, "--units", "0-1|0-255", _UNITS_HELP)] = None
     color: Annotated[str | None, option(PREPROCESSING, "--color", "rgb|bgr|gray", _COLOR_HELP)] = None
     resize: Annotated[str | None, option(PREPROCESSING, "--resize", "HOW", _RESIZE_HELP)] = None
     filter: Annotated[str | None, option(PREPROCESSING, "--filter", "NAME", _FILTER_HELP)] = None

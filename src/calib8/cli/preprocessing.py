@@ -47,8 +47,7 @@ def given_flags(options: PreprocessOptions) -> dict[str, Any]:
     """
     read = {
         "size": _size("--size", options.size),
-        "mean": _numbers("--mean", options.mean),
-        "scale": _numbers("--scale", options.scale),
+        **_mean_and_scale(options),
         "color": options.color,
         "resize": options.resize,
         "filter": options.filter,
@@ -61,6 +60,32 @@ def given_flags(options: PreprocessOptions) -> dict[str, Any]:
         "dtype": options.dtype,
     }
     return {name: value for name, value in read.items() if value is not None}
+
+
+def _mean_and_scale(options: PreprocessOptions) -> dict[str, tuple[float, ...] | None]:
+    """Mean and scale for pixels 0 … 255, of ``--mean`` with ``--scale``, or with ``--std``.
+
+    Raises:
+        UsageError: no numbers, ``--std`` beside ``--scale`` or without ``--mean``, ``--units`` without it.
+    """
+    mean, scale = _numbers("--mean", options.mean), _numbers("--scale", options.scale)
+    std = _numbers("--std", options.std)
+    if std is None:
+        if options.units is not None:
+            problem = "says what --mean and --std count in, and there is no --std"
+            raise UsageError(f"--units {options.units}", problem, "Give --std in place of --scale")
+        return {"mean": mean, "scale": scale}
+    if scale is not None:
+        problem = "contradicts --scale, which is 1/std for pixels 0 … 255"
+        raise UsageError(f"--std {options.std}", problem, "Give one of them")
+    if mean is None:
+        raise UsageError(
+            f"--std {options.std}", "needs --mean in the same units", "Give it too, if only as 0"
+        )
+    from calib8.data.units import mean_and_scale
+
+    mean, scale = mean_and_scale(mean, std, options.units)
+    return {"mean": mean, "scale": scale}
 
 
 def preprocessing_flags(p: Preprocess | None) -> list[str]:

@@ -17,10 +17,16 @@ import numpy.typing as npt
 
 from calib8.data.batches import Batch
 from calib8.data.preprocess import Preprocess, value_range
+from calib8.data.recipes import RECIPES, odd_recipe
 from calib8.errors import DataError
 
 LOW_USE: Final = 0.25
 """A used share below this is worth a warning: photographs fill nearly all of 0 … 255."""
+
+FAR: Final = 300.0
+"""A magnitude that arrays of three channels reach by no recipe for images."""
+
+_COLORS: Final = 3
 
 _TOLERANCE: Final = 1e-3  # of the implied range, for values computed elsewhere in another order
 
@@ -180,6 +186,11 @@ def _warnings(
         found.append(f"channels {', '.join(map(str, constant))} are constant")
     if implied is not None and used is not None:
         found.extend(_range_warnings(seen, implied, used, shown))
+    odd = "" if p is None or implied is None else odd_recipe(p)
+    if odd:
+        found.append(odd)
+    if p is None and seen.count.size == _COLORS and max(abs(low), abs(high)) > FAR:
+        found.append(f"{shown} lies far outside of what images become: {RECIPES}")
     untouched = p is None or (p.dtype == "float32" and not any(p.mean) and set(p.scale) == {1})
     if untouched and low >= 0 and 16 < high <= 255:
         found.append(f"{shown} looks like raw pixels 0 … 255: right only if the model was trained on them")

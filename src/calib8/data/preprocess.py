@@ -9,7 +9,7 @@ conversion. A recipe written as (x/255 − m)/s has mean = 255·m and scale = 1/
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import InitVar, asdict, dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 import numpy as np
@@ -26,6 +26,7 @@ from calib8.data.resize import (
     resample,
     space_to_depth,
 )
+from calib8.data.units import Units, mean_and_scale
 from calib8.errors import DataError, UsageError
 
 PREPROCESS_FORMAT: Final = "calib8-preprocess"
@@ -63,6 +64,11 @@ class Preprocess:
         layout: channels first or last.
         dtype: ``uint8`` passes the pixels on without mean and scale.
 
+    Args:
+        std: in place of ``scale``, standard deviations that the difference is divided by.
+        units: with ``std``: what mean and std count in, ``0-1`` or ``0-255``; None: told by the numbers, see
+            ``calib8.data.units``. Mean and scale for pixels 0 … 255 are what is kept.
+
     Raises:
         UsageError: a value out of its range, or settings that exclude each other.
     """
@@ -80,11 +86,20 @@ class Preprocess:
     scale: tuple[float, ...] = (1.0,)
     layout: Layout = "NCHW"
     dtype: Literal["float32", "uint8"] = "float32"
+    std: InitVar[tuple[float, ...] | None] = None
+    units: InitVar[Units | None] = None
 
-    def __post_init__(self) -> None:
-        """Refuses what no image can go through."""
+    def __post_init__(self, std: tuple[float, ...] | None, units: Units | None) -> None:
+        """Turns ``std`` into scale; refuses what no image can go through."""
         _check_choices(self)
         _check_sizes(self)
+        if std is not None:
+            _check_mean_and_std(self, std)
+            mean, scale = mean_and_scale(self.mean, std, units)
+            object.__setattr__(self, "mean", mean)
+            object.__setattr__(self, "scale", scale)
+        elif units is not None:
+            raise UsageError("preprocessing", f"units {units} say what std counts in", "Give std too")
         _check_numbers(self)
         _check_combinations(self)
 
@@ -305,15 +320,28 @@ def _check_numbers(p: Preprocess) -> None:
     ):
         raise _refused("letterbox_color", p.letterbox_color, "Give a pixel value 0 … 255")
     for key, values in (("mean", p.mean), ("scale", p.scale)):
-        if (
-            not isinstance(values, tuple)
-            or len(values) not in {1, _colors(p)}
-            or not all(map(_is_number, values))
-        ):
-            count = "1 number" if _colors(p) == 1 else "1 or 3 numbers"
-            raise _refused(key, values, f"Give {count} for color '{p.color}', each within float32")
+        _check_values(p, key, values)
     if any(abs(value) < _FLOAT32_TINY for value in p.scale):
         raise _refused("scale", p.scale, "Give factors other than 0; 1/std divides by std")
+
+
+def _check_mean_and_std(p: Preprocess, std: object) -> None:
+    _check_values(p, "mean", p.mean)
+    _check_values(p, "std", std)
+    if p.scale != (1.0,):
+        cure = "Give one of them; dataclasses.replace takes scale=(1.0,) beside a std"
+        raise UsageError("preprocessing", "std and scale contradict each other", cure)
+
+
+def _check_values(p: Preprocess, key: str, values: object) -> None:
+    """Refuses all but one number, or one per channel."""
+    if (
+        not isinstance(values, tuple)
+        or len(values) not in {1, _colors(p)}
+        or not all(map(_is_number, values))
+    ):
+        count = "1 number" if _colors(p) == 1 else "1 or 3 numbers"
+        raise _refused(key, values, f"Give {count} for color '{p.color}', each within float32")
 
 
 def _check_combinations(p: Preprocess) -> None:

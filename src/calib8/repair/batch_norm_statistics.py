@@ -108,6 +108,22 @@ def batch_norm_drift(model: ir.Model, runs: Iterable[Arrays], threads: int = 2) 
     return tuple(_drift(node, *moments[node].found()) for node in found)
 
 
+def first_batch_norm_drift(
+    model: ir.Model, runs: Iterable[Arrays], threads: int = 2
+) -> BatchNormDrift | None:
+    """``batch_norm_drift`` of the first normalization alone: the model is run only as far as that.
+
+    Returns:
+        None where there is no normalization with constant parameters.
+
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run it.
+    """
+    copy = readable_copy(model)
+    found = _batch_norms(copy)[:1]
+    return _drift(found[0], *_observe(copy, found, runs, threads)[found[0]].found()) if found else None
+
+
 def reestimate_batch_norms(
     model: ir.Model, runs: Sequence[Arrays], threads: int = 2, progress: Progress = silent
 ) -> tuple[ir.Model, tuple[BatchNormDrift, ...]]:
