@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import onnx_ir as ir
 import pytest
 import torch
 import torch.nn.functional as F
@@ -95,8 +96,70 @@ def test_a_batch_norm_behind_a_dropout() -> None:
 
 
 class Standardized(nn.Conv2d):
+    """timm's ScaledStdConv2d: a batch norm over each output channel's weight, with a gain that learns."""
+
+    def __init__(self, inputs: int, outputs: int, size: int, groups: int = 1) -> None:
+        super().__init__(inputs, outputs, size, groups=groups)
+        self.gain = nn.Parameter(torch.linspace(0.5, 1.5, outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows = self.weight.reshape(1, self.out_channels, -1)
+        gain = self.gain * rows.shape[2] ** -0.5
+        weight = F.batch_norm(rows, None, None, weight=gain, training=True, momentum=0.0, eps=1e-6)
+        weight = weight.reshape_as(self.weight)
+        return F.conv2d(x, weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Centred(nn.Conv2d):
+    """A weight that is computed without a function of its own."""
+
     def forward(self, x: Tensor) -> Tensor:
         return F.conv2d(x, self.weight - self.weight.mean((1, 2, 3), keepdim=True), self.bias)
+
+
+class Computed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layers = nn.Sequential(
+            Standardized(3, 8, 3), nn.ReLU(), Standardized(8, 8, 3, groups=2), nn.ReLU(),
+            Centred(8, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3),
+        )  # fmt: skip
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = self.layers(x)
+        return result
+
+
+@pytest.mark.parametrize("ranges", ["moving", "lsq"])
+def test_weights_that_are_computed_from_parameters(ranges: str) -> None:
+    """What trains are the parameters, what is rounded is the weight."""
+    module = Computed()
+    found = trained_agreement(module, ranges)
+    assert found.steps
+    assert found.largest <= 1
+    assert found.equal >= 0.995
+
+
+def test_parameters_behind_a_computed_weight_learn() -> None:
+    module = Computed()
+    model = training.prepare(module.train(), PICTURES)
+    assert len(model.calib8.plan.layers) == 4
+    model(PICTURES).square().mean().backward()
+    for path in ("0.weight", "0.gain", "2.weight", "4.weight"):
+        gradient = model.get_parameter(f"layers.{path}").grad
+        assert gradient is not None
+        assert gradient.abs().max() > 0, path
+
+
+def test_computed_weights_become_what_quantize_makes_of_them() -> None:
+    module = Computed().eval()
+    data = [{"x": picture[None].numpy()} for picture in PICTURES]
+    wanted = calib8.quantize(module, data, example_inputs=PICTURES, method="minmax", effort="fast")
+    found = training.convert(training.prepare(module, PICTURES, table=wanted.table))
+    graphs = [ir.to_proto(one.model).graph.SerializeToString() for one in (wanted, found)]
+    assert graphs[0] == graphs[1]
+    assert wanted.placement.summary().startswith("4 of 4 Conv quantized")
 
 
 class Doubled(nn.Conv2d):
@@ -104,9 +167,20 @@ class Doubled(nn.Conv2d):
         return super()._conv_forward(x, 2.0 * weight, bias)
 
 
-@pytest.mark.parametrize("layer", [Standardized, Doubled])
-def test_weights_that_are_computed(layer: type[nn.Conv2d]) -> None:
+class FromInput(nn.Conv2d):
+    """Its weight depends on the pictures."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight * x.mean(), self.bias)
+
+
+@pytest.mark.parametrize("layer", [Doubled, FromInput])
+def test_weights_that_no_graph_tells(layer: type[nn.Conv2d]) -> None:
     module = nn.Sequential(layer(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 4, 3))
+    if layer is FromInput:
+        layers = training.prepare(module, PICTURES).calib8.plan.layers
+        assert [one.product for one in layers] == [None, "_3"]  # the batch norm and the other convolution
+        return
     with pytest.raises(calib8.UnsupportedModelError, match="'1' is no single product with weights"):
         training.prepare(module, PICTURES)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 
 import torch
-from torch import fx, nn
+from torch import fx
 
 from calib8.training.fake_quantizer import FakeQuantizer, coded_constant, coded_with
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import FunctionalNorm, mean_path, named_arguments
 from calib8.training.plan import LayerPlan
-from calib8.training.products import product_of, weight_paths
+from calib8.training.products import attribute, evaluated, product_of, weight_nodes
 from calib8.training.simulation import Simulation, module_key
 
 
@@ -117,23 +117,23 @@ class _Builder:
         return self.graph.call_function(FunctionalNorm, (), named_arguments(node))
 
     def constants(self, product: fx.Node | None) -> tuple[fx.Node | None, fx.Node | None]:
-        """Weight and bias of a product as nodes; they are read anew in every run."""
+        """Weight and bias of a product as nodes; they are read or computed anew in every run."""
         if product is None:
             return None, None
-        weight, bias = weight_paths(product)
-        return self.graph.get_attr(weight), None if bias is None else self.graph.get_attr(bias)
+        weight, bias = (
+            self.graph.get_attr(one) if isinstance(one, str) else one for one in weight_nodes(product)
+        )
+        assert weight is not None
+        return weight, bias
 
     def channels(self, product: fx.Node | None, norm: fx.Node | None) -> int:
         """Entries of the output-channel axis of the weight."""
         if product is None:
             assert norm is not None
             return int(attribute(self.traced, mean_path(norm)).shape[0])
-        weight = attribute(self.traced, weight_paths(product)[0])
+        found, _ = weight_nodes(product)
+        with torch.no_grad():
+            weight = (
+                attribute(self.traced, found) if isinstance(found, str) else evaluated(self.traced, found)
+            )
         return int(weight.shape[product_of(product, self.modules).axis])
-
-
-def attribute(module: nn.Module, path: str) -> torch.Tensor:
-    """A parameter or buffer by its path."""
-    owner, _, name = path.rpartition(".")
-    found: torch.Tensor = getattr(module.get_submodule(owner), name)
-    return found

@@ -67,7 +67,7 @@ class Product:
 
 
 def is_product(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
-    """Whether an fx node multiplies with weights that are parameters.
+    """Whether an fx node multiplies with weights that are parameters, or computed from parameters alone.
 
     Args:
         node: a node of a traced module.
@@ -79,8 +79,20 @@ def is_product(node: fx.Node, modules: Mapping[str, nn.Module]) -> bool:
     if node.op != "call_function" or node.target not in CHANNEL_AXES:
         return False
     weight, bias = argument(node, 1), argument(node, 2)
-    known = bias is None or (isinstance(bias, fx.Node) and bias.op == "get_attr")
-    return known and isinstance(weight, fx.Node) and weight.op == "get_attr"
+    known = bias is None or (isinstance(bias, fx.Node) and _is_constant(bias))
+    return known and isinstance(weight, fx.Node) and _is_constant(weight)
+
+
+def _is_constant(node: fx.Node) -> bool:
+    """Whether a node depends on parameters and buffers alone: a weight, or one that is standardized first."""
+    waiting, seen = [node], {node}
+    while waiting:
+        one = waiting.pop()
+        if one.op not in ("get_attr", "call_function", "call_method"):
+            return False
+        waiting += [source for source in one.all_input_nodes if source not in seen]
+        seen.update(one.all_input_nodes)
+    return True
 
 
 def _multiplies(module: nn.Module) -> bool:
@@ -132,9 +144,35 @@ def _of_module(module: nn.Module) -> Product:
     return Product(function, (module.stride, padding, module.dilation, module.groups), pad=pad)
 
 
-def weight_paths(node: fx.Node) -> tuple[str, str | None]:
-    """Where weight and bias of a product lie in the module: attribute paths."""
+def weight_nodes(node: fx.Node) -> tuple[fx.Node | str, fx.Node | str | None]:
+    """Weight and bias of a product: nodes that yield them, of a module their attribute paths."""
     if node.op == "call_module":
         return f"{node.target}.weight", f"{node.target}.bias"
-    weight, bias = argument(node, 1), argument(node, 2)
-    return str(weight.target), None if bias is None else str(bias.target)
+    return argument(node, 1), argument(node, 2)
+
+
+def evaluated(module: nn.Module, value: Any) -> Any:
+    """What a node yields that depends on parameters and buffers alone; paths are looked up, others stay.
+
+    Args:
+        module: holds them.
+        value: an fx node, or an argument of one.
+    """
+    if not isinstance(value, fx.Node):
+        return value
+    if value.op == "get_attr":
+        return attribute(module, str(value.target))
+    args = fx.node.map_arg(value.args, lambda one: evaluated(module, one))
+    named = fx.node.map_arg(value.kwargs, lambda one: evaluated(module, one))
+    if value.op == "call_method":
+        return getattr(args[0], str(value.target))(*args[1:], **named)
+    assert callable(value.target)
+    return value.target(*args, **named)
+
+
+def attribute(module: nn.Module, path: str) -> Any:
+    """A parameter, buffer or module by its path."""
+    found: Any = module
+    for name in path.split("."):
+        found = getattr(found, name)
+    return found

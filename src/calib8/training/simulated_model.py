@@ -14,6 +14,7 @@ from calib8.errors import CalibrationError, UsageError
 from calib8.training.call_form import CallForm
 from calib8.training.layers import SimulatedLayer
 from calib8.training.norms import Norm
+from calib8.training.products import evaluated
 from calib8.training.simulation import Simulation, module_key
 
 TAKEN: Final = ("calib8", "call_form", "example_inputs", "float_graph", "name", "simulated_graph", "training")
@@ -124,20 +125,7 @@ def _with_constants(model: SimulatedModel) -> Iterator[tuple[SimulatedLayer, tup
     calls = {str(node.target): node for node in model.simulated_graph.nodes if node.op == "call_module"}
     for name, layer in model.calib8.all_layers():
         _, weight, bias, norm, _ = calls[f"calib8.layers.{module_key(name)}"].args
-        yield layer, (_attribute(model, weight), _attribute(model, bias), _attribute(model, norm))
-
-
-def _attribute(model: nn.Module, node: Any) -> Any:
-    """What a node yields that depends on the module alone; other arguments as they are."""
-    if not isinstance(node, fx.Node):
-        return node
-    if node.op == "call_function":
-        assert callable(node.target)
-        return node.target(**{name: _attribute(model, value) for name, value in node.kwargs.items()})
-    found: Any = model
-    for name in str(node.target).split("."):
-        found = getattr(found, name)
-    return found
+        yield layer, tuple(evaluated(model, one) for one in (weight, bias, norm))
 
 
 def _compiled(graph: fx.Graph) -> Callable[..., Any]:
