@@ -67,6 +67,29 @@ def test_dropout_vanishes(dropout: str) -> None:
     assert relative_difference(expected, run(model, {"x": ROWS})) == 0.0
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (4,), (1, 4), (1, 1)])
+@pytest.mark.parametrize(
+    "body",
+    ["d = Mul(x, k)", "d = Mul(k, x)", "d = Div(x, k)", "d = Add(x, n)", "d = Add(n, x)", "d = Sub(x, n)"],
+)
+def test_neutral_constants_of_any_shape_vanish(body: str, shape: tuple[int, ...]) -> None:
+    """timm's HGNet and others have factors [1] and terms [0]; ONNX Runtime drops what multiplies by them."""
+    constants = {"k": np.ones(shape, np.float32), "n": np.zeros(shape, np.float32)}
+    model = graph("float[N,4] x", "float[N,4] y", f"{body} y = Relu(d)", constants)
+    assert remove_identities(model) == 1
+    assert ops(model) == {"Relu": 1}
+    np.testing.assert_array_equal(run(model, {"x": ROWS})[0], np.maximum(ROWS, 0))
+
+
+@pytest.mark.parametrize("body", ["d = Mul(x, k)", "d = Sub(n, x)", "d = Div(k, x)", "d = Add(k, x)"])
+def test_other_constants_stay(body: str) -> None:
+    constants = {"k": np.array([1, 1, 1, 2], np.float32), "n": np.zeros(4, np.float32)}
+    model = graph("float[N,4] x", "float[N,4] y", f"{body} y = Relu(d)", constants)
+    expected = run(model, {"x": ROWS})
+    assert remove_identities(model) == 0
+    assert relative_difference(expected, run(model, {"x": ROWS})) == 0.0
+
+
 @pytest.mark.parametrize("op", ["Add", "Mul"])
 def test_a_neutral_constant_that_broadcasts_stays(op: str) -> None:
     neutral = np.full((3, 1, 1), 0.0 if op == "Add" else 1.0, np.float32)

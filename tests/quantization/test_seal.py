@@ -6,10 +6,13 @@ from collections import Counter
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import onnxruntime
 import pytest
 
 import calib8
+from calib8.model.save import model_bytes
+from calib8.quantization.seal import seal_float_layers
 from small_models import normal, onnx_model
 
 BODY = """
@@ -48,8 +51,6 @@ def quantized(keep_float: list[str], target: str = "onnxruntime") -> onnx.ModelP
 
 
 def calib8_bytes(found: calib8.Quantization) -> bytes:
-    from calib8.model.save import model_bytes
-
     return model_bytes(found.model)
 
 
@@ -85,3 +86,32 @@ def test_one_sum_serves_all_layers_behind_a_tensor_and_only_those() -> None:
     assert sums(quantized(["b", "b3"])) == 1
     assert sums(quantized(["a", "y"])) == 1  # the input of a is read by nothing else: no codes
     assert sums(quantized(["b"], target="openvino")) == 0
+
+
+def test_a_weight_that_constants_alone_lead_to_is_float_too() -> None:
+    """ONNX Runtime folds it and then makes int8 of it; one that comes from codes needs no seal."""
+    body = """
+    q = QuantizeLinear(x, s, z)
+    d = DequantizeLinear(q, s, z)
+    n = Mul(w, two)
+    a = Conv(d, n)
+    r = QuantizeLinear(a, s_a, z)
+    b = DequantizeLinear(r, s_a, z)
+    c = DequantizeLinear(w_codes, s, z_w)
+    t = Transpose<perm = [1, 0, 2, 3]>(c)
+    y = Conv(b, t)
+    """
+    weight = normal(4, 3, 3, 3, seed=1)
+    weight[0] = 300.0  # one scale for all would round the others to 0
+    constants = {
+        "w": weight, "two": np.float32(2.0), "s": np.float32(0.02), "z": np.uint8(128), "z_w": np.int8(0),
+        "s_a": np.float32(0.2), "w_codes": np.full((4, 2, 1, 1), 50, np.int8),
+    }  # fmt: skip
+    model = ir.from_proto(onnx_model("float[1,3,6,6] x", "float[1,2,4,4] y", body, constants))
+    assert seal_float_layers(model) == 1
+    levels = onnxruntime.GraphOptimizationLevel
+    plain, optimized = (
+        outputs(onnx.ModelProto.FromString(model_bytes(model)), level)
+        for level in (levels.ORT_DISABLE_ALL, levels.ORT_ENABLE_ALL)
+    )
+    np.testing.assert_allclose(optimized, plain, rtol=1e-5)

@@ -17,6 +17,7 @@ CASES_OF: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
     "ABS": cases_elementwise.absolute,
     "ADD": cases_elementwise.add,
     "AVERAGE_POOL_2D": cases_pools.average_pool_2d,
+    "BATCH_MATMUL": cases_layers.batch_matmul,
     "CONCATENATION": cases_joins.concatenation,
     "CONV_2D": cases_layers.conv_2d,
     "DEPTHWISE_CONV_2D": cases_layers.depthwise_conv_2d,
@@ -36,7 +37,7 @@ CASES_OF: Final[Mapping[str, Callable[[np.random.Generator, str], Graph]]] = {
 }
 """Operator → a random model of it whose codes are int8 or uint8."""
 
-TYPES_OF: Final[Mapping[str, tuple[str, ...]]] = {"ABS": ("int8",)}
+TYPES_OF: Final[Mapping[str, tuple[str, ...]]] = {"ABS": ("int8",), "BATCH_MATMUL": ("int8",)}
 """Operators that LiteRT does not have for both types of codes."""
 
 CASES: Final = tuple((op, dtype) for op in CASES_OF for dtype in TYPES_OF.get(op, ("int8", "uint8")))

@@ -1,4 +1,4 @@
-"""Random models of one layer with weights: int8 with a scale per channel or one, legacy uint8 with one."""
+"""Random models of one layer: int8 weights with a scale per channel or one, legacy uint8, or none at all."""
 
 from __future__ import annotations
 
@@ -145,3 +145,20 @@ def fully_connected(rng: np.random.Generator, dtype: str) -> Graph:
         "FULLY_CONNECTED", [x, w, *(b or [-1])], [y], 5,
         keep_num_dims=keeps, fused_activation_function=activation(rng),
     )  # fmt: skip
+
+
+def batch_matmul(rng: np.random.Generator, dtype: str) -> Graph:
+    """Either side may be transposed, or have fewer or shorter batch axes."""
+    net, rank = any_net(rng), int(rng.integers(2, 5))
+    rows, joined, columns = (int(n) for n in rng.integers(1, 12, 3))
+    batch = tuple(int(n) for n in rng.integers(1, 4, rank - 2))
+    adj_x, adj_y = (bool(rng.random() < 0.4) for _ in range(2))
+    few = tuple(1 if rng.random() < 0.3 else n for n in batch)
+    sides = [batch, few] if rng.random() < 0.5 else [few, batch]
+    shapes = [
+        (*sides[0], *((joined, rows) if adj_x else (rows, joined))),
+        (*sides[1], *((columns, joined) if adj_y else (joined, columns))),
+    ]
+    x = [net.codes(shape, dtype, net.scale(rng), random_zero_point(rng, dtype)) for shape in shapes]
+    y = result(rng, net, (*batch, rows, columns), dtype)
+    return net.graph("BATCH_MATMUL", x, [y], 3, adj_x=adj_x, adj_y=adj_y)

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.passes.evaluate_constants import draws_numbers, evaluate_constants
+from calib8.passes.neutral_constants import neutral_to_identity
 from calib8.passes.normalize import quiet
 from calib8.passes.plain import holds_layers_alone, is_plain
 
@@ -69,10 +70,6 @@ def remove_identities(model: ir.Model) -> int:
         rules.dropout_inference_rule,
         rules.cast_cast_rule,
         rules.no_op_cast_rule,
-        rules.add_0_rule,
-        rules.sub_0_rule,
-        rules.mul_by_1_rule,
-        rules.div_by_1_rule,
         rules.successive_relu_rule,
         rules.successive_clip_relu_rule,
         rules.successive_relu_clip_rule,
@@ -80,6 +77,7 @@ def remove_identities(model: ir.Model) -> int:
         rules.transpose_transpose_rule,
     )
     names = [value.name for value in model.graph.outputs]
+    neutral_to_identity(model)
     _rewrite(model, chosen)
     ir_passes.IdentityEliminationPass()(model)
     restore_outputs(model.graph, names)

@@ -4,8 +4,9 @@
 … → DequantizeLinear → Sum → Conv → Relu → QuantizeLinear → …
 
 ONNX Runtime 1.21 and newer (its rewrite ``WeightBiasQuantization``) takes the first form for an int8 layer
-of which somebody forgot the weights, and rounds them: one scale for all, whatever that does to them. It looks
-for a DequantizeLinear right before the layer. A Sum of one tensor is that tensor, and no rewrite removes it.
+of which somebody forgot the weights, and rounds them: one scale for all, whatever that does to them. So it
+does with weights that are computed from constants. It looks for a DequantizeLinear right before the layer. A
+Sum of one tensor is that tensor, and no rewrite removes it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, known_sizes
-from calib8.quantization.qdq import dequantizer, label
+from calib8.quantization.qdq import QUANTIZERS, dequantizer, label
 
 SEALED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
 """Ops whose weights ONNX Runtime quantizes."""
@@ -40,13 +41,27 @@ def seal_float_layers(model: ir.Model, only: Collection[str] | None = None) -> i
         source = node.inputs[0] if node.inputs else None
         if node.op_type not in SEALED_OPS or source is None or dequantizer(source) is None:
             continue
-        if constant(node.inputs[1]) is None or (only is not None and label(node) not in only):
+        if not _is_float_constant(node.inputs[1]) or (only is not None and label(node) not in only):
             continue
         if source not in sealed:
             sealed[source] = _summed(model.graph, names, source, node)
         node.replace_input_with(0, sealed[source])
         count += 1
     return count
+
+
+def _is_float_constant(weight: ir.Value | None) -> bool:
+    """A constant, or one for ONNX Runtime, which folds what constants alone lead to; codes lead to none."""
+    waiting = [weight]
+    while waiting:
+        value = waiting.pop()
+        if value is None or constant(value) is not None:
+            continue
+        maker = value.producer()
+        if maker is None or maker.op_type in QUANTIZERS:
+            return False
+        waiting.extend(maker.inputs)
+    return weight is not None
 
 
 def _summed(graph: ir.Graph, names: Names, source: ir.Value, before: ir.Node) -> ir.Value:

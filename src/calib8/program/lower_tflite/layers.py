@@ -1,9 +1,9 @@
-"""Layers with weights: CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, FULLY_CONNECTED.
+"""Layers with weights: CONV_2D, DEPTHWISE_CONV_2D, TRANSPOSE_CONV, FULLY_CONNECTED; and BATCH_MATMUL.
 
     acc[o] = Σ (x − z_x)(w[o] − z_w) + bias[o],   y = clip(double(acc · s_x·s_w[o]/s_y) + z_y)
 
 A FULLY_CONNECTED rounds once, ties away from zero. The factor is formed in float64 from the float32 scales;
-but s_x·s_w of convolutions with uint8 weights is a product of float32.
+but s_x·s_w of convolutions with uint8 weights, and of BATCH_MATMUL, is a product of float32.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, Reshape
+from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, MatMul, Reshape
 from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.chain import chain_from, write
 from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
 from calib8.program.rounding.linear import layer_rescale
 from calib8.program.rules import F32, I32, Codes, Rescale
@@ -86,6 +87,31 @@ def fully_connected(builder: Builder, operator: Operator) -> None:
     builder.steps.append(Reshape(layer.name, layer.inputs, (rows,)))
     builder.steps.append(replace(layer, inputs=(rows,), outputs=(result,)))
     builder.steps.append(Reshape(layer.name, (result,), layer.outputs))
+
+
+def batch_matmul(builder: Builder, operator: Operator) -> None:
+    """Products of two computed matrices, the last two axes; ``adj_x`` and ``adj_y`` exchange those."""
+    a, b = (builder.codes(place) for place in operator.inputs)
+    y = builder.codes(operator.outputs[0])
+    if not a.dtype == b.dtype == y.dtype == "int8":
+        raise NoFormError(f"it multiplies {a.dtype} by {b.dtype} and writes {y.dtype}")
+    inputs = tuple(
+        _turned(builder, operator, place) if operator.options.get(option, False) else builder.number(place)
+        for place, option in zip(operator.inputs, ("adj_x", "adj_y"), strict=True)
+    )
+    rule = layer_rescale("tflite", 1.0, a.scales * b.scales, y.scale)
+    target = (builder.number(operator.outputs[0]),)
+    builder.steps.append(MatMul(builder.name(operator), inputs, target, rule, -128, 127))
+
+
+def _turned(builder: Builder, operator: Operator, place: int) -> int:
+    """A slot with the codes of a tensor, its last two axes exchanged."""
+    slot, chain = builder.codes(place), chain_from(builder, place)
+    rank = len(slot.shape)
+    turned = chain.transpose([*range(rank - 2), rank - 1, rank - 2])
+    target = builder.between(slot, turned.shape, f"turned{len(builder.slots)}")
+    write(builder, operator, builder.number(place), turned, target)
+    return target
 
 
 def _common(builder: Builder, operator: Operator, codes: Codes, outputs: int, data: int = 0) -> Common:

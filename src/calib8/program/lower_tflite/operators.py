@@ -26,6 +26,7 @@ LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "ADD": elementwise.add,
     "ARG_MAX": indices.arg_max,
     "AVERAGE_POOL_2D": pools.average_pool_2d,
+    "BATCH_MATMUL": layers.batch_matmul,
     "BATCH_TO_SPACE_ND": moves.batch_to_space,
     "BROADCAST_TO": moves.broadcast_to,
     "CAST": casts.cast,
