@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,13 +9,17 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.plan import FloatCall
+from calib8.forks import ForkLock, fork_count
 
 if TYPE_CHECKING:
     from calib8.model.runtime import Session
 
 
 class FloatSessions:
-    """Runs the calls of one plan; may be used from several threads."""
+    """Runs the calls of one plan; may be used from several threads.
+
+    A forked child opens them anew: ONNX Runtime's threads stayed with the parent, and so may its locks.
+    """
 
     def __init__(self, threads: int) -> None:
         """Opens nothing yet.
@@ -25,8 +28,9 @@ class FloatSessions:
             threads: of ONNX Runtime.
         """
         self._threads = threads
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._sessions: dict[FloatCall, Session] = {}
+        self._forks = fork_count()
 
     def __call__(self, call: FloatCall, inputs: Sequence[npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
         """Results of the sub-model, in the order of the call's outputs.
@@ -36,6 +40,9 @@ class FloatSessions:
             DataError: it refuses the inputs.
         """
         with self._lock:
+            if self._forks != fork_count():
+                self._forks = fork_count()
+                self._sessions = {}
             session = self._sessions.get(call)
             if session is None:
                 session = self._sessions[call] = _opened(call, self._threads)
