@@ -56,4 +56,13 @@ class FloatSessions:
 def _opened(call: FloatCall, threads: int) -> Session:
     from calib8.model.runtime import open_session  # most plans have no float part, and open faster without
 
-    return open_session(call.model, threads=threads, name=call.name)
+    return open_session(call.model, threads=threads, name=call.name, configure=_without_spinning)
+
+
+def _without_spinning(options: Any) -> None:
+    """Each session has threads of its own, and between its calls the engine's want the processors.
+
+    One pool for all sessions would have to be there before the first of the process, and cannot be made anew
+    in a forked child.
+    """
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
