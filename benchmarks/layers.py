@@ -107,6 +107,17 @@ class Drawing:
         names = [x.name, *map(self._constant, arrays)]
         return self._node("BatchNormalization", names, replace(x, power=1.16), epsilon=1e-5)
 
+    def layer_norm(self, x: Tensor) -> Tensor:
+        """LayerNormalization over the channels, which move behind the pixels for it."""
+        n = x.channels
+        names = [self._constant(self.rng.uniform(0.5, 1.5, n)), self._constant(self.rng.normal(0, 0.2, n))]
+        result = replace(x, power=1.16)
+        if not x.height:
+            return self._node("LayerNormalization", [x.name, *names], result, axis=-1, epsilon=1e-6)
+        x = self._node("Transpose", [x.name], x, perm=[0, 2, 3, 1])
+        x = self._node("LayerNormalization", [x.name, *names], result, axis=-1, epsilon=1e-6)
+        return self._node("Transpose", [x.name], result, perm=[0, 3, 1, 2])
+
     def unit(
         self,
         x: Tensor,
@@ -123,7 +134,7 @@ class Drawing:
         return self.activate(self.batch_norm(x), activation)
 
     def activate(self, x: Tensor, activation: str) -> Tensor:
-        """``relu``, ``relu6``, ``silu`` or ``none``."""
+        """``relu``, ``relu6``, ``silu``, ``gelu`` (by its formula, as PyTorch writes it) or ``none``."""
         if activation == "none":
             return x
         if activation == "relu6":
@@ -132,7 +143,17 @@ class Drawing:
         if activation == "silu":
             gate = self._node("Sigmoid", [x.name], x)
             return self._node("Mul", [x.name, gate.name], replace(x, power=x.power * 0.36))
+        if activation == "gelu":
+            root, one, half = (self._constant(np.float32(value)) for value in (np.sqrt(2), 1, 0.5))
+            y = self._node("Erf", [self._node("Div", [x.name, root], x).name], x)
+            y = self._node("Mul", [x.name, self._node("Add", [y.name, one], x).name], x)
+            return self._node("Mul", [y.name, half], replace(x, power=x.power * 0.43))
         return self._node("Relu", [x.name], replace(x, power=x.power / 2))
+
+    def scale(self, x: Tensor) -> Tensor:
+        """A factor per channel."""
+        factors = self._constant(self.rng.uniform(0.3, 0.7, (x.channels, 1, 1)))
+        return self._node("Mul", [x.name, factors], replace(x, power=0.26 * x.power))
 
     def add(self, x: Tensor, y: Tensor, activation: str = "none") -> Tensor:
         """Sum of two tensors, activated."""

@@ -223,6 +223,19 @@ def densenet121(d: Drawing, x: Tensor) -> Sequence[Tensor]:
     return classify(d, d.activate(d.batch_norm(x), "relu"))
 
 
+def convnext(d: Drawing, x: Tensor, *, counts: Sequence[int], width: int) -> Sequence[Tensor]:
+    """LayerNorms, which stay in float, between layers that do not."""
+    x = d.layer_norm(d.conv(x, width, 4, 4, pad=0))
+    for stage, count in enumerate(counts):
+        if stage:
+            x = d.conv(d.layer_norm(x), width << stage, 2, 2, pad=0)
+        for _ in range(count):
+            y = d.layer_norm(d.conv(x, x.channels, 7, groups=x.channels))
+            y = d.conv(d.activate(d.conv(y, 4 * x.channels), "gelu"), x.channels)
+            x = d.add(x, d.scale(y))
+    return [d.dense(d.layer_norm(d.global_pool(x)), CLASSES)]
+
+
 def yolo(d: Drawing, x: Tensor) -> Sequence[Tensor]:
     """YOLOv5n: SiLU, cross-stage-partial stages, pyramid, three heads of 3 · (5 + 80) channels."""
     silu = partial(d.unit, activation="silu")
@@ -267,6 +280,8 @@ TOPOLOGIES = {
     "mobilenet_v2": Topology(partial(inverted_residuals, rows=MOBILENET_V2), 0.301),
     "efficientnet_lite0": Topology(partial(inverted_residuals, rows=EFFICIENTNET_LITE0), 0.385),
     "densenet121": Topology(densenet121, 2.834),
+    "convnext_atto": Topology(partial(convnext, counts=(2, 2, 6, 2), width=40), 0.55),
     "yolov5n": Topology(yolo, 2.25, size=640),
 }
-"""Published products: torchvision's tables; papers of MobileNet and EfficientNet-lite; YOLOv5's table / 2."""
+"""Published products: torchvision's tables; papers of MobileNet and EfficientNet-lite; timm's table for
+ConvNeXt-Atto; YOLOv5's table / 2."""

@@ -64,7 +64,7 @@ std::string update(TensorAccumulator& accumulator, const Values& values,
   const Isa& isa = name ? isa_by_name(*name) : active_isa();
   const Work work = work_of(accumulator, values, samples);
   const nb::gil_scoped_release released;
-  const std::lock_guard<std::mutex> lock(accumulator.mutex);
+  const std::lock_guard<ForkMutex> lock(accumulator.mutex);
   accumulate({work}, 1, isa);
   return isa.name;
 }
@@ -73,22 +73,22 @@ void merge_from(TensorAccumulator& accumulator, TensorAccumulator& other) {
   if (accumulator.bins != other.bins) throw std::invalid_argument("one of the two has no bins");
   auto copy = std::make_unique<Histogram>();
   {
-    const std::lock_guard<std::mutex> lock(other.mutex);
+    const std::lock_guard<ForkMutex> lock(other.mutex);
     *copy = other.settled();
   }
-  const std::lock_guard<std::mutex> lock(accumulator.mutex);
+  const std::lock_guard<ForkMutex> lock(accumulator.mutex);
   merge(accumulator.settled(), *copy);
 }
 
 // All locks in one order of addresses, so that two calls cannot wait for each other.
-std::vector<std::unique_lock<std::mutex>> lock_all(const std::vector<Item>& items) {
+std::vector<std::unique_lock<ForkMutex>> lock_all(const std::vector<Item>& items) {
   std::vector<TensorAccumulator*> accumulators;
   for (const Item& item : items) accumulators.push_back(std::get<0>(item).get());
   std::sort(accumulators.begin(), accumulators.end());
   if (std::adjacent_find(accumulators.begin(), accumulators.end()) != accumulators.end()) {
     throw std::invalid_argument("an accumulator appears twice");
   }
-  std::vector<std::unique_lock<std::mutex>> locks;
+  std::vector<std::unique_lock<ForkMutex>> locks;
   for (TensorAccumulator* accumulator : accumulators) locks.emplace_back(accumulator->mutex);
   return locks;
 }
@@ -105,7 +105,7 @@ std::string accumulate_items(const std::vector<Item>& items, int threads,
     work.push_back(work_of(*accumulator, values, samples));
   }
   const nb::gil_scoped_release released;
-  const std::vector<std::unique_lock<std::mutex>> locks = lock_all(items);
+  const std::vector<std::unique_lock<ForkMutex>> locks = lock_all(items);
   accumulate(work, threads, isa);
   return isa.name;
 }
@@ -121,7 +121,7 @@ template <auto Field>
 Counts bins(TensorAccumulator& accumulator) {
   auto copy = std::make_unique<int64_t[]>(kBins);
   {
-    const std::lock_guard<std::mutex> lock(accumulator.mutex);
+    const std::lock_guard<ForkMutex> lock(accumulator.mutex);
     const auto& source = accumulator.settled().*Field;
     std::copy(source, source + kBins, copy.get());
   }
@@ -132,7 +132,7 @@ template <auto Field>
 Counts sum_parts(TensorAccumulator& accumulator) {
   auto copy = std::make_unique<int64_t[]>(ExactSum::kParts);
   {
-    const std::lock_guard<std::mutex> lock(accumulator.mutex);
+    const std::lock_guard<ForkMutex> lock(accumulator.mutex);
     const auto& source = (accumulator.settled().*Field).parts;
     std::copy(source, source + ExactSum::kParts, copy.get());
   }
@@ -141,7 +141,7 @@ Counts sum_parts(TensorAccumulator& accumulator) {
 
 template <auto Field>
 auto get(TensorAccumulator& accumulator) {
-  const std::lock_guard<std::mutex> lock(accumulator.mutex);
+  const std::lock_guard<ForkMutex> lock(accumulator.mutex);
   return accumulator.settled().*Field;
 }
 

@@ -10,6 +10,7 @@ set(CALIB8_SOURCES
   ${CALIB8_CSRC}/accumulate.cc
   ${CALIB8_CSRC}/cpu.cc
   ${CALIB8_CSRC}/dispatch.cc
+  ${CALIB8_CSRC}/forks.cc
   ${CALIB8_CSRC}/histogram.cc
   ${CALIB8_CSRC}/histogram_reference.cc
   ${CALIB8_CSRC}/layout_count.cc

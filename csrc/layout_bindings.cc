@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "forks.h"
 #include "layout_count.h"
 #include "layout_divergence.h"
 
@@ -56,6 +57,8 @@ struct KeyCounter {
 
 using Item = std::pair<std::shared_ptr<KeyCounter>, Values>;
 
+ForkMutex counting;  // two calls at once would share counters
+
 void count_items(const std::vector<Item>& items, int threads) {
   if (threads < 1 || threads > kMostThreads) {
     throw std::invalid_argument("threads must be in 1 ... 256, not " + std::to_string(threads));
@@ -66,10 +69,8 @@ void count_items(const std::vector<Item>& items, int threads) {
     work.push_back({&item.first->bins, &item.first->counts, item.second.data(),
                     static_cast<int64_t>(item.second.size())});
   }
-  // Two calls at once would share counters.
-  static std::mutex mutex;
   const nb::gil_scoped_release released;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<ForkMutex> lock(counting);
   count_keys(work, threads);
 }
 

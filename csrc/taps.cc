@@ -51,7 +51,7 @@ std::vector<int64_t> cuts_of(const Spans& spans, int parts) {
 }
 
 struct Published {
-  std::mutex mutex;
+  ForkMutex mutex;
   std::map<int64_t, std::shared_ptr<Taps>> taps;
   int64_t last = 0;
 };
@@ -82,7 +82,7 @@ bool Taps::record(size_t index, const float* data, const std::vector<int64_t>& s
   const Spans spans = spans_of(data, shape, layout, samples_);
   if (spans.rows == 0) return false;
   TensorAccumulator& accumulator = *accumulators_[index];
-  const std::lock_guard<std::mutex> lock(accumulator.mutex);
+  const std::lock_guard<ForkMutex> lock(accumulator.mutex);
   TapRecord& record = records_[index];
   ++fired_;
   record.shape = shape;
@@ -114,18 +114,18 @@ bool Taps::count(TensorAccumulator& accumulator, const Spans& spans, const RunPa
 }
 
 int64_t publish(const std::shared_ptr<Taps>& taps) {
-  const std::lock_guard<std::mutex> lock(all().mutex);
+  const std::lock_guard<ForkMutex> lock(all().mutex);
   all().taps[++all().last] = taps;
   return all().last;
 }
 
 void forget(int64_t key) {
-  const std::lock_guard<std::mutex> lock(all().mutex);
+  const std::lock_guard<ForkMutex> lock(all().mutex);
   all().taps.erase(key);
 }
 
 std::shared_ptr<Taps> published(int64_t key) {
-  const std::lock_guard<std::mutex> lock(all().mutex);
+  const std::lock_guard<ForkMutex> lock(all().mutex);
   const auto found = all().taps.find(key);
   return found == all().taps.end() ? nullptr : found->second;
 }

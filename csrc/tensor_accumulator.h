@@ -5,12 +5,14 @@
 #include <mutex>
 #include <vector>
 
+#include "forks.h"
 #include "histogram.h"
 
 namespace calib8 {
 
 // Slot 0 is always there; threads that count parts of the same tensor again and again have a slot each, so
 // that their small counters stay. All members are used with the mutex locked, the slots by one thread each.
+// In a child of a fork an accumulator that another thread was counting into has counted a part.
 struct TensorAccumulator {
   explicit TensorAccumulator(bool with_bins) : bins(with_bins) {
     counters.push_back(std::make_unique<Counter>());
@@ -39,7 +41,7 @@ struct TensorAccumulator {
   }
 
   const bool bins;
-  std::mutex mutex;
+  ForkMutex mutex;
   std::vector<std::unique_ptr<Counter>> counters;
 };
 

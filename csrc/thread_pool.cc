@@ -1,12 +1,12 @@
 // A pool of waiting threads: one job at a time, its parts handed out by a counter.
 #include "thread_pool.h"
 
-#include <unistd.h>
-
 #include <condition_variable>
 #include <mutex>
 #include <system_error>
 #include <thread>
+
+#include "forks.h"
 
 namespace calib8 {
 namespace {
@@ -68,16 +68,17 @@ class Pool {
 
 // Never destroyed: its threads wait in it until the process ends. A forked child has none of these threads
 // and makes a pool of its own.
+ForkMutex choosing;
+Pool* chosen = nullptr;
+int64_t owner = 0;
+
 Pool& pool() {
-  static std::mutex mutex;
-  static Pool* instance = nullptr;
-  static pid_t owner = 0;
-  const std::lock_guard<std::mutex> lock(mutex);
-  if (instance == nullptr || owner != getpid()) {
-    instance = new Pool;
-    owner = getpid();
+  const std::lock_guard<ForkMutex> lock(choosing);
+  if (owner != fork_count()) {
+    chosen = new Pool;
+    owner = fork_count();
   }
-  return *instance;
+  return *chosen;
 }
 
 }  // namespace

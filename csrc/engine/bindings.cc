@@ -155,7 +155,7 @@ class Session {
   int64_t inputs_;  // of the ports, the first ones; none of them is written
   std::unique_ptr<Engine> engine_;
   int64_t count_ = 0, arena_bytes_ = 0;
-  std::mutex mutex_;  // of what follows
+  std::mutex mutex_;  // of what follows; locked with the GIL alone, so not by others when a process forks
   int64_t contexts_ = 0;
   std::vector<std::unique_ptr<Context>> idle_;
 };

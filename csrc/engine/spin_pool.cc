@@ -4,8 +4,6 @@
 // done takes what nobody has begun, so that a worker without a processor holds nobody up.
 #include "spin_pool.h"
 
-#include <unistd.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -17,6 +15,8 @@
 #include <pthread.h>
 #include <sched.h>
 #endif
+
+#include "../forks.h"
 
 namespace calib8::engine {
 namespace {
@@ -154,12 +154,12 @@ SpinPool::SpinPool(int threads, bool pin) : threads_(threads), pin_(pin) {}
 
 SpinPool::~SpinPool() {
   // A forked child has no workers: to wait for them, or for the sleepers of a condition variable, has no end.
-  if (crew_process_ != getpid()) (void)crew_.release();
+  if (crew_process_ != fork_count()) (void)crew_.release();
 }
 
 bool SpinPool::try_acquire() {
   if (threads_ == 1) return false;
-  const int64_t process = getpid();
+  const int64_t process = fork_count();
   int64_t owner = 0;
   // An owner from before a fork does not exist here.
   while (!owner_.compare_exchange_weak(owner, process, std::memory_order_acquire)) {

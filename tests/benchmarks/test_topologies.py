@@ -28,12 +28,14 @@ def weightless(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", TOPOLOGIES)
 def test_multiplications_are_the_published_ones(name: str) -> None:
     _, macs = draw(name)
-    # YOLO's table counts what is not multiplied by weights too
-    tolerance = 0.01 if name.startswith("yolo") else 0.0015
+    # YOLO's table counts what is not multiplied by weights too; timm's has two digits
+    tolerance = 0.01 if name.startswith(("yolo", "convnext")) else 0.0015
     assert macs == pytest.approx(1e9 * TOPOLOGIES[name].gmacs, rel=tolerance)
 
 
-@pytest.mark.parametrize("name", ["mobilenet_v2", "resnet18", "googlenet", "densenet121", "yolov5n"])
+@pytest.mark.parametrize(
+    "name", ["mobilenet_v2", "resnet18", "googlenet", "densenet121", "convnext_atto", "yolov5n"]
+)
 def test_models_are_valid_and_their_activations_alive(name: str) -> None:
     model, _ = draw(name, SMALL)
     onnx.checker.check_model(model, full_check=True)

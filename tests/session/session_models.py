@@ -27,3 +27,12 @@ def int8(proto: onnx.ModelProto, sizes: Sequence[int], **options: Any) -> onnx.M
     """The int8 form of a model with an input x of these sizes."""
     data = [{"x": normal(1, *sizes, seed=seed)} for seed in range(3)]
     return ir.to_proto(calib8.quantize(proto, data, method="minmax", **options).model)
+
+
+def float_between(batch: str = "1") -> onnx.ModelProto:
+    """A model whose last layer stays float: a Float call of its plan."""
+    body = f"c = {CONV}(x, w, b) s = Sin(c) y = {CONV}(s, u)"
+    model = onnx_model(f"float[{batch},3,6,6] x", "float[A,B,C,D] y", body, WEIGHTS)
+    model.graph.node[2].name = "last"
+    data = [{"x": normal(1, 3, 6, 6, seed=seed)} for seed in range(3)]
+    return ir.to_proto(calib8.quantize(model, data, method="minmax", keep_float=["last"]).model)

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import pytest
-from session_models import CONV, FEEDS, WEIGHTS
+from session_models import FEEDS, float_between
 
-import calib8
 from calib8 import DataError, InferenceSession, UnsupportedModelError, UsageError
 from calib8.engine.run import Engine, available_isas
+from calib8.model.runtime import Session, open_session
 from small_models import Array, normal, onnx_model
 
 
@@ -28,11 +27,7 @@ def test_the_engine_gives_the_bits_of_the_reference(proto: onnx.ModelProto, prof
 
 
 def test_a_float_part_runs_in_onnx_runtime() -> None:
-    body = f"c = {CONV}(x, w, b) s = Sin(c) y = {CONV}(s, u)"
-    model = onnx_model("float[N,3,6,6] x", "float[A,B,C,D] y", body, WEIGHTS)
-    model.graph.node[2].name = "last"
-    data = [{"x": normal(1, 3, 6, 6, seed=seed)} for seed in range(3)]
-    int8 = ir.to_proto(calib8.quantize(model, data, method="minmax", keep_float=["last"]).model)
+    int8 = float_between("N")
     session, feeds = InferenceSession(int8), {"x": normal(2, 3, 6, 6, seed=7)}
     [want] = InferenceSession(int8, runtime="reference").run(None, feeds)
     for _ in range(2):
@@ -44,6 +39,26 @@ def test_a_float_part_runs_in_onnx_runtime() -> None:
     assert sum(line.share for line in lines) == pytest.approx(1)
     with pytest.raises(UnsupportedModelError, match="last"):
         InferenceSession(int8, integer_only=True)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_threads_of_float_parts_leave_the_processors_to_the_engine(
+    threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spinning, they made a network of 17 such parts ten times slower on two threads than on one."""
+    opened: list[Session] = []
+
+    def watched(*arguments: Any, **options: Any) -> Session:
+        opened.append(open_session(*arguments, **options))
+        return opened[-1]
+
+    session = InferenceSession(float_between("N"), threads=threads)
+    monkeypatch.setattr("calib8.model.runtime.open_session", watched)
+    for _ in range(2):
+        session.run(None, FEEDS)
+    [options] = [found.handle.get_session_options() for found in opened]
+    assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
+    assert options.intra_op_num_threads == threads
 
 
 def test_results_go_into_the_callers_arrays(proto: onnx.ModelProto) -> None:

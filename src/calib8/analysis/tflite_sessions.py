@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy.typing as npt
 from calib8.analysis.litert_process import LiteRtProcess
 from calib8.analysis.real_session import RealSession, real_session
 from calib8.errors import UsageError
+from calib8.forks import ForkLock
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
@@ -80,7 +80,7 @@ class FloatOfAnySize:
         """Opens nothing yet; ``name`` is that of the model, for messages."""
         self._graph, self._name, self._threads = graph, name, threads
         self._last: tuple[dict[str, tuple[int, ...]], Session] | None = None
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def run(self, outputs: Sequence[str] | None, feeds: Arrays) -> list[npt.NDArray[Any]]:
         """Outputs (all, or those named) for the arrays fed by input name.

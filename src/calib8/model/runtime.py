@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError
+from calib8.forks import never_destroy_in_child
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -128,6 +129,7 @@ def open_session(
         reason = _reason(error)
         cure = "Rename one of the two" if "same node name" in reason else "Check it with onnx.checker"
         raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", cure) from error
+    never_destroy_in_child(handle)
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
 
 

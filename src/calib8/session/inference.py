@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from calib8.engine.plan import Plan
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
 from calib8.errors import DataError, ModelError, UsageError
+from calib8.forks import ForkLock
 from calib8.session.ports import (
     Array,
     NodeArg,
@@ -60,7 +60,8 @@ class _Ready(NamedTuple):
 class InferenceSession:
     """Runs a quantized model; the rounding profile defines every bit of the result.
 
-    Several threads may run one session at once: the first one gets its threads, the others work alone.
+    Several threads may run one session at once: the first one gets its threads, the others work alone. A
+    child of a fork may go on with it, whatever they were doing: it starts threads of its own.
 
     Attributes:
         name: path or graph name, for messages.
@@ -128,7 +129,7 @@ class InferenceSession:
         self.name, self.rounding = opened.name, opened.profile
         self.inputs = with_shapes(opened.inputs, shapes or {}, opened.name)
         self.outputs = opened.outputs
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
         self._cache: OrderedDict[tuple[tuple[int, ...], ...], _Ready] = OrderedDict()
         if all(map(is_static, self.inputs)):
             self.outputs = self._one_sample().prepared.outputs
