@@ -51,7 +51,12 @@ def check_guards(guards: GuardOptions, reading: ReadingOptions, preprocessing: P
         UsageError: one is given.
     """
     if guards.data is None:
-        given: dict[str, object] = {**reading_options(reading, None), **given_flags(preprocessing)}
+        given: dict[str, object] = {
+            **reading_options(reading, None),
+            "std": preprocessing.std,
+            "units": preprocessing.units,
+            **given_flags(preprocessing),
+        }
         named = {name if name.startswith("--") else f"--{name}": value for name, value in given.items()}
         named["--preprocess"] = preprocessing.preprocess
         refuse_together("no --data", named, "Give --data too")
