@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,10 +83,23 @@ def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
             CalibrationTable.load(path)
 
 
+def test_the_sizes_of_the_run_are_stored_and_version_1_has_none() -> None:
+    table = replace(example(), inputs={"x": (1, 3, 32, 24), "a": (1,)})
+    assert CalibrationTable.from_json(table.to_json()) == table
+    assert json.loads(table.to_json())["version"] == 2
+    document = json.loads(table.to_json())
+    document["version"] = 1
+    del document["inputs"]
+    assert CalibrationTable.from_json(json.dumps(document)) == example()
+    for broken in ([1], {"x": 3}, {"x": [1.5]}, {"x": ["a"]}, None):
+        with pytest.raises(TableError, match="inputs"):
+            CalibrationTable.from_json(json.dumps({**document, "inputs": broken}))
+
+
 def test_a_newer_version_is_refused() -> None:
     document = json.loads(example().to_json())
-    document["version"] = 2
-    with pytest.raises(TableError, match="version 2"):
+    document["version"] = 3
+    with pytest.raises(TableError, match="version 3"):
         CalibrationTable.from_json(json.dumps(document))
 
 

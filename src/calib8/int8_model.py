@@ -7,18 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from types import MappingProxyType
+from typing import Final
 
 import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, choose_samples, kept_samples
-from calib8.calibration.decide import AUTO
+from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.given import without_effect
 from calib8.calibration.kept_runs import KeptRun
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
 from calib8.model.trial_run import try_to_run
-from calib8.outcomes import Quantization
+from calib8.outcomes import Calibration, Quantization
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
 from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
@@ -29,6 +30,9 @@ from calib8.repair.flow import Repaired, repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
+
+STATISTICS_METHOD: Final = "mse"
+"""The default where saved statistics take the place of data."""
 
 
 def repaired_candidate(
@@ -150,3 +154,13 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     if given:
         entries["ranges"] = json.dumps({name: [held.min, held.max] for name, held in sorted(given.items())})
     return entries
+
+
+def other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
+    """Ranges of the default method for statistics, where those of another default were chosen."""
+    if calibration.auto is None:
+        return {}
+    wish = Wish(STATISTICS_METHOD, power_of_two=start.power_of_two)
+    given = {name: entry.range for name, entry in calibration.table.entries.items() if entry.method == GIVEN}
+    table = decide(calibration.statistics, None, start.scheme.activations, wish, given)
+    return {f"ranges {STATISTICS_METHOD}": table}

@@ -13,6 +13,7 @@ from calib8.autorange.choose import AutoReport
 from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
+from calib8.errors import UsageError
 from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.save import save_model
@@ -107,28 +108,39 @@ class Quantization:
     notes: tuple[str, ...] = ()
     repaired: Repaired | None = None
 
-    def save(self, path: str | os.PathLike[str]) -> tuple[str, ...]:
+    def save(
+        self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None
+    ) -> tuple[str, ...]:
         """Writes the QDQ model, or a TFLite file where the name ends in ``.tflite``.
 
         A TFLite file keeps scales and zero points, and takes images as N×H×W×C; its codes are int8. Quantize
         for the target ``tflite`` to have the codes that TFLite asks for.
 
+        Args:
+            path: where to.
+            shapes: TFLite: input name → sizes, where the model leaves them open; a free batch counts as 1,
+                free rows and columns as those of the images that it was calibrated with.
+
         Returns:
             What to know of a TFLite file; nothing for an ONNX one.
 
         Raises:
-            UsageError: no path, or a suffix other than ``.onnx`` and ``.tflite``.
-            ModelError: TFLite: an axis other than the batch is free.
-            UnsupportedModelError: TFLite has no form for something in the model; all of it is listed.
+            UsageError: no path, or a suffix other than ``.onnx`` and ``.tflite``; ``shapes`` that do not fit
+                the model, or are given for an ONNX file.
+            UnsupportedModelError: TFLite: an axis other than the batch is free and not in ``shapes``; or it
+                has no form for something in the model; all of it is listed.
             OutputError: the file cannot be written; an old file stays intact.
         """
         check_written_model(checked_path(path, "model"))
         if not is_tflite_name(path):
+            if shapes:
+                problem = "are for TFLite files; an ONNX model keeps its free sizes"
+                raise UsageError("shapes", problem, "Leave them away")
             save_model(self.model, path)
             return ()
         from calib8.exporting.tflite.quantized import save_tflite
 
-        return save_tflite(self.model, path)
+        return save_tflite(self.model, path, shapes)
 
     def lower(
         self,

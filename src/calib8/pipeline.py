@@ -17,6 +17,7 @@ from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
     Model,
     Module,
+    Shapes,
     Source,
     open_data,
     open_statistics,
@@ -31,7 +32,7 @@ from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
-from calib8.int8_model import int8_model, repaired_candidate
+from calib8.int8_model import STATISTICS_METHOD, int8_model, other_tables, repaired_candidate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
@@ -42,11 +43,9 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.repair.candidate import Candidate
 from calib8.repair.wanted import Repairs, repairs_wanted
 from calib8.scheme import QuantScheme, target_scheme
-from calib8.table import GIVEN, CalibrationTable, Range
+from calib8.table import CalibrationTable, Range
 
 DEFAULT_METHOD: Final = AUTO
-STATISTICS_METHOD: Final = "mse"
-"""The default where saved statistics take the place of data."""
 
 
 def as_model(model: Model | Module, example_inputs: object) -> Model:
@@ -138,6 +137,7 @@ def calibrate(
     keep_statistics: bool = True,
     keep_samples: int = 0,
     example_inputs: object = None,
+    shapes: Shapes | None = None,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -177,6 +177,7 @@ def calibrate(
             as memory allows; not with a checkpoint.
         example_inputs: for a torch module: a tensor or a tuple of them as forward takes them, axis 0 the
             batch; None for any other model.
+        shapes: with statistics: input name → sizes, where neither model nor preprocessing say them.
         progress: see ``Progress``.
 
     Raises:
@@ -190,10 +191,12 @@ def calibrate(
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
+    if shapes and data is not None:
+        raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
-        source, kept = open_statistics(model, statistics, keep_float, preprocess)
+        source, kept = open_statistics(model, statistics, keep_float, preprocess, shapes)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
         found = Gathered(kept)
     elif data is None:
@@ -210,6 +213,7 @@ def calibrate(
             progress=progress,
         )  # fmt: skip
     table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
+    table = replace(table, inputs=source.prepared.sizes)
     return Calibration(
         source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes,
         report, found.kept,
@@ -280,6 +284,7 @@ def quantize(
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
     example_inputs: object = None,
+    shapes: Shapes | None = None,
     progress: Progress = silent,
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
@@ -303,6 +308,8 @@ def quantize(
         repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
             for none at all. All but ``DATA_FREE`` ones need data.
         keep_float: names of nodes to keep in float.
+        shapes: without data: input name → sizes, where the model leaves them open and neither table nor
+            preprocessing say them.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
             progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse``.
 
@@ -320,7 +327,7 @@ def quantize(
         return _with_table(
             model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, progress=progress,
+            skip_bad=skip_bad, shapes=shapes, progress=progress,
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
@@ -330,7 +337,7 @@ def quantize(
         method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
         percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
         threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False,
-        keep_samples=wanted.samples, progress=progress,
+        keep_samples=wanted.samples, shapes=shapes, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -340,23 +347,13 @@ def quantize(
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     floats = calibration.prepared.nodes_called(keep_float)
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
-    others = {} if method is not None else _other_tables(calibration, start)
+    others = {} if method is not None else other_tables(calibration, start)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, threads, progress,
         original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
     return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
-
-
-def _other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
-    """Ranges of the default method for statistics, where those of another default were chosen."""
-    if calibration.auto is None:
-        return {}
-    wish = Wish(STATISTICS_METHOD, power_of_two=start.power_of_two)
-    given = {name: entry.range for name, entry in calibration.table.entries.items() if entry.method == GIVEN}
-    table = decide(calibration.statistics, None, start.scheme.activations, wish, given)
-    return {f"ranges {STATISTICS_METHOD}": table}
 
 
 def _with_table(
@@ -375,14 +372,17 @@ def _with_table(
     samples: int | None,
     threads: int,
     skip_bad: bool,
+    shapes: Shapes | None,
     progress: Progress,
 ) -> Quantization:
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
-    original, prepared = prepare_for_table(model, data, preprocess)
+    original, prepared = prepare_for_table(model, data, preprocess, shapes=shapes, known=file.table.inputs)
     given, notes = given_ranges(ranges, calibration_tensors(prepared.model), scheme.activations)
     zero_points = not scheme.activations.symmetric
     bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
-    binding = replace(bound, table=(table := with_given(bound.table, given, {})))
+    binding = replace(
+        bound, table=(table := replace(with_given(bound.table, given, {}), inputs=prepared.sizes))
+    )
     floats = prepared.nodes_called(keep_float)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     dataset = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from calib8.errors import TableError
@@ -17,7 +17,9 @@ from calib8.files import atomic_output, checked_path
 from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
-TABLE_VERSION: Final = 1
+TABLE_VERSION: Final = 2
+READABLE_VERSIONS: Final = (1, 2)
+"""Version 1 says nothing of the inputs."""
 
 GIVEN: Final = "given"
 """Method of an entry whose range the user gave: nothing that the graph tells changes it."""
@@ -82,10 +84,13 @@ class CalibrationTable:
     Attributes:
         model_hash: hash of the prepared float graph, see ``calib8.model.graph.model_hash``.
         entries: tensor name → entry, in ascending order of the names.
+        inputs: input name → sizes of one sample of the run that the ranges are from; empty where they are
+            not known.
     """
 
     model_hash: str
     entries: Mapping[str, TableEntry]
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def power_of_two(self) -> bool:
@@ -109,6 +114,7 @@ class CalibrationTable:
             "format": TABLE_FORMAT,
             "version": TABLE_VERSION,
             "model_hash": self.model_hash,
+            "inputs": {name: list(self.inputs[name]) for name in sorted(self.inputs)},
             "tensors": {name: _fields(self.entries[name]) for name in sorted(self.entries)},
         }
         return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -125,7 +131,7 @@ class CalibrationTable:
         if not isinstance(tensors, dict):
             raise TableError(source, "has no 'tensors'", "Calibrate again")
         entries = {name: _entry(name, tensors[name], source) for name in sorted(tensors)}
-        return cls(str(document.get("model_hash", "")), entries)
+        return cls(str(document.get("model_hash", "")), entries, _inputs(document, source))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the JSON file.
@@ -162,11 +168,18 @@ def _parse(text: str, source: str) -> dict[str, Any]:
     if not isinstance(document, dict) or document.get("format") != TABLE_FORMAT:
         raise TableError(source, f"is not a {TABLE_FORMAT}", "Give a table that calib8 wrote")
     version = document.get("version")
-    if version != TABLE_VERSION:
-        raise TableError(
-            source, f"has version {version}, not {TABLE_VERSION}", "Calibrate again or update calib8"
-        )
+    if version not in READABLE_VERSIONS:
+        problem = f"has version {version}, not {' or '.join(map(str, READABLE_VERSIONS))}"
+        raise TableError(source, problem, "Calibrate again or update calib8")
     return document
+
+
+def _inputs(document: Mapping[str, Any], source: str) -> dict[str, tuple[int, ...]]:
+    found = document.get("inputs", {})
+    lists = found.values() if isinstance(found, dict) else [None]
+    if not all(isinstance(sizes, list) and all(type(size) is int for size in sizes) for sizes in lists):
+        raise TableError(source, "has broken 'inputs'", "Calibrate again")
+    return {name: tuple(found[name]) for name in sorted(found)}
 
 
 def _fields(entry: TableEntry) -> dict[str, Any]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 import onnx
@@ -13,11 +14,13 @@ import onnx_ir as ir
 
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
-from calib8.data.fit import fit_preprocess
+from calib8.data.fit import fit_preprocess, image_shapes
 from calib8.data.preprocess import Preprocess, preprocess_difference
+from calib8.data.presets import known_preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
+from calib8.model.fix_sizes import fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
@@ -25,7 +28,9 @@ from calib8.model.runtime import Arrays
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import WEIGHTED_OPS, QuantScheme
+from calib8.tensors import TensorSpec
 
+Shapes = Mapping[str, Sequence[int]]
 Model = str | os.PathLike[str] | onnx.ModelProto
 
 
@@ -88,6 +93,7 @@ def open_statistics(
     statistics: Statistics | str | os.PathLike[str],
     keep_float: Sequence[str],
     preprocess: Preprocess | str | None = None,
+    shapes: Shapes | None = None,
 ) -> tuple[Source, Statistics]:
     """The model, prepared, and what of the statistics is needed for it.
 
@@ -98,7 +104,8 @@ def open_statistics(
     """
     name = "statistics" if isinstance(statistics, Statistics) else str(statistics)
     found = statistics if isinstance(statistics, Statistics) else Statistics.load(statistics)
-    original, prepared = prepare_for_table(model)
+    stored = None if found.preprocess is None else Preprocess.from_json(found.preprocess, name)
+    original, prepared = prepare_for_table(model, preprocess=stored or preprocess, shapes=shapes)
     if found.model_hash != model_hash(prepared.model):
         raise TableError(name, "were made for another model", "Gather statistics of this model")
     with naming_file(model, original):
@@ -127,13 +134,26 @@ def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model:
 
 
 def prepare_for_table(
-    model: Model, data: DataSource | None = None, preprocess: Preprocess | str | None = None
+    model: Model,
+    data: DataSource | None = None,
+    preprocess: Preprocess | str | None = None,
+    *,
+    shapes: Shapes | None = None,
+    known: Shapes = MappingProxyType({}),
+    invent: bool = False,
 ) -> tuple[ir.Model, PreparedModel]:
     """The model as it was loaded, and prepared: what a table is put onto.
 
     Without data the two are compared on made-up inputs.
 
+    Args:
+        model, data, preprocess: see ``calib8.quantize``.
+        shapes: without data: input name → sizes, where the model leaves them open.
+        known: sizes of an earlier run, for what ``shapes`` do not say; what does not fit is passed over.
+        invent: sizes that nothing says are made up, where no size matters.
+
     Raises:
+        UnsupportedModelError: an axis other than the batch is free, and nothing says how long it is.
         Calib8Error: what can be wrong with model or data.
     """
     original = load_model(model)
@@ -141,11 +161,35 @@ def prepare_for_table(
         refuse_unsupported(original)
     specs = graph_inputs(original)
     if data is None:
-        sample = {spec.name: made_up_input(spec) for spec in specs}
+        images = image_shapes(specs, known_preprocess(preprocess))
+        with naming_file(model, original):
+            sizes = {**images, **_fitting(known, specs), **(shapes or {})}
+            invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
+            sample = _made_up(original, {**invented, **sizes})
     else:
+        if shapes:
+            raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
     with naming_file(model, original):
         return original, prepare(original, sample)
+
+
+def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:
+    """Inputs of one sample."""
+    sized = original.clone()
+    fix_sizes(sized, shapes)
+    return {spec.name: made_up_input(spec) for spec in graph_inputs(sized)}
+
+
+def _fitting(known: Shapes, specs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
+    """The sizes that the inputs may have: a table is put onto other models too."""
+    return {spec.name: tuple(known[spec.name]) for spec in specs if _fits(known.get(spec.name), spec.shape)}
+
+
+def _fits(sizes: Sequence[int] | None, stated: tuple[int | str | None, ...] | None) -> bool:
+    if sizes is None or stated is None or len(sizes) != len(stated) or min(sizes, default=1) < 1:
+        return False
+    return all(own == size for own, size in zip(stated, sizes, strict=True) if isinstance(own, int))
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:

@@ -31,6 +31,7 @@ from calib8.cli.options import (
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess
+from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_binding, say_repairs, say_sizes
 from calib8.cli.steps import (
@@ -97,6 +98,17 @@ TableFormatOption = Annotated[
     typer.Option("--table-format", metavar="NAME", help=f"What --table is: {FORMATS_HELP} Default: {TOLD}."),
 ]
 
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=A,B,…",
+        help="Sizes of an input that the model leaves open, such as image=1,3,224,224, for --table or "
+        "--from-stats without data and for OUT.tflite; may be given several times. Default: a free batch is "
+        "1, other sizes are those of the run that the table is from, or of --preprocess.",
+    ),
+]
+
 PartialOption = Annotated[
     bool,
     typer.Option(
@@ -130,6 +142,7 @@ class _Request:
     repairs: RepairOptions
     keep_float: list[str]
     preprocess: Preprocess | None
+    shapes: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -157,6 +170,7 @@ def quantize(
     ranges: RangeOptions,
     repairs: RepairOptions,
     keep_float: KeepFloatOption = None,
+    shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
@@ -175,15 +189,18 @@ def quantize(
     check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
+    shapes = read_shapes(shape or ())
+    if shapes and data is not None and not is_tflite_name(output):
+        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it away")
     old = _old_table(old_table, table_format, partial)
     request = _Request(
         model, old, from_stats, target, weights, labels, reading, ranges, repairs, keep_float or [],
-        preprocess,
+        preprocess, shapes,
     )  # fmt: skip
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
         outcome.result.table.save(new_table)
-    told = outcome.result.save(output)
+    told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
     terminal.say(outcome.result.placement.summary())
     for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:
@@ -264,7 +281,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             activations=ranges.activations, weights=request.weights, preprocess=request.preprocess,
             method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            repair=request.repairs.names, keep_float=request.keep_float,
+            repair=request.repairs.names, keep_float=request.keep_float, shapes=request.shapes,
         )  # fmt: skip
     samples = 0
     if result.calibration is not None:
@@ -306,6 +323,7 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             repair=request.repairs.names,
             preprocess=request.preprocess,
             keep_float=request.keep_float,
+            shapes=request.shapes,
         )
     _say_repaired(terminal, result)
     return _Outcome(result, None, 0)

@@ -230,7 +230,7 @@ def _on_model(file: TableFile, model: Path | None, partial: bool) -> _Bound:
     from calib8.calibration.source import prepare_for_table
     from calib8.formats.bind import bind
 
-    original, prepared = prepare_for_table(model)
+    original, prepared = prepare_for_table(model, known=file.table.inputs, invent=True)
     binding = bind(file, prepared.model, original, partial=partial)
     if not binding.table.entries:
         problem = f"has no range of a tensor of {model}"

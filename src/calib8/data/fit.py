@@ -92,3 +92,17 @@ def _sized(p: Preprocess, model: tuple[int | None, int | None], spec: TensorSpec
 
 def _static(length: int | str | None) -> int | None:
     return length if isinstance(length, int) else None
+
+
+def image_shapes(inputs: Sequence[TensorSpec], p: Preprocess | None) -> dict[str, tuple[int, ...]]:
+    """Sizes of images whose rows and columns the model leaves open: those that the preprocessing gives."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for spec in inputs:
+        if p is None or p.size is None or spec.shape is None or len(spec.shape) != 4:
+            continue
+        known = [_static(size) for size in spec.shape]
+        if None in known[1:]:
+            wanted = (1, p.channels, *p.size) if p.layout == "NCHW" else (1, *p.size, p.channels)
+            pairs = zip(known, wanted, strict=True)
+            shapes[spec.name] = tuple(other if size is None else size for size, other in pairs)
+    return shapes

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 import onnx_ir as ir
 
+from calib8.data.fit import image_shapes
 from calib8.data.preprocess import Preprocess
 from calib8.errors import Calib8Error
 from calib8.exporting.tflite.export import to_tflite
@@ -19,13 +21,16 @@ from calib8.tflite.write import write_tflite
 TARGET: Final = "tflite"
 
 
-def save_tflite(model: ir.Model, path: str | os.PathLike[str]) -> tuple[str, ...]:
+def save_tflite(
+    model: ir.Model, path: str | os.PathLike[str], shapes: Mapping[str, Sequence[int]] | None = None
+) -> tuple[str, ...]:
     """Writes the file; the preprocessing that the model has stored goes into it, for N×H×W×C.
 
     Args:
         model: with Q/DQ and the metadata of ``quantize``; not changed. A free batch becomes 1; free rows and
             columns those of the images that it was calibrated with.
         path: where to.
+        shapes: input name → sizes, where the model leaves them open and nothing else says them.
 
     Returns:
         Notes on what was not kept, and on codes that were chosen for another runtime.
@@ -38,8 +43,9 @@ def save_tflite(model: ir.Model, path: str | os.PathLike[str]) -> tuple[str, ...
     entries, name = stored_entries(model), os.fspath(path)
     text = entries.get("preprocess")
     preprocess = None if text is None else Preprocess.from_json(text)
+    sizes = {**image_shapes(graph_inputs(model), preprocess), **(shapes or {})}
     try:
-        program = lower(model, profile="tflite", shapes=_image_shapes(model, preprocess))
+        program = lower(model, profile="tflite", shapes=sizes)
     except Calib8Error as error:
         if error.subject not in (model.graph.name, "model"):
             raise
@@ -58,17 +64,3 @@ def _of_target(target: str) -> tuple[str, ...]:
         f"codes are those of --target {target}; TFLite may run layers whose sums it leaves uncoded in float, "
         f"which --target {TARGET} does not",
     )
-
-
-def _image_shapes(model: ir.Model, preprocess: Preprocess | None) -> dict[str, tuple[int, ...]]:
-    """Sizes of images whose rows and columns the model leaves open: those that it was calibrated with."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    for spec in graph_inputs(model):
-        if preprocess is None or preprocess.size is None or spec.shape is None or len(spec.shape) != 4:
-            continue
-        known = [size if isinstance(size, int) else None for size in spec.shape]
-        if None in known[1:]:
-            wanted = (1, preprocess.channels, *preprocess.size)
-            both = zip(known, wanted, strict=True)
-            shapes[spec.name] = tuple(other if size is None else size for size, other in both)
-    return shapes
