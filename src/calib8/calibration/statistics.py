@@ -21,7 +21,7 @@ from calib8.calibration.tensor_statistics import TensorStatistics as TensorStati
 from calib8.data.digests import DIGEST_BYTES
 from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
-from calib8.files import atomic_output, checked_path
+from calib8.files import atomic_output, check_file, checked_path
 
 STATISTICS_FORMAT: Final = "calib8-statistics"
 STATISTICS_VERSION: Final = 2
@@ -152,6 +152,7 @@ class Statistics:
             TableError: the file cannot be read, is no such file, of another version, or broken.
         """
         file = checked_path(path, "statistics")
+        check_file(file, "Give statistics that --stats wrote", TableError)
         try:
             content = file.read_bytes()
         except OSError as error:
