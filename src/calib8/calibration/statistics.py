@@ -171,12 +171,15 @@ class Statistics:
                 raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 columns = {name: archive[name] for name in archive.files}
+            for name, column in columns.items():
+                if not isinstance(column, np.ndarray):  # NumPy gives the bytes of what begins otherwise
+                    raise ValueError(f"its member '{name}' is no array")
             header = json.loads(columns["header"].tobytes())
         except Exception as error:  # a damaged archive: NumPy and zipfile raise a dozen unrelated types
             raise _unreadable(source, error) from error
         _check_header(header, source)
         try:
-            tensors = {name: _row(columns, row) for row, name in enumerate(header["names"])}
+            tensors = {_text(name): _row(columns, row) for row, name in enumerate(header["names"])}
             preprocess = _preprocess(header.get("preprocess"))
             origins = united(Origin(str(cpu), str(runtime)) for cpu, runtime in header.get("origins", ()))
             return cls(str(header["model_hash"]), tensors, preprocess, origins, _digests(columns))
@@ -217,6 +220,12 @@ def _preprocess(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ValueError(f"the preprocessing is {value!r}")
     return value
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a tensor is {name!r}")
+    return name
 
 
 def _digests(columns: Mapping[str, Any]) -> tuple[bytes, ...]:
