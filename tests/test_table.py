@@ -78,8 +78,8 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, content: bytes) -> Non
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    for path in (tmp_path / "none.json", tmp_path):
-        with pytest.raises(TableError, match="cannot be read"):
+    for path, problem in ((tmp_path / "none.json", "no such file"), (tmp_path, "is a folder")):
+        with pytest.raises(TableError, match=problem):
             CalibrationTable.load(path)
 
 

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 from calib8.errors import TableError
-from calib8.files import atomic_output, checked_path
+from calib8.files import atomic_output, check_file, checked_path
 from calib8.qparams import FLOAT32_MAX
 
 TABLE_FORMAT: Final = "calib8-calibration-table"
@@ -151,6 +151,7 @@ class CalibrationTable:
             TableError: the file cannot be read or is not such a table.
         """
         file = checked_path(path, "table")
+        check_file(file, "Give a table that calib8 wrote", TableError)
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:

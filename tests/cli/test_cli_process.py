@@ -104,11 +104,14 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
     assert list(out.iterdir()) == []
 
 
+@pytest.mark.parametrize("loading", [False, True])
 @pytest.mark.parametrize("place", ["outcomes.save_model", "pipeline.choose_automatically"])
 def test_ctrl_c_while_results_are_made(
-    cli, monkeypatch: pytest.MonkeyPatch, model: Path, images: Path, out: Path, place: str
+    cli, monkeypatch: pytest.MonkeyPatch, model: Path, images: Path, out: Path, place: str, loading: bool
 ) -> None:
     def interrupted(*arguments: object, **named: object) -> None:
+        if loading:  # what an extension module makes of it
+            raise ImportError("initialization failed") from KeyboardInterrupt()
         raise KeyboardInterrupt
 
     monkeypatch.setattr(f"calib8.{place}", interrupted)

@@ -130,7 +130,7 @@ def test_empty_folder(cli, refused, model: Path, tmp_path: Path, out: Path) -> N
 
 def test_missing_data(cli, refused, model: Path, tmp_path: Path, out: Path) -> None:
     result = cli("quantize", model, "--data", tmp_path / "none", *FLAGS, "-o", out / "q.onnx")
-    refused(result, 1, "none: no such file", "Give an image folder")
+    refused(result, 1, "none: does not exist", "Give an image folder")
 
 
 def test_images_without_preprocessing(cli, refused, model: Path, images: Path, out: Path) -> None:

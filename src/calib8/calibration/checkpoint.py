@@ -26,7 +26,7 @@ from calib8.data.preprocess import preprocess_difference
 from calib8.data.samples import Skipped
 from calib8.data.trail import Mark
 from calib8.errors import TableError
-from calib8.files import atomic_output
+from calib8.files import atomic_output, check_file
 
 CHECKPOINT_FORMAT: Final = "calib8-checkpoint"
 CHECKPOINT_VERSION: Final = 1
@@ -97,6 +97,7 @@ class Checkpoint:
             TableError: the file cannot be read, is no checkpoint, of another version, or broken.
         """
         source = str(path)
+        check_file(path, "Give another file", TableError)
         try:
             with zipfile.ZipFile(Path(path)) as archive:
                 document = json.loads(archive.read("checkpoint.json"))

@@ -21,7 +21,7 @@ from calib8.calibration.tensor_statistics import TensorStatistics as TensorStati
 from calib8.data.digests import DIGEST_BYTES
 from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
-from calib8.files import atomic_output, checked_path
+from calib8.files import atomic_output, check_file, checked_path
 
 STATISTICS_FORMAT: Final = "calib8-statistics"
 STATISTICS_VERSION: Final = 2
@@ -152,6 +152,7 @@ class Statistics:
             TableError: the file cannot be read, is no such file, of another version, or broken.
         """
         file = checked_path(path, "statistics")
+        check_file(file, "Give statistics that --stats wrote", TableError)
         try:
             content = file.read_bytes()
         except OSError as error:
@@ -170,12 +171,15 @@ class Statistics:
                 raise ValueError("it is no .npz archive")
             with np.load(io.BytesIO(content), allow_pickle=False) as archive:
                 columns = {name: archive[name] for name in archive.files}
+            for name, column in columns.items():
+                if not isinstance(column, np.ndarray):  # NumPy gives the bytes of what begins otherwise
+                    raise ValueError(f"its member '{name}' is no array")
             header = json.loads(columns["header"].tobytes())
         except Exception as error:  # a damaged archive: NumPy and zipfile raise a dozen unrelated types
             raise _unreadable(source, error) from error
         _check_header(header, source)
         try:
-            tensors = {name: _row(columns, row) for row, name in enumerate(header["names"])}
+            tensors = {_text(name): _row(columns, row) for row, name in enumerate(header["names"])}
             preprocess = _preprocess(header.get("preprocess"))
             origins = united(Origin(str(cpu), str(runtime)) for cpu, runtime in header.get("origins", ()))
             return cls(str(header["model_hash"]), tensors, preprocess, origins, _digests(columns))
@@ -216,6 +220,12 @@ def _preprocess(value: object) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ValueError(f"the preprocessing is {value!r}")
     return value
+
+
+def _text(name: object) -> str:
+    if not isinstance(name, str):
+        raise ValueError(f"the name of a tensor is {name!r}")
+    return name
 
 
 def _digests(columns: Mapping[str, Any]) -> tuple[bytes, ...]:

@@ -78,6 +78,8 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
     except Exception as error:
+        if _is_interruption(error):
+            raise typer.Exit(INTERRUPTED) from None
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -85,6 +87,13 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
             f"unexpected {what}. Please report this as a bug; {TRACEBACK_VARIABLE}=1 shows where it happened."
         )
         raise typer.Exit(1) from None
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind it: an extension that is being loaded makes an ImportError of that."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__
+    return error is not None
 
 
 def _print_error(message: str) -> None:

@@ -220,6 +220,8 @@ def _listed_images(path: Path) -> tuple[Path, list[str]]:
     if path.is_dir():
         return path, image_files(path)
     cure = "Give an image folder, an image, an .npz or an .npy"
+    if not path.exists():
+        raise DataError(str(path), "does not exist", cure)
     check_file(path, cure, DataError)
     if path.suffix.lower() not in IMAGE_SUFFIXES:
         raise DataError(str(path), "is no image by its name", cure)

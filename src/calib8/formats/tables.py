@@ -13,7 +13,7 @@ from typing import Any, Final
 import onnx_ir as ir
 
 from calib8.errors import TableError, UsageError
-from calib8.files import atomic_output, checked_path
+from calib8.files import atomic_output, check_file, checked_path
 from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, tengine, tensorrt
 from calib8.formats.table_file import TableFile
 from calib8.table import TABLE_FORMAT, CalibrationTable
@@ -120,9 +120,7 @@ def read_table(path: str | os.PathLike[str], form: str | None = None) -> TableFi
     """
     read = None if form is None else table_format(form).read
     source = str(checked_path(path, "table"))
-    if not os.path.isfile(path):  # noqa: PTH113 - a pipe would be waited for, an impossible path is no error
-        problem = "is no regular file" if os.path.exists(path) else "no such file"  # noqa: PTH110
-        raise TableError(source, problem, "Give a calibration table")
+    check_file(path, "Give a calibration table", TableError)
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:

@@ -10,6 +10,7 @@ import onnx
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.files import check_model_file
 
 PREFIX: Final = "calib8."
 
@@ -26,6 +27,7 @@ def read_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     Raises:
         ModelError: the file is no ONNX model.
     """
+    check_model_file(path, "Give the path of an .onnx file")
     try:
         proto = onnx.load(path, load_external_data=False)
     except Exception as error:

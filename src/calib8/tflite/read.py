@@ -20,6 +20,7 @@ import numpy.typing as npt
 import tflite
 
 from calib8.errors import ModelError, UnsupportedModelError
+from calib8.files import check_model_file
 from calib8.tflite.bounds import MOST_ENTRIES, Budget, bounded
 from calib8.tflite.check import MOST_AXES, check
 from calib8.tflite.graph import Graph, Operator, Option, Quantization, Tensor
@@ -57,6 +58,7 @@ def read_tflite(path: str | os.PathLike[str]) -> Graph:
         UnsupportedModelError: it has several subgraphs, or sparse constants.
     """
     name = os.fspath(path)
+    check_model_file(path, "Give the path of a .tflite file")
     try:
         data = Path(path).read_bytes()
     except OSError as error:

@@ -1,0 +1,54 @@
+"""Constants that a model holds itself: as many values as their shape says, which no checker looks at in full.
+
+onnx's checker refuses too few bytes of ``raw_data``; too many pass it, and NumPy far from here refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx_ir as ir
+
+from calib8.errors import ModelError
+
+
+def check_constants(model: ir.Model, subject: str) -> None:
+    """Looks at initializers and attributes of all graphs; what lies in other files is not read.
+
+    Raises:
+        ModelError: a constant holds more or less than its shape says.
+    """
+    for tensor in _constants(model):
+        if not isinstance(tensor, ir.serde.TensorProtoTensor):
+            continue
+        shape = "×".join(map(str, tensor.shape.numpy())) or "scalar"
+        what = f"constant '{tensor.name}' of {tensor.dtype.name} {shape}"
+        if not tensor.raw.HasField("raw_data"):
+            try:
+                tensor.numpy()
+            except (ValueError, TypeError, OverflowError) as error:
+                raise _broken(subject, f"{what} cannot be read ({error})") from error
+        elif (found := len(tensor.raw.raw_data)) != tensor.nbytes:
+            raise _broken(subject, f"{what} takes {tensor.nbytes} bytes and has {found}")
+
+
+def _constants(model: ir.Model) -> Iterator[object]:
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            yield value.const_value
+    for node in _nodes(model):
+        for attribute in node.attributes.values():
+            if attribute.type == ir.AttributeType.TENSOR and not attribute.is_ref():
+                yield attribute.value
+            elif attribute.type == ir.AttributeType.TENSORS and not attribute.is_ref():
+                yield from attribute.value
+
+
+def _nodes(model: ir.Model) -> Iterator[ir.Node]:
+    yield from ir.traversal.RecursiveGraphIterator(model.graph)
+    for function in model.functions.values():
+        yield from ir.traversal.RecursiveGraphIterator(function)
+
+
+def _broken(subject: str, problem: str) -> ModelError:
+    return ModelError(subject, problem, "Export or download the model again")

@@ -1,0 +1,87 @@
+"""Constants with more or fewer values than their shape says: an error that names file and constant."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from calib8.errors import ModelError
+from calib8.model.load import load_model
+
+
+def _append(tensor: TensorProto, data: bytes) -> None:
+    tensor.raw_data += data
+
+
+def _floats(tensor: TensorProto, count: int) -> None:
+    tensor.ClearField("raw_data")
+    tensor.float_data[:] = [1.0] * count
+
+
+CHANGES: dict[str, Callable[[TensorProto], object]] = {
+    "a byte more": lambda tensor: _append(tensor, b"x"),
+    "a value more": lambda tensor: _append(tensor, bytes(4)),
+    "a value less": lambda tensor: tensor.dims.append(2),
+    "fewer dimensions": lambda tensor: tensor.dims.__delitem__(0),
+    "negative": lambda tensor: tensor.dims.__setitem__(0, -1),
+    "too large": lambda tensor: tensor.dims.__setitem__(0, 1 << 62),
+    "too many floats": lambda tensor: _floats(tensor, 7),
+    "too few floats": lambda tensor: _floats(tensor, 5),
+}
+
+
+def model(where: str) -> tuple[onnx.ModelProto, TensorProto]:
+    """A sum with a constant, and that constant."""
+    weight = onnx.numpy_helper.from_array(np.ones((2, 3), np.float32), "weight")
+    x, y, z = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 3]) for name in "xyz")
+    add = helper.make_node("Add", ["x", "weight"], ["y"])
+    if where == "initializer":
+        graph = helper.make_graph([add], "net", [x], [y], [weight])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return proto, proto.graph.initializer[0]
+    constant = helper.make_node("Constant", [], ["weight"], value=weight)
+    if where == "node":
+        graph = helper.make_graph([constant, add], "net", [x], [y])
+        proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        return proto, proto.graph.node[0].attribute[0].t
+    then = helper.make_graph([add], "then", [], [y], [weight])
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["w"])], "other", [], [
+        helper.make_tensor_value_info("w", TensorProto.FLOAT, [2, 3])
+    ])  # fmt: skip
+    choice = helper.make_node("If", ["c"], ["z"], then_branch=then, else_branch=other)
+    flag = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph([choice], "net", [x, flag], [z])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return proto, next(a.g for a in proto.graph.node[0].attribute if a.name == "then_branch").initializer[0]
+
+
+@pytest.mark.parametrize("where", ["initializer", "node", "branch"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_constants_of_another_size_are_named(change: str, where: str, tmp_path: Path) -> None:
+    proto, tensor = model(where)
+    path = tmp_path / "net.onnx"
+    path.write_bytes(proto.SerializeToString())
+    load_model(path)
+    CHANGES[change](tensor)
+    path.write_bytes(proto.SerializeToString())
+    with pytest.raises(ModelError, match=r"net\.onnx: .*weight") as refused:
+        load_model(path)
+    assert refused.value.cure.startswith("Export")
+
+
+@pytest.mark.parametrize(
+    "dtype", [TensorProto.INT4, TensorProto.UINT4, TensorProto.BFLOAT16, TensorProto.BOOL]
+)
+def test_small_types_are_whole(dtype: int) -> None:
+    """Codes of four bits share bytes: 5 of them take 3."""
+    tensor = helper.make_tensor("weight", dtype, [5], [1, 0, 1, 1, 0])
+    raw = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor), "raw")
+    y = helper.make_tensor_value_info("y", dtype, [5])
+    node = helper.make_node("Identity", ["weight"], ["y"])
+    graph = helper.make_graph([node], "net", [], [y], [tensor, raw])
+    load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
