@@ -54,7 +54,10 @@ PREPARE: Final[tuple[Pass, ...]] = (
     pad_before_average_pool,
 )
 
-CODED_OPS: Final = ("QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "ConvInteger", "MatMulInteger")
+CODED_OPS: Final = (
+    "QuantizeLinear", "DynamicQuantize", "QLinear", "QGemm", "QAttention", "QEmbed", "ConvInteger",
+    "MatMulInteger",
+)  # fmt: skip
 """Beginnings of the names of ops that only a quantized model holds."""
 
 CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})

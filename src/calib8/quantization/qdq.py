@@ -19,7 +19,19 @@ from calib8.quantization.weights import channel_axis
 from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
 
 QUANTIZERS: Final = ("QuantizeLinear", "DequantizeLinear")
-INTEGER_OPS: Final = frozenset({"ConvInteger", "MatMulInteger", "DynamicQuantizeLinear", "QGemm"})
+INTEGER_OPS: Final = frozenset(
+    {
+        "ConvInteger",
+        "MatMulInteger",
+        "MatMulIntegerToFloat",
+        "DynamicQuantizeLinear",
+        "DynamicQuantizeLSTM",
+        "DynamicQuantizeMatMul",
+        "QAttention",
+        "QEmbedLayerNormalization",
+        "QGemm",
+    }
+)
 """Ops on codes beyond those whose name starts with QLinear."""
 
 ACTIVATIONS: Final = ("Relu", "Clip")

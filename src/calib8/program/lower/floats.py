@@ -161,8 +161,9 @@ def built(builder: Builder, draft: FloatDraft, model: ir.Model) -> Float:
 
 
 def computing_nodes(draft: FloatDraft) -> list[ir.Node]:
-    """The nodes of a draft that do not merely dequantize constants."""
-    return [node for node in draft.nodes if not all(is_fixed(value) for value in node.outputs)]
+    """The nodes of a draft that do not merely dequantize constants; all, where an output is constant."""
+    computing = [node for node in draft.nodes if not all(is_fixed(value) for value in node.outputs)]
+    return computing or list(draft.nodes)
 
 
 def described(builder: Builder, draft: FloatDraft) -> list[str]:

@@ -28,6 +28,7 @@ from calib8.program.verify import verify
 from calib8.program.verify.bounds import check_bounds
 from calib8.quantization.qdq import label
 from calib8.quantization.qdq import nodes as all_nodes
+from calib8.tensors import shape_text
 
 SUMMING = (Weighted, MatMul, Mul, Add, Sub, Mean, AveragePool)
 """Instructions whose accumulator depends on nothing but their own slots and constants."""
@@ -64,8 +65,17 @@ def lower(
     if integer_only:
         _refuse_float(draft, canonical)
     program = finished(draft, canonical)
+    _refuse_empty(program)
     verify(program)
     return program
+
+
+def _refuse_empty(program: Program) -> None:
+    empty = [f"'{slot.name}' ({shape_text(slot.shape)})" for slot in program.slots if 0 in slot.shape]
+    if empty:
+        problem = f"computes tensors that hold no value at these sizes: {', '.join(empty)}"
+        cure = "Take them out of the graph, or give the inputs other sizes"
+        raise UnsupportedModelError(program.name or "model", problem, cure)
 
 
 def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node]) -> Draft:

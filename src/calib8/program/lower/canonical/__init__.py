@@ -39,6 +39,7 @@ from typing import Final
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.model.graph import Names, constant
 from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
@@ -117,8 +118,28 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
             ir_passes.RemoveUnusedNodesPass()(copy)
             infer_shapes(copy)
     ir_passes.TopologicalSortPass()(copy)
+    _yield_constants(copy)
     refuse_open_shapes(copy)
     return copy
+
+
+def _yield_constants(model: ir.Model) -> None:
+    """An output that is an initializer becomes the result of an Identity of it."""
+    names = Names(model.graph)
+    for index, value in enumerate(model.graph.outputs):
+        array = constant(value)
+        if value.producer() is not None or array is None:
+            continue
+        stored = names.constant(f"{value.name}/constant", array)
+        node = ir.node("Identity", [stored], name=names.node(f"{value.name}/Identity"))
+        result = node.outputs[0]
+        result.type, result.shape = value.type, value.shape
+        for use in tuple(value.uses()):
+            use.node.replace_input_with(use.idx, stored)
+        model.graph.outputs[index] = result
+        model.graph.initializers.pop(value.name or "")
+        result.name = value.name
+        model.graph.append(node)
 
 
 def own_constants(model: ir.Model) -> None:
