@@ -13,7 +13,7 @@ from calib8.autorange.choose import AutoReport
 from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
-from calib8.errors import UsageError
+from calib8.errors import Calib8Error, UsageError
 from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.save import save_model
@@ -26,6 +26,7 @@ from calib8.table import CalibrationTable
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
+    from calib8.program.instructions import Float
     from calib8.program.program import Program
 
 
@@ -166,3 +167,24 @@ class Quantization:
         from calib8.program.lower.lower import lower
 
         return lower(self.model, profile=chosen, shapes=shapes, integer_only=integer_only)
+
+    def summary(self) -> str:
+        """What is quantized and what is not, in the file and in calib8's engine: one line or more per op.
+
+        The engine's part is that of the integer program (``lower``); a model without one, of free sizes say,
+        is told of as its file is.
+        """
+        try:
+            program = self.lower()
+        except Calib8Error:
+            return self.placement.summary()
+        return self.placement.summary(float_reasons(program.float_instructions))
+
+
+def float_reasons(floats: Sequence[Float]) -> dict[str, str]:
+    """Name of every node that Float instructions compute → why it has no integer form."""
+    return {
+        node: reason
+        for step in floats
+        for node, reason in zip(step.nodes, step.reasons or ("",) * len(step.nodes), strict=True)
+    }

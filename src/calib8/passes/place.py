@@ -9,7 +9,6 @@ of one tensor that follow each other are a chain: computed as one, float or int8
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,21 +24,12 @@ from calib8.model.graph import (
     scalar_constant,
     sole_consumer,
 )
+from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.scheme import BINARY_OPS, MOVE_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
 """Ops with which runtimes compute the activation behind them."""
-
-
-@dataclass(frozen=True)
-class NodeDecision:
-    """Whether a node is quantized; ``reason`` is empty if it is."""
-
-    node: str
-    op_type: str
-    quantized: bool
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -62,23 +52,13 @@ class Placement:
         """Names of the quantized nodes."""
         return frozenset(decision.node for decision in self.decisions if decision.quantized)
 
-    def summary(self) -> str:
-        """``52 of 53 Conv quantized; 1 float because …`` per weighted op, then the other float nodes."""
-        lines = []
-        weighted = [decision for decision in self.decisions if decision.op_type in WEIGHTED_OPS]
-        for op_type, total in Counter(decision.op_type for decision in weighted).items():
-            left = [d for d in weighted if d.op_type == op_type and not d.quantized]
-            lines.append(f"{total - len(left)} of {total} {op_type} quantized{_because(left)}")
-        others = [d for d in self.decisions if d.op_type not in WEIGHTED_OPS and not d.quantized]
-        done = sum(d.quantized for d in self.decisions if d.op_type not in WEIGHTED_OPS)
-        lines.append(f"{done} of {done + len(others)} other ops quantized{_because(others)}")
-        return "\n".join(lines)
+    def summary(self, engine_floats: Mapping[str, str] | None = None) -> str:
+        """``52 of 53 Conv quantized; 1 float because …`` per weighted op, then the other nodes.
 
-
-def _because(decisions: list[NodeDecision]) -> str:
-    reasons = Counter(f"{decision.reason} ({decision.op_type})" for decision in decisions)
-    separator = "; " if len(reasons) == 1 else "\n  "
-    return "".join(f"{separator}{count} float because {reason}" for reason, count in reasons.items())
+        Args:
+            engine_floats: node that calib8's engine computes in float → why; None: of the file alone.
+        """
+        return described(self.decisions, engine_floats)
 
 
 def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = frozenset()) -> Placement:
