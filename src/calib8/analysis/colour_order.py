@@ -16,7 +16,7 @@ from calib8.model.graph import graph_inputs
 from calib8.model.runtime import Arrays, open_session
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
 
-ADRIFT: Final = 0.2
+ADRIFT: Final = 0.12
 """Shift of the first normalization below which no order is suspected …"""
 
 NEARER: Final = 0.5
