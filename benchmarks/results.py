@@ -27,8 +27,8 @@ PAGE = """# Results
 Time of one run of the integer engine beside the fastest other runtimes for CPUs. Written by
 `benchmarks/engine.py`, which says how: every runtime runs the same quantized file (uint8 activations, int8
 weights per channel, QDQ) on the same random images, in turns, with the same number of threads; inputs are
-made once. A run is one call from Python with inputs and outputs bound beforehand, in a process of the runtime's
-own. The networks have the published topologies and random weights, which changes nothing about their speed.
+made once. A run is one call from Python with inputs and outputs bound beforehand, in a process of its
+runtime alone. The networks have published topologies and random weights, which changes nothing about speed.
 
 Milliseconds are those of the fastest run, the median in brackets. "Ratio" is the time of the fastest other
 runtime divided by calib8's, of the fastest runs and of the medians: above 1 calib8 is faster. "Of peak" is

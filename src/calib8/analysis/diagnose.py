@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from calib8.analysis.basis import ranges_given
 from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
+from calib8.analysis.colour_order import seems_reversed
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
@@ -38,6 +39,7 @@ from calib8.analysis.findings import (
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.node_names import find_node_names
+from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
@@ -46,9 +48,7 @@ from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, check_positive, silent
-from calib8.quantization.qdq import label
-from calib8.repair.batch_norm_statistics import batch_norm_drift
-from calib8.scheme import WEIGHTED_OPS
+from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
@@ -89,11 +89,12 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class _Opened:
-    """Models and data of one diagnosis."""
+    """Models and data of one diagnosis: ``runs`` to score with, ``seen`` all of those that were read."""
 
     pair: ModelPair
     dataset: Dataset
     runs: tuple[Arrays, ...]
+    seen: tuple[Arrays, ...]
     reference: FloatReference
     found: Counterparts
 
@@ -164,10 +165,12 @@ def _open(
     pair = open_pair(fp32, int8)
     chosen = _stored(pair) if preprocess is None else preprocess
     dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
-    runs = choose_samples(dataset, threads).scored
+    samples_chosen = choose_samples(dataset, threads)
+    runs = samples_chosen.scored
+    seen = runs if samples_chosen.shared else (*runs, *samples_chosen.held_back)
     reference = float_reference(pair.fp32, runs[0], pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
-    return _Opened(pair, dataset, runs, reference, found)
+    return _Opened(pair, dataset, runs, seen, reference, found)
 
 
 def _check_weights(comparison: Comparison, pair: ModelPair) -> None:
@@ -218,15 +221,19 @@ def _channel_maxima(
 
 
 def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
-    """What is wrong with the data as a whole."""
+    """What is wrong with the data as a whole, and with statistics that do not fit them."""
     found = []
     given, stored = opened.dataset.preprocess, _stored(opened.pair)
     difference = "" if None in (given, stored) else preprocess_difference(_json(given), _json(stored))
     if difference:
         text = f"the images are prepared in another way than for the calibration ({difference})"
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
-    drifts = batch_norm_drift(opened.pair.fp32, opened.runs, threads)
-    if drifts and drifts[0].suspicious and _sees_the_input(opened.pair.fp32, drifts[0].name):
+    drifts = batch_norm_drift(opened.pair.fp32, opened.seen, threads)
+    order = seems_reversed(opened.pair.fp32, opened.seen, drifts, threads)
+    if order:
+        advice = "Exchange red and blue: --color bgr in place of rgb or the other way round"
+        found.append(Reason("statistics", order, advice))
+    elif drifts and drifts[0].suspicious and sees_the_input(opened.pair.fp32, drifts[0].name):
         one = drifts[0]
         text = (
             f"the first BatchNormalization ({norm_name(one.name)}) sees other values than in training: its "
@@ -235,17 +242,18 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         )
         advice = "Compare mean, scale and colour order with those of the training"
         found.append(Reason("statistics", text, advice))
-    return tuple(Finding(None, "", reason, (), 0.0) for reason in found)
+    wrong = wrong_statistics(opened.pair.fp32, opened.seen, drifts, threads)
+    data = tuple(Finding(None, "", reason, (), 0.0) for reason in found)
+    return data + tuple(Finding(one.name, "", _stored_wrongly(one), (), 0.0) for one in wrong)
 
 
-def _sees_the_input(model: ir.Model, name: str) -> bool:
-    """No more than one layer with weights lies before a node: other images would hardly move it."""
-    node, layers = next((one for one in model.graph if label(one) == name), None), 0
-    while node is not None and layers < 2:
-        layers += node.op_type in WEIGHTED_OPS
-        source = node.inputs[0] if node.inputs else None
-        node = None if source is None else source.producer()
-    return layers < 2
+def _stored_wrongly(drift: BatchNormDrift) -> Reason:
+    text = (
+        "this BatchNormalization does not fit what reaches it, even with all before it put right: its means "
+        f"are {drift.shift:.2f} standard deviations off, the standard deviations of the data "
+        f"{drift.ratio:.2f} times the stored ones"
+    )
+    return Reason("statistics", text, "Compare its mean and variance with those of the training")
 
 
 def _explaining(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

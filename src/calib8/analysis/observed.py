@@ -17,6 +17,7 @@ import onnx_ir as ir
 from calib8.analysis.noise import Spread
 from calib8.analysis.pair_saturation import LayerPairs, PairObserver, layer_pairs
 from calib8.analysis.tensor_codes import TensorCode, tensor_code
+from calib8.analysis.wrong_statistics import LOOKED_AT, wrong_statistics
 from calib8.data.batches import batches
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
@@ -59,6 +60,7 @@ class Observation:
         tensors: of a quantized model, the largest share first.
         batch_norms: of a float model, in graph order.
         pairs: see ``LayerPairs``; None where it was not asked for.
+        wrong: those of the normalizations that are adrift by themselves, see ``wrong_statistics``.
     """
 
     samples: int
@@ -66,6 +68,7 @@ class Observation:
     tensors: tuple[SaturatedTensor, ...]
     batch_norms: tuple[BatchNormDrift, ...]
     pairs: tuple[LayerPairs, ...] | None
+    wrong: tuple[BatchNormDrift, ...] = ()
 
 
 def observe(
@@ -100,7 +103,8 @@ def observe(
     runs = _Runs(dataset, batch, threads, progress)
     if not holds_codes(original):
         drifts = batch_norm_drift(original, runs, threads)
-        return Observation(runs.samples, len(dataset.skipped), (), drifts, None)
+        wrong = wrong_statistics(original, runs.first, drifts, threads)
+        return Observation(runs.samples, len(dataset.skipped), (), drifts, None, wrong)
     watch = _Watch(readable_copy(original), pairs=pairs, threads=threads)
     for feeds in runs:
         watch.add(feeds)
@@ -109,10 +113,11 @@ def observe(
 
 
 class _Runs:
-    """The data as inputs of runs, counted."""
+    """The data as inputs of runs, counted; the first ones are kept."""
 
     def __init__(self, dataset: Dataset, batch: int, threads: int, progress: Progress) -> None:
         self.samples = 0
+        self.first: list[Arrays] = []
         self._dataset, self._batch, self._threads = dataset, batch, threads
         self._counter = SampleCounter("running", dataset.count, progress)
 
@@ -120,6 +125,7 @@ class _Runs:
         with closing(batches(self._dataset, self._batch, self._threads)) as pieces:
             for piece in pieces:
                 yield piece.inputs
+                self.first += [piece.inputs] * (len(self.first) < LOOKED_AT)
                 self.samples += len(piece.names)
                 self._counter(len(piece.names))
 

@@ -147,7 +147,8 @@ def _say_drift(terminal: Terminal, seen: Observation) -> None:
     table = plain_table("normalization")
     for header in ("shift", "spread", "largest shift", "of channel"):
         table.add_column(header, justify="right")
-    for drift in sorted(seen.batch_norms, key=lambda drift: -drift.shift)[:_SHOWN]:
+    wrong = {drift.name for drift in seen.wrong}
+    for drift in sorted(seen.batch_norms, key=lambda one: (one.name not in wrong, -one.shift))[:_SHOWN]:
         table.add_row(
             drift.name, f"{drift.shift:.2f}", f"{drift.ratio:.2f}", f"{drift.largest_shift:.2f}",
             str(drift.channel),
@@ -162,6 +163,12 @@ def _say_drift(terminal: Terminal, seen: Observation) -> None:
         terminal.say(
             f"warning: {seen.batch_norms[0].name}: the first normalization already does: mean or scale of "
             "the images are probably not those of the training",
+            style="yellow",
+        )
+    for drift in seen.wrong[:_SHOWN]:
+        terminal.say(
+            f"warning: {drift.name}: does not fit what reaches it, even with all before it put right: its "
+            "mean or variance is probably not that of the training",
             style="yellow",
         )
 
