@@ -13,7 +13,7 @@ from calib8.program.expressions import Apply, Source
 from calib8.program.instructions import Instruction
 from calib8.program.lower_tflite.functions import FUNCTIONS
 from calib8.program.program import Program, Slot
-from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule
+from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule, sums_rescale
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rounding.resize import linear_axis
 from calib8.program.rounding.softmax import softmax_rule
@@ -65,6 +65,10 @@ def _sum(step: Any, inputs: list[Slot], output: Slot, _: Graph, profile: Profile
 
 def _product(step: Any, inputs: list[Slot], output: Slot, _: Graph, profile: Profile) -> Instruction:
     return replace(step, rescale=product_rule(profile, inputs[0].scale, inputs[1].scale, output.scale))
+
+
+def _matrices(step: Any, inputs: list[Slot], output: Slot, _: Graph, profile: Profile) -> Instruction:
+    return replace(step, rescale=sums_rescale(profile, inputs[0].scales * inputs[1].scales, output.scale))
 
 
 def _average(step: Any, inputs: list[Slot], output: Slot, _: Graph, profile: Profile) -> Instruction:
@@ -127,6 +131,7 @@ def _params(slot: Slot) -> QParams:
 
 CHANGES: Final[dict[type[Instruction], Callable[..., Instruction]]] = {
     op.Weighted: _layer,
+    op.MatMul: _matrices,
     op.Add: _sum,
     op.Sub: _sum,
     op.Mul: _product,

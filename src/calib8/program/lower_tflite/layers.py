@@ -18,7 +18,7 @@ from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, Full
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.lower_tflite.chain import chain_from, write
 from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
-from calib8.program.rounding.linear import layer_rescale
+from calib8.program.rounding.linear import layer_rescale, sums_rescale
 from calib8.program.rules import F32, I32, Codes, Rescale
 from calib8.tflite.graph import Operator, Tensor
 
@@ -99,7 +99,7 @@ def batch_matmul(builder: Builder, operator: Operator) -> None:
         _turned(builder, operator, place) if operator.options.get(option, False) else builder.number(place)
         for place, option in zip(operator.inputs, ("adj_x", "adj_y"), strict=True)
     )
-    rule = layer_rescale("tflite", 1.0, a.scales * b.scales, y.scale)
+    rule = sums_rescale("tflite", a.scales * b.scales, y.scale)
     target = (builder.number(operator.outputs[0]),)
     builder.steps.append(MatMul(builder.name(operator), inputs, target, rule, -128, 127))
 

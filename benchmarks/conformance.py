@@ -1,0 +1,196 @@
+"""What calib8 computes beside what other runtimes compute, on networks of timm and torchvision.
+
+    python benchmarks/conformance.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
+        [--size 96] [--json FILE] [--page docs/conformance.md]
+
+Every network is exported, quantized for ONNX Runtime and for TFLite, and run on the same images:
+
+    QDQ file      native engine beside ONNX Runtime (optimized, unoptimized) and beside the NumPy reference
+    TFLite file   native engine reading the file beside LiteRT's reference kernels
+
+What the file of --json has already is not measured again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+
+from calib8 import InferenceSession, Quantization, quantize
+from calib8.analysis.tflite_sessions import open_in_litert, open_in_own
+from calib8.errors import Calib8Error
+from calib8.model.runtime import open_session
+from calib8.program.listing import summary
+from calib8.program.program import Program
+from calib8.program.reference.executor import run_program
+from calib8.scheme import WEIGHTED_OPS
+from conformance_networks import EXPORTERS, NETWORKS, export, smooth_images
+from conformance_tables import page, rows
+
+CALIBRATION = 4
+JUDGED = 2
+Codes = dict[str, npt.NDArray[Any]]
+Run = Callable[[Mapping[str, npt.NDArray[Any]]], Sequence[npt.NDArray[Any]]]
+
+
+def measured(name: str, exporter: str, size: int, folder: Path) -> dict[str, Any]:
+    """The record of one network; what an error stopped has ``failed`` in place of figures."""
+    found: dict[str, Any] = {"network": name, "exporter": exporter, "size": size}
+    started = time.perf_counter()
+    model = folder / "float.onnx"
+    try:
+        export(name, exporter, size, model)
+    except Exception as error:  # PyTorch raises anything
+        return {**found, "failed": f"export: {_line(error)}"}
+    images = [{"image": image[None]} for image in smooth_images(CALIBRATION + JUDGED, size, 3)]
+    calibration, judged = images[:CALIBRATION], images[CALIBRATION:]
+    for target, judge in (("onnxruntime", onnx_figures), ("tflite", tflite_figures)):
+        try:
+            made = quantize(str(model), calibration, target=target, effort="fast")
+            found[target] = judge(made, folder, judged)
+        except Calib8Error as error:
+            found[target] = {"failed": _line(error)}
+    return {**found, "seconds": round(time.perf_counter() - started, 1)}
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+
+
+def onnx_figures(made: Quantization, folder: Path, images: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How far the QDQ file's results lie apart."""
+    path = str(folder / "int8.onnx")
+    made.save(path)
+    engine, codes = InferenceSession(path), dict[str, npt.NDArray[Any]]()
+    optimized, plain = open_session(path, threads=1), open_session(path, threads=1, configure=unoptimized)
+    runs: dict[str, Run] = {
+        "engine": lambda feeds: engine.run(None, feeds),
+        "optimized": optimized.run,
+        "unoptimized": plain.run,
+    }
+    results = {name: [run(image) for image in images] for name, run in runs.items()}
+    reference = run_program(engine.program, images[0], partial(keep_codes, engine.program, codes))
+    counts = summary(engine.program)
+    layers = [one.quantized for one in made.placement.decisions if one.op_type in WEIGHTED_OPS]
+    return {
+        "layers": len(layers),
+        "quantized": sum(layers),
+        "floats": counts.instructions.get("Float", 0),
+        "float_nodes": list(counts.float_nodes),
+        "engine_numpy": apart([reference], results["engine"][:1]),
+        "engine_optimized": apart(results["optimized"], results["engine"]),
+        "engine_unoptimized": apart(results["unoptimized"], results["engine"]),
+        "first_apart": first_apart(path, codes, images[0]),
+    }
+
+
+def keep_codes(program: Program, kept: Codes, number: int, array: npt.NDArray[Any]) -> None:
+    """Notes the codes of a slot under its tensor's name, the first slot's of that name."""
+    if program.slots[number].is_codes:
+        kept.setdefault(program.slots[number].name, array.copy())
+
+
+def first_apart(path: str, ours: Codes, image: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The first codes that unoptimized ONNX Runtime computes otherwise; None where all are equal."""
+    model = onnx.load(path)
+    made = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in made)
+    session = open_session(model.SerializeToString(), threads=1, configure=unoptimized)
+    for name, theirs in zip(made, session.run(image, list(made)), strict=True):
+        differing = codes_apart(ours[made[name]], theirs) if made[name] in ours else 0
+        if differing:
+            return {"tensor": made[name], "differing": differing, "values": theirs.size}
+    return None
+
+
+def codes_apart(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> int:
+    """How many codes differ; 0 too where a slot of the name holds other sizes, or another order of axes."""
+    orders = [theirs, theirs.transpose(0, 2, 3, 1)] if theirs.ndim == 4 else [theirs]
+    counts = [int((ours != codes).sum()) for codes in orders if codes.shape == ours.shape]
+    return (
+        0 if np.array_equal(np.sort(ours, axis=None), np.sort(theirs, axis=None)) else min(counts, default=0)
+    )
+
+
+def unoptimized(options: Any) -> None:
+    """For ``open_session``: every node as it stands in the file."""
+    import onnxruntime
+
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+
+
+def tflite_figures(made: Quantization, folder: Path, images: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """How far the results of the exported TFLite file lie apart."""
+    path = folder / "int8.tflite"
+    made.save(path)
+    feeds = [{"image": image["image"].transpose(0, 2, 3, 1)} for image in images]
+    engine = open_in_own(path, "calib8", 1, None, False)
+    peer = open_in_litert(path, "litert-reference", 1)
+    try:
+        theirs = [peer.run(feed) for feed in feeds]
+    finally:
+        peer.handle.close()
+    return {"engine_litert": apart(theirs, [engine.run(feed) for feed in feeds])}
+
+
+def apart(
+    wanted: Sequence[Sequence[npt.NDArray[Any]]], given: Sequence[Sequence[npt.NDArray[Any]]]
+) -> dict[str, float]:
+    """Values, how many differ, and the largest difference in steps, 1/255 of the range of an output."""
+    values, differing, steps = 0, 0, 0.0
+    for output in range(len(wanted[0])):
+        left = np.stack([result[output] for result in wanted]).astype(np.float64)
+        right = np.stack([result[output] for result in given]).astype(np.float64)
+        values += left.size
+        differing += int(np.count_nonzero(left != right))
+        width = float(np.ptp(left)) or 1.0
+        steps = max(steps, float(np.abs(left - right).max()) * 255 / width)
+    return {"values": values, "differing": differing, "steps": steps}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--networks", type=lambda text: text.split(","), default=NETWORKS)
+    parser.add_argument("--exporters", type=lambda text: text.split(","), default=["torchscript"])
+    parser.add_argument("--size", type=int, help="rows and columns of images, in place of each network's own")
+    parser.add_argument("--json", type=Path, help="where the records are kept")
+    parser.add_argument("--page", type=Path, help="where to write the page of results")
+    chosen = parser.parse_args()
+    if unknown := set(chosen.exporters) - EXPORTERS.keys():
+        parser.error(f"--exporters: {', '.join(unknown)} is none of {', '.join(EXPORTERS)}")
+    return chosen
+
+
+def main() -> None:
+    chosen = arguments()
+    records = json.loads(chosen.json.read_text()) if chosen.json and chosen.json.is_file() else []
+    known = {(one["network"], one["exporter"]) for one in records}
+    for name in chosen.networks:
+        for exporter in chosen.exporters:
+            if (name, exporter) in known:
+                continue
+            size = chosen.size or NETWORKS.get(name, 96)
+            with tempfile.TemporaryDirectory() as folder:
+                records.append(measured(name, exporter, size, Path(folder)))
+            print(rows(records[-1:])[-1], flush=True)
+            if chosen.json:
+                chosen.json.write_text(json.dumps(records, indent=1) + "\n")
+    print("\n".join(rows(records)))
+    if chosen.page:
+        chosen.page.write_text(page(records))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""Results of ``conformance.py`` as a table and as a page, with the reasons that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+COLUMNS: Final = ("engine_optimized", "engine_unoptimized", "engine_numpy")
+NEGLIGIBLE: Final = 1e-3
+"""Steps below which two float32 sums differ in their last bits only."""
+
+SOFTMAX: Final = "a code of a Softmax lies on a tie ([exception 3](numerics.md#5-against-onnx-runtime))"
+NORM: Final = "TFLite: LayerNormalization has no form"
+SUM: Final = "TFLite: int8 `SUM`, whose reference kernel in LiteRT is at fault"
+REASONS: Final[Mapping[str, str]] = {
+    "visformer_small": "TFLite: the sum with a constant that has a value per place is float",
+    "visformer_tiny": SOFTMAX,
+    "efficientformer_l1": NORM,
+    "mobilevit_xxs": NORM,
+    "convnext_atto": NORM,
+    "nf_regnet_b0": "layers in float add in another order; TFLite: computed weights have no form",
+    "skresnet18": SUM,
+    "resnest14d": SUM,
+}
+"""Why a network differs from ONNX Runtime's optimized run or from LiteRT, or is refused as a TFLite file."""
+
+PAGE: Final = """# Conformance on other people's networks
+
+Networks of timm and torchvision, exported by PyTorch, quantized with `--effort fast` and run on the same
+images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
+keep activations alive: a network that was not trained forgives nothing, so that one code of a first layer
+that differs shows in every output. Written by `benchmarks/conformance.py` ({versions}).
+
+Cells compare calib8's engine with the runtime of their column: `equal` is every bit of every output; else the
+share of output values that differ and the largest difference in steps, where a step is 1/255 of the range of
+the output. "Float" counts the parts of the program that ONNX Runtime runs. The column of unoptimized ONNX
+Runtime names the tensor where the first codes differ: how many, of how many.
+
+{table}
+
+## Why results differ
+
+**ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. What is left is
+in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime).
+
+**ONNX Runtime, unoptimized** dequantizes codes, computes every layer in float32, and quantizes again. Its
+sums are rounded after every addition, in an order of its own, where an integer sum is exact: of the values
+that lie on a tie some fall on the other side. That is a code or a few of a tensor; the layers behind them
+spread it. No runtime that computes in float32 gives the bits of one that computes in integers, ONNX Runtime's
+own two ways included.
+
+**TFLite**: the exported file in calib8's engine beside LiteRT's reference kernels.
+
+Two rewrites of ONNX Runtime made networks differ that are equal now, as the quantized model no longer holds
+what they look for:
+
+- Factors of 1 and terms of 0 (timm's HGNet has them as constants of shape [1]) are dropped by ONNX Runtime;
+  where Q and DQ stood around them, two pairs follow each other, and it makes one of them, with the smaller of
+  the two ranges. Such arithmetic vanishes before the model is quantized. A quantized file of another tool
+  that has it still differs: calib8 computes both pairs, as ONNX says and as ONNX Runtime does unoptimized.
+- Weights that are computed from constants (weight standardization of timm's NF-RegNet) are folded by ONNX
+  Runtime, which then takes their layer for one whose weights were forgotten and makes int8 of them, with one
+  scale ([quantization](quantization.md) has more on it). Such layers are sealed, as others in float are.
+
+To repeat it: `python benchmarks/conformance.py --json FILE --page docs/conformance.md`.
+"""
+
+
+def rows(records: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A table: a line per network and exporter."""
+    titles = "ONNX Runtime, optimized | unoptimized | first codes apart | NumPy reference | TFLite: LiteRT"
+    lines = [f"| network | exporter | layers in int8 | Float | {titles} | reason |", "|---" * 10 + "|"]
+    return [*lines, *(f"| {' | '.join(cells(one))} |" for one in records)]
+
+
+def cells(one: Mapping[str, Any]) -> list[str]:
+    """A line of the table; where an error stopped the network, what it says."""
+    name = [one["network"].removeprefix("torchvision:"), one["exporter"]]
+    if "failed" in one:
+        return [*name, *["–"] * 7, one["failed"]]
+    onnx, tflite = one["onnxruntime"], one["tflite"]
+    lite = "refused" if "failed" in tflite else apart_text(tflite["engine_litert"])
+    if "failed" in onnx:
+        return [*name, *["–"] * 6, lite, onnx["failed"]]
+    optimized, plain, numpy = (apart_text(onnx[key]) for key in COLUMNS)
+    first = onnx["first_apart"]
+    count = f"{first['differing']} of {first['values']:,}" if first else ""
+    reason = REASONS.get(one["network"], "") if {optimized, numpy, lite} != {"equal"} else ""
+    layers = f"{onnx['quantized']} of {onnx['layers']}"
+    return [*name, layers, str(onnx["floats"]), optimized, plain, count, numpy, lite, reason]
+
+
+def apart_text(found: Mapping[str, float]) -> str:
+    """``equal``, or share of the values that differ and largest difference in steps."""
+    if not found["differing"]:
+        return "equal"
+    if found["steps"] < NEGLIGIBLE:
+        return "last bits"
+    return f"{100 * found['differing'] / found['values']:.2g} %, {found['steps']:.2g} steps"
+
+
+def page(records: Sequence[Mapping[str, Any]]) -> str:
+    """The page docs/conformance.md."""
+    packages = {"ONNX Runtime": "onnxruntime", "LiteRT": "ai-edge-litert", "PyTorch": "torch", "timm": "timm"}
+    versions = ", ".join(f"{title} {version(name)}" for title, name in packages.items())
+    return PAGE.format(versions=versions, table="\n".join(rows(records)))
