@@ -17,7 +17,7 @@ from calib8.analysis.diagnose import diagnose
 from calib8.analysis.observed import observe
 from calib8.analysis.wrong_statistics import wrong_statistics
 from calib8.data.batches import batches
-from calib8.data.channel_order import colour_axis, entropies, reversed_channels, surer_reversed
+from calib8.data.channel_order import clearly_surer, colour_axis, entropies, reversed_channels
 from calib8.data.presets import PRESETS
 from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
@@ -141,14 +141,14 @@ def test_entropies_by_the_formula() -> None:
 
 def test_only_a_clear_majority_counts() -> None:
     low, rng = np.zeros(32), np.random.default_rng(5)
-    assert surer_reversed(low + 1 + 0.1 * rng.random(32), low)
-    assert not surer_reversed(low, low + 1 + 0.1 * rng.random(32))
-    assert not surer_reversed(low[:15] + 1 + 0.1 * rng.random(15), low[:15]), "too few"
-    assert not surer_reversed(low, low)
+    assert clearly_surer(low + 1 + 0.1 * rng.random(32), low)
+    assert not clearly_surer(low, low + 1 + 0.1 * rng.random(32))
+    assert not clearly_surer(low[:15] + 1 + 0.1 * rng.random(15), low[:15]), "too few"
+    assert not clearly_surer(low, low)
     one = low.copy()
     one[0] = 9.0
-    assert not surer_reversed(one, low), "one image is no majority"
-    assert not surer_reversed(low + 1.9 + 0.01 * rng.random(32), low + 1.8), "outputs that are no scores"
+    assert not clearly_surer(one, low), "one image is no majority"
+    assert not clearly_surer(low + 1.9 + 0.01 * rng.random(32), low + 1.8), "outputs that are no scores"
 
 
 def test_a_trained_classifier_knows_its_colours(shared_data: Path) -> None:

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from calib8.analysis.evaluate import class_scores
 from calib8.analysis.wrong_statistics import sees_the_input
-from calib8.data.channel_order import colour_axis, entropies, reversed_channels, surer_reversed
+from calib8.data.channel_order import clearly_surer, colour_axis, entropies, reversed_channels
 from calib8.model.graph import graph_inputs
 from calib8.model.runtime import Arrays, open_session
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
@@ -48,7 +48,7 @@ def seems_reversed(
     if drifts and sees_the_input(model, drifts[0].name):
         return _told_by_statistics(model, other, drifts[0], threads)
     fed, reversed_ = (_entropies(model, some, threads) for some in (runs, other))
-    if fed is None or reversed_ is None or not surer_reversed(fed, reversed_):
+    if fed is None or reversed_ is None or not clearly_surer(fed, reversed_):
         return ""
     surer = int(np.sum(fed > reversed_))
     return (

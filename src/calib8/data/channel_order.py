@@ -1,10 +1,11 @@
-"""Whether images go in with red and blue exchanged, judged by how sure a network is of its answers.
+"""Whether images go in as a network wants them, judged by how sure it is of its answers.
 
     entropy_i = −Σ_c p_ic ln p_ic              of the class probabilities of sample i
-    d_i = entropy_i as fed − entropy_i with the channels reversed,   t = mean(d) / (std(d) / √n)
+    d_i = entropy_i as fed − entropy_i prepared in another way,   t = mean(d) / (std(d) / √n)
 
-Trained networks are surer in the order of their training, though not on every image. So the other order is
-suspected only where it is the surer one on most images, by much, and by far more than chance gives.
+Trained networks are surer of images as they had them in training, in the order of channels too, though not of
+every image. So another way is suspected only where it is the surer one on most images, by much, and by far
+more than chance gives.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ FEWEST_SAMPLES: Final = 16
 MOST_SAMPLES: Final = 0.6
 """Share of them on which the other order has to be the surer one."""
 
-CERTAIN: Final = 2.5
-"""t from which chance is ruled out: 1 in 100 of networks that do not care would reach it."""
+CERTAIN: Final = 3.0
+"""t from which chance is ruled out: 1 in 200 of networks that do not care would reach it."""
 
-SURER: Final = 0.8
+SURER: Final = 6.0 / 7.0
 """Part of the mean entropy that may be left: outputs that are no class scores hardly change."""
 
 COLOURS: Final = 3
@@ -55,16 +56,16 @@ def entropies(scores: Array) -> npt.NDArray[np.float64]:
     return found
 
 
-def surer_reversed(fed: npt.NDArray[np.float64], reversed_: npt.NDArray[np.float64]) -> bool:
-    """Whether a network is clearly surer with the channels reversed.
+def clearly_surer(fed: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> bool:
+    """Whether a network is clearly surer of images that are prepared in another way.
 
     Args:
         fed: entropies of some samples as they are fed.
-        reversed_: of the same samples, with their channels reversed.
+        other: of the same samples, prepared in the other way.
     """
-    gains = fed - reversed_
+    gains = fed - other
     if len(gains) < FEWEST_SAMPLES or not np.all(np.isfinite(gains)):
         return False
     spread = float(np.std(gains, ddof=1)) / math.sqrt(len(gains))
-    certain = float(np.mean(gains > 0)) >= MOST_SAMPLES and float(np.mean(gains)) > CERTAIN * spread > 0
-    return certain and float(np.mean(reversed_)) <= SURER * float(np.mean(fed))
+    certain = float(np.mean(gains > 0)) >= MOST_SAMPLES and float(np.mean(gains)) >= CERTAIN * spread > 0
+    return certain and float(np.mean(other)) <= SURER * float(np.mean(fed))
