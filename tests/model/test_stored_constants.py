@@ -85,3 +85,16 @@ def test_small_types_are_whole(dtype: int) -> None:
     node = helper.make_node("Identity", ["weight"], ["y"])
     graph = helper.make_graph([node], "net", [], [y], [tensor, raw])
     load_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10))
+
+
+@pytest.mark.parametrize("name", ["Other", "other"])
+def test_names_that_are_no_text_are_refused(tmp_path: Path, name: str) -> None:
+    """Those of a node and of its op; protobuf itself would not write them."""
+    proto, _ = model("initializer")
+    proto.graph.node[0].name = "other"
+    proto.graph.node[0].op_type = "Relu" if name == "other" else "Other"
+    del proto.graph.node[0].input[1 if name == "other" else 2 :]
+    path = tmp_path / "net.onnx"
+    path.write_bytes(proto.SerializeToString().replace(name.encode(), b"\xff" * 5))
+    with pytest.raises(ModelError, match=r"net\.onnx"):
+        load_model(path)

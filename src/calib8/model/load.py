@@ -20,7 +20,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import open_session
-from calib8.model.stored_constants import check_constants
+from calib8.model.stored_constants import check_constants, check_names
 from calib8.tflite.magic import claims_to_be_tflite
 
 UNREADABLE: Final = (
@@ -64,6 +64,7 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         _check_external_data(model, subject)
         _check_graph(model, source, subject)
         check_constants(model, subject)
+        check_names(model, subject)
     except UNREADABLE as error:
         raise _not_onnx(subject, error) from error
     return model

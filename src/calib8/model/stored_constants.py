@@ -32,6 +32,18 @@ def check_constants(model: ir.Model, subject: str) -> None:
             raise _broken(subject, f"{what} takes {tensor.nbytes} bytes and has {found}")
 
 
+def check_names(model: ir.Model, subject: str) -> None:
+    """Protobuf gives the bytes of a name that is no UTF-8, which nothing here can work with.
+
+    Raises:
+        ModelError: a node, or a tensor that it yields, is called so.
+    """
+    for node in _nodes(model):
+        for name in (node.name, node.op_type, node.domain, *(value.name for value in node.outputs)):
+            if isinstance(name, bytes):
+                raise _broken(subject, f"the name {name!r} is no text")
+
+
 def _constants(model: ir.Model) -> Iterator[object]:
     for graph in model.graphs():
         for value in graph.initializers.values():
