@@ -209,6 +209,7 @@ void bind(nb::module_& m) {
         return peak_gmacs(isa_by_name(isa), threads);
       },
       "isa"_a, "threads"_a = 1);
+  m.def("peak_products", [](const std::string& isa) { return peak_products(isa_by_name(isa)); }, "isa"_a);
   m.def(
       "kernel_origins",
       [](const std::string& isa) {

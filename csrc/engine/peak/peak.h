@@ -25,4 +25,7 @@ int64_t peak_loop_neondot(int64_t rounds);
 // all threads begin at once. Takes some tens of milliseconds.
 double peak_gmacs(const Isa& isa, int threads);
 
+// Multiply-accumulates of one round of the loop that measures a set.
+int64_t peak_products(const Isa& isa);
+
 }  // namespace calib8::engine

@@ -99,6 +99,13 @@ def schemas() -> dict[str, list[str]]:
 def checksum(bytes: npt.NDArray[np.uint8]) -> int:
     """64 bits of a C-contiguous array, see ``csrc/engine/checksum.h``."""
 
+def peak_products(isa: str) -> int:
+    """Multiply-accumulates of one round of the loop that measures an instruction set.
+
+    Raises:
+        ValueError: the instruction set is unknown or not available here.
+    """
+
 def peak_gmacs(isa: str, threads: int = 1) -> float:
     """Products of 8-bit codes per second, in 10⁹, that so many threads add up together; takes about 50 ms.
 
