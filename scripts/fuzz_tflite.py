@@ -209,7 +209,7 @@ def share(settings: argparse.Namespace, folder: Path) -> int:
         words += ["--seed", str(settings.seed), "--count", str(settings.count)]
         if settings.record is not None:
             settings.record.mkdir(parents=True, exist_ok=True)
-            words += ["--record", str(settings.record / f"plans-{first}")]
+            words += ["--record", str(settings.record)]
         with log.open("wb") as output:
             children.append((subprocess.Popen(words, stdout=output, stderr=subprocess.STDOUT), log))
     return sum(failed(settings, child.wait(), log) for child, log in children)

@@ -1,6 +1,6 @@
 """Runs a program natively on every instruction set that is here and compares it with NumPy.
 
-With ``CALIB8_RECORD=FILE`` every plan is also written there with its inputs and outputs; the native check
+With ``CALIB8_RECORD=FOLDER`` every plan is also written there with its inputs and outputs; the native check
 (``tests/native/recorded.h`` has the format) runs them again under sanitizers and on other processors.
 """
 
@@ -70,8 +70,8 @@ def assert_native_gives(
 ) -> None:
     """The native engine gives these outputs on all these instruction sets and thread counts."""
     plan = compile_program(program)
-    if path := os.environ.get("CALIB8_RECORD"):
-        record(path, plan, feeds, wanted)
+    if folder := os.environ.get("CALIB8_RECORD"):
+        record(folder, plan, feeds, wanted)
     for isa in isas:
         for count in threads:
             engine = Engine(plan, isa=isa, threads=count, float_runner=partial(run_call, program))
@@ -82,11 +82,15 @@ def assert_native_gives(
                     np.testing.assert_array_equal(got, want, err_msg=where)
 
 
-def record(path: str, plan: Plan, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> None:
-    """Appends a plan that needs no ONNX Runtime to a file, with what goes in and what comes out."""
+def record(folder: str, plan: Plan, feeds: Mapping[str, Array], wanted: Sequence[Array]) -> None:
+    """Appends a plan that needs no ONNX Runtime to a file, with what goes in and what comes out.
+
+    Every process has a file of its own.
+    """
     if plan.floats:
         return
-    with Path(path).open("ab") as file:
+    Path(folder).mkdir(exist_ok=True)
+    with (Path(folder) / str(os.getpid())).open("ab") as file:
         for numbers in _recorded(plan, [feeds[port.name] for port in plan.inputs], wanted):
             file.write(np.asarray(numbers, np.int64).tobytes())
 
