@@ -1,4 +1,4 @@
-"""Results of ``conformance.py`` as a table and as a page, with the reasons that are known."""
+"""Results of ``same_bits.py`` as a table and as a page, with the reasons that are known."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE: Final = """# Conformance on other people's networks
 Networks of timm and torchvision, exported by PyTorch, quantized with `--effort fast` and run on the same
 images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
 keep activations alive: a network that was not trained forgives nothing, so that one code of a first layer
-that differs shows in every output. Written by `benchmarks/conformance.py`
+that differs shows in every output. Written by `benchmarks/same_bits.py`
 ({versions}).
 
 Cells compare calib8's engine with the runtime of their column: `equal` is every bit of every output; else the
@@ -68,7 +68,7 @@ what they look for:
   Runtime, which then takes their layer for one whose weights were forgotten and makes int8 of them, with one
   scale ([quantization](quantization.md) has more on it). Such layers are sealed, as others in float are.
 
-To repeat it: `python benchmarks/conformance.py --json FILE --page docs/conformance.md`.
+To repeat it: `python benchmarks/same_bits.py --json FILE --page docs/conformance.md`.
 """
 
 

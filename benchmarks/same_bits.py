@@ -1,6 +1,6 @@
 """What calib8 computes beside what other runtimes compute, on networks of timm and torchvision.
 
-    python benchmarks/conformance.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
+    python benchmarks/same_bits.py [--networks resnet18,torchvision:vgg11,…] [--exporters torchscript]
         [--size 96] [--json FILE] [--page docs/conformance.md]
 
 Every network is exported, quantized for ONNX Runtime and for TFLite, and run on the same images:
@@ -34,8 +34,8 @@ from calib8.program.listing import summary
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.scheme import WEIGHTED_OPS
-from conformance_networks import EXPORTERS, NETWORKS, export, smooth_images
-from conformance_tables import page, rows
+from same_bits_networks import EXPORTERS, NETWORKS, export, smooth_images
+from same_bits_tables import page, rows
 
 CALIBRATION = 4
 JUDGED = 2

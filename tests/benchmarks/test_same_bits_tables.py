@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from conformance_tables import apart_text, cells, page, rows
+from same_bits_tables import apart_text, cells, page, rows
 
 EQUAL = {"values": 300, "differing": 0, "steps": 0.0}
 
@@ -48,7 +48,7 @@ def test_the_page_holds_the_table() -> None:
 
 def test_counting() -> None:
     pytest.importorskip("torch")
-    from conformance import apart, codes_apart
+    from same_bits import apart, codes_apart
 
     wanted = [[np.array([0.0, 51.0, 255.0])], [np.array([1.0, 2.0, 3.0])]]
     given = [[np.array([0.0, 53.0, 255.0])], [np.array([1.0, 2.0, 3.5])]]
