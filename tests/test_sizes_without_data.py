@@ -33,22 +33,35 @@ DATA = [{"x": normal(1, 3, 20, 12, seed=seed)} for seed in range(3)]
 SHAPES = {"x": (1, 3, 20, 12)}
 
 
-def test_a_table_knows_the_sizes_of_its_run(tmp_path: Path) -> None:
-    found = calib8.calibrate(net(), DATA, method="minmax")
+def test_a_table_knows_the_sizes_that_the_preprocessing_gave(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 24, 16, 3), np.uint8)
+    preprocess = calib8.Preprocess(size=(20, 12))
+    found = calib8.calibrate(net(), {"images": pixels}, preprocess=preprocess, method="minmax")
     assert dict(found.table.inputs) == SHAPES
     found.table.save(tmp_path / "table.json")
     table = calib8.read_table(tmp_path / "table.json")
     same = calib8.quantize(net(), table=table)
     assert model_bytes(same.model) == model_bytes(calib8.quantize(net(), table=found.table).model)
+    assert dict(same.table.inputs) == SHAPES
+    by_statistics = calib8.calibrate(net(), statistics=found.statistics, method="minmax")
+    assert by_statistics.table.to_json() == found.table.to_json()
+
+
+def test_a_table_says_nothing_of_sizes_that_samples_choose() -> None:
+    """Their order, batches and shards must not show in it."""
+    tall = [{"x": normal(1, 3, 40, 12, seed=seed)} for seed in range(3)]
+    wide = [{"x": normal(2, 3, 20, 24, seed=seed)} for seed in range(3)]
+    tables = [
+        calib8.calibrate(net(False), data, method="minmax").table for data in (tall + wide, wide + tall)
+    ]
+    assert tables[0].to_json() == tables[1].to_json() and not tables[0].inputs
 
 
 def test_sizes_that_nothing_tells_are_asked_for() -> None:
     found = calib8.calibrate(net(), DATA, method="minmax")
-    bare = replace(found.table, inputs={})
     with pytest.raises(UnsupportedModelError, match=r"'x' axis 2 \(H\), 'x' axis 3 \(W\).*--shape"):
-        calib8.quantize(net(), table=bare)
-    given = calib8.quantize(net(), table=bare, shapes=SHAPES)
-    assert dict(given.table.inputs) == SHAPES
+        calib8.quantize(net(), table=found.table)
+    calib8.quantize(net(), table=found.table, shapes=SHAPES)
     with pytest.raises(UnsupportedModelError, match="--shape"):
         calib8.calibrate(net(), statistics=found.statistics)
     again = calib8.calibrate(net(), statistics=found.statistics, method="minmax", shapes=SHAPES)
@@ -88,7 +101,7 @@ def test_a_tflite_file_takes_the_sizes_that_are_given(tmp_path: Path) -> None:
 
 def test_the_command_line_takes_them(tmp_path: Path) -> None:
     found = calib8.calibrate(net(), DATA, method="minmax")
-    replace(found.table, inputs={}).save(tmp_path / "table.json")
+    found.table.save(tmp_path / "table.json")
     onnx.save(net(), tmp_path / "m.onnx")
     arguments = ["quantize", tmp_path / "m.onnx", "--table", tmp_path / "table.json", "-o"]
     bare = CliRunner().invoke(app, [str(argument) for argument in (*arguments, tmp_path / "q.onnx")])

@@ -213,7 +213,7 @@ def calibrate(
             progress=progress,
         )  # fmt: skip
     table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
-    table = replace(table, inputs=source.prepared.sizes)
+    table = replace(table, inputs=source.sizes)
     return Calibration(
         source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes,
         report, found.kept,
@@ -380,9 +380,8 @@ def _with_table(
     given, notes = given_ranges(ranges, calibration_tensors(prepared.model), scheme.activations)
     zero_points = not scheme.activations.symmetric
     bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
-    binding = replace(
-        bound, table=(table := replace(with_given(bound.table, given, {}), inputs=prepared.sizes))
-    )
+    table = replace(with_given(bound.table, given, {}), inputs=file.table.inputs)
+    binding = replace(bound, table=table)
     floats = prepared.nodes_called(keep_float)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
     dataset = None

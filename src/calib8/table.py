@@ -84,8 +84,8 @@ class CalibrationTable:
     Attributes:
         model_hash: hash of the prepared float graph, see ``calib8.model.graph.model_hash``.
         entries: tensor name → entry, in ascending order of the names.
-        inputs: input name → sizes of one sample of the run that the ranges are from; empty where they are
-            not known.
+        inputs: input name → sizes of one sample, of inputs for which model and preprocessing of the run said
+            them all.
     """
 
     model_hash: str

@@ -222,7 +222,7 @@ def test_table_of_another_model(cli, refused, model: Path, images: Path, tmp_pat
     [
         (lambda text: text[: len(text) // 2], "is not JSON"),
         (lambda text: "[]", "is like no calibration table"),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "has version 2, not 1"),
+        (lambda text: text.replace('"version": 2', '"version": 3'), "has version 3, not 1 or 2"),
         (lambda text: text.replace('"max"', '"most"', 1), "tensor 'features': broken entry"),
         (lambda text: "", "is like no calibration table"),
     ],

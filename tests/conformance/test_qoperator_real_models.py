@@ -23,7 +23,7 @@ from calib8.session import InferenceSession
 FLOAT_OPS = {
     "ultraface": {"Add", "Concat", "Exp", "Mul", "Slice", "Sub"},
     "ocr_detector": {"Add", "ConvTranspose", "HardSigmoid", "HardSwish", "Mul", "Relu"},
-    "ocr_direction": {"Flatten", "HardSigmoid", "HardSwish", "Softmax"},
+    "ocr_direction": {"HardSigmoid", "HardSwish", "Softmax"},
 }
 """Kinds of ops without an operator on codes, and of those behind the last quantizer."""
 

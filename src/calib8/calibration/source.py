@@ -51,11 +51,13 @@ class Source:
         prepared: the float graph.
         tensors: names of the tensors to look at.
         dataset: the samples, None where there are statistics instead.
+        sizes: of one sample, for the inputs of which model and preprocessing say all of them.
     """
 
     prepared: PreparedModel
     tensors: tuple[str, ...]
     dataset: Dataset | None
+    sizes: dict[str, tuple[int, ...]]
 
 
 def open_data(
@@ -85,7 +87,7 @@ def open_data(
     with naming_file(model, original):
         prepared = prepare(original, sample)
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
-    return Source(prepared, tensors, part), part
+    return Source(prepared, tensors, part, _known_sizes(original, part.preprocess)), part
 
 
 def open_statistics(
@@ -120,7 +122,22 @@ def open_statistics(
         raise TableError(name, problem, "Gather statistics of this model with this version of calib8")
     _check_preprocess(found, preprocess, prepared.model, name)
     needed = replace(found, tensors={tensor: found.tensors[tensor] for tensor in tensors})
-    return Source(prepared, tensors, None), needed
+    return Source(prepared, tensors, None, _known_sizes(original, stored)), needed
+
+
+def _known_sizes(original: ir.Model, p: Preprocess | None) -> dict[str, tuple[int, ...]]:
+    """Sizes that hold for every sample, whatever the data are and however they are cut; a free batch is 1."""
+    specs = graph_inputs(original)
+    images, known = image_shapes(specs, p), {}
+    for spec in specs:
+        stated = images.get(spec.name, spec.shape) or ()
+        sizes = tuple(
+            1 if axis == 0 and not isinstance(size, int) else size for axis, size in enumerate(stated)
+        )
+        numbers = tuple(size for size in sizes if isinstance(size, int))
+        if spec.shape is not None and len(numbers) == len(sizes):
+            known[spec.name] = numbers
+    return known
 
 
 def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model: ir.Model, name: str) -> None:
