@@ -102,8 +102,8 @@ def test_only_a_regular_file_is_read(tmp_path: Path) -> None:
         check_model_file(tmp_path / name, "Give a file")
     for path, problem in (
         (tmp_path, "is a folder"),
-        (tmp_path / "pipe", "is a device or pipe, no file"),
-        ("/dev/null", "is a device or pipe, no file"),
+        (tmp_path / "pipe", "is a pipe, no file"),
+        ("/dev/null", "is a device, no file"),
         (tmp_path / "none", "no such file"),
         ("zero\0byte", "no such file"),
     ):

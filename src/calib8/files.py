@@ -70,7 +70,7 @@ def check_file(path: str | os.PathLike[str], cure: str, error: type[Calib8Error]
     if os.path.isdir(path):  # noqa: PTH112
         raise error(name, "is a folder", cure)
     if os.path.exists(path):  # noqa: PTH110
-        raise error(name, "is a device or pipe, no file", cure)
+        raise error(name, f"is a {_kind(os.stat(path).st_mode)}, no file", cure)  # noqa: PTH116
     raise error(name, "no such file", cure)
 
 

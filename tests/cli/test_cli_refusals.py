@@ -246,7 +246,7 @@ def test_what_is_no_file_is_told_alike_everywhere(
     cli, refused, images: Path, tmp_path: Path, out: Path
 ) -> None:
     data = ("--data", images, *FLAGS)
-    for path, problem in ((tmp_path, "is a folder"), ("/dev/null", "is a device or pipe, no file")):
+    for path, problem in ((tmp_path, "is a folder"), ("/dev/null", "is a device, no file")):
         for command in (
             ("inspect", path),
             ("compile", path, "-o", out / "p.c8"),
