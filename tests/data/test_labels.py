@@ -64,7 +64,7 @@ def test_unreadable_list(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no such file"):
         read_label_list(tmp_path / "gone.txt")
     os.mkfifo(tmp_path / "pipe.txt")
-    with pytest.raises(DataError, match="is a (device|pipe), no file"):
+    with pytest.raises(DataError, match="is a pipe, no file"):
         read_label_list(tmp_path / "pipe.txt")
     (tmp_path / "binary.txt").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DataError, match="cannot be read"):

@@ -236,7 +236,7 @@ def test_a_file_that_is_cut_while_it_is_read(
 @pytest.mark.parametrize("name", ["x.npy", "x.npz", "x.png", "x"])
 def test_pipes_are_not_waited_for(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(DataError, match="is a (device|pipe), no file"):
+    with pytest.raises(DataError, match="is a pipe, no file"):
         open_dataset(tmp_path / name, ROWS, None)
 
 

@@ -134,7 +134,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
         try:
             assert not claims_to_be_plan(pipe) and not is_program_file(pipe)
             for opener in (load_plan, load_program, InferenceSession):
-                with pytest.raises(ModelError, match="is a (device|pipe), no file"):
+                with pytest.raises(ModelError, match="is a pipe, no file"):
                     opener(pipe)
         finally:
             process.kill()
