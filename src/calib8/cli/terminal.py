@@ -31,6 +31,11 @@ class Terminal:
         if not self.quiet:
             self.out.print(text, style=style, soft_wrap=True)
 
+    def say_lines(self, text: str) -> None:
+        """A line of text for each of its own."""
+        for line in text.split("\n"):
+            self.say(line)
+
     def show(self, table: Table) -> None:
         """A table with an empty line before and behind it."""
         if not self.quiet:

@@ -160,7 +160,7 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     for note in found.notes:
         terminal.say(f"note: {note}")
     judged = count(found.judged, "sample")
-    terminal.say(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
+    terminal.say_lines(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
     if not found.kept:
         return
     terminal.say(f"kept: {found.promise.text}; {_figures(found.best, found.promise.unit)}")
