@@ -15,6 +15,15 @@
 #include "evex_set.h"
 #endif
 
+#if defined(__x86_64__)
+namespace calib8_evex {  // what the sources of that set ask the core for, under the name that they have there
+
+calib8::Features features();
+calib8::Features features() { return calib8::features(); }
+
+}  // namespace calib8_evex
+#endif
+
 namespace {
 
 using calib8::engine::Context;
