@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy.typing as npt
 
 from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
-from calib8.analysis.second_opinion import are_pictures, second_opinion
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
@@ -27,7 +28,6 @@ from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
-    import onnx_ir as ir
 
 PREFLIGHT_SAMPLES: Final = 32
 
@@ -160,6 +160,7 @@ def preflight(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
+    from calib8.analysis.second_opinion import second_opinion
     from calib8.model.graph import graph_inputs
     from calib8.model.load import load_model, naming_file
     from calib8.passes.prepare import refuse_unsupported
@@ -175,41 +176,32 @@ def preflight(
     images = sum(len(piece.names) for piece in pieces)
     told = [labels_left_out(dataset.label_note)] if dataset.label_note else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
-    pictures = are_pictures(pieces, dataset.preprocess)
-    evaluation = None
-    if labelled or pictures:
+    evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
+    if labelled:
         session = open_session(original, threads=threads)
-        if labelled:
-            [evaluation] = evaluate_sessions(
-                [session], pieces, reference=None, labels_asked=dataset.labels_asked
-            )
-            told += _warnings(evaluation, session, pieces)
-        if pictures:
-            told += second_opinion(session, pieces, dataset.preprocess)
-            told += _drift(original, pieces, threads)
+        [evaluation] = evaluate_sessions(
+            [session], pieces, reference=None, labels_asked=dataset.labels_asked,
+            on_outputs=lambda results: scores.extend(_first_scores(results)),
+        )  # fmt: skip
+        told += _warnings(evaluation, scores[0], pieces)
+    told += second_opinion(original, pieces, dataset.preprocess, threads, session=session, scores=scores)
     return Preflight(checks, images, evaluation, tuple(told))
 
 
-def _drift(original: ir.Model, pieces: Sequence[Batch], threads: int) -> Iterator[str]:
-    """What the first batch normalization says of mean and scale."""
-    from calib8.repair.batch_norm_statistics import first_batch_norm_drift
-
-    drift = first_batch_norm_drift(original, (piece.inputs for piece in pieces), threads)
-    if drift is not None and drift.suspicious:
-        yield (
-            f"the first normalization ({drift.name}) sees other values than in training: its means are "
-            f"{drift.shift:.2f} standard deviations off, its spread is {drift.ratio:.2f} times as large; "
-            "compare mean, scale and colour order with those of the training"
-        )
+def _first_scores(results: Sequence[Sequence[npt.NDArray[Any]] | None]) -> Iterator[npt.NDArray[Any] | None]:
+    """Class scores of the first output of every model; other outputs are large and not kept."""
+    for outputs in results:
+        yield None if outputs is None else class_scores(outputs[0])
 
 
-def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:
+def _warnings(
+    evaluation: Evaluation, scores: npt.NDArray[Any] | None, pieces: Sequence[Batch]
+) -> Iterator[str]:
     """What the answers of the float model say about data and labels."""
     if evaluation.labels_left_out:
         yield labels_left_out(evaluation.labels_left_out)
     if evaluation.top1 is None:
         return
-    scores = class_scores(session.run(pieces[0].inputs)[0])
     labelled = sum(label is not None for piece in pieces for label in piece.labels)
     hits = round(evaluation.top1 * labelled)
     if scores is not None and hardly_better_than_guessing(hits, labelled, scores.shape[1]):

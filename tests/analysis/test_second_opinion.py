@@ -13,6 +13,7 @@ import pytest
 from calib8 import demo, judge
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
+from calib8.model.runtime import Session
 from small_models import normal, onnx_model
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
@@ -21,9 +22,9 @@ COLOURS = np.stack([np.linspace(0.6, 1.0, 12), np.full(12, 0.5), np.linspace(0.0
 """Of twelve classes, float64 [12, 3]: all of them more red than blue, values 0 … 1."""
 
 
-def by_colour(centres: np.ndarray, gain: float = 8.0) -> onnx.ModelProto:
-    """scores_j = gain · exp(−|mean colour − centre_j|² / width²): far from all centres nothing is sure."""
-    distance = np.linalg.norm(centres[1] - centres[0])
+def by_colour(centres: np.ndarray, gain: Any = 8.0, width: Any = None) -> onnx.ModelProto:
+    """scores_j = gain_j · exp(−|mean colour − centre_j|² / width_j²): far from all centres none is sure."""
+    distance = np.linalg.norm(centres[1] - centres[0]) if width is None else np.asarray(width)
     constants = {
         "centres": centres.astype(np.float32)[None],
         "shape": np.array([0, 1, 3], np.int64),
@@ -97,6 +98,98 @@ def test_contrast_alone_is_no_reason() -> None:
     model = onnx_model("float[N,3,4,4] x", "float[N,12] y", body, weights)
     images = np.random.default_rng(8).random((32, 3, 4, 4), np.float32)
     assert warnings(model, {"x": images}) == ()
+
+
+def told_by_darkness(most: float) -> onnx.ModelProto:
+    """scores = w · min(max(1 − mean colour, 0), most): values far below 0 make it as sure as it can be."""
+    rng = np.random.default_rng(2)
+    constants = {"one": np.float32(1), "most": np.float32(most), "zero": np.float32(0)}
+    constants |= {"w": 3 * rng.standard_normal((12, 3)).astype(np.float32), "s": np.array([0, 3], np.int64)}
+    body = "p = GlobalAveragePool(x) r = Reshape(p, s) d = Sub(one, r) a = Clip(d, zero, most)"
+    return onnx_model("float[N,3,4,4] x", "float[N,12] y", f"{body} y = Gemm<transB=1>(a, w)", constants)
+
+
+@pytest.mark.parametrize("most", [1e6, 2.0])
+def test_inputs_that_it_never_saw_are_no_reason(most: float) -> None:
+    """Without an end it is surer still of twice the contrast; with one its answers fall into few classes."""
+    rng = np.random.default_rng(5)
+    colours = rng.random((32, 3, 1, 1), np.float32) ** np.float32(2)
+    images = np.clip(colours + 0.01 * normal(32, 3, 4, 4, seed=3), 0, 1)
+    assert warnings(told_by_darkness(most), {"x": images}) == ()
+
+
+def test_a_class_that_takes_them_all_is_no_reason() -> None:
+    """Neither contrast nor twice of it makes it sure, only mean and deviation, but of one class alone."""
+    images = coloured()
+    centres = np.concatenate([COLOURS[:11], [(images.mean((0, 2, 3)) - MEAN) / STD]])
+    model = by_colour(centres, np.array([2.0] * 11 + [9.0]), np.array([0.05] * 11 + [1.0]))
+    assert warnings(model, {"x": images}) == ()
+
+
+def normalized_first(images: np.ndarray, off: float, layers: int = 0) -> onnx.ModelProto:
+    """A BatchNormalization that changes nothing, ``off`` deviations off, before a classifier.
+
+    The classifier is that of ``(COLOURS − MEAN) / STD``; ``layers`` convolutions that change nothing lie
+    before it all.
+    """
+    plain = by_colour((COLOURS - MEAN) / STD)
+    constants = {one.name: onnx.numpy_helper.to_array(one) for one in plain.graph.initializer}
+    mean, std = images.mean((0, 2, 3)), images.std((0, 2, 3))
+    stored = mean + np.float32(off) * std
+    constants |= {"g": std, "b": stored, "m": stored, "v": np.square(std)}
+    constants["one"] = np.eye(3, dtype=np.float32).reshape(3, 3, 1, 1)
+    body, source = "", "x"
+    for layer in range(layers):
+        body, source = f"{body} c{layer} = Conv({source}, one)", f"c{layer}"
+    body += f" n = BatchNormalization<epsilon=1e-12>({source}, g, b, m, v) p = GlobalAveragePool(n)"
+    body += " r = Reshape(p, shape) d = Sub(r, centres) s = Mul(d, d) t = ReduceSum<keepdims=0>(s, axis)"
+    body += " u = Mul(t, width) e = Exp(u) y = Mul(e, gain)"
+    return onnx_model("float[N,3,4,4] x", "float[N,12] y", body, constants)
+
+
+def test_a_normalization_that_fits_has_the_first_word() -> None:
+    images = coloured()
+    [told] = warnings(by_colour((COLOURS - MEAN) / STD), {"x": images})
+    assert "the inputs lie in 0 … 1" in told
+    assert warnings(normalized_first(images, 0), {"x": images}) == ()
+    [told] = warnings(normalized_first(images, 2), {"x": images})
+    assert "sees other values than in training: its means are 2.00 standard deviations off" in told
+    assert told.endswith("compare mean, scale and colour order with those of the training")
+
+
+def test_one_behind_layers_may_be_wrong_itself() -> None:
+    images = coloured()
+    [told] = warnings(normalized_first(images, 2, layers=2), {"x": images})
+    assert told.endswith(
+        "compare mean, scale and colour order, and its own statistics, with those of the training"
+    )
+    [told] = warnings(normalized_first(images, 0, layers=2), {"x": images})
+    assert "the inputs lie in 0 … 1" in told  # it fits, but other images would hardly move it
+
+
+def test_exchanged_colours_show_in_the_first_normalization() -> None:
+    images = coloured() * 2
+    told = warnings(normalized_first(images, 0), {"x": images[:, ::-1]})
+    assert len(told) == 1 and "standard deviations off, with red and blue exchanged 0.0" in told[0]
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_nothing_is_run_twice(labelled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[bytes] = []
+    run = Session.run
+
+    def counted(self: Session, feeds: Any, outputs: Any = None) -> Any:
+        fed.append(feeds["x"].tobytes())
+        return run(self, feeds, outputs)
+
+    monkeypatch.setattr(Session, "run", counted)
+    images = coloured(32) * 2
+    data = {"x": images, "labels": np.arange(32) % 12} if labelled else {"x": images}
+    assert warnings(by_colour(2 * COLOURS), data) == ()
+    as_fed = [one.tobytes() for one in images]
+    exchanged = [np.ascontiguousarray(one[::-1]).tobytes() for one in images[:16]]
+    expected = [as_fed[0], *as_fed, *exchanged] if labelled else [*exchanged, *as_fed[:16]]
+    assert fed == expected  # the first run of a shape is not timed
 
 
 def test_what_is_no_classifier_of_pictures_is_left_alone() -> None:

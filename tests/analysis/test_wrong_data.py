@@ -12,9 +12,10 @@ import onnx_ir as ir
 import pytest
 
 import calib8
-from calib8.analysis.colour_order import seems_reversed
+from calib8.analysis.colour_order import red_and_blue_exchanged
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.observed import observe
+from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import wrong_statistics
 from calib8.data.batches import batches
 from calib8.data.channel_order import clearly_surer, colour_axis, entropies, reversed_channels
@@ -108,8 +109,8 @@ def test_red_and_blue_exchanged_are_told_by_the_first_normalization(fitting: onn
     model = ir.from_proto(fitting)
     exchanged = runs([reversed_channels(image, 1) for image in IMAGES])
     for given, found in ((runs(IMAGES), False), (exchanged, True), (exchanged[:8], False)):
-        text = seems_reversed(model, given, batch_norm_drift(model, given, 1), 1)
-        assert ("with the channels in reverse order" in text) is found
+        told = red_and_blue_exchanged(Witness(model, given, 1), batch_norm_drift(model, given, 1)[0], None)
+        assert (told is not None and "with red and blue exchanged" in told.text) is found
     int8 = ir.to_proto(calib8.quantize(fitting, np.concatenate(IMAGES), repair=("none",), method="mse").model)
     data = np.concatenate([one["x"] for one in exchanged])
     first = diagnose(fitting, int8, data, threads=1).findings[0]
@@ -125,10 +126,10 @@ def test_red_and_blue_exchanged_are_told_by_how_sure_a_classifier_is() -> None:
     model = ir.from_proto(proto)
     sharp = [normal(1, 3, 12, 12, seed=seed) + np.float32([1, 0, 0]).reshape(3, 1, 1) for seed in range(16)]
     exchanged = [reversed_channels(image, 1) for image in sharp]
-    assert seems_reversed(model, runs(sharp), (), 1) == ""
-    assert "surer of its classes with the channels in reverse order, on 16 of 16" in seems_reversed(
-        model, runs(exchanged), (), 1
-    )
+    assert red_and_blue_exchanged(Witness(model, runs(sharp), 1), None, None) is None
+    told = red_and_blue_exchanged(Witness(model, runs(exchanged), 1), None, None)
+    assert told is not None and "surer of its classes with red and blue exchanged (entropy" in told.text
+    assert "on 16 of 16 samples" in told.text and "array[:, ::-1]" in told.cure
 
 
 def test_entropies_by_the_formula() -> None:
@@ -158,7 +159,8 @@ def test_a_trained_classifier_knows_its_colours(shared_data: Path) -> None:
         preprocess = replace(PRESETS["torchvision"], color=color)
         data = open_dataset(shared_data / "imagenet" / "calib", graph_inputs(model), preprocess, samples=32)
         given = [piece.inputs for piece in batches(data, 1, 1)]
-        assert bool(seems_reversed(model, given, (), 1)) is found
+        told = red_and_blue_exchanged(Witness(model, given, 1), None, preprocess)
+        assert (told is not None) is found
 
 
 def test_where_the_colours_are() -> None:

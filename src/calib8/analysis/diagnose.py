@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from calib8.analysis.basis import ranges_given
 from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
-from calib8.analysis.colour_order import seems_reversed
+from calib8.analysis.colour_order import red_and_blue_exchanged
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
@@ -39,6 +39,7 @@ from calib8.analysis.findings import (
 from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.node_names import find_node_names
+from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
@@ -229,10 +230,10 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         text = f"the images are prepared in another way than for the calibration ({difference})"
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
     drifts = batch_norm_drift(opened.pair.fp32, opened.seen, threads)
-    order = seems_reversed(opened.pair.fp32, opened.seen, drifts, threads)
-    if order:
-        advice = "Exchange red and blue: --color bgr in place of rgb or the other way round"
-        found.append(Reason("statistics", order, advice))
+    witness = Witness(opened.pair.fp32, opened.seen, threads)
+    order = red_and_blue_exchanged(witness, drifts[0] if drifts else None, given)
+    if order is not None:
+        found.append(Reason("statistics", order.text, f"Exchange red and blue. {order.cure}"))
     elif drifts and drifts[0].suspicious and sees_the_input(opened.pair.fp32, drifts[0].name):
         one = drifts[0]
         text = (

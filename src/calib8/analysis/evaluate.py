@@ -99,6 +99,7 @@ def evaluate_sessions(
     label_offset: int = 0,
     labels_asked: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
+    on_outputs: Callable[[Sequence[list[npt.NDArray[Any]] | None]], None] = lambda outputs: None,
 ) -> list[Evaluation]:
     """Runs every model on every batch.
 
@@ -109,6 +110,7 @@ def evaluate_sessions(
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
         on_batch: called with the number of samples after each batch.
+        on_outputs: called with what every model gave for a batch, None from one that has ended its runtime.
 
     Raises:
         DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
@@ -128,6 +130,7 @@ def evaluate_sessions(
             _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index].name)
+        on_outputs(results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")

@@ -67,7 +67,8 @@ class Preprocess:
     Args:
         std: in place of ``scale``, standard deviations that the difference is divided by.
         units: with ``std``: what mean and std count in, ``0-1`` or ``0-255``; None: told by the numbers, see
-            ``calib8.data.units``. Mean and scale for pixels 0 … 255 are what is kept.
+            ``calib8.data.units``. Mean and scale for pixels 0 … 255 are what is kept: ``std`` and ``units``
+            read as None afterwards, whatever was given.
 
     Raises:
         UsageError: a value out of its range, or settings that exclude each other.
