@@ -188,7 +188,7 @@ def prepare_for_table(
             raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
     with naming_file(model, original):
-        return original, prepare(original, sample)
+        return original, prepare(original, sample, made_up=data is None)
 
 
 def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:
