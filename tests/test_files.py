@@ -12,7 +12,15 @@ from pathlib import Path
 import pytest
 
 from calib8.errors import ModelError, OutputError, UsageError
-from calib8.files import atomic_output, check_model_file, checked_path, output_file, remove_leftovers
+from calib8.files import (
+    OTHER_FILES,
+    atomic_output,
+    check_model_file,
+    check_written_model,
+    checked_path,
+    output_file,
+    remove_leftovers,
+)
 
 
 @pytest.mark.parametrize("value", [5, None, b"bytes", ["list"]])
@@ -20,6 +28,20 @@ def test_what_is_no_path_is_told(value: object) -> None:
     with pytest.raises(UsageError, match=f"table: is of type {type(value).__name__}, no path"):
         checked_path(value, "table")
     assert checked_path("a/b", "table") == checked_path(Path("a/b"), "table") == Path("a/b")
+
+
+@pytest.mark.parametrize(
+    "name", ["model", "model_v1.0", "model.int8", "net.2026-01", "a.onnx", "B.TFLITE", ".hidden"]
+)
+def test_names_that_a_model_may_have(name: str) -> None:
+    check_written_model(name)
+    check_written_model(Path("folder") / name, "--output")
+
+
+@pytest.mark.parametrize("suffix", [*sorted(OTHER_FILES), ".PT", ".Engine"])
+def test_names_of_other_kinds_of_files(suffix: str) -> None:
+    with pytest.raises(UsageError, match=r"-o model.*: is the name of another kind of file.*model\.onnx"):
+        check_written_model(f"model{suffix}", "-o")
 
 
 def listing(folder: Path) -> list[str]:

@@ -82,8 +82,6 @@ def test_data_have_their_own() -> None:
 
 def test_a_tflite_file_takes_the_sizes_that_are_given(tmp_path: Path) -> None:
     result = calib8.quantize(net(position=False), DATA, effort="fast", target="tflite")
-    with pytest.raises(UnsupportedModelError, match="--shape"):
-        result.save(tmp_path / "m.tflite")
     result.save(tmp_path / "m.tflite", shapes={"x": (1, 3, 8, 10)})
     graph = read_tflite(tmp_path / "m.tflite")
     assert tuple(graph.tensors[graph.inputs[0]].shape) == (1, 8, 10, 3)
@@ -110,3 +108,91 @@ def test_the_command_line_takes_them(tmp_path: Path) -> None:
         call = [str(argument) for argument in (*arguments, tmp_path / output, "--shape", "x=1,3,20,12")]
         assert CliRunner().invoke(app, call).exit_code == 0
         assert (tmp_path / output).exists()
+
+
+def taken(path: Path) -> tuple[int, ...]:
+    """Sizes of the first input of a TFLite file, as N×H×W×C."""
+    graph = read_tflite(path)
+    return tuple(graph.tensors[graph.inputs[0]].shape)
+
+
+def test_a_tflite_file_takes_the_sizes_of_the_run(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    result = calib8.quantize(net(), [*DATA, {"x": normal(2, 3, 20, 12)}], effort="fast", target="tflite")
+    told = result.save(path)
+    assert told[0] == "the free sizes of 'x' are those of the first sample: 1×3×20×12 (--shape gives others)"
+    assert taken(path) == (1, 20, 12, 3)
+    found = calib8.calibrate(net(False), DATA, method="minmax").table
+    stating = replace(found, inputs={"x": (1, 3, 16, 24)})
+    by_table = calib8.quantize(net(False), table=stating, target="tflite")
+    assert "quantized with: 1×3×16×24" in by_table.save(path)[0] and taken(path) == (1, 16, 24, 3)
+    by_hand = calib8.quantize(net(False), table=found, shapes={"x": (1, 3, 12, 8)}, target="tflite")
+    by_hand.save(path)
+    assert taken(path) == (1, 12, 8, 3)
+    assert not by_hand.save(path, shapes={"x": (1, 3, 8, 10)}) and taken(path) == (1, 8, 10, 3)
+    with_both = replace(by_hand, prepared=result.prepared, table=by_table.table)
+    assert "those of the table: 1×3×16×24" in with_both.save(path)[0]
+
+
+def test_sizes_of_one_input_bind_those_of_another(tmp_path: Path) -> None:
+    body = "a = Conv<pads=[1,1,1,1]>(x, w) b = Conv<pads=[1,1,1,1]>(z, w) y = Add(a, b)"
+    constants = {"w": CONSTANTS["w"]}
+    model = onnx_model("float[N,3,H,W] x, float[N,3,H,W] z", "float[N,4,H,W] y", body, constants)
+    data = [{"x": one["x"], "z": one["x"] / 2} for one in DATA]
+    result = calib8.quantize(model, data, effort="fast", target="tflite")
+    told = result.save(tmp_path / "m.tflite", shapes={"z": (1, 3, 8, 10)})
+    graph = read_tflite(tmp_path / "m.tflite")
+    assert [tuple(graph.tensors[place].shape) for place in graph.inputs] == [(1, 8, 10, 3)] * 2
+    assert told == ("the free sizes of 'x' are those of the first sample: 1×3×8×10 (--shape gives others)",)
+
+
+def test_the_command_line_says_which_sizes_a_tflite_file_has(tmp_path: Path) -> None:
+    onnx.save(net(False), tmp_path / "m.onnx")
+    np.savez(tmp_path / "d.npz", x=np.concatenate([one["x"] for one in DATA]))
+    call = ["quantize", tmp_path / "m.onnx", "--data", tmp_path / "d.npz", "--effort", "fast"]
+    call += ["-o", tmp_path / "m.tflite"]
+    told = CliRunner().invoke(app, [str(argument) for argument in call])
+    assert told.exit_code == 0 and taken(tmp_path / "m.tflite") == (1, 20, 12, 3)
+    assert "those of the first sample: 1×3×20×12" in " ".join(told.output.split())
+
+
+def test_statistics_become_a_table_on_the_command_line(tmp_path: Path) -> None:
+    found = calib8.calibrate(net(), DATA, method="minmax")
+    found.statistics.save(tmp_path / "s.npz")
+    onnx.save(net(), tmp_path / "m.onnx")
+    call = ["calibrate", tmp_path / "m.onnx", "--from-stats", tmp_path / "s.npz", "--method", "minmax"]
+    call += ["-o", tmp_path / "t.json"]
+    bare = CliRunner().invoke(app, [str(argument) for argument in call])
+    assert bare.exit_code == 1 and "--shape NAME=1,3,224,224, shapes= in Python" in " ".join(
+        bare.output.split()
+    )
+    given = [str(argument) for argument in (*call, "--shape", "x=1,3,20,12")]
+    assert CliRunner().invoke(app, given).exit_code == 0
+    assert (tmp_path / "t.json").read_text() == found.table.to_json()
+    beside = [*given[:2], "--data", str(tmp_path / "s.npz"), *given[4:]]
+    told = CliRunner().invoke(app, beside)
+    assert told.exit_code == 2 and "--shape: is given beside --data" in " ".join(told.output.split())
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"x": (1, 3, "?", 32)}, r"shape of 'x': \(1, 3, '\?', 32\) are no sizes. Give whole numbers"),
+        ({"x": (1, 3, 20.0, 12)}, "are no sizes"),
+        ({"x": 3}, "shape of 'x': 3 are no sizes"),
+        ("x=1,3,32,32", "shapes: are a str. Give a dict"),
+        ({"x": (1, 3, 2**20, 2**20)}, "more than 2,147,483,647 elements"),
+        ({"x": (1, 3, 0, 12)}, "sizes below 1"),
+    ],
+)
+def test_what_are_no_sizes_is_refused(shapes: Any, message: str, tmp_path: Path) -> None:
+    found = calib8.calibrate(net(), DATA, method="minmax")
+    result = calib8.quantize(net(), table=found.table, shapes=SHAPES, target="tflite")
+    for call in (
+        lambda: calib8.quantize(net(), table=found.table, shapes=shapes),
+        lambda: calib8.calibrate(net(), statistics=found.statistics, shapes=shapes),
+        lambda: result.lower(shapes=shapes),
+        lambda: result.save(tmp_path / "m.tflite", shapes=shapes),
+    ):
+        with pytest.raises(UsageError, match=message):
+            call()

@@ -16,6 +16,15 @@ from calib8.errors import Calib8Error, ModelError, OutputError, UsageError
 WRITTEN_MODELS: Final = (".onnx", ".tflite")
 """Suffixes of the INT8 models that are written."""
 
+OTHER_FILES: Final = frozenset({
+    ".bin", ".c8", ".c8p", ".ckpt", ".csv", ".engine", ".gguf", ".gz", ".h5", ".hdf5", ".html", ".joblib",
+    ".jpg", ".json", ".keras", ".mar", ".mlmodel", ".mlpackage", ".mnn", ".npy", ".npz", ".om", ".ort",
+    ".param", ".params", ".pb", ".pbtxt", ".pdmodel", ".pdparams", ".pickle", ".pkl", ".plan", ".png",
+    ".prototxt", ".pt", ".pt2", ".pte", ".pth", ".rknn", ".safetensors", ".table", ".tar", ".tf", ".tmfile",
+    ".trt", ".txt", ".uff", ".xml", ".yaml", ".yml", ".zip",
+})  # fmt: skip
+"""Suffixes of other kinds of models, of weights, data and texts."""
+
 _OWN_STREAMS: Final = (1, 2)
 """Descriptors of standard output and standard error."""
 
@@ -39,14 +48,14 @@ def check_written_model(path: str | os.PathLike[str], option: str = "") -> None:
     """Refuses names of INT8 models by which other tools would take them for what they are not.
 
     Args:
-        path: of a model to be written; it may have no suffix at all.
+        path: of a model to be written; it may have no suffix, or one that is none, as in ``model_v1.0``.
         option: that gives it, for the message.
 
     Raises:
-        UsageError: a suffix that is not in ``WRITTEN_MODELS``.
+        UsageError: a suffix that is in ``OTHER_FILES``.
     """
     file = Path(path)
-    if file.suffix.lower() in ("", *WRITTEN_MODELS):
+    if file.suffix.lower() not in OTHER_FILES:
         return
     cure = f"Give a name such as {file.with_suffix('.onnx').name} or {file.with_suffix('.tflite').name}"
     problem = f"is the name of another kind of file; models are written as {' or '.join(WRITTEN_MODELS)}"

@@ -126,7 +126,7 @@ def int8_model(
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
-    stumbles = try_to_run(result.model, prepared.sizes)
+    stumbles = try_to_run(result.model, prepared.sample, made_up=prepared.made_up)
     caution = scheme.cautions.get(scheme.activation_name, "")
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,

@@ -16,6 +16,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error, UsageError
 from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
+from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
@@ -120,16 +121,17 @@ class Quantization:
         Args:
             path: where to.
             shapes: TFLite: input name → sizes, where the model leaves them open; a free batch counts as 1,
-                free rows and columns as those of the images that it was calibrated with.
+                free rows and columns as those of the images that it was calibrated with. Other free sizes are
+                those of the table, or else of the sample that the model was prepared with; a note says which.
 
         Returns:
-            What to know of a TFLite file; nothing for an ONNX one.
+            What to know of a TFLite file, such as sizes that it took; nothing for an ONNX one.
 
         Raises:
             UsageError: no path, or a suffix other than ``.onnx`` and ``.tflite``; ``shapes`` that do not fit
                 the model, or are given for an ONNX file.
-            UnsupportedModelError: TFLite: an axis other than the batch is free and not in ``shapes``; or it
-                has no form for something in the model; all of it is listed.
+            UnsupportedModelError: TFLite: an axis other than the batch is free, and nothing says how long
+                it is; or it has no form for something in the model; all of it is listed.
             OutputError: the file cannot be written; an old file stays intact.
         """
         check_written_model(checked_path(path, "model"))
@@ -141,7 +143,14 @@ class Quantization:
             return ()
         from calib8.exporting.tflite.quantized import save_tflite
 
-        return save_tflite(self.model, path, shapes)
+        return save_tflite(self.model, path, shapes, self._known_sizes())
+
+    def _known_sizes(self) -> tuple[KnownSizes, ...]:
+        """Sizes of the inputs in the run that the model is from, those that count more first."""
+        seen = {name: array.shape for name, array in self.prepared.sample.items()}
+        if self.prepared.made_up:
+            return (KnownSizes("that it was quantized with", seen),)
+        return KnownSizes("of the table", self.table.inputs), KnownSizes("of the first sample", seen)
 
     def lower(
         self,

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import operator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+
+from calib8.errors import UsageError
 
 MOST_ELEMENTS: Final = 2**31 - 1
 """Of one input; more is a mistake."""
@@ -21,6 +24,41 @@ def is_too_large(sizes: Iterable[int | str | None]) -> bool:
 def shape_text(shape: Iterable[int | str | None]) -> str:
     """``(1, 3, None)`` → ``1×3×?``."""
     return "×".join("?" if size in (None, "") else str(size) for size in shape)
+
+
+def whole_number(value: object) -> int | None:
+    """An int, or what NumPy has for one; None for anything else, True and False included."""
+    if isinstance(value, bool | np.bool_):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
+def checked_sizes(shapes: object) -> dict[str, tuple[int, ...]]:
+    """Input name → sizes, as they were given from Python; None for none.
+
+    Raises:
+        UsageError: no dict, what are no whole numbers, or more than ``MOST_ELEMENTS``.
+    """
+    if shapes is None:
+        return {}
+    if not isinstance(shapes, Mapping):
+        raise UsageError("shapes", f"are a {type(shapes).__name__}", "Give a dict: input name → sizes")
+    return {name: _whole_numbers(name, sizes) for name, sizes in shapes.items()}
+
+
+def _whole_numbers(name: str, sizes: object) -> tuple[int, ...]:
+    numbers = [whole_number(size) for size in sizes] if isinstance(sizes, Iterable) else [None]
+    known = tuple(number for number in numbers if number is not None)
+    if len(known) < len(numbers):
+        cure = "Give whole numbers, such as (1, 3, 224, 224)"
+        raise UsageError(f"shape of '{name}'", f"{sizes!r} are no sizes", cure)
+    if is_too_large(known):
+        problem = f"{shape_text(known)} are more than {MOST_ELEMENTS:,} elements"
+        raise UsageError(f"shape of '{name}'", problem, "Give smaller sizes")
+    return known
 
 
 @dataclass(frozen=True)

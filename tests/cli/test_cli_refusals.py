@@ -280,7 +280,7 @@ def test_an_input_of_size_zero(cli, refused, images: Path, tmp_path: Path, out: 
 
 
 @pytest.mark.parametrize(
-    "name", ["q.pt", "q.PTH", "q.pb", "q.engine", "q.xml", "q.onnx.gz", "q.c8", "q.json"]
+    "name", ["q.pt", "q.PTH", "q.pb", "q.engine", "q.xml", "q.onnx.gz", "q.c8", "q.json", "q.npz"]
 )
 def test_names_of_files_that_are_no_model_of_ours(
     cli, refused, model: Path, images: Path, out: Path, name: str

@@ -20,6 +20,7 @@ from calib8.program.reference.executor import run_program
 from calib8.program.rounding.linear import layer_rescale, sums_rescale, sums_rule
 from calib8.program.verify import verify
 from calib8.tflite.write import serialize
+from small_models import onnx_model
 
 TYPES = ("float32", "int8", "uint8")
 RNG = np.random.default_rng(0)
@@ -208,3 +209,36 @@ def test_what_cannot_be_asked_for() -> None:
         to_tflite(program, inputs="int16")
     with pytest.raises(UsageError, match="net: is a program of the profile 'single'"):
         to_tflite(replace(program, profile="single"), name="net")
+
+
+def with_float_part(inputs: str, outputs: str, body: str, ends: dict[str, int], *more: Slot) -> Program:
+    """image → a float part whose results lie from slot 1 on."""
+    model = onnx_model(inputs, outputs, body).SerializeToString()
+    part = op.Float("part", (0,), tuple(range(1, 1 + len(more))), model, ("part",))
+    return checked([plain("image", 1, 3, 5, 6), *more], [part], ends)
+
+
+def test_constants_of_a_float_part_in_every_form() -> None:
+    body = """a = Constant<value_float=2.5>() b = Constant<value_floats=[1.0, -2.0, 0.5, 3.0, 0.0, 1.5]>()
+              s = Constant<value_ints=[1]>() e = Constant<value_ints=[3]>()
+              c = Constant<value=float {-0.25}>()
+              m = Mul(image, a) n = Add(m, b) o = Sub(n, c) y = Slice(o, s, e, s)"""
+    image, y = "float[1,3,5,6] image", "float[1,2,5,6] y"
+    program = with_float_part(image, y, body, {"y": 1}, plain("y", 1, 2, 5, 6))
+    [given] = litert_gives(to_tflite(program), [IMAGE])
+    row = np.float32([1, -2, 0.5, 3, 0, 1.5])
+    wanted = (IMAGE * np.float32(2.5) + row + np.float32(0.25))[:, 1:3]
+    np.testing.assert_allclose(as_given(given, wanted.shape), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_constant_outputs_are_named() -> None:
+    body = "y = Relu(image) s = Constant<value_ints=[1, 3, 5, 6]>() n = Constant<value_int=90>()"
+    outputs = "float[1,3,5,6] y, int64[4] s, int64 n"
+    more = plain("y", 1, 3, 5, 6), plain("s", 4, dtype="int64"), plain("n", dtype="int64")
+    program = with_float_part("float[1,3,5,6] image", outputs, body, {"y": 1, "s": 2, "n": 3}, *more)
+    with pytest.raises(UnsupportedModelError, match=r"no form in TFLite: .*'s', 'n': an output that is"):
+        to_tflite(program)
+    strings = 't = Constant<value_string="no">() y = Relu(image)'
+    of_text = with_float_part("float[1,3,5,6] image", "float[1,3,5,6] y", strings, {"y": 1}, more[0])
+    with pytest.raises(UnsupportedModelError, match="constant 't' is of a kind that TFLite does not have"):
+        to_tflite(of_text)

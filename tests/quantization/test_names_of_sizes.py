@@ -127,11 +127,24 @@ def lying() -> onnx.ModelProto:
     return onnx_model("float[n] x, float[n] y", "float p, float r", body)
 
 
+def vectors(x: int, y: int) -> dict[str, Any]:
+    return {"x": np.linspace(0, 1, x, dtype=np.float32), "y": np.linspace(0, 1, y, dtype=np.float32)}
+
+
 def test_what_does_not_run_as_it_stands_is_refused_and_what_runs_is_not() -> None:
     model = load_model(lying())
-    assert try_to_run(model, {"x": (5,), "y": (5,)}) == ""
+    assert try_to_run(model, vectors(5, 5), made_up=False) == ""
     with pytest.raises(ModelError, match=r"does not run: ONNX Runtime refused .*Shape mismatch"):
-        try_to_run(model, {"x": (5,), "y": (50,)})
+        try_to_run(model, vectors(5, 50), made_up=False)
+
+
+def test_what_made_up_values_do_not_run_in_is_told() -> None:
+    told = try_to_run(load_model(lying()), vectors(5, 50), made_up=True)
+    assert "was not tried: with made-up inputs ONNX Runtime refused" in told and "Shape mismatch" in told
+    broken = load_model(lying())
+    broken.graph[0].op_type = "Nonesuch"
+    with pytest.raises(ModelError, match="does not run: ONNX Runtime cannot load it"):
+        try_to_run(broken, vectors(5, 5), made_up=True)
 
 
 def test_what_runs_unoptimized_only_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,10 +152,10 @@ def test_what_runs_unoptimized_only_is_told(monkeypatch: pytest.MonkeyPatch) -> 
         raise RuntimeError("a rewrite of the runtime failed")
 
     monkeypatch.setattr(trial_run, "without_second_weights", lambda options: None)
-    assert "optimizations" not in try_to_run(load_model(lying()), {"x": (5,), "y": (5,)})
+    assert "optimizations" not in try_to_run(load_model(lying()), vectors(5, 5), made_up=False)
     monkeypatch.setattr(trial_run, "as_written", lambda options: None)
     monkeypatch.setattr(trial_run, "without_second_weights", optimizing)
-    told = try_to_run(load_model(lying()), {"x": (5,), "y": (5,)})
+    told = try_to_run(load_model(lying()), vectors(5, 5), made_up=False)
     assert "optimizations off only" in told and "a rewrite of the runtime failed" in told
 
 

@@ -20,7 +20,7 @@ from calib8.data.presets import known_preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
-from calib8.model.fix_sizes import fix_sizes
+from calib8.model.fix_sizes import fits, fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
@@ -28,7 +28,7 @@ from calib8.model.runtime import Arrays
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import WEIGHTED_OPS, QuantScheme
-from calib8.tensors import TensorSpec
+from calib8.tensors import TensorSpec, checked_sizes
 
 Shapes = Mapping[str, Sequence[int]]
 Model = str | os.PathLike[str] | onnx.ModelProto
@@ -180,7 +180,7 @@ def prepare_for_table(
     if data is None:
         images = image_shapes(specs, known_preprocess(preprocess))
         with naming_file(model, original):
-            sizes = {**images, **_fitting(known, specs), **(shapes or {})}
+            sizes = {**images, **_fitting(known, specs), **checked_sizes(shapes)}
             invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
             sample = _made_up(original, {**invented, **sizes})
     else:
@@ -188,7 +188,7 @@ def prepare_for_table(
             raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
     with naming_file(model, original):
-        return original, prepare(original, sample)
+        return original, prepare(original, sample, made_up=data is None)
 
 
 def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:
@@ -200,13 +200,7 @@ def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:
 
 def _fitting(known: Shapes, specs: Sequence[TensorSpec]) -> dict[str, tuple[int, ...]]:
     """The sizes that the inputs may have: a table is put onto other models too."""
-    return {spec.name: tuple(known[spec.name]) for spec in specs if _fits(known.get(spec.name), spec.shape)}
-
-
-def _fits(sizes: Sequence[int] | None, stated: tuple[int | str | None, ...] | None) -> bool:
-    if sizes is None or stated is None or len(sizes) != len(stated) or min(sizes, default=1) < 1:
-        return False
-    return all(own == size for own, size in zip(stated, sizes, strict=True) if isinstance(own, int))
+    return {spec.name: tuple(known[spec.name]) for spec in specs if fits(known.get(spec.name), spec.shape)}
 
 
 def tensors_to_calibrate(model: ir.Model, keep_float: frozenset[str]) -> tuple[str, ...]:

@@ -23,6 +23,7 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.plot import PlotOption, check_page, write_plot
 from calib8.cli.preprocessing import chosen_preprocess
+from calib8.cli.program import read_shapes
 from calib8.cli.progress import SamplesSeen, shown_progress
 from calib8.cli.steps import (
     check_ranges,
@@ -46,6 +47,16 @@ TableOutput = Annotated[
     typer.Option("--output", "-o", metavar="TABLE.json", show_default=False, help="The table to write."),
 ]
 
+ShapeOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--shape",
+        metavar="NAME=A,B,…",
+        help="Sizes of an input that the model leaves open, such as image=1,3,224,224, for --from-stats; may "
+        "be given several times. Default: a free batch is 1, other sizes are those of the preprocessing.",
+    ),
+]
+
 
 @dataclass(frozen=True)
 class _Request:
@@ -60,6 +71,7 @@ class _Request:
     ranges: RangeOptions
     keep_float: list[str]
     preprocess: Preprocess | None
+    shapes: dict[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,7 @@ def calibrate(
     ranges: RangeOptions,
     keep_float: KeepFloatOption = None,
     plot: PlotOption = None,
+    shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
@@ -103,7 +116,10 @@ def calibrate(
     check_outputs(outputs, inputs)
     page = None if plot is None else check_page("--plot", plot, outputs, inputs)
     preprocess = chosen_preprocess(preprocessing)
-    request = _Request(model, output, page, labels, reading, saved, ranges, keep_float or [], preprocess)
+    request = _Request(
+        model, output, page, labels, reading, saved, ranges, keep_float or [], preprocess,
+        read_shapes(shape or ()),
+    )  # fmt: skip
     _check(request, data)
     outcome = _from_statistics(terminal, request) if data is None else _from_data(terminal, request, data)
     if output is not None and outcome.table is not None:
@@ -130,6 +146,8 @@ def _check(request: _Request, data: Path | None) -> None:
     saved, ranges = request.saved, request.ranges
     if data is None and saved.from_stats is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
+    if request.shapes and data is not None:
+        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it away")
     if saved.from_stats is not None:
         refuse_together(
             "--from-stats",
@@ -213,6 +231,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             method=ranges.method, activations=ranges.activations or "uint8",
             percent=ranges.percent, power_of_two=ranges.power_of_two,
             ranges=parse_given(ranges.range or ()), keep_float=request.keep_float,
+            shapes=request.shapes,
         )  # fmt: skip
     return _Outcome(found, None, found.statistics.samples, found.table, found.notes)
 

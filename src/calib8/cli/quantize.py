@@ -105,7 +105,8 @@ ShapeOption = Annotated[
         metavar="NAME=A,B,…",
         help="Sizes of an input that the model leaves open, such as image=1,3,224,224, for --table or "
         "--from-stats without data and for OUT.tflite; may be given several times. Default: a free batch is "
-        "1, other sizes are those of the run that the table is from, or of --preprocess.",
+        "1, other sizes are those of the run that the table is from, or of --preprocess; for OUT.tflite "
+        "those of the first sample of --data.",
     ),
 ]
 

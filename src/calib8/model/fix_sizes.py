@@ -6,17 +6,32 @@ x [N, 3, H, W] with {"x": (1, 3, 224, 224)}   →   x [1, 3, 224, 224]
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.graph import size_name
+from calib8.tensors import checked_sizes, shape_text
 
 Given = Mapping[str, Sequence[int]]
 
 SHOWN: Final = 8
 """Entries of a list that a message shows."""
+
+
+@dataclass(frozen=True)
+class KnownSizes:
+    """Sizes that nobody gave for this purpose.
+
+    Attributes:
+        origin: whose they are, after "those", such as ``of the table``.
+        sizes: input name → sizes; what does not fit the model is passed over.
+    """
+
+    origin: str
+    sizes: Given
 
 
 def fix_sizes(model: ir.Model, shapes: Given | None) -> dict[str, int]:
@@ -29,23 +44,24 @@ def fix_sizes(model: ir.Model, shapes: Given | None) -> dict[str, int]:
         shapes: input name → sizes, for inputs that the model leaves open.
 
     Raises:
-        UsageError: a shape for no input, of wrong rank, not positive, or against what the model states.
+        UsageError: no sizes by name, a shape for no input, of wrong rank, not positive, or against what the
+            model states.
         UnsupportedModelError: another free axis has no given shape.
     """
-    given = shapes or {}
+    given = checked_sizes(shapes)
     inputs = {value.name or "": value for value in model.graph.inputs}
     for name in given:
         if name not in inputs:
             raise UsageError(f"shape of '{name}'", "is no input", f"Inputs are {', '.join(inputs)}")
     bound: dict[str, int] = {}
     for name, sizes in given.items():
-        _bind(inputs[name], tuple(sizes), bound)
+        _bind(inputs[name], sizes, bound)
     open_axes = [text for value in inputs.values() for text in _close(value, bound)]
     if open_axes:
         raise UnsupportedModelError(
             model.graph.name or "model",
             f"has axes of unknown size: {listed(open_axes)}",
-            "Give a shape for the input (--shape NAME=1,3,224,224), with a size for every axis",
+            "Give the input a size for every axis: --shape NAME=1,3,224,224, shapes= in Python",
         )
     return bound
 
@@ -92,3 +108,51 @@ def listed(entries: Sequence[str]) -> str:
     """The first entries of a list, and how many more there are."""
     more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
     return ", ".join(entries[:SHOWN]) + more
+
+
+def fits(sizes: Sequence[int] | None, stated: Sequence[object] | None) -> bool:
+    """Whether an input that states some of its sizes may have these."""
+    if sizes is None or stated is None or len(sizes) != len(stated) or min(sizes, default=1) < 1:
+        return False
+    return all(own == size for own, size in zip(stated, sizes, strict=True) if _is_known(own))
+
+
+def with_known_sizes(
+    model: ir.Model, given: Given, known: Sequence[KnownSizes]
+) -> tuple[dict[str, tuple[int, ...]], tuple[str, ...]]:
+    """Given sizes, and known ones for inputs that they leave open behind the first axis.
+
+    A size that a given shape binds by its name is that one; a free first axis is the batch and becomes 1.
+
+    Args:
+        model: not changed.
+        given: input name → sizes.
+        known: the first that has an input counts.
+
+    Returns:
+        Sizes by input name, and sentences about those that are known only.
+    """
+    inputs = {value.name or "": tuple(value.shape or ()) for value in model.graph.inputs}
+    taken: dict[str, KnownSizes] = {}
+    for name, stated in inputs.items():
+        fitting = [one for one in known if fits(one.sizes.get(name), stated)]
+        if name not in given and fitting and not all(map(_is_known, stated[1:])):
+            taken[name] = fitting[0]
+    bound: dict[str, int] = {}
+    for name, one in taken.items():
+        bound.update(zip(map(size_name, inputs[name][1:]), one.sizes[name][1:], strict=True))
+    for name, sizes in given.items():
+        bound.update(zip(map(size_name, inputs.get(name, ())), sizes, strict=False))
+    bound.pop("", None)
+    result, notes = {name: tuple(sizes) for name, sizes in given.items()}, []
+    for name, one in taken.items():
+        first = one.sizes[name][0] if _is_known(inputs[name][0]) else 1
+        own = zip(inputs[name], (first, *one.sizes[name][1:]), strict=True)
+        result[name] = tuple(bound.get(size_name(size), number) for size, number in own)
+        text = shape_text(result[name])
+        notes.append(f"the free sizes of '{name}' are those {one.origin}: {text} (--shape gives others)")
+    return result, tuple(notes)
+
+
+def _is_known(size: object) -> bool:
+    return isinstance(size, int) and size > 0

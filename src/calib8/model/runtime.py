@@ -116,7 +116,7 @@ def open_session(
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # what fails is raised
     if save_optimized is not None:
         options.optimized_model_filepath = save_optimized
     name = name or _name(model)

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-
 import onnx_ir as ir
 
 from calib8.errors import Calib8Error, ModelError
-from calib8.model.graph import graph_inputs
-from calib8.model.made_up import made_up_input
-from calib8.model.runtime import as_written, open_session, without_second_weights
+from calib8.model.runtime import Arrays, as_written, open_session, without_second_weights
 
 
-def try_to_run(model: ir.Model, sizes: Mapping[str, Sequence[int]]) -> str:
-    """Runs a model in ONNX Runtime on made-up inputs, with all optimizations off and with all of them on.
+def try_to_run(model: ir.Model, sample: Arrays, *, made_up: bool) -> str:
+    """Runs a model in ONNX Runtime, with all optimizations off and with all of them on.
 
     Args:
         model: a graph.
-        sizes: of its inputs, by name; free sizes of others are made up.
+        sample: one array per input, by name, which its float model runs on.
+        made_up: its values are nobody's: that they cannot be run does not refuse the model. A value may say
+            how much of a tensor is taken, and codes may leave nothing of it.
 
     Returns:
-        What to know where only the optimized form does not run; else nothing.
+        What to know where only the optimized form does not run, or made-up values do not; else nothing.
 
     Raises:
-        ModelError: it cannot be loaded or run as it stands.
+        ModelError: it cannot be loaded as it stands, or not be run with values that were given.
     """
-    specs = [
-        replace(spec, shape=tuple(sizes.get(spec.name, spec.shape or ()))) for spec in graph_inputs(model)
-    ]
-    feeds = {spec.name: made_up_input(spec) for spec in specs}
     try:
-        open_session(model, configure=as_written).run(feeds)
+        session = open_session(model, configure=as_written)
     except Calib8Error as error:
-        problem = f"the INT8 model that was made of it does not run: {error.problem}"
-        name = model.graph.name or "model"
-        raise ModelError(name, problem, "Please report this model as a bug") from error
+        raise _does_not_run(model, error) from error
     try:
-        open_session(model, configure=without_second_weights).run(feeds)
+        session.run(sample)
+    except Calib8Error as error:
+        if not made_up:
+            raise _does_not_run(model, error) from error
+        return f"the INT8 model was not tried: with made-up inputs {error.problem}"
+    try:
+        open_session(model, configure=without_second_weights).run(sample)
     except Calib8Error as error:
         return f"ONNX Runtime runs this model with its optimizations off only; with them {error.problem}"
     return ""
+
+
+def _does_not_run(model: ir.Model, error: Calib8Error) -> ModelError:
+    problem = f"the INT8 model that was made of it does not run: {error.problem}"
+    return ModelError(model.graph.name or "model", problem, "Please report this model as a bug")

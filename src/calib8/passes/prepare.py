@@ -78,7 +78,8 @@ class PreparedModel:
         max_rel_diff: the same divided by the largest magnitude of that output.
         names: every name that a node can be asked for by → its name in the graph, see
             ``calib8.passes.node_names``.
-        sizes: sizes of the sample, by input.
+        sample: what it was compared on, one array per input.
+        made_up: nobody gave the values of the sample.
     """
 
     model: ir.Model
@@ -86,7 +87,8 @@ class PreparedModel:
     max_abs_diff: float
     max_rel_diff: float
     names: Mapping[str, str]
-    sizes: Mapping[str, tuple[int, ...]]
+    sample: Arrays
+    made_up: bool = False
 
     def nodes_called(self, names: Iterable[str]) -> frozenset[str]:
         """Names in the graph of the nodes that ``--keep-float`` names.
@@ -102,12 +104,13 @@ class PreparedModel:
         return frozenset(self.names[name] for name in wanted)
 
 
-def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
+def prepare(original: ir.Model, sample: Arrays, *, made_up: bool = False) -> PreparedModel:
     """Runs ``PREPARE`` on a copy and compares it with the original in ONNX Runtime on ``sample``.
 
     Args:
         original: a loaded float model; not changed.
         sample: one array per graph input, by name.
+        made_up: its values are nobody's.
 
     Raises:
         UnsupportedModelError: control flow, half precision, or a model that is quantized already.
@@ -132,8 +135,9 @@ def prepare(original: ir.Model, sample: Arrays) -> PreparedModel:
             f"the prepared model differs from the original by {relative:.2g} of the output's magnitude",
             "Please report this model as a bug",
         )
-    fed = {name: array.shape for name, array in sample.items()}
-    return PreparedModel(model, rewrites, absolute, relative, node_names(original, model), fed)
+    kept = {name: np.array(array) for name, array in sample.items()}  # no views that keep all data in memory
+    names = node_names(original, model)
+    return PreparedModel(model, rewrites, absolute, relative, names, kept, made_up)
 
 
 def _expected(original: ir.Model, sample: Arrays) -> Outputs:

@@ -23,7 +23,6 @@ from calib8.session.ports import (
     is_static,
     node_arg,
     one_sample,
-    whole_number,
     with_shapes,
 )
 from calib8.session.prepared import (
@@ -37,6 +36,7 @@ from calib8.session.prepared import (
     run_settings,
 )
 from calib8.session.reports import Memory, StepTime
+from calib8.tensors import whole_number
 
 if TYPE_CHECKING:  # a plan is opened without what reads models
     import onnx

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
+from calib8.tensors import MOST_ELEMENTS, TensorSpec, checked_sizes, is_too_large
 
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
     from calib8.engine.plan import PlanPort
@@ -55,16 +54,6 @@ def plan_specs(ports: Iterable[PlanPort]) -> tuple[TensorSpec, ...]:
     return tuple(TensorSpec(port.name, np.dtype(port.dtype), port.shape) for port in ports)
 
 
-def whole_number(value: object) -> int | None:
-    """An int, or what NumPy has for one; None for anything else, True and False included."""
-    if isinstance(value, bool | np.bool_):
-        return None
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        return None
-
-
 def with_shapes(inputs: Iterable[TensorSpec], shapes: Shapes, name: str) -> tuple[TensorSpec, ...]:
     """The specs with the sizes that are given for them.
 
@@ -72,37 +61,21 @@ def with_shapes(inputs: Iterable[TensorSpec], shapes: Shapes, name: str) -> tupl
         UsageError: an input of another name, or sizes that do not fit; ``name`` is that of the model.
         ModelError: an input is too large as it is.
     """
-    if not _is_dict(shapes):
-        raise UsageError("shapes", f"are a {_kind(shapes)}", "Give a dict: input name → sizes")
+    wanted_sizes = checked_sizes(shapes)
     specs = {spec.name: spec for spec in inputs}
     for spec in specs.values():
         if is_too_large(spec.shape or ()):
             problem = f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements"
             raise ModelError(name, problem, "Export it with smaller sizes")
-    for wanted, sizes in shapes.items():
-        subject, given = f"shape of '{wanted}'", _whole_numbers(wanted, sizes)
-        takes = _listed(specs.values())
+    for wanted, given in wanted_sizes.items():
+        subject, takes = f"shape of '{wanted}'", _listed(specs.values())
         if wanted not in specs:
             raise UsageError(subject, f"{name} has no such input", f"The model takes {takes}")
-        if is_too_large(given):
-            text = "×".join(map(str, given))
-            raise UsageError(
-                subject, f"{text} are more than {MOST_ELEMENTS:,} elements", "Give smaller sizes"
-            )
         if not _fits(given, specs[wanted].shape):
             text = "×".join(map(str, given))
             raise UsageError(subject, f"{text} does not fit {name}", f"The model takes {takes}")
         specs[wanted] = replace(specs[wanted], shape=given)
     return tuple(specs.values())
-
-
-def _whole_numbers(wanted: str, sizes: object) -> tuple[int, ...]:
-    numbers = [whole_number(size) for size in sizes] if isinstance(sizes, Iterable) else [None]
-    known = tuple(number for number in numbers if number is not None)
-    if len(known) < len(numbers):
-        cure = "Give whole numbers, such as (1, 3, 224, 224)"
-        raise UsageError(f"shape of '{wanted}'", f"{sizes!r} are no sizes", cure)
-    return known
 
 
 def is_static(spec: TensorSpec) -> bool:

@@ -14,9 +14,9 @@ from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.profiles import Profile
-from calib8.session.ports import Array, Shapes, plan_specs, program_specs, whole_number
+from calib8.session.ports import Array, Shapes, plan_specs, program_specs
 from calib8.session.reports import Memory, StepTime, step_times
-from calib8.tensors import TensorSpec
+from calib8.tensors import TensorSpec, whole_number
 
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
     from calib8.program.program import Program

@@ -147,7 +147,8 @@ class Attempts:
         figures = {"promise": self._promise.text, "float_macs": f"{trial.cost:.6f}"}
         write_metadata(made.model, figures)
         if trial.kept:
-            made.save(self._output)
+            told = made.save(self._output)
+            self.notes += [note for note in told if note not in self.notes]
             self._closest.unlink(missing_ok=True)
         else:
             made.save(self._closest)

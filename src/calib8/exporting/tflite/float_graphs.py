@@ -70,9 +70,12 @@ def float_nodes(builder: Builder, step: Float) -> None:
     results = {
         value.name: builder.tensor(number) for value, number in zip(graph.output, step.outputs, strict=True)
     }
+    if constant := [f"'{name}'" for node in graph.node if node.op_type == "Constant"
+                    for name in node.output if name in results]:  # fmt: skip
+        raise NoFormError(f"{', '.join(constant)}: an output that is constant")
     for node in graph.node:
         if node.op_type == "Constant":
-            arrays[node.output[0]] = numpy_helper.to_array(node.attribute[0].t)
+            arrays[node.output[0]] = _constant(node)
             continue
         for name in node.output:
             if name:
@@ -80,6 +83,17 @@ def float_nodes(builder: Builder, step: Float) -> None:
                 if places[name] < 0:
                     places[name] = builder.add(name, shapes.get(name, ()), "float32")
         _write(builder, node, places, arrays)
+
+
+def _constant(node: onnx.NodeProto) -> Any:
+    """The array of a Constant, in whichever attribute it is."""
+    (attribute,) = node.attribute
+    value = helper.get_attribute_value(attribute)
+    if attribute.name == "value":
+        return numpy_helper.to_array(value)
+    if attribute.name in CONSTANT_TYPES:
+        return np.asarray(value, CONSTANT_TYPES[attribute.name])
+    raise NoFormError(f"the constant '{node.output[0]}' is of a kind that TFLite does not have")
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:
@@ -188,6 +202,14 @@ def _clip(node: Node) -> None:
     if not limits:
         _reshape(node)
 
+
+CONSTANT_TYPES: Final[Mapping[str, Any]] = {
+    "value_int": np.int64,
+    "value_ints": np.int64,
+    "value_float": np.float32,
+    "value_floats": np.float32,
+}
+"""Attribute of a Constant that holds plain numbers → their type."""
 
 ACTIVATION: Final[dict[str, Option]] = {"fused_activation_function": "NONE"}
 
