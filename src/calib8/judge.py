@@ -104,14 +104,12 @@ def evaluate(
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
     """Says why there is no top-1 although there are labels."""
     why = dataset.label_note or result.labels_left_out
-    return replace(result, warnings=(*result.warnings, labels_left_out(why))) if why else result
+    return replace(result, warnings=(*result.warnings, _labels_left_out(why, dataset))) if why else result
 
 
-def labels_left_out(why: str) -> str:
-    """That labels nobody asked for do not count, as one sentence."""
-    return (
-        f"labels were found that do not fit and are left out: {why}. Mend them, or name others with --labels"
-    )
+def _labels_left_out(why: str, dataset: Dataset) -> str:
+    """That labels nobody asked for do not count, and what to do."""
+    return f"labels were found that do not fit and are left out: {why}. {dataset.label_cure}"
 
 
 def _inputs_of_first(sessions: Sequence[Session]) -> tuple[TensorSpec, ...]:
@@ -173,7 +171,7 @@ def preflight(
     pieces = list(batches(dataset, 1, threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
-    told = [labels_left_out(dataset.label_note)] if dataset.label_note else []
+    told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     pictures = are_pictures(pieces, dataset.preprocess)
     evaluation = None
@@ -183,7 +181,7 @@ def preflight(
             [evaluation] = evaluate_sessions(
                 [session], pieces, reference=None, labels_asked=dataset.labels_asked
             )
-            told += _warnings(evaluation, session, pieces)
+            told += _warnings(evaluation, session, pieces, dataset)
         if pictures:
             told += second_opinion(session, pieces, dataset.preprocess)
             told += _drift(original, pieces, threads)
@@ -203,10 +201,12 @@ def _drift(original: ir.Model, pieces: Sequence[Batch], threads: int) -> Iterato
         )
 
 
-def _warnings(evaluation: Evaluation, session: Session, pieces: Sequence[Batch]) -> Iterator[str]:
+def _warnings(
+    evaluation: Evaluation, session: Session, pieces: Sequence[Batch], dataset: Dataset
+) -> Iterator[str]:
     """What the answers of the float model say about data and labels."""
     if evaluation.labels_left_out:
-        yield labels_left_out(evaluation.labels_left_out)
+        yield _labels_left_out(evaluation.labels_left_out, dataset)
     if evaluation.top1 is None:
         return
     scores = class_scores(session.run(pieces[0].inputs)[0])
