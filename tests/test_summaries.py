@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -11,6 +12,7 @@ import onnx_ir as ir
 import pytest
 
 import calib8
+from calib8.analysis.inspect import inspect_model
 from calib8.outcomes import Quantization
 from calib8.program.instructions import Float
 from small_models import normal, onnx_model
@@ -71,6 +73,20 @@ def test_the_summary_is_that_of_file_and_engine(name: str, target: str) -> None:
     assert integers == left - counted(text, "float because")
     for op, (done, total) in layers_of(ir.to_proto(result.model)).items():
         assert f"{done} of {total} {op} quantized" in text
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_inspect_says_the_same_of_the_file(name: str, tmp_path: Path) -> None:
+    result = quantized(NETWORKS[name], "onnxruntime")
+    result.save(tmp_path / "q.onnx")
+    parts = [step.model for step in result.lower().instructions if isinstance(step, Float)]
+    floats = {node.name for part in parts for node in onnx.ModelProto.FromString(part).graph.node}
+    layers = inspect_model(tmp_path / "q.onnx").layers
+    assert layers and {one.name for one in layers if one.engine} == {one.name for one in layers} & floats
+    assert all(one.engine is not None for one in layers)
+    coded = result.placement.quantized_nodes()
+    told = {layer.engine for layer in layers if layer.engine and layer.name in coded}
+    assert all(f"float in calib8's engine because {why}" in result.summary() for why in told)
 
 
 def layers_of(proto: onnx.ModelProto) -> dict[str, tuple[int, int]]:

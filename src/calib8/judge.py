@@ -104,14 +104,12 @@ def evaluate(
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
     """Says why there is no top-1 although there are labels."""
     why = dataset.label_note or result.labels_left_out
-    return replace(result, warnings=(*result.warnings, labels_left_out(why))) if why else result
+    return replace(result, warnings=(*result.warnings, _labels_left_out(why, dataset))) if why else result
 
 
-def labels_left_out(why: str) -> str:
-    """That labels nobody asked for do not count, as one sentence."""
-    return (
-        f"labels were found that do not fit and are left out: {why}. Mend them, or name others with --labels"
-    )
+def _labels_left_out(why: str, dataset: Dataset) -> str:
+    """That labels nobody asked for do not count, and what to do."""
+    return f"labels were found that do not fit and are left out: {why}. {dataset.label_cure}"
 
 
 def _inputs_of_first(sessions: Sequence[Session]) -> tuple[TensorSpec, ...]:
@@ -174,7 +172,7 @@ def preflight(
     pieces = list(batches(dataset, 1, threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
-    told = [labels_left_out(dataset.label_note)] if dataset.label_note else []
+    told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:
@@ -183,7 +181,7 @@ def preflight(
             [session], pieces, reference=None, labels_asked=dataset.labels_asked,
             on_outputs=lambda results: scores.extend(_first_scores(results)),
         )  # fmt: skip
-        told += _warnings(evaluation, scores[0], pieces)
+        told += _warnings(evaluation, scores[0], pieces, dataset)
     told += second_opinion(original, pieces, dataset.preprocess, threads, session=session, scores=scores)
     return Preflight(checks, images, evaluation, tuple(told))
 
@@ -195,11 +193,11 @@ def _first_scores(results: Sequence[Sequence[npt.NDArray[Any]] | None]) -> Itera
 
 
 def _warnings(
-    evaluation: Evaluation, scores: npt.NDArray[Any] | None, pieces: Sequence[Batch]
+    evaluation: Evaluation, scores: npt.NDArray[Any] | None, pieces: Sequence[Batch], dataset: Dataset
 ) -> Iterator[str]:
     """What the answers of the float model say about data and labels."""
     if evaluation.labels_left_out:
-        yield labels_left_out(evaluation.labels_left_out)
+        yield _labels_left_out(evaluation.labels_left_out, dataset)
     if evaluation.top1 is None:
         return
     labelled = sum(label is not None for piece in pieces for label in piece.labels)

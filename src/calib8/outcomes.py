@@ -27,7 +27,6 @@ from calib8.table import CalibrationTable
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
-    from calib8.program.instructions import Float
     from calib8.program.program import Program
 
 
@@ -187,13 +186,4 @@ class Quantization:
             program = self.lower()
         except Calib8Error:
             return self.placement.summary()
-        return self.placement.summary(float_reasons(program.float_instructions))
-
-
-def float_reasons(floats: Sequence[Float]) -> dict[str, str]:
-    """Name of every node that Float instructions compute → why it has no integer form."""
-    return {
-        node: reason
-        for step in floats
-        for node, reason in zip(step.nodes, step.reasons or ("",) * len(step.nodes), strict=True)
-    }
+        return self.placement.summary(program.float_reasons)

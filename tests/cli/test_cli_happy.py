@@ -346,3 +346,18 @@ def test_flags_that_images_do_not_need_are_told(cli, model: Path, tmp_path: Path
     result = cli("calibrate", model, "--data", data, "--mean", "1", "-o", out / "t.json")
     assert result.exit_code == 0, result.output
     assert "warning: the data are arrays, not images: the preprocessing flags change nothing" in result.stdout
+
+
+def test_quiet_lowers_nothing_to_say_nothing(
+    cli, model: Path, images: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def summary(_: object) -> str:
+        asked.append(1)
+        return "told"
+
+    monkeypatch.setattr("calib8.outcomes.Quantization.summary", summary)
+    command = ("quantize", model, "--data", images, *FLAGS, "--effort", "fast", "-o", out / "q.onnx")
+    assert cli(*command, "--quiet").output == "" and not asked
+    assert "told\n" in cli(*command).stdout and asked

@@ -75,6 +75,31 @@ def test_a_list_of_class_names_stops_nothing(cli, refused, model: Path, people: 
     refused(cli(*asked, "-o", out / "r.onnx"), 1, "labels.txt, line 1: 'cat' is not 'file label'")
 
 
+@pytest.mark.parametrize("labels", [np.arange(3), np.int64(4), np.array(["cat", None] * 12), np.full(24, 99)])
+def test_labels_in_an_npz_stop_nothing(
+    cli, model: Path, out: Path, labels: np.ndarray, tmp_path: Path
+) -> None:
+    images = np.random.default_rng(6).normal(0, 1, (24, 3, 16, 16)).astype(np.float32)
+    np.savez(tmp_path / "a.npz", image=images, labels=labels)
+    data, result = ("--data", tmp_path / "a.npz"), out / "q.onnx"
+    commands: list[tuple[object, ...]] = [
+        ("quantize", model, *data, "--effort", "fast", "-o", result),
+        ("calibrate", model, *data, "-o", out / "t.json"),
+        ("evaluate", model, result, *data),
+        ("compare", model, result, *data),
+        ("diagnose", model, result, *data),
+        ("run", result, *data),
+        ("inspect", model, *data),
+        ("tune", model, *data, "--min-sqnr", "5", "--effort", "fast", "-o", out / "t.onnx"),
+    ]
+    for command in commands:
+        found = cli(*command)
+        assert found.exit_code == 0, found.output
+        assert "--labels" not in found.output
+        if command[0] in ("quantize", "evaluate"):
+            assert LEFT_OUT in found.output and "Mend the array 'labels', or leave it out" in found.output
+
+
 def test_a_promise_about_top1_needs_them(cli, refused, model: Path, people: Path, out: Path) -> None:
     command = ("tune", model, "--data", people, *FLAGS, "--max-drop", "1", "--effort", "fast")
     refused(cli(*command, "-o", out / "t.onnx"), 1, "is beyond the 5 classes of", "Check the labels.")

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 from tiny_models import FLAGS, cnn, save
 
+from calib8.analysis.evaluate import Evaluation
 from calib8.cli.progress import shown_progress
 from calib8.cli.terminal import Terminal
 
@@ -74,6 +75,7 @@ def test_no_command_prints_what_a_terminal_obeys(cli, odd: Path, images: Path, o
         result = cli(*command, "--json", out / "r.json") if command[0] in ("inspect",) else cli(*command)
         assert "unexpected" not in result.output, result.output
         assert not CONTROL.search(result.output), (command, result.output)
+        assert r"\n" not in result.output.replace(SHOWN, ""), "lines of its own stay lines"
         silent += [] if r"\x1b[31m2" in result.output else [(command[0], result.output)]
     assert not silent, "all of them print such names, escaped"
 
@@ -95,3 +97,13 @@ def test_progress_shows_them_escaped() -> None:
     assert r"opening conv\n\x1b[31m2[bold]" in stream.getvalue()
     assert r"reading conv\n\x1b[31m2[bold]" in stream.getvalue()
     assert "\x1b[31m2" not in stream.getvalue()
+
+
+def test_a_crash_is_told_escaped(cli, odd: Path, images: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def crashed(*_: object, **__: object) -> list[Evaluation]:
+        return [Evaluation(str(odd), "openvino", 0, None, None, None, None, 0.0, failure=ODD)]
+
+    monkeypatch.setattr("calib8.judge.evaluate", crashed)
+    result = cli("evaluate", odd, "--data", images)
+    assert result.exit_code == 1
+    assert result.stderr == f"error: {SHOWN}\n"

@@ -114,7 +114,6 @@ def test_pixels_without_preprocessing_are_refused_unless_the_model_takes_them() 
         ({"a": np.zeros((5, 2))}, PAIR, "holds a, but no 'b'"),
         ({"a": np.zeros((5, 2)), "b": np.zeros((4, 3), int)}, PAIR, r"\(a 5, b 4\)"),
         ({"x": np.zeros((0, 3, 4, 4))}, IMAGE, r"\(x 0\)"),
-        ({"x": np.zeros((2, 3, 4, 4)), "labels": [1]}, IMAGE, r"\(x 2, labels 1\)"),
         ({"y": np.zeros((2, 3, 4, 4))}, IMAGE, "holds y, but no 'x'"),
     ],
 )
@@ -143,6 +142,11 @@ def test_rows_that_do_not_fit(array: Any, message: str) -> None:
         ([1.0, 2.0], r"the array 'labels' \(float64 2\) is not one class number per sample"),
         ([[0, 1, 0], [1, 0, 0]], r"\(int64 2×3\)"),
         ([3, -1], "holds the number -1"),
+        ([1], r"\(int64 1\)"),
+        ([1, 2, 3], r"\(int64 3\)"),
+        ([], r"\(float64 0\)"),
+        (7, r"\(int64 scalar\)"),
+        (["cat", None], r"array 'labels' cannot be read \(it holds values of type object"),
     ],
 )
 def test_labels_in_an_npz_that_are_no_class_numbers_are_left_out(
@@ -152,6 +156,13 @@ def test_labels_in_an_npz_that_are_no_class_numbers_are_left_out(
     dataset = open_dataset(path, IMAGE, None)
     assert [sample.label for sample in dataset] == [None, None]
     assert re.search(note, dataset.label_note)
+
+
+@pytest.mark.parametrize("labels", [[1], 7, ["cat", None], [[1], [2, 3]]])
+def test_labels_in_memory_that_are_no_class_numbers_are_left_out(labels: Any) -> None:
+    dataset = open_dataset({"x": np.zeros((2, 3, 4, 4)), "labels": labels}, IMAGE, None)
+    assert [sample.label for sample in dataset] == [None, None]
+    assert "is not one class number per sample" in dataset.label_note
 
 
 def test_labels_in_an_npz_may_be_a_column(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib8.data import stored_bytes
+from calib8.data import stored_bytes, unpacked_bytes
 from calib8.data.samples import open_dataset
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.data.stored_bytes import OpenFile
@@ -24,6 +24,9 @@ from calib8.tensors import TensorSpec
 
 RNG = np.random.default_rng(8)
 ROWS = [TensorSpec("x", np.dtype(np.float32), ("N", 64))]
+
+
+METHODS = {"bzip2": zipfile.ZIP_BZIP2, "LZMA": zipfile.ZIP_LZMA}
 
 
 def arrays() -> Iterator[np.ndarray[Any, Any]]:
@@ -38,17 +41,23 @@ def arrays() -> Iterator[np.ndarray[Any, Any]]:
 
 
 @pytest.mark.parametrize("block", [64, 1 << 20])
-@pytest.mark.parametrize("save", ["npy", "npz", "compressed"])
+@pytest.mark.parametrize("save", ["npy", "npy 3.0", "npz", "compressed", "bzip2", "LZMA"])
 def test_rows_are_those_of_numpy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save: str, block: int
 ) -> None:
     monkeypatch.setattr(stored_bytes, "BLOCK", block)
     monkeypatch.setattr(stored_bytes, "CACHED", 2 * block)
     for number, array in enumerate(arrays()):
-        path = tmp_path / f"{number}.{'npy' if save == 'npy' else 'npz'}"
-        if save == "npy":
-            np.save(path, array)
+        path = tmp_path / f"{number}.{'npy' if 'npy' in save else 'npz'}"
+        if "npy" in save:
+            with path.open("wb") as file:
+                np.lib.format.write_array(file, array, (3, 0) if "3.0" in save else None)
             found = open_arrays(path)["images"]
+        elif save in METHODS:
+            with zipfile.ZipFile(path, "w", METHODS[save]) as archive:
+                for name, value in {"other": array[:1], "x": array}.items():
+                    archive.writestr(f"{name}.npy", npy(value))
+            found = open_arrays(path)["x"]
         else:
             (np.savez_compressed if save == "compressed" else np.savez)(path, other=array[:1], x=array)
             found = open_arrays(path)["x"]
@@ -166,6 +175,17 @@ def moved(path: Path) -> None:
     path.write_bytes(data)
 
 
+def compressed_by(method: int) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        archive_of(path, npy(np.zeros((2, 64), np.float32)))
+        data = bytearray(path.read_bytes())
+        place = data.index(b"PK\x01\x02")
+        data[8] = data[place + 10] = method
+        path.write_bytes(data)
+
+    return write
+
+
 FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
     "no npy": (lambda path: archive_of(path, b"hello"), "array 'x': cannot be read"),
     "nothing": (lambda path: archive_of(path, b""), "array 'x': cannot be read"),
@@ -185,11 +205,15 @@ FAULTS: dict[str, tuple[Callable[[Path], object], str]] = {
         "cannot be read",
     ),
     "encrypted": (encrypted, "it is encrypted"),
-    "bzip2": (
-        lambda path: archive_of(path, npy(np.zeros(9)), compression=zipfile.ZIP_BZIP2),
-        "compressed by method 12",
-    ),
+    "unknown method": (compressed_by(93), "compressed by method 93, which is unknown"),
     "damaged": (damaged(zipfile.ZIP_STORED), "bad CRC-32"),
+    "truth as a length": (lambda path: archive_of(path, npy_of_shape(2, True)), r"has the shape \(2, True\)"),
+    "cut, bzip2": (
+        lambda path: archive_of(path, npy(np.zeros(9))[:-1], compression=zipfile.ZIP_BZIP2),
+        "promises 200 bytes, there are 199",
+    ),
+    "damaged, bzip2": (damaged(zipfile.ZIP_BZIP2), "array 'x': cannot be read"),
+    "damaged, LZMA": (damaged(zipfile.ZIP_LZMA), "array 'x': cannot be read"),
     "damaged, deflated": (damaged(zipfile.ZIP_DEFLATED), "array 'x': cannot be read"),
     "no member": (moved, "no member begins at byte 7"),
 }
@@ -203,6 +227,15 @@ def test_broken_members_are_refused_by_name(tmp_path: Path, fault: str) -> None:
     with pytest.raises(DataError, match=message) as refused:
         list(open_dataset(path, ROWS, None))
     assert str(path) in str(refused.value) and refused.value.cure.startswith("Save it again")
+
+
+def test_what_is_unpacked_whole_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "x.npz"
+    archive_of(path, npy(np.zeros((3, 64), np.float32)), compression=zipfile.ZIP_LZMA)
+    assert len(list(open_dataset(path, ROWS, None))) == 3
+    monkeypatch.setattr(unpacked_bytes, "MOST", 800)
+    with pytest.raises(DataError, match="896 bytes that are not deflated are more than 800"):
+        open_dataset(path, ROWS, None)
 
 
 def test_a_broken_member_that_nobody_asks_for_does_no_harm(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -16,6 +17,8 @@ import pytest
 from session_models import float_between
 
 from calib8 import InferenceSession, _core
+from calib8.data import stored_bytes
+from calib8.data.stored_arrays import open_arrays
 from calib8.forks import ForkLock, fork_count
 from small_models import Array, normal
 
@@ -187,3 +190,26 @@ def test_a_lock_is_free_in_a_child_alone() -> None:
         assert taken.is_alive()
     taken.join()
     assert fork_count() == before
+
+
+@pytest.mark.parametrize("order", ["rows", "columns"])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_children_read_the_rows_of_arrays_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compressed: bool, order: str
+) -> None:
+    """Blocks that are inflated for every row: some thread always inflates one, and holds the lock."""
+    monkeypatch.setattr(stored_bytes, "BLOCK", 1 << 16)
+    monkeypatch.setattr(stored_bytes, "CACHED", 1)
+    values = np.random.default_rng(2).integers(0, 50, (200, 900)).astype(np.float32)
+    saved = np.asfortranarray(values) if order == "columns" else values
+    (np.savez_compressed if compressed else np.savez)(tmp_path / "x.npz", x=saved)
+    opened = [open_arrays(tmp_path / "x.npz")["x"]]
+
+    def read(number: int) -> bool:
+        if number % 5 == 0:
+            opened[0] = open_arrays(tmp_path / "x.npz")["x"]
+        row = number * 37 % 200
+        return np.array_equal(opened[0][row], values[row])
+
+    with busy(read):
+        assert all(ends_well(lambda: all(map(read, range(3, 9)))) for _ in range(CHILDREN))

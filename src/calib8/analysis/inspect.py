@@ -1,7 +1,8 @@
 """What a model is made of: layers, parameters, multiplications, and what is or would be quantized.
 
 A float model is prepared as for quantization (on a made-up input), so that its layers are those that
-``quantize`` sees. In a quantized model a layer counts as quantized if a runtime can compute it from codes.
+``quantize`` sees. In a quantized model a layer counts as quantized if a runtime can compute it from codes;
+whether calib8's engine does so is told beside it.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 import onnx_ir as ir
@@ -77,6 +78,8 @@ class LayerInspection:
         macs: multiply-accumulates of one run; 0 for ops that have none, None where a size is unknown.
         quantized: it is computed from codes (in a float model: would be).
         reason: why it is not, empty if it is.
+        engine: why calib8's engine computes it in float, empty where it computes integers; None where nobody
+            knows: of a float model, or one without an integer program (of free sizes, say).
     """
 
     name: str
@@ -86,6 +89,7 @@ class LayerInspection:
     macs: int | None
     quantized: bool
     reason: str
+    engine: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,8 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
     lifted = readable_copy(original)
     quantized = any(node.op_type in QUANTIZERS or is_integer_op(node) for node in nodes(lifted))
     layers, warnings, total = _quantized_layers(lifted) if quantized else _float_layers(original, lifted)
+    if quantized:
+        layers = _as_the_engine_does(original, layers)
     batch_norms = inspect_batch_norms(lifted)
     margins = sum_margins(lifted)
     warnings += [item.warning() for item in batch_norms if item.suspicious and not quantized]
@@ -191,6 +197,17 @@ def _quantized_layers(model: ir.Model) -> Found:
         if not reason:
             coded.add(node)
     return _layers(model, reasons)
+
+
+def _as_the_engine_does(model: ir.Model, layers: list[LayerInspection]) -> list[LayerInspection]:
+    """The layers with what the integer program makes of them, where there is one."""
+    from calib8.program.lower.lower import lower  # what float models do without
+
+    try:
+        floats = lower(model).float_reasons
+    except Calib8Error:
+        return layers
+    return [replace(layer, engine=floats.get(layer.name, "")) for layer in layers]
 
 
 def _layers(model: ir.Model, reasons: dict[str, str]) -> Found:

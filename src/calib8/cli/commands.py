@@ -71,7 +71,7 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
     try:
         function(**arguments)
     except Calib8Error as error:
-        _print_error(str(error))
+        print_error(str(error))
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
@@ -83,7 +83,7 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
-        _print_error(
+        print_error(
             f"unexpected {what}. Please report this as a bug; {TRACEBACK_VARIABLE}=1 shows where it happened."
         )
         raise typer.Exit(1) from None
@@ -96,6 +96,7 @@ def _is_interruption(error: BaseException | None) -> bool:
     return error is not None
 
 
-def _print_error(message: str) -> None:
+def print_error(message: str) -> None:
+    """A line on standard error; signs that cannot be printed are escaped."""
     typer.secho("error:", fg=typer.colors.RED, bold=True, nl=False, err=True)
     typer.echo(f" {escaped(message)}", file=sys.stderr)

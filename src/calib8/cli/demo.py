@@ -43,7 +43,7 @@ def demo(*, output: FolderOption = Path("calib8-demo"), report: ReportOptions) -
     result = _quantize(terminal, float_model)
     result.table.save(table)
     result.save(int8_model)
-    terminal.say_lines(result.summary())
+    terminal.say_lines(result.summary)
     evaluations = _evaluate(terminal, [float_model, int8_model])
     write_json(figures, evaluation_document(evaluations))
     if report.json is not None:

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from calib8.cli.commands import print_error
 from calib8.cli.documents import evaluation_document
 from calib8.cli.options import (
     DATA,
@@ -80,7 +81,7 @@ def evaluate(
         for warning in result.warnings:
             terminal.say(f"warning: {result.model}: {warning}", style="yellow")
         if result.failure is not None:
-            typer.secho(f"error: {result.failure}", fg=typer.colors.RED, err=True)
+            print_error(result.failure)
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
     if any(result.failure is not None for result in results):

@@ -222,6 +222,7 @@ def _inspection(found: ModelInspection) -> dict[str, Any]:
                 "macs": layer.macs,
                 "quantized": layer.quantized,
                 "reason": layer.reason,
+                "engine": layer.engine,
             }
             for layer in found.layers
         ],

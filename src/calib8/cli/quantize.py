@@ -202,7 +202,7 @@ def quantize(
     if new_table is not None:
         outcome.result.table.save(new_table)
     told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
-    terminal.say_lines(outcome.result.summary())
+    terminal.say_lines(outcome.result.summary)
     for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:
             terminal.say(f"note: {note}")

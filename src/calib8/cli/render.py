@@ -123,10 +123,19 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
     if found.layers:
         terminal.show(_layer_table(found))
         done = sum(layer.quantized for layer in found.layers)
-        verb = "would be quantized" if found.kind == "float" else "quantized"
-        terminal.say(f"{done} of {len(found.layers)} layers {verb}")
+        terminal.say(f"{done} of {len(found.layers)} layers {_quantized_where(found)}")
     for warning in found.warnings:
         terminal.say(f"warning: {warning}", style="yellow")
+
+
+def _quantized_where(found: ModelInspection) -> str:
+    """What holds of the file, and what of calib8's engine."""
+    if found.kind == "float":
+        return "would be quantized in the file; inspect that for what calib8's engine computes in float"
+    if any(layer.engine is None for layer in found.layers):
+        return "quantized in the file"
+    floats = sum(bool(layer.engine) for layer in found.layers)
+    return f"quantized in the file, {floats or 'none'} float in calib8's engine"
 
 
 def _layer_table(found: ModelInspection) -> Table:
@@ -134,8 +143,12 @@ def _layer_table(found: ModelInspection) -> Table:
     table.add_column("parameters", justify="right")
     table.add_column("MACs", justify="right")
     table.add_column("INT8")
+    lowered = any(layer.engine is not None for layer in found.layers)
+    if lowered:
+        table.add_column("engine")
     table.add_column("why not", overflow="fold")
     for layer in found.layers:
+        engine = ["float" if layer.engine else "int"] if lowered else []
         table.add_row(
             layer.name,
             layer.op_type,
@@ -143,7 +156,8 @@ def _layer_table(found: ModelInspection) -> Table:
             f"{layer.parameters:,}",
             _macs(layer.macs),
             "yes" if layer.quantized else "no",
-            layer.reason,
+            *engine,
+            layer.reason or layer.engine or "",
         )
     return table
 

@@ -119,7 +119,7 @@ def tengine_quant(
     contents = _side_files(result, None if run.table else algorithm.file)
     result.save(output)
     _write(contents)
-    terminal.say_lines(result.summary())
+    terminal.say_lines(result.summary)
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
     for path in contents:
         terminal.say(f"scales {path}")

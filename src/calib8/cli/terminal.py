@@ -7,6 +7,7 @@ cannot be printed, which names from files may hold, are shown in escaped form: a
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TextIO
 
@@ -31,10 +32,11 @@ class Terminal:
         if not self.quiet:
             self.out.print(text, style=style, soft_wrap=True)
 
-    def say_lines(self, text: str) -> None:
-        """A line of text for each of its own."""
-        for line in text.split("\n"):
-            self.say(line)
+    def say_lines(self, text: str | Callable[[], str]) -> None:
+        """A line of text for each of its own; a function that gives it is called where it is told."""
+        if not self.quiet:
+            for line in (text if isinstance(text, str) else text()).split("\n"):
+                self.say(line)
 
     def show(self, table: Table) -> None:
         """A table with an empty line before and behind it."""

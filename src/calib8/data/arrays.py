@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from calib8.data.rearranged import rearrangement
 from calib8.errors import DataError
-from calib8.tensors import TensorSpec
+from calib8.tensors import TensorSpec, shape_text
 
 
 def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
@@ -50,7 +50,7 @@ def conform(
     """
     array = as_array(value, name, spec.name)
     if not (_type_fits(array.dtype, spec.dtype) and _shape_fits(array.shape, spec.shape, partial)):
-        shape = "×".join(map(str, array.shape)) or "scalar"
+        shape = shape_text(array.shape) or "scalar"
         problem = f"has {array.dtype} {shape} for the input '{spec}'"
         raise DataError(name, problem, _cure(array, spec, whole))
     return np.ascontiguousarray(array, spec.dtype).reshape(array.shape)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ import numpy.typing as npt
 from calib8.data.stored_arrays import StoredArray
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.tensors import shape_text
 
 LABELS_FILE: Final = "labels.txt"
 """A list of this name in the image folder is used unless another one is given."""
@@ -55,8 +55,13 @@ class FoundLabels:
     """
 
     numbers: Sequence[int | None]
-    asked: bool
-    note: str
+    asked: bool = False
+    note: str = ""
+
+
+def no_labels(samples: int) -> FoundLabels:
+    """Of so many samples."""
+    return FoundLabels([None] * samples)
 
 
 def labels_of_folder(folder: Path, files: Sequence[str], labels: Path | None) -> FoundLabels:
@@ -68,29 +73,45 @@ def labels_of_folder(folder: Path, files: Sequence[str], labels: Path | None) ->
     if labels is not None:
         return FoundLabels(folder_labels(folder, files, labels), True, "")
     try:
-        return FoundLabels(folder_labels(folder, files, None), False, "")
+        return FoundLabels(folder_labels(folder, files, None))
     except DataError as error:
         return FoundLabels([None] * len(files), False, f"{error.subject} {error.problem}")
 
 
-def labels_of_array(values: npt.NDArray[np.generic] | StoredArray | None, samples: int) -> FoundLabels:
-    """The array ``labels`` beside other arrays, where it holds one class number per sample.
+def labels_beside(arrays: Mapping[str, npt.NDArray[np.generic] | StoredArray], samples: int) -> FoundLabels:
+    """The array ``labels`` beside other arrays, where it can be read and holds one class number per sample.
 
     Args:
-        values: that array, None where there is none.
-        samples: how many it belongs to.
+        arrays: all of them; one called ``labels`` need not be there.
+        samples: how many they hold.
     """
+    if "labels" not in arrays:
+        return no_labels(samples)
+    try:
+        return _labels_of_array(arrays["labels"], samples)
+    except DataError as error:
+        return FoundLabels([None] * samples, note=f"{error.subject} {error.problem}")
+
+
+def array_of_labels(value: object) -> npt.NDArray[np.generic]:
+    """``numpy.asarray`` of labels; what is no array becomes one of objects, which are no class numbers."""
+    try:
+        return np.asarray(value)
+    except Exception:  # foreign array types raise what they like
+        return np.empty((), object)
+
+
+def _labels_of_array(values: npt.NDArray[np.generic] | StoredArray, samples: int) -> FoundLabels:
     none = [None] * samples
-    if values is None:
-        return FoundLabels(none, False, "")
-    if values.dtype.kind not in "iu" or math.prod(values.shape) != samples or len(values) != samples:
-        shape = "×".join(map(str, values.shape)) or "scalar"
+    one_each = values.shape[:1] == (samples,) and set(values.shape[1:]) <= {1}
+    if values.dtype.kind not in "iu" or not one_each:
+        shape = shape_text(values.shape) or "scalar"
         problem = f"the array 'labels' ({values.dtype} {shape}) is not one class number per sample"
-        return FoundLabels(none, False, problem)
+        return FoundLabels(none, note=problem)
     numbers = [int(np.asarray(values[index]).item()) for index in range(samples)]
     if min(numbers) < 0:
-        return FoundLabels(none, False, f"the array 'labels' holds the number {min(numbers)}")
-    return FoundLabels(numbers, False, "")
+        return FoundLabels(none, note=f"the array 'labels' holds the number {min(numbers)}")
+    return FoundLabels(numbers)
 
 
 def read_label_list(path: Path) -> dict[str, int]:

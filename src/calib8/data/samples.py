@@ -18,13 +18,13 @@ from calib8.data.arrays import as_array, conform, conform_all, rows_per_batch
 from calib8.data.fingerprints import array_fingerprint, file_fingerprint
 from calib8.data.fit import fit_preprocess
 from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
-from calib8.data.labels import integer_label, labels_of_array, labels_of_folder
+from calib8.data.labels import array_of_labels, integer_label, labels_beside, labels_of_folder, no_labels
 from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
 from calib8.data.presets import known_preprocess
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.errors import DataError, UsageError
 from calib8.files import check_file, checked_path
-from calib8.tensors import TensorSpec
+from calib8.tensors import TensorSpec, shape_text
 
 Array: TypeAlias = npt.NDArray[np.generic]
 Rows: TypeAlias = "Array | StoredArray"
@@ -90,6 +90,7 @@ class Dataset:
         taken: good samples that were used up before and do not come any more, see ``Trail``.
         labels_asked: the user named the labels; they were not just found beside the samples.
         label_note: why labels that were found are not used; empty where there are none, or they are.
+        label_cure: what to do about labels that do not fit.
     """
 
     source: str
@@ -102,6 +103,7 @@ class Dataset:
     taken: int = 0
     labels_asked: bool = False
     label_note: str = ""
+    label_cure: str = "Mend them, or give inputs alone"
 
     def __iter__(self) -> Iterator[Sample]:
         """The samples, decoded one by one.
@@ -183,7 +185,7 @@ def open_dataset(
     if isinstance(data, np.ndarray):
         return _from_arrays({"images": data}, "array", inputs, preprocess, samples)
     if isinstance(data, Mapping):
-        arrays = {str(name): as_array(value, "arrays", str(name)) for name, value in data.items()}
+        arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
         return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
     return _from_iterable(data, inputs, samples)
 
@@ -197,7 +199,7 @@ def _from_images(
     skip_bad: bool,
 ) -> Dataset:
     folder, files = _listed_images(path)
-    found = labels_of_folder(folder, files, labels) if path.is_dir() else labels_of_array(None, 1)
+    found = labels_of_folder(folder, files, labels) if path.is_dir() else no_labels(1)
     fitted = fit_preprocess(preprocess, inputs, str(path))
     load = partial(_load_image, folder, fitted, inputs[0])
 
@@ -213,6 +215,7 @@ def _from_images(
     return Dataset(
         str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note,
+        label_cure="Mend them, or name others with --labels",
     )  # fmt: skip
 
 
@@ -253,9 +256,8 @@ def _from_arrays(
         chosen: Mapping[str, Rows] = {"images": pixels}
     else:
         chosen = _named(arrays, source, inputs)
-    labels = arrays.get("labels")
-    total = _counted(chosen, labels, source)
-    found = labels_of_array(labels, total)
+    total = _counted(chosen, source)
+    found = labels_beside(arrays, total)
     wholes = {name: array.shape for name, array in chosen.items()}
 
     def load(index: int) -> Sample:
@@ -274,7 +276,10 @@ def _from_arrays(
             yield Pending(f"{source}[{index}]", partial(load, index), partial(fingerprint, index))
 
     count = len(spaced(total, samples))
-    return Dataset(source, pending, count, rows_per_batch(inputs), fitted, False, [], label_note=found.note)
+    return Dataset(
+        source, pending, count, rows_per_batch(inputs), fitted, False, [],
+        label_note=found.note, label_cure="Mend the array 'labels', or leave it out",
+    )  # fmt: skip
 
 
 def _are_pixels(
@@ -292,7 +297,7 @@ def _are_pixels(
 def _refuse_one_image(pixels: Rows, source: str) -> None:
     """H×W×C pixels without an axis for samples would be read as H gray images W×C."""
     if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) and min(pixels.shape[:2]) > pixels.shape[-1]:
-        shape = "×".join(map(str, pixels.shape))
+        shape = shape_text(pixels.shape)
         raise DataError(source, f"is one image by its shape {shape}, not a list of them", "Give array[None]")
 
 
@@ -307,11 +312,13 @@ def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]
     return {name: arrays[name] for name in names}
 
 
-def _counted(arrays: Mapping[str, Rows], labels: Rows | None, source: str) -> int:
-    """Length of axis 0, the same in all arrays and the labels."""
+def _in_memory(name: str, value: object) -> Array:
+    return array_of_labels(value) if name == "labels" else as_array(value, "arrays", name)
+
+
+def _counted(arrays: Mapping[str, Rows], source: str) -> int:
+    """Length of axis 0, the same in all arrays."""
     lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
-    if labels is not None:
-        lengths["labels"] = len(labels) if labels.ndim else 0
     if len(set(lengths.values())) != 1 or 0 in lengths.values():
         listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise DataError(

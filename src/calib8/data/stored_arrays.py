@@ -1,27 +1,28 @@
 """Arrays of .npy and .npz files, of which only the rows that are asked for are read.
 
 An .npz is a zip archive of .npy files: ``x.npy`` is the array 'x'. The members that nobody asks for are not
-looked at. Memory holds a row at a time, and of a compressed member some 50 MB at most, however large it is.
-An array in Fortran order, whose rows lie all over the file, is read whole.
+looked at. Memory holds a row at a time, and of a deflated member some 50 MB at most, however large it is. An
+array in Fortran order, whose rows lie all over the file, is read whole, and so is a member that is compressed
+by bzip2 or LZMA, whose decompressors cannot be copied.
 """
 
 from __future__ import annotations
 
 import io
 import math
-import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from threading import Lock
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.data.stored_bytes import DeflatedBytes, OpenFile, PlainBytes, StoredBytes, unreadable
+from calib8.data.stored_bytes import DeflatedBytes, FileView, OpenFile, PlainBytes, StoredBytes, unreadable
+from calib8.data.unpacked_bytes import UnpackedBytes
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.forks import ForkLock
 
 _HEADER: Final = 1 << 14
 """Bytes within which the header of an .npy ends; NumPy itself refuses more than 10,000."""
@@ -51,7 +52,7 @@ class StoredArray:
         self._start, self.shape, self._columns, self.dtype = _header(stored)
         self._row = math.prod(self.shape[1:]) * self.dtype.itemsize
         self._whole: npt.NDArray[np.generic] | None = None
-        self._lock = Lock()
+        self._lock = ForkLock()
 
     @property
     def ndim(self) -> int:
@@ -98,7 +99,7 @@ class Archive(Mapping[str, StoredArray]):
         if file.read(0, min(file.size, 6), str(file.path)) == np.lib.format.MAGIC_PREFIX:
             raise unreadable(str(file.path), "it holds a single array, as an .npy does")
         try:
-            with open(os.dup(file.handle), "rb") as opened, zipfile.ZipFile(opened) as archive:  # noqa: PTH123
+            with zipfile.ZipFile(FileView(file)) as archive:
                 members = archive.infolist()
         except Exception as error:  # a damaged archive: zipfile raises a dozen unrelated types
             raise unreadable(str(file.path), error) from error
@@ -120,7 +121,8 @@ class Archive(Mapping[str, StoredArray]):
         """The array of a name.
 
         Raises:
-            DataError: the member is no array of numbers, cut, encrypted, or compressed in a rare way.
+            DataError: the member is no array of numbers, cut, encrypted, compressed by a method that is
+                unknown, or by bzip2 or LZMA and larger than ``unpacked_bytes.MOST``.
         """
         member = self._members[name]
         subject = f"{self._file.path}, array '{name}'"
@@ -135,7 +137,9 @@ class Archive(Mapping[str, StoredArray]):
             return StoredArray(PlainBytes(self._file, start, size, subject, member.CRC))
         if member.compress_type == zipfile.ZIP_DEFLATED:
             return StoredArray(DeflatedBytes(self._file, start, end, member.file_size, subject, member.CRC))
-        raise unreadable(subject, f"it is compressed by method {member.compress_type}, not by deflate")
+        if member.compress_type in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+            return StoredArray(UnpackedBytes(self._file, member, subject))
+        raise unreadable(subject, f"it is compressed by method {member.compress_type}, which is unknown")
 
     def _local_header(self, place: int, subject: str) -> int:
         """Bytes from there to the data of a member: names may be longer there than in the list."""
@@ -170,12 +174,14 @@ def _header(stored: StoredBytes) -> tuple[int, tuple[int, ...], bool, np.dtype[A
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
             shape, columns, dtype = np.lib.format.read_array_header_1_0(file)
-        elif version == (2, 0):
+        elif version in ((2, 0), (3, 0)):  # 3.0 differs in the names of fields alone, of which none is taken
             shape, columns, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"it has version {version[0]}.{version[1]} of the format")
     except Exception as error:  # NumPy evaluates the header as Python, and anything may be in it
         raise unreadable(stored.subject, error) from error
+    if any(isinstance(length, bool) for length in shape):  # NumPy takes them for integers, and then does not
+        raise unreadable(stored.subject, f"no array has the shape {shape}")
     if dtype.kind in "OV" or not dtype.itemsize:
         raise unreadable(stored.subject, f"it holds values of type {dtype}")
     room = math.prod(max(length, 1) for length in shape) * dtype.itemsize

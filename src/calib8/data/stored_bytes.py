@@ -10,16 +10,20 @@ Nothing is mapped: a file that another process cuts meanwhile gives an error and
 
 from __future__ import annotations
 
+import io
 import os
 import weakref
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Lock
-from typing import Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from calib8.errors import DataError
+from calib8.forks import ForkLock
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 BLOCK: Final = 1 << 20
 """Bytes between two kept states, at least."""
@@ -77,6 +81,43 @@ class OpenFile:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+class FileView(io.RawIOBase):
+    """An ``OpenFile`` for those who want a file object: with a place of its own, which nobody else moves."""
+
+    def __init__(self, file: OpenFile) -> None:
+        """At the beginning."""
+        super().__init__()
+        self._file, self._place = file, 0
+
+    def seekable(self) -> bool:
+        """Yes."""
+        return True
+
+    def readable(self) -> bool:
+        """Yes."""
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """As that of any file."""
+        base = {os.SEEK_SET: 0, os.SEEK_CUR: self._place, os.SEEK_END: self._file.size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"no byte {base + offset}")
+        self._place = base + offset
+        return self._place
+
+    def tell(self) -> int:
+        """The next byte."""
+        return self._place
+
+    def readinto(self, buffer: Buffer) -> int:
+        """As many bytes as there are and fit."""
+        view = memoryview(buffer).cast("B")
+        length = max(0, min(len(view), self._file.size - self._place))
+        view[:length] = self._file.read(self._place, length, str(self._file.path))
+        self._place += length
+        return length
+
+
 class StoredBytes(Protocol):
     """What an array is read from.
 
@@ -107,7 +148,7 @@ class PlainBytes:
     def __init__(self, file: OpenFile, start: int, size: int, subject: str, crc: int | None) -> None:
         """``crc``: CRC-32 of them all, None where nobody knows."""
         self.subject, self.size = subject, size
-        self._file, self._start, self._crc, self._lock = file, start, crc, Lock()
+        self._file, self._start, self._crc, self._lock = file, start, crc, ForkLock()
 
     def head(self, length: int) -> bytes:
         """At most so many of the first bytes."""
@@ -142,7 +183,7 @@ class DeflatedBytes:
         self._block = max(BLOCK, -(-size // MOST_STATES))
         self._states: list[_State] = []
         self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._lock = Lock()
+        self._lock = ForkLock()
 
     def head(self, length: int) -> bytes:
         """At most so many of the first bytes."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.tensors import shape_text
 
 
 def check_constants(model: ir.Model, subject: str) -> None:
@@ -21,7 +22,7 @@ def check_constants(model: ir.Model, subject: str) -> None:
     for tensor in _constants(model):
         if not isinstance(tensor, ir.serde.TensorProtoTensor):
             continue
-        shape = "×".join(map(str, tensor.shape.numpy())) or "scalar"
+        shape = shape_text(tensor.shape.numpy()) or "scalar"
         what = f"constant '{tensor.name}' of {tensor.dtype.name} {shape}"
         if not tensor.raw.HasField("raw_data"):
             try:

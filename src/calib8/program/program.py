@@ -83,3 +83,12 @@ class Program:
     def float_instructions(self) -> tuple[Float, ...]:
         """Those that ONNX Runtime runs."""
         return tuple(step for step in self.instructions if isinstance(step, Float))
+
+    @property
+    def float_reasons(self) -> dict[str, str]:
+        """Name of every node that ONNX Runtime runs → why it has no integer form, empty where not kept."""
+        return {
+            node: reason
+            for step in self.float_instructions
+            for node, reason in zip(step.nodes, step.reasons or ("",) * len(step.nodes), strict=True)
+        }

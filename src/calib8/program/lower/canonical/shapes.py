@@ -55,13 +55,13 @@ def infer_anew(model: ir.Model) -> None:
 def rewrite(model: ir.Model) -> int:
     """``op(constants) → constant``, ``Shape(x) → constant``; quantizers of constants stay what they are.
 
-    ConstantOfShape is folded too: old exporters make the amounts of a Pad with it.
+    ConstantOfShape is folded too: old exporters make the amounts of a Pad with it. The shapes are inferred
+    already: ``canonical_qdq`` does so behind every step that changed something.
 
     Returns:
         Nodes removed.
     """
     before = model.graph.num_nodes()
-    infer_shapes(model)
     optimizer.fold_constants(
         model,
         onnx_shape_inference=True,
