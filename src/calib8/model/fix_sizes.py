@@ -150,7 +150,7 @@ def with_known_sizes(
         own = zip(inputs[name], (first, *one.sizes[name][1:]), strict=True)
         result[name] = tuple(bound.get(size_name(size), number) for size, number in own)
         text = shape_text(result[name])
-        notes.append(f"the free sizes of '{name}' are those {one.origin}: {text} (--shape gives others)")
+        notes.append(f"the free sizes of '{name}' are those {one.origin}: {text}")
     return result, tuple(notes)
 
 
