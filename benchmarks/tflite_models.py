@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +24,9 @@ from ai_edge_litert import interpreter as litert
 
 from accuracy import load_preprocess
 from calib8 import InferenceSession
+from calib8.analysis.benchmark import Pace
+from calib8.analysis.bound_calls import BoundCall
+from calib8.analysis.workloads import open_workload
 from calib8.data.samples import Sample, open_dataset
 from calib8.exporting.tflite.export import to_tflite
 from calib8.model.graph import graph_inputs
@@ -34,6 +36,14 @@ from calib8.program.lower.lower import lower
 from calib8.tflite.write import serialize
 
 HERE = Path(__file__).parent
+PACE = Pace(rest=0.05, seconds=1.0, fewest=5, most=200)
+RUNTIMES = {
+    "qdq": "onnxruntime",
+    "reference": "litert-reference",
+    "default": "litert",
+    "calib8": "calib8",
+}
+"""Runner → name among the bound calls."""
 RESOLVERS = {
     "reference": litert.OpResolverType.BUILTIN_REF,
     "default": litert.OpResolverType.AUTO,
@@ -50,7 +60,7 @@ class Row:
         top1: share of right answers by runner, None without labels.
         agreement: share of images of the same class as the QDQ model by runner; for other networks None.
         sqnr_db: of the outputs against the QDQ model's by runner.
-        milliseconds: per image by runner, one thread.
+        milliseconds: of the median run by runner, one thread, of made-up inputs that are bound beforehand.
         differing: outputs of all images that calib8's engine, reading the file, gives otherwise than
             LiteRT's reference kernels.
         requantizations, tables, notes: what the export added and said.
@@ -134,14 +144,14 @@ def measure(name: str, recipe: dict[str, Any], data: Path, target: str, options:
         "calib8": InCalib8(model),
     }
     labelled = recipe.get("labelled", True)
-    judged = {runner: judge(runners[runner], samples) for runner in runners}
-    outputs = {runner: found for runner, (found, _) in judged.items()}
+    outputs = {runner: judge(runners[runner], samples) for runner in runners}
+    timed = {"qdq": onnx_file, **dict.fromkeys(("reference", "default", "calib8"), tflite_file)}
     return Row(
         name, target, onnx_file.stat().st_size, len(model), len(samples),
         {runner: top1(found, samples) if labelled else None for runner, found in outputs.items()},
         {runner: agreement(found, outputs["qdq"]) if labelled else None for runner, found in outputs.items()},
         {runner: sqnr_db(outputs["qdq"], found) for runner, found in outputs.items() if runner != "qdq"},
-        {runner: seconds * 1000 / len(samples) for runner, (_, seconds) in judged.items()},
+        {runner: milliseconds(file, RUNTIMES[runner], shapes) for runner, file in timed.items()},
         sum(map(differing, outputs["reference"], outputs["calib8"])),
         exported.requantizations, exported.tables, exported.notes,
     )  # fmt: skip
@@ -151,18 +161,19 @@ def differing(wanted: np.ndarray, found: np.ndarray) -> int:
     return int(np.count_nonzero(wanted != found))
 
 
-def judge(
-    runner: InOnnxRuntime | InLiteRt | InCalib8, samples: Sequence[Sample]
-) -> tuple[list[np.ndarray], float]:
-    """All outputs of every sample as one row of numbers, and the seconds that the runs took."""
-    found, seconds = [], 0.0
+def judge(runner: InOnnxRuntime | InLiteRt | InCalib8, samples: Sequence[Sample]) -> list[np.ndarray]:
+    """All outputs of every sample as one row of numbers."""
+    found = []
     for sample in samples:
         [image] = sample.inputs.values()
-        start = time.perf_counter()
-        outputs = runner.run(image)
-        seconds += time.perf_counter() - start
-        found.append(np.concatenate([array.reshape(-1) for array in outputs]))
-    return found, seconds
+        found.append(np.concatenate([array.reshape(-1) for array in runner.run(image)]))
+    return found
+
+
+def milliseconds(file: Path, runtime: str, shapes: dict[str, tuple[int, ...]]) -> float:
+    """Median of the same calls as those of ``calib8 benchmark``, one thread, inputs and outputs bound."""
+    workload = open_workload(file, 1, shapes if file.suffix == ".onnx" else None)
+    return 1000 * float(np.median(BoundCall(workload, runtime, 1).visit(PACE)))
 
 
 def top1(found: Sequence[np.ndarray], samples: Sequence[Sample]) -> float:
@@ -199,7 +210,7 @@ def table(rows: Sequence[Row]) -> str:
             *(share(row.top1[runner]) for runner in ("qdq", "reference", "default")),
             *(share(row.agreement[runner]) for runner in ("reference", "default")),
             *(f"{row.sqnr_db[runner]:.1f}" for runner in ("reference", "default")),
-            *(f"{row.milliseconds[runner]:.1f}" for runner in ("qdq", "reference", "default", "calib8")),
+            *(f"{row.milliseconds[runner]:.2f}" for runner in ("qdq", "reference", "default", "calib8")),
             str(row.differing), str(row.requantizations), str(row.tables),
         ]  # fmt: skip
         lines.append("| " + " | ".join(cells) + " |")

@@ -18,11 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.analysis.benchmark import Pace, visit
+from calib8.analysis.openvino_model import compile_in_openvino
 from calib8.analysis.workloads import Workload
 from calib8.errors import ModelError
 from calib8.session import InferenceSession
 
 Array = npt.NDArray[Any]
+
+LEAVE_OUT: Final = "Leave it out with --runtime"
 
 
 class BoundCall:
@@ -74,7 +77,7 @@ def _bind_onnxruntime(workload: Workload, threads: int) -> Bound:
         session = onnxruntime.InferenceSession(workload.path, options, providers=["CPUExecutionProvider"])
         results = session.run(None, dict(workload.feeds))
     except Exception as error:
-        raise _cannot_load(workload, "ONNX Runtime", error) from error
+        raise _cannot_load(workload, error) from error
     binding, values = session.io_binding(), onnxruntime.OrtValue.ortvalue_from_numpy
     for name, array in workload.feeds.items():
         binding.bind_ortvalue_input(name, values(array))
@@ -86,18 +89,8 @@ def _bind_onnxruntime(workload: Workload, threads: int) -> Bound:
 def _bind_openvino(workload: Workload, threads: int) -> Bound:
     import openvino
 
-    config: dict[str, Any] = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": threads,
-        "NUM_STREAMS": 1,
-    }
-    core = openvino.Core()
-    try:
-        model = core.read_model(workload.path)
-        model.reshape({name: list(array.shape) for name, array in workload.feeds.items()})
-        compiled = core.compile_model(model, "CPU", config)
-    except RuntimeError as error:
-        raise _cannot_load(workload, "OpenVINO", error) from error
+    shapes = {name: array.shape for name, array in workload.feeds.items()}
+    compiled = compile_in_openvino(workload.path, threads, LEAVE_OUT, shapes)
     request = compiled.create_infer_request()
     for name, array in workload.feeds.items():
         request.set_tensor(name, openvino.Tensor(array, shared_memory=True))
@@ -108,24 +101,25 @@ def _bind_openvino(workload: Workload, threads: int) -> Bound:
     return partial(request.infer, share_outputs=True), results
 
 
-def _bind_litert(workload: Workload, threads: int) -> Bound:
+def _bind_litert(runtime: str, workload: Workload, threads: int) -> Bound:
     from calib8.analysis.litert import LiteRtModel
 
-    model = LiteRtModel(workload.path, "litert", threads, tuple(workload.feeds), ())
+    model = LiteRtModel(workload.path, runtime, threads, tuple(workload.feeds), ())
     model.run(None, workload.feeds)
     return model.invoke, model.results
 
 
-def _cannot_load(workload: Workload, runtime: str, error: Exception) -> ModelError:
+def _cannot_load(workload: Workload, error: Exception) -> ModelError:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reason = lines[-1] if lines else type(error).__name__
-    return ModelError(workload.path, f"{runtime} cannot load it ({reason})", "Leave it out with --runtime")
+    return ModelError(workload.path, f"ONNX Runtime cannot load it ({reason})", LEAVE_OUT)
 
 
 BINDERS: Final[dict[str, Callable[[Workload, int], Bound]]] = {
     "calib8": _bind_calib8,
     "onnxruntime": _bind_onnxruntime,
     "openvino": _bind_openvino,
-    "litert": _bind_litert,
+    "litert": partial(_bind_litert, "litert"),
+    "litert-reference": partial(_bind_litert, "litert-reference"),
 }
 """Runtimes by name; those that call them give a number of threads of at least 1."""

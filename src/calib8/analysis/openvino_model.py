@@ -33,6 +33,35 @@ def open_in_openvino(path: str | os.PathLike[str], threads: int) -> Session:
     return Session(name, inputs, outputs, process, "openvino")
 
 
+def compile_in_openvino(
+    name: str, threads: int, cure: str, shapes: Mapping[str, Sequence[int]] | None = None
+) -> Any:
+    """The model of a path, compiled in this process for one request at a time.
+
+    Args:
+        name: the path.
+        threads: 0 for all cores.
+        cure: of the error.
+        shapes: input name → sizes that it is compiled for; None: those of the file.
+
+    Raises:
+        ModelError: it cannot be loaded.
+    """
+    import openvino
+
+    config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1}
+    if threads:
+        config["INFERENCE_NUM_THREADS"] = threads
+    try:
+        core = openvino.Core()
+        model = core.read_model(name)
+        if shapes is not None:
+            model.reshape({port: list(sizes) for port, sizes in shapes.items()})
+        return core.compile_model(model, "CPU", config)
+    except RuntimeError as error:
+        raise ModelError(name, f"OpenVINO cannot load it ({_reason(error)})", cure) from error
+
+
 class OpenVinoModel:
     """A model in OpenVINO behind the ``run`` of an ONNX Runtime session.
 
@@ -45,18 +74,8 @@ class OpenVinoModel:
         Raises:
             ModelError: it cannot be loaded.
         """
-        import openvino
-
-        config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-        if threads:
-            config["INFERENCE_NUM_THREADS"] = threads
         self._name = name
-        try:
-            core = openvino.Core()
-            self._compiled = core.compile_model(core.read_model(name), "CPU", config)
-        except RuntimeError as error:
-            cure = "Quantize it with --target openvino"
-            raise ModelError(name, f"OpenVINO cannot load it ({_reason(error)})", cure) from error
+        self._compiled = compile_in_openvino(name, threads, "Quantize it with --target openvino")
 
     def ports(self) -> Ports:
         """Specs of inputs and outputs."""
@@ -94,7 +113,7 @@ def check_installed() -> None:
 
 def _reason(error: Exception) -> str:
     lines = str(error).strip().splitlines()
-    return lines[-1] if lines else type(error).__name__
+    return lines[-1].strip() if lines else type(error).__name__
 
 
 def _spec(port: Any) -> TensorSpec:

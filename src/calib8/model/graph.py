@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.tensors import TensorSpec
+
+CONTRIB: Final = "com.microsoft"
+"""Domain of ONNX Runtime's own operators."""
 
 
 def constant(value: ir.Value | None) -> npt.NDArray[np.generic] | None:

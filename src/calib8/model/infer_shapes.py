@@ -14,12 +14,9 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import Calib8Error
-from calib8.model.graph import constant, input_at
+from calib8.model.graph import CONTRIB, constant, input_at
 from calib8.model.runtime import open_session
 from calib8.tensors import TensorSpec
-
-RUNTIME_DOMAIN: Final = "com.microsoft"
-"""Operators whose results ONNX Runtime infers."""
 
 
 def infer_shapes(model: ir.Model) -> None:
@@ -46,7 +43,7 @@ def _complete(model: ir.Model, node: ir.Node) -> bool:
         return False
     if any(value is not None and (value.shape is None or value.dtype is None) for value in node.inputs):
         return False
-    if node.domain == RUNTIME_DOMAIN:
+    if node.domain == CONTRIB:
         found = _as_the_runtime_does(model, node)
     elif node.domain in ("", "ai.onnx") and node.op_type in SIZES:
         found = [(_known_input(node).dtype, SIZES[node.op_type](node))]

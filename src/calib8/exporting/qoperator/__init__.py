@@ -17,8 +17,8 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import UnsupportedModelError
 from calib8.exporting.qoperator import functions, layers, moves
-from calib8.exporting.qoperator.coded import CONTRIB, Fused
-from calib8.model.graph import Names
+from calib8.exporting.qoperator.coded import Fused
+from calib8.model.graph import CONTRIB, Names
 from calib8.model.infer_shapes import infer_shapes
 from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize

@@ -17,15 +17,12 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import Names
+from calib8.model.graph import CONTRIB, Names
 from calib8.program.lower.canonical.codings import Coding, coding_of, source_coding
 from calib8.program.lower.canonical.edits import Attributes, new_node, replace, set_type
 from calib8.program.lower.readers import Tail, clipped, tail_of
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import dequantizer
-
-CONTRIB: Final = "com.microsoft"
-"""Domain of ONNX Runtime's own operators."""
 
 Fused = ir.Node | str
 """The operator on codes that a node became, or why it stays float."""

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.exporting.qoperator.coded import (
-    CONTRIB,
     MIXED_TYPES,
     NOT_CODED,
     Fused,
@@ -27,7 +26,7 @@ from calib8.exporting.qoperator.coded import (
     put_before,
     result_of,
 )
-from calib8.model.graph import Names, constant, input_at, int_attribute, rank
+from calib8.model.graph import CONTRIB, Names, constant, input_at, int_attribute, rank
 from calib8.program.lower.canonical.codings import CODE_TYPES, constant_codes
 from calib8.program.lower.canonical.edits import new_node, set_type
 from calib8.quantization.qdq import Codes, codes_of, dequantizer, output_axis, stored_type

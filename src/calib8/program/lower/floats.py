@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
+from calib8.model.graph import CONTRIB
 from calib8.model.save import model_bytes
 from calib8.program.instructions import Float, Instruction
 from calib8.program.lower.builder import Builder, shape_of, values_read
@@ -25,7 +26,7 @@ from calib8.program.lower.layout import logical_order
 from calib8.quantization.qdq import label
 
 UNQUANTIZED_RESULT = "float nodes or outputs read its result"
-RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", "com.microsoft")
+RUNTIME_DOMAINS = ("", "ai.onnx", "ai.onnx.ml", CONTRIB)
 """Operator sets that ONNX Runtime brings along."""
 
 

@@ -13,14 +13,13 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import Names, opset_version
+from calib8.model.graph import CONTRIB, Names, opset_version
 from calib8.program.lower.canonical.edits import new_node, replace
 from calib8.quantization.qdq import QUANTIZERS, codes_of
 
 LONG_NAME: Final = "ai.onnx"
 """Another name of the standard domain."""
 
-CONTRIB: Final = "com.microsoft"
 CONTRIB_VERSION: Final = 1
 
 ALL_CODES_OPSET: Final = 21
