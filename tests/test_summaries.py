@@ -84,6 +84,11 @@ def test_inspect_says_the_same_of_the_file(name: str, tmp_path: Path) -> None:
     layers = inspect_model(tmp_path / "q.onnx").layers
     assert layers and {one.name for one in layers if one.engine} == {one.name for one in layers} & floats
     assert all(one.engine is not None for one in layers)
+    nameless = onnx.load(tmp_path / "q.onnx")
+    for node in nameless.graph.node:
+        node.name = ""
+    onnx.save(nameless, tmp_path / "n.onnx")
+    assert [one.engine for one in inspect_model(tmp_path / "n.onnx").layers] == [one.engine for one in layers]
     coded = result.placement.quantized_nodes()
     told = {layer.engine for layer in layers if layer.engine and layer.name in coded}
     assert all(f"float in calib8's engine because {why}" in result.summary() for why in told)

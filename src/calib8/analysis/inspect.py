@@ -203,8 +203,11 @@ def _as_the_engine_does(model: ir.Model, layers: list[LayerInspection]) -> list[
     """The layers with what the integer program makes of them, where there is one."""
     from calib8.program.lower.lower import lower  # what float models do without
 
+    named = model.clone()
+    for node in nodes(named):
+        node.name = label(node)
     try:
-        floats = lower(model).float_reasons
+        floats = lower(named).float_reasons
     except Calib8Error:
         return layers
     return [replace(layer, engine=floats.get(layer.name, "")) for layer in layers]
