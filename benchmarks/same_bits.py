@@ -35,7 +35,7 @@ from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.scheme import WEIGHTED_OPS
 from same_bits_networks import EXPORTERS, NETWORKS, export, smooth_images
-from same_bits_tables import page, rows
+from same_bits_tables import installed, page, rows
 
 CALIBRATION = 4
 JUDGED = 2
@@ -189,7 +189,7 @@ def main() -> None:
                 chosen.json.write_text(json.dumps(records, indent=1) + "\n")
     print("\n".join(rows(records)))
     if chosen.page:
-        chosen.page.write_text(page(records))
+        chosen.page.write_text(page(records, installed()))
 
 
 if __name__ == "__main__":

@@ -106,8 +106,12 @@ def apart_text(found: Mapping[str, float]) -> str:
     return f"{share:.{0 if share >= 10 else 1}f} %, {found['steps']:.2g} steps"
 
 
-def page(records: Sequence[Mapping[str, Any]]) -> str:
-    """The page docs/conformance.md."""
-    packages = {"ONNX Runtime": "onnxruntime", "LiteRT": "ai-edge-litert", "PyTorch": "torch", "timm": "timm"}
-    versions = ", ".join(f"{title} {version(name)}" for title, name in packages.items())
+def page(records: Sequence[Mapping[str, Any]], versions: str) -> str:
+    """The page docs/conformance.md; ``versions`` says of what, see ``installed``."""
     return PAGE.format(versions=versions, table="\n".join(rows(records)))
+
+
+def installed() -> str:
+    """Names and versions of the runtimes and of what the networks come from."""
+    packages = {"ONNX Runtime": "onnxruntime", "LiteRT": "ai-edge-litert", "PyTorch": "torch", "timm": "timm"}
+    return ", ".join(f"{title} {version(name)}" for title, name in packages.items())
