@@ -12,6 +12,7 @@ import io
 import math
 import zipfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,9 @@ _HEADER: Final = 1 << 14
 
 _LOCAL_HEADER: Final = 30
 """Bytes before the name of a member, in front of its data."""
+
+_MORE_ATTEMPTS: Final = 8
+"""How often a header is read again where Python fails by chance."""
 
 _ENCRYPTED: Final = 1
 """Bit 0 of the flags of a member."""
@@ -169,15 +173,9 @@ def open_arrays(path: Path) -> Mapping[str, StoredArray]:
 
 def _header(stored: StoredBytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
     """Where the values begin, their shape, whether columns follow each other, their type."""
-    file = io.BytesIO(stored.head(_HEADER))
+    head = stored.head(_HEADER)
     try:
-        version = np.lib.format.read_magic(file)
-        if version == (1, 0):
-            shape, columns, dtype = np.lib.format.read_array_header_1_0(file)
-        elif version in ((2, 0), (3, 0)):  # 3.0 differs in the names of fields alone, of which none is taken
-            shape, columns, dtype = np.lib.format.read_array_header_2_0(file)
-        else:
-            raise ValueError(f"it has version {version[0]}.{version[1]} of the format")
+        begin, shape, columns, dtype = _parsed_header(head)
     except Exception as error:  # NumPy evaluates the header as Python, and anything may be in it
         raise unreadable(stored.subject, error) from error
     if any(isinstance(length, bool) for length in shape):  # NumPy takes them for integers, and then does not
@@ -187,7 +185,32 @@ def _header(stored: StoredBytes) -> tuple[int, tuple[int, ...], bool, np.dtype[A
     room = math.prod(max(length, 1) for length in shape) * dtype.itemsize
     if min(shape, default=0) < 0 or room > np.iinfo(np.intp).max:
         raise unreadable(stored.subject, f"no array has the shape {shape}")
-    end = file.tell() + math.prod(shape) * dtype.itemsize
+    end = begin + math.prod(shape) * dtype.itemsize
     if end > stored.size:
         raise unreadable(stored.subject, f"its header promises {end} bytes, there are {stored.size}")
-    return file.tell(), shape, columns and len(shape) > 1, dtype
+    return begin, shape, columns and len(shape) > 1, dtype
+
+
+def _parsed_header(head: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
+    """``_evaluated_header``, again where Python fails by chance.
+
+    Python before 3.11.8 does where other threads evaluate something at the same time: a SystemError, "AST
+    constructor recursion depth mismatch" (python/cpython#106905).
+    """
+    for _ in range(_MORE_ATTEMPTS):
+        with suppress(SystemError):
+            return _evaluated_header(head)
+    return _evaluated_header(head)
+
+
+def _evaluated_header(head: bytes) -> tuple[int, tuple[int, ...], bool, np.dtype[Any]]:
+    """What NumPy reads in the header; ValueError and whatever Python raises when it is none."""
+    file = io.BytesIO(head)
+    version = np.lib.format.read_magic(file)
+    if version == (1, 0):
+        shape, columns, dtype = np.lib.format.read_array_header_1_0(file)
+    elif version in ((2, 0), (3, 0)):  # 3.0 differs in the names of fields alone, of which none is taken
+        shape, columns, dtype = np.lib.format.read_array_header_2_0(file)
+    else:
+        raise ValueError(f"it has version {version[0]}.{version[1]} of the format")
+    return file.tell(), shape, columns, dtype
