@@ -28,6 +28,15 @@ BINARY_OPS: Final = frozenset({"Add", "Sub", "Mul"})
 UNARY_OPS: Final = frozenset(
     {"Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "PRelu", "Softmax"}
 )
+OPERAND_OPS: Final = frozenset({"Div", "Max", "Min", "Pow"})
+FUNCTION_OPS: Final = OPERAND_OPS | frozenset(
+    {
+        "Abs", "Celu", "Elu", "Erf", "Exp", "Gelu", "Mish", "Neg", "Reciprocal", "Selu", "Softplus",
+        "Softsign", "Sqrt", "Swish", "ThresholdedRelu",
+    }
+)  # fmt: skip
+"""Ops that have an integer form as functions of one tensor alone, where a target computes such as one."""
+
 POOL_OPS: Final = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean"})
 MOVE_OPS: Final = frozenset(
     {
@@ -60,8 +69,8 @@ class QuantScheme:
             times the smallest (inf: always, 0: never).
         pair_limit: largest sum of two weight codes of one sign that a kernel multiplies together (see
             ``calib8.quantization.pairs``); channels that exceed it get a larger scale. None: any.
-        joins_pointwise: functions of one tensor that follow each other are computed as one, in float from the
-            codes of the first input to those of the last result.
+        joins_pointwise: a function of one tensor is computed as one, however many nodes it is made of, in
+            float from the codes of its input to those of its result.
         seal_float_layers: layers in float need a seal, see ``calib8.quantization.seal``.
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.

@@ -11,6 +11,7 @@ from calib8.autorange import probe as module
 from calib8.autorange.probe import probe_model
 from calib8.model.runtime import open_session
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QParams, dequantize, quantize
+from calib8.scheme import TARGETS
 from small_models import graph, normal, run
 
 FINE, COARSE, NARROW = QParams(0.02, 128), QParams(0.1, 128), QParams(0.005, 100)
@@ -171,22 +172,34 @@ def test_the_model_is_left_as_it_was() -> None:
     assert ir.to_proto(model).SerializeToString(deterministic=True) == before
 
 
-CHAIN = "h = HardSwish(x) m = Mul(h, k) n = Add(m, k) y = Conv(n, w)"
+CHAINS = {
+    "one after the other": "h = HardSwish(x) m = Mul(h, k) n = Add(m, k) y = Conv(n, w)",
+    "SiLU": "h = Sigmoid(x) n = Mul(x, h) y = Conv(n, w)",
+    "Mish": "h = Softplus(x) m = Tanh(h) n = Mul(x, m) y = Conv(n, w)",
+    "GELU": "d = Div(x, k) h = Erf(d) a = Add(h, k) m = Mul(x, a) n = Mul(m, k) y = Conv(n, w)",
+}
 
 
+@pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("together", [1, 250, module.TOGETHER])
 def test_functions_computed_as_one_are_compared_behind_the_last(
-    together: int, monkeypatch: pytest.MonkeyPatch
+    name: str, together: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TOGETHER", together)
-    constants = {"w": CONSTANTS["w"], "k": CONSTANTS["k"]}
-    model = graph("float[1,4,5,5] x", "float[1,6,5,5] y", CHAIN, constants)
+    constants = {key: CONSTANTS[key] for key in "wk" if f", {key})" in CHAINS[name]}
+    model = graph("float[1,4,5,5] x", "float[1,6,5,5] y", CHAINS[name], constants)
     feeds = {"x": normal(1, 4, 5, 5)}
     values = [activations(model, {"x": coded(feeds["x"], q)}) for q in CANDIDATES]
     plain = activations(model, feeds)
-    for as_one, name in ((True, "n"), (False, "h")):
-        probe = probe_model(model, {"x": CANDIDATES}, UINT8, as_one=as_one)
-        errors, signals = open_session(probe.model).run(feeds)
-        wanted = [float(np.sum(np.square(found[name].astype(np.float64) - plain[name]))) for found in values]
-        assert errors == pytest.approx(wanted, rel=1e-3)
-        assert signals == pytest.approx([float(np.sum(np.square(plain[name])))], rel=1e-4)
+    probe = probe_model(model, {"x": CANDIDATES}, UINT8, target=TARGETS["onnxruntime"])
+    errors, signals = open_session(probe.model).run(feeds)
+    wanted = [float(np.sum(np.square(found["n"].astype(np.float64) - plain["n"]))) for found in values]
+    assert errors == pytest.approx(wanted, rel=1e-3)
+    assert signals == pytest.approx([float(np.sum(np.square(plain["n"])))], rel=1e-4)
+
+
+def test_targets_with_codes_beside_every_op_compare_each_reader() -> None:
+    model = graph("float[1,4,5,5] x", "float[1,6,5,5] y", CHAINS["SiLU"], {"w": CONSTANTS["w"]})
+    for target, readers in (("onnxruntime", 1), ("tflite", 2)):
+        probe = probe_model(model, {"x": CANDIDATES}, UINT8, target=TARGETS[target])
+        assert len(probe.readings) == readers

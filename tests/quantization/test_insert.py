@@ -229,7 +229,7 @@ def test_a_layer_whose_sums_can_overflow_is_reported_and_keeps_its_weights() -> 
 
 
 def test_float_nodes_read_the_dequantized_values() -> None:
-    body = f"c = {CONV}(x, w) e = Erf(c) y = {CONV}(e, u)"
+    body = f"c = {CONV}(x, w) e = LpNormalization(c) y = {CONV}(e, u)"
     constants = {"w": normal(3, 3, 3, 3), "u": normal(4, 3, 3, 3)}
     proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
     _, placement, result = quantized(proto, {"x": IMAGE}, ORT)

@@ -11,6 +11,7 @@ import pytest
 from quantized_models import CONV, ORT, initializers, quantized
 
 from calib8 import InferenceSession
+from calib8.analysis.lint import lint
 from calib8.engine.run import available_isas
 from calib8.scheme import TARGETS
 from small_models import normal, onnx_model, run
@@ -51,6 +52,28 @@ def test_only_the_ends_of_a_chain_carry_codes() -> None:
     assert not {"a", "b"} & initializers(result.model).keys()
 
 
+def test_a_code_of_the_sigmoid_would_cost_accuracy() -> None:
+    prepared, placement, joined = quantized(network("s = Sigmoid(c) n = Mul(c, s)"), FEEDS, ORT)
+    _, _, apart = quantized(network("s = Sigmoid(c) n = Mul(c, s)"), FEEDS, APART)
+    assert set(placement.readers) == {"x", "c", "n", "y"} and "s" in apart.qparams
+    [expected] = run(prepared, FEEDS)
+    errors = [run(found.model, FEEDS)[0] - expected for found in (joined, apart)]
+    assert np.mean(errors[0] ** 2) < np.mean(errors[1] ** 2)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "s = Sigmoid(c) n = Mul(c, s)",
+        "p = Softplus(c) t = Tanh(p) n = Mul(c, t)",
+        "s = Sigmoid(c) t = Sub(s, k) n = Tanh(t)",
+    ],
+)
+def test_the_linter_takes_a_function_without_codes_inside(body: str) -> None:
+    _, _, result = quantized(network(body), FEEDS, ORT)
+    assert lint(ir.to_proto(result.model), "onnxruntime") == ()
+
+
 def test_channels_of_different_size_between_functions_lose_nothing() -> None:
     body = "h = HardSwish(c) m = Mul(h, wide) t = LeakyRelu(m) n = Mul(t, narrow)"
     prepared, _, joined = quantized(network(body), FEEDS, ORT)
@@ -69,6 +92,11 @@ def test_channels_of_different_size_between_functions_lose_nothing() -> None:
         ("h = HardSwish(c) m = Mul(h, k) r = Relu(m) n = Mul(r, a)", True),
         (f"{POOL} s = Add(p, k) r = Relu(s) n = Mul(r, a)", True),
         ("s = Sigmoid(c) t = Sub(s, k) n = Tanh(t)", False),
+        ("s = Sigmoid(c) n = Mul(c, s)", False),
+        ("s = HardSigmoid<alpha=0.3>(c) n = Mul(s, c)", True),
+        ("p = Softplus(c) t = Tanh(p) n = Mul(c, t)", False),
+        ("d = Div(c, a) e = Erf(d) p = Sub(e, b) m = Mul(c, p) n = Mul(m, a)", False),
+        ("s = Sigmoid(c) m = Mul(c, s) t = LeakyRelu(m) n = Mul(t, k)", False),
     ],
 )
 def test_the_engine_computes_a_chain_as_onnx_runtime_does(body: str, exact: bool, isa: str) -> None:
@@ -107,8 +135,8 @@ def test_an_addition_and_the_activation_that_it_computes_itself_are_one(
     ("body", "coded"),
     [
         ("r = Relu(c) m = Mul(r, a) n = Add(m, b)", {"r", "n"}),
-        ("h = HardSwish(c) m = Mul(h, a) t = Add(m, b) n = Add(t, m)", {"c", "m", "t", "n"}),
-        ("h = HardSwish(c) n = Mul(h, h)", {"c", "h", "n"}),
+        (f"h = HardSwish(c) g = {CONV}(h, u) n = Add(h, g)", {"c", "h", "g", "n"}),
+        ("h = HardSwish(c) p = MaxPool<kernel_shape=[1,1]>(c) n = Mul(h, p)", {"c", "h", "p", "n"}),
         ("h = HardSwish(c) p = MaxPool<kernel_shape=[1,1]>(h) n = Mul(p, a)", {"c", "h", "p", "n"}),
     ],
     ids=["what a layer computes itself", "two readers", "two inputs", "no function of one value"],

@@ -267,7 +267,7 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
 
 def _what_chain_misses(chain: tuple[ir.Node, ...]) -> str:
     """Reason for which functions that are computed as one do not run from codes to codes."""
-    [source] = activation_inputs(chain[0])
+    source = next(activation_inputs(chain[0]))
     result = chain[-1].outputs[0]
     if codes_behind(source) is None:
         return f"its input '{source.name}' does not come from DequantizeLinear"

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from calib8.autorange.score import Scores, score_candidates
 from calib8.model.runtime import Arrays
 from calib8.qparams import QParams, QuantSpec, activation_qparams
+from calib8.scheme import QuantScheme
 from calib8.table import TableEntry
 
 BOTH: Final = "by tensor, typical and total"
@@ -52,7 +53,7 @@ def choose_by_tensor(
     threads: int,
     on_run: Callable[[int], None],
     *,
-    as_one: bool = False,
+    target: QuantScheme | None = None,
 ) -> dict[str, dict[str, TableEntry]]:
     """Rule → tensor → the entry that the rule takes, with its reason.
 
@@ -63,14 +64,14 @@ def choose_by_tensor(
         runs: what is scored on; nothing depends on their order but rounding.
         threads: for ONNX Runtime.
         on_run: called with 1 after each run.
-        as_one: see ``calib8.autorange.probe.probe_model``.
+        target: see ``calib8.autorange.probe.probe_model``.
 
     Raises:
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     choices = {name: distinct(entries, spec) for name, entries in offered.items()}
     codes = {name: list(found) for name, found in choices.items()}
-    scores = score_candidates(prepared, codes, spec, runs, threads, on_run, as_one=as_one)
+    scores = score_candidates(prepared, codes, spec, runs, threads, on_run, target=target)
     found: dict[str, dict[str, TableEntry]] = {}
     for rule, pick in RULES.items():
         found[rule] = {name: entries[0] for name, entries in offered.items()}

@@ -162,7 +162,7 @@ class _Work:
         try:
             found = choose_by_tensor(
                 self.prepared, offered, self.scheme.activations, runs, self.threads, counter,
-                as_one=self.scheme.joins_pointwise,
+                target=self.scheme,
             )  # fmt: skip
         except Calib8Error as error:
             self.notes.append(f"tensors could not choose one by one: {error.problem}")

@@ -7,32 +7,31 @@
 One run of it scores all candidates of all tensors. Several candidates of a small tensor go through one copy
 of the reader as its batch, those of a large one or of one of unknown size through a copy each: so the copies
 stay in the cache and no tensor of the graph is large. A reader that may mix the entries of axis 0 gets a copy
-per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error;
-so do, for targets that compute them as one, the functions that follow a function of one tensor.
+per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error.
+For targets that compute functions of one tensor as one, such a function is one reader.
 A tensor that no op turns into floats (an output of the graph) is compared itself.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
-from calib8.passes.place import activation_behind, chains
+from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one
 from calib8.qparams import QParams, QuantSpec
-from calib8.scheme import BINARY_OPS
+from calib8.scheme import BINARY_OPS, FUNCTION_OPS, QuantScheme
 
 _BATCHED: Final = frozenset(
     {
         "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "PRelu",
         "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Conv", "ConvTranspose", "Gemm",
-        "MatMul", *BINARY_OPS,
+        "MatMul", *BINARY_OPS, *FUNCTION_OPS,
     }
 )  # fmt: skip
 """Ops that compute every entry of axis 0 by itself."""
@@ -74,7 +73,7 @@ def probe_model(
     candidates: Mapping[str, Sequence[QParams]],
     spec: QuantSpec,
     *,
-    as_one: bool = False,
+    target: QuantScheme | None = None,
 ) -> Probe:
     """The scoring graph of a prepared model, which is not changed.
 
@@ -82,27 +81,38 @@ def probe_model(
         prepared: the float graph.
         candidates: float32 tensor, an input of the graph or computed → how it may be coded.
         spec: type of the codes, 8 bits.
-        as_one: whether functions of one tensor that follow each other are one reader (``place.chains``).
+        target: what it computes as one is one reader (``passes/functions``); None: every node is one.
     """
     model = prepared.clone()
     values = {value.name: value for value in model.graph.inputs}
     values |= {value.name: value for node in model.graph for value in node.outputs}
-    readers = {name: list(dict.fromkeys(use.node for use in values[name].uses())) for name in candidates}
-    builder = _Builder(model, spec, chains(model) if as_one else ())
+    functions = computed_as_one(model, target)
+    readers = {name: _readers(values[name], functions) for name in candidates}
+    builder = _Builder(model, spec)
     for name, qparams in candidates.items():
         coded = [builder.coded(values[name], q) for q in qparams]
-        found = [pair for node in readers[name] for pair in builder.outcomes(node, values[name], coded)]
+        found = [pair for nodes in readers[name] for pair in builder.outcomes(nodes, values[name], coded)]
         for original, outcomes in found or [(values[name], [(copy, 1) for copy in coded])]:
             builder.measure(name, original, outcomes)
     return builder.finish()
 
 
+def _readers(value: ir.Value, functions: Collection[TensorFunction]) -> list[tuple[ir.Node, ...]]:
+    """What is computed from a tensor at a time: a function of it, or a node with its fused activation."""
+    of_it = {node: one.nodes for one in functions if one.source is value for node in one.nodes}
+    found: dict[tuple[ir.Node, ...], None] = {}
+    for use in value.uses():
+        fused = activation_behind(use.node)
+        alone = (use.node,) if fused is None else (use.node, fused)
+        found[of_it.get(use.node, alone)] = None
+    return list(found)
+
+
 class _Builder:
     """Adds nodes to the end of one graph."""
 
-    def __init__(self, model: ir.Model, spec: QuantSpec, as_one: Sequence[Sequence[ir.Node]]) -> None:
+    def __init__(self, model: ir.Model, spec: QuantSpec) -> None:
         self.model, self.graph, self.spec = model, model.graph, spec
-        self.chains = {chain[0]: chain for chain in as_one}
         self.names = Names(model.graph)
         self.shapes: dict[int, ir.Value] = {}
         self.flat = self._rows(1)
@@ -126,14 +136,19 @@ class _Builder:
         return self.add("DequantizeLinear", [codes, scale, point])
 
     def outcomes(
-        self, reader: ir.Node, value: ir.Value, coded: Sequence[ir.Value]
+        self, nodes: Sequence[ir.Node], value: ir.Value, coded: Sequence[ir.Value]
     ) -> list[tuple[ir.Value, list[tuple[ir.Value, int]]]]:
-        """Float outputs of a reader, each with those of its copies and how many candidates are in these."""
-        fused = activation_behind(reader)
-        nodes = self.chains.get(reader, (reader,) if fused is None else (reader, fused))
+        """Float outputs of what reads a value, each with those of its copies and their candidates.
+
+        Args:
+            nodes: in graph order; the outputs are those of the last one.
+            value: what they read.
+            coded: the value behind the codes of each candidate.
+        """
         last = nodes[-1]
-        batched = _takes_batches(reader, value) and all(
-            _takes_batches(node, before.outputs[0]) for before, node in pairwise(nodes)
+        changed = {value} | {node.outputs[0] for node in nodes[:-1]}
+        batched = all(
+            _takes_batches(node, read) for node in nodes for read in node.inputs if read in changed and read
         )
         size = _together([value, *last.outputs]) if batched else 1
         parts = [coded[first : first + size] for first in range(0, len(coded), size)]
@@ -150,18 +165,19 @@ class _Builder:
     def _copied(
         self, nodes: Sequence[ir.Node], value: ir.Value, replacement: ir.Value, times: int
     ) -> Sequence[ir.Value]:
-        """Outputs of copies of a chain of nodes that read ``replacement`` in place of ``value``."""
+        """Outputs of the last of copies of nodes that read ``replacement`` in place of ``value``."""
+        copies = {value: replacement}
         for node in nodes:
             inputs: list[ir.Value | None] = []
             for old in node.inputs:
-                if old is value:
-                    inputs.append(replacement)
+                if old in copies:
+                    inputs.append(copies[old])
                 elif old is not None and times > 1 and is_activation(old):
                     inputs.append(self._joined([old] * times))
                 else:
                     inputs.append(old)
             copy = self._copy(node, inputs)
-            value, replacement = node.outputs[0], copy.outputs[0]
+            copies[node.outputs[0]] = copy.outputs[0]
         return copy.outputs
 
     def _copy(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> ir.Node:

@@ -23,6 +23,7 @@ from calib8.model.memory import LARGE, release_memory, trim_heap
 from calib8.model.runtime import Arrays, Session, keep_quantizers, open_session
 from calib8.model.save import constant_bytes
 from calib8.qparams import QParams, QuantSpec
+from calib8.scheme import QuantScheme
 
 SMALLEST_ERROR: Final = 1e-9
 """Relative energy (−90 dB) below which there is no error to speak of."""
@@ -85,7 +86,7 @@ def score_candidates(
     threads: int,
     on_run: Callable[[int], None] = lambda runs: None,
     *,
-    as_one: bool = False,
+    target: QuantScheme | None = None,
 ) -> dict[str, Scores]:
     """Scores of all candidates of all tensors that have more than one.
 
@@ -96,17 +97,17 @@ def score_candidates(
         runs: inputs of the model.
         threads: for ONNX Runtime.
         on_run: called with 1 after each run.
-        as_one: see ``probe_model``.
+        target: see ``probe_model``.
 
     Raises:
         ModelError, DataError: the scoring graph cannot be built or run.
     """
     open_ones = {name: qparams for name, qparams in candidates.items() if len(qparams) > 1}
-    first = _measured(prepared, open_ones, spec, runs[:FIRST], threads, on_run, as_one)
+    first = _measured(prepared, open_ones, spec, runs[:FIRST], threads, on_run, target)
     scores = {name: tensor_scores(found) for name, found in first.items()}
     kept = {name: contenders(found) for name, found in scores.items()}
     left = {name: [open_ones[name][i] for i in kept[name]] for name in scores if len(kept[name]) > 1}
-    later = _measured(prepared, left, spec, runs[FIRST:], threads, on_run, as_one)
+    later = _measured(prepared, left, spec, runs[FIRST:], threads, on_run, target)
     for name, found in later.items():
         scores[name] = _spread(tensor_scores(first[name].then(found, kept[name])), kept[name], scores[name])
     return scores
@@ -133,14 +134,14 @@ def _measured(
     runs: Sequence[Arrays],
     threads: int,
     on_run: Callable[[int], None],
-    as_one: bool,
+    target: QuantScheme | None,
 ) -> dict[str, Measured]:
     """Runs the scoring graph of some candidates."""
     if not candidates or not runs:
         on_run(len(runs))
         return {}
     _release(prepared)  # sessions and graphs before
-    readings, session = _open(prepared, candidates, spec, threads, as_one)
+    readings, session = _open(prepared, candidates, spec, threads, target)
     errors, signals = [], []
     for feeds in runs:
         error, signal = session.run(feeds)
@@ -157,10 +158,10 @@ def _open(
     candidates: Mapping[str, Sequence[QParams]],
     spec: QuantSpec,
     threads: int,
-    as_one: bool,
+    target: QuantScheme | None,
 ) -> tuple[tuple[Reading, ...], Session]:
     """The scoring graph opened, of which nothing else is kept."""
-    probe = probe_model(prepared, candidates, spec, as_one=as_one)
+    probe = probe_model(prepared, candidates, spec, target=target)
     session = open_session(probe.model, threads=threads, name="scoring graph", configure=_for_scoring)
     readings = probe.readings
     del probe

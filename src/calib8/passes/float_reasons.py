@@ -13,14 +13,28 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, is_activation, scalar_constant
-from calib8.scheme import BINARY_OPS, MOVE_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS
+from calib8.scheme import (
+    BINARY_OPS,
+    FUNCTION_OPS,
+    MOVE_OPS,
+    OPERAND_OPS,
+    QUANTIZABLE_OPS,
+    WEIGHTED_OPS,
+)
 
 
-def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
-    """Reason for which a node cannot be quantized by itself, empty if it can."""
+def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = False) -> str:
+    """Reason for which a node cannot be quantized by itself, empty if it can.
+
+    Args:
+        node: of a prepared graph.
+        keep_float: names of nodes that the user wants in float.
+        as_function: the target computes the node as a function of one tensor, or as a part of one.
+    """
     if node.name in keep_float:
         return "the user keeps it in float"
-    if node.domain not in ("", "ai.onnx") or node.op_type not in QUANTIZABLE_OPS:
+    known = QUANTIZABLE_OPS | FUNCTION_OPS if as_function else QUANTIZABLE_OPS
+    if node.domain not in ("", "ai.onnx") or node.op_type not in known:
         return "the op has no integer form"
     if reads_unknown_type(node):
         return "the type of its input is unknown"
@@ -28,7 +42,7 @@ def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
         return _why_weight_float(node)
     if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
         return _why_operand_float(node)
-    if node.op_type in BINARY_OPS or node.op_type == "Concat":
+    if node.op_type in BINARY_OPS | OPERAND_OPS or node.op_type == "Concat":
         return _why_constant_float(node)
     return ""
 

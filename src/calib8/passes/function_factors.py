@@ -3,8 +3,8 @@
     layer W, b ─► t ─► f              layer s·W, s·b ─► s·t ─► Mul 1/s ─► f          into f
     f ─► t ─► layers W                f ─► Mul u ─► u·t ─► layers W/u                 out of f
 
-s and u are powers of two, so both are the same function bit for bit. A target that computes functions of one
-tensor that follow each other as one (``QuantScheme.joins_pointwise``) has codes on s·t and u·t, and none
+s and u are powers of two, so both are the same function bit for bit. A target that computes a function of one
+tensor as one (``QuantScheme.joins_pointwise``) has codes on s·t and u·t, and none
 beside the Mul: a factor per channel that costs nothing. f may be any such function, f(s·t) = s·f(t) or not.
 """
 

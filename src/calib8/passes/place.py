@@ -2,34 +2,33 @@
 
 A node is quantized when a runtime can compute it from codes: its op has an integer form, its weights are
 constant, and it is no arithmetic behind the last weighted layer (box decoding and the like, where one
-code would be a visible error). An activation behind a layer is fused into it: no codes in between. Functions
-of one tensor that follow each other are a chain: computed as one, float or int8 as one, no codes in between.
+code would be a visible error). An activation behind a layer is fused into it: no codes in between. Several
+nodes that are one function of one tensor (``passes/functions``) are a chain: computed as one, float or int8
+as one, no codes in between.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from calib8.model.graph import (
-    activation_inputs,
-    input_at,
-    is_activation,
-    rank,
-    scalar_constant,
-    sole_consumer,
-)
+from calib8.model.graph import activation_inputs, is_activation, rank, sole_consumer
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
-from calib8.scheme import BINARY_OPS, MOVE_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
-
-FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
-"""Ops with which runtimes compute the activation behind them."""
+from calib8.passes.functions import (
+    FUSING_OPS,
+    TensorFunction,
+    computed_as_one,
+    is_chain,
+)
+from calib8.passes.functions import activation_behind as activation_behind
+from calib8.passes.functions import chains as chains
+from calib8.passes.functions import clip_limits as clip_limits
+from calib8.passes.functions import feeding_weights as feeding_weights
+from calib8.passes.functions import is_pointwise as is_pointwise
+from calib8.scheme import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, WEIGHTED_OPS, QuantScheme
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class Placement:
         decisions: one per node that works on float activations, in graph order.
         readers: tensor that carries Q/DQ → names of the nodes that read its dequantized form;
             None means every reader, the graph's outputs included.
-        chains: names of nodes that the target computes as one, in graph order: all of them are quantized or
-            none; see ``chains``.
+        chains: names of nodes that the target computes as one, in graph order, the last one yields the
+            result: all of them are quantized or none; see ``calib8.passes.functions``.
     """
 
     decisions: tuple[NodeDecision, ...]
@@ -69,14 +68,14 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
         scheme: the target's rules.
         keep_float: names of nodes that the user wants in float.
     """
-    as_one = chains(model) if scheme.joins_pointwise else ()
-    decisions, quantized = _decide_as_one(model, scheme, keep_float, as_one)
+    functions = computed_as_one(model, scheme)
+    decisions, quantized = _decide_as_one(model, scheme, keep_float, functions)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    inside = {node for chain in as_one for node in chain[:-1]}
+    inside = {node for function in functions for node in function.nodes[:-1]}
     coded = _coded_tensors(model, quantized, inside, scheme)
     readers = {value.name or "": _readers(value, quantized) for value in coded}
-    names = tuple(tuple(node.name or "" for node in chain) for chain in as_one)
+    names = tuple(tuple(node.name or "" for node in one.nodes) for one in functions if is_chain(one))
     return Placement(tuple(decisions), readers, names)
 
 
@@ -85,46 +84,65 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
     widest = QuantScheme(
         "calibration", quantize_outputs=True, shared_scale_ops=frozenset({"AveragePool", "Concat"})
     )
-    return tuple(place(model, widest, keep_float).readers)
+    found = {**place(model, widest, keep_float).readers}
+    found.update(place(model, replace(widest, joins_pointwise=True), keep_float).readers)
+    values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
+    return tuple(value.name for value in values if value.name in found)
 
 
 def _decide_as_one(
-    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], as_one: Sequence[Sequence[ir.Node]]
+    model: ir.Model,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    functions: Collection[TensorFunction],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
-    """``_decide``, repeated until every chain is quantized as a whole or float as a whole."""
+    """``_decide``, repeated until every function is quantized as a whole or float as a whole."""
     bound: dict[str, str] = {}
     while True:
-        decisions, quantized = _decide(model, scheme, keep_float, bound)
+        decisions, quantized = _decide(model, scheme, keep_float, bound, functions)
         why = {decision.node: decision.reason for decision in decisions if not decision.quantized}
-        torn = [chain for chain in as_one if 0 < sum(node.name in why for node in chain) < len(chain)]
+        parts = [one.nodes for one in functions]
+        torn = [nodes for nodes in parts if 0 < sum(node.name in why for node in nodes) < len(nodes)]
         if not torn:
             return decisions, quantized
-        for names in ([node.name or "" for node in chain] for chain in torn):
+        for names in ([node.name or "" for node in nodes] for nodes in torn):
             first = next(name for name in names if name in why)
             other = f"computed as one with '{first}', which is float"
             bound |= {name: why.get(name, other) for name in names}
 
 
 def _decide(
-    model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str], bound: Mapping[str, str]
+    model: ir.Model,
+    scheme: QuantScheme,
+    keep_float: frozenset[str],
+    bound: Mapping[str, str],
+    functions: Collection[TensorFunction],
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
     feeds_weights = feeding_weights(model)
+    only_as_function = {node: one for one in functions for node in one.nodes if _holds_function_ops(one)}
     decisions = []
     quantized: set[ir.Node] = set()
     for node in _float_nodes(model):
+        function = only_as_function.get(node)
         reason = (
             bound.get(node.name or "", "")
-            or why_float(node, keep_float)
+            or why_float(node, keep_float, as_function=function is not None)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, quantized)
+            or _why_float_source(function, quantized)
             or _why_tail(node, feeds_weights, quantized)
         )
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    _drop_idle_moves(decisions, quantized)
+    _drop_idle(decisions, quantized, only_as_function)
     return decisions, quantized
+
+
+def _holds_function_ops(function: TensorFunction) -> bool:
+    """Whether nothing but the function as a whole has an integer form."""
+    return any(node.op_type in FUNCTION_OPS for node in function.nodes)
 
 
 def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
@@ -152,14 +170,11 @@ def _why_behind_float(node: ir.Node, quantized: set[ir.Node]) -> str:
     return "the layer before it is float" if activation_behind(layer) is node else ""
 
 
-def feeding_weights(model: ir.Model) -> set[ir.Node]:
-    """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
-    reaching: set[ir.Node] = set()
-    for node in reversed(list(model.graph)):
-        consumers = [use.node for value in node.outputs for use in value.uses()]
-        if any(consumer.op_type in WEIGHTED_OPS or consumer in reaching for consumer in consumers):
-            reaching.add(node)
-    return reaching
+def _why_float_source(function: TensorFunction | None, quantized: set[ir.Node]) -> str:
+    """A function that reads floats and has no integer form of its own needs no codes before it."""
+    if function is None or function.source.producer() in quantized:
+        return ""
+    return f"its input '{function.source.name}' is float"
 
 
 def _why_tail(node: ir.Node, feeds_weights: set[ir.Node], quantized: set[ir.Node]) -> str:
@@ -174,16 +189,19 @@ def _why_tail(node: ir.Node, feeds_weights: set[ir.Node], quantized: set[ir.Node
     return ""
 
 
-def _drop_idle_moves(decisions: list[NodeDecision], quantized: set[ir.Node]) -> None:
+def _drop_idle(
+    decisions: list[NodeDecision], quantized: set[ir.Node], functions: Mapping[ir.Node, TensorFunction]
+) -> None:
     """A node that only moves values into float nodes gains nothing from codes: it stays float.
 
-    Walked backwards, so that a chain of such nodes goes as a whole.
+    Nor does one of ``functions``, which have no integer form but as a whole. Walked backwards, so that a
+    chain of such nodes goes as a whole.
     """
     by_name = {node.name: node for node in quantized}
     for index in reversed(range(len(decisions))):
         decision = decisions[index]
         node = by_name.get(decision.node)
-        if node is None or node.op_type not in MOVE_OPS:
+        if node is None or (node.op_type not in MOVE_OPS and node not in functions):
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
@@ -231,72 +249,6 @@ def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
     symmetric code the clamp is the kernel's.
     """
     return None if node.op_type in scheme.shared_scale_ops else activation_behind(node)
-
-
-def activation_behind(node: ir.Node) -> ir.Node | None:
-    """The Relu or Clip(0, …) that is the only reader of a layer's, an addition's or a pool's output."""
-    if node.op_type not in FUSING_OPS:
-        return None
-    consumer = sole_consumer(node.outputs[0])
-    if consumer is None or consumer.op_type not in ("Relu", "Clip"):
-        return None
-    if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
-        return consumer
-    return None
-
-
-def chains(model: ir.Model) -> tuple[tuple[ir.Node, ...], ...]:
-    """Functions of one tensor that follow each other with no other reader in between, each chain in order.
-
-    Codes between them would only add their rounding: runtimes compute such functions in float, or look all
-    of them up in one table. What a layer computes together with its sums is not one of them, nor is
-    arithmetic behind the last weighted layer; an addition of a constant with the activation that it computes
-    itself is one function, no chain.
-    """
-    feeds_weights = feeding_weights(model)
-    found: list[tuple[ir.Node, ...]] = []
-    seen = set[ir.Node]()
-
-    def joins(node: ir.Node) -> bool:
-        return is_pointwise(node) and (node in feeds_weights or node.op_type not in BINARY_OPS)
-
-    for node in model.graph:
-        if node in seen or not joins(node) or _is_fused(node):
-            continue
-        chain = [node]
-        while (follower := sole_consumer(chain[-1].outputs[0])) is not None and joins(follower):
-            chain.append(follower)
-        seen.update(chain)
-        if sum(activation_behind(one) is not other for one, other in pairwise(chain)):
-            found.append(tuple(chain))
-    return tuple(found)
-
-
-def _is_fused(node: ir.Node) -> bool:
-    """Whether a function of one tensor is an activation that the layer before it computes."""
-    [source] = activation_inputs(node)
-    layer = source.producer()
-    return layer is not None and activation_behind(layer) is node
-
-
-def is_pointwise(node: ir.Node) -> bool:
-    """Whether a node computes each of its values from one value of one tensor, and constants."""
-    if node.op_type not in (UNARY_OPS - {"Softmax"}) | BINARY_OPS or len(list(activation_inputs(node))) != 1:
-        return False
-    [source] = activation_inputs(node)
-    return source.shape is not None and source.shape == node.outputs[0].shape
-
-
-def clip_limits(node: ir.Node) -> tuple[float, float]:
-    """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none."""
-    if node.op_type == "Relu":
-        return 0.0, math.inf
-    low, high = input_at(node, 1), input_at(node, 2)
-    low_limit = -math.inf if low is None else scalar_constant(low)
-    high_limit = math.inf if high is None else scalar_constant(high)
-    if low_limit is None or high_limit is None:
-        return -math.inf, math.inf
-    return low_limit, high_limit
 
 
 def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], scheme: QuantScheme) -> bool:

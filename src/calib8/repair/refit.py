@@ -202,7 +202,7 @@ def _scored(
     counter = SampleCounter("scoring ranges", len(data.runs), data.progress)
     try:
         rules = choose_by_tensor(
-            model, offered, spec, data.runs, data.threads, counter, as_one=candidate.scheme.joins_pointwise
+            model, offered, spec, data.runs, data.threads, counter, target=candidate.scheme
         )
     except Calib8Error:
         return {}

@@ -15,11 +15,11 @@ from itertools import pairwise
 import onnx_ir as ir
 
 from calib8.analysis.counts import elements, macs, stored_values
-from calib8.model.graph import activation_inputs, sole_consumer
+from calib8.model.graph import activation_inputs
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
-from calib8.scheme import UNARY_OPS
+from calib8.scheme import FUNCTION_OPS, UNARY_OPS
 
 
 @dataclass(frozen=True)
@@ -65,17 +65,26 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
     quantized, groups = placement.quantized_nodes(), dict[str, list[ir.Node]]()
     home: dict[str, str] = {}
     before = {name: one for chain in placement.chains for one, name in pairwise(chain)}
+    as_one = {name: frozenset(chain) for chain in placement.chains for name in chain}
     for node in _with_shapes_of(model, sample).graph:
         name = node.name or ""
         if name not in quantized:
             continue
         source = node.inputs[0]
-        producer = None if source is None or node.op_type not in UNARY_OPS else source.producer()
-        joins = producer is not None and producer.name in home and sole_consumer(producer.outputs[0]) is node
+        function = node.op_type in UNARY_OPS | FUNCTION_OPS
+        producer = source.producer() if function and source is not None else None
+        joins = producer is not None and producer.name in home and _alone_reads(node, source, as_one)
         joined_to = before.get(name) or (producer.name if joins and producer is not None else None)
         home[name] = home[joined_to] if joined_to else name
         groups.setdefault(home[name], []).append(node)
     return tuple(_unit(nodes) for nodes in groups.values())
+
+
+def _alone_reads(node: ir.Node, source: ir.Value | None, as_one: Mapping[str, frozenset[str]]) -> bool:
+    """Whether a node, with what is computed as one with it, is all that reads a tensor."""
+    together = as_one.get(node.name or "", frozenset({node.name}))
+    readers = () if source is None or source.is_graph_output() else source.uses()
+    return bool(readers) and all(use.node.name in together for use in readers)
 
 
 def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
-from calib8.passes.place import clip_limits
+from calib8.passes.functions import chains, clip_limits
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
     Codes,
@@ -170,7 +170,9 @@ def _yields_probabilities(node: ir.Node) -> bool:
 
 
 def _computing(model: ir.Model) -> Iterator[ir.Node]:
-    return (node for node in nodes(model) if node.op_type in COMPUTING_OPS)
+    """Nodes with an integer form; what is a part of a larger function of one tensor is computed in float."""
+    in_float = {node for chain in chains(model) for node in chain}
+    return (node for node in nodes(model) if node.op_type in COMPUTING_OPS and node not in in_float)
 
 
 def _reads_codes(node: ir.Node) -> bool:

@@ -1,0 +1,210 @@
+"""Functions of one tensor: what runtimes compute as one, and what they compute together with a layer.
+
+    x ─► Sigmoid ─► Mul(x, ·) ─► y             SiLU                         one function, x → y
+    x ─► Div ─► Erf ─► Add ─► Mul(x, ·) ─► y   GELU
+    x ─► HardSwish ─► Mul a ─► Add b ─► y      functions that follow each other
+
+A function is a set of nodes that compute each value from the values at the same place, whose activations all
+come from one tensor, the source, and of which nothing but the last result is read outside. Every node is in
+the largest such set, or in none.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.model.graph import activation_inputs, input_at, scalar_constant, sole_consumer
+from calib8.scheme import BINARY_OPS, FUNCTION_OPS, OPERAND_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
+
+FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
+"""Ops with which runtimes compute the Relu or Clip behind them."""
+
+_ANYWHERE: Final = UNARY_OPS - {"Softmax"}
+_BEFORE_LAYERS: Final = _ANYWHERE | BINARY_OPS | FUNCTION_OPS
+_OF_SEVERAL: Final = BINARY_OPS | OPERAND_OPS
+
+
+@dataclass(frozen=True)
+class TensorFunction:
+    """Nodes that make one tensor of another one.
+
+    Attributes:
+        source: the tensor that all of them compute from.
+        nodes: in graph order; the last one yields the result.
+    """
+
+    source: ir.Value
+    nodes: tuple[ir.Node, ...]
+
+    @property
+    def result(self) -> ir.Value:
+        """What is read outside."""
+        return self.nodes[-1].outputs[0]
+
+    @property
+    def is_sole_reader(self) -> bool:
+        """Whether nothing else reads the source."""
+        inside = set(self.nodes)
+        return not self.source.is_graph_output() and all(use.node in inside for use in self.source.uses())
+
+    @property
+    def layer(self) -> ir.Node | None:
+        """The weighted layer that yields the source for this function alone."""
+        producer = self.source.producer()
+        weighted = producer is not None and producer.op_type in WEIGHTED_OPS
+        return producer if weighted and self.is_sole_reader else None
+
+
+def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tuple[TensorFunction, ...]:
+    """The functions of one tensor of a graph, those of one node too, in the order of their results.
+
+    What a layer, an addition or a pool computes together with its sums is no part of them. Nor is arithmetic
+    with constants behind the last weighted layer, nor anything but the usual activations there.
+
+    Args:
+        model: a float graph or a QDQ graph.
+        with_activations: a Relu or Clip right behind a weighted layer is a part of them: the target computes
+            any function together with the layer.
+    """
+    feeds = feeding_weights(model)
+    places = {node: place for place, node in enumerate(model.graph)}
+    taken = set[ir.Node]()
+    found: list[TensorFunction] = []
+    for node in reversed(model.graph):
+        if node in taken or not _joins(node, feeds):
+            continue
+        function = _largest(node, feeds, places, with_activations)
+        if function is not None:
+            taken.update(function.nodes)
+            found.append(function)
+    return tuple(reversed(found))
+
+
+def computed_as_one(model: ir.Model, target: QuantScheme | None) -> tuple[TensorFunction, ...]:
+    """The functions that a target computes as one; none where it has codes beside every op, or is None."""
+    return () if target is None or not target.joins_pointwise else tensor_functions(model)
+
+
+def _joins(node: ir.Node, feeds_weights: set[ir.Node]) -> bool:
+    """Whether a node may be a part of a function."""
+    if not is_elementwise(node):
+        return False
+    if node in feeds_weights or node.op_type in _ANYWHERE:
+        return True
+    return node.op_type in BINARY_OPS and len(list(activation_inputs(node))) > 1
+
+
+def _largest(
+    last: ir.Node,
+    feeds: set[ir.Node],
+    places: Mapping[ir.Node, int],
+    with_activations: bool,
+) -> TensorFunction | None:
+    """The largest function with this result.
+
+    Grows against the flow of the graph. Of what the nodes so far read, the latest tensor can be computed from
+    none of the others: either its producer comes in, or that tensor is the only one that can be the source.
+    """
+    nodes = {last}
+    read = set(activation_inputs(last))
+    best: TensorFunction | None = None
+    while read:
+        latest = max(read, key=lambda value: _place(value, places))
+        if len(read) == 1 and ((with_activations and _is_sum(latest)) or not _fuses_into(latest, nodes)):
+            best = TensorFunction(latest, tuple(sorted(nodes, key=places.__getitem__)))
+        producer = latest.producer()
+        if producer is None or not _joins(producer, feeds):
+            break
+        if latest.is_graph_output() or any(use.node not in nodes for use in latest.uses()):
+            break
+        nodes.add(producer)
+        read.remove(latest)
+        read.update(activation_inputs(producer))
+    return best
+
+
+def _place(value: ir.Value, places: Mapping[ir.Node, int]) -> int:
+    producer = value.producer()
+    return -1 if producer is None else places[producer]
+
+
+def _is_sum(value: ir.Value) -> bool:
+    producer = value.producer()
+    return producer is not None and producer.op_type in WEIGHTED_OPS
+
+
+def _fuses_into(value: ir.Value, nodes: set[ir.Node]) -> bool:
+    """Whether one of the nodes is an activation that the producer of the value computes itself."""
+    producer = value.producer()
+    return producer is not None and activation_behind(producer) in nodes
+
+
+def is_elementwise(node: ir.Node) -> bool:
+    """Whether a node computes each of its values from those of activations at the same place."""
+    if node.op_type not in _BEFORE_LAYERS or node.domain not in ("", "ai.onnx") or len(node.outputs) != 1:
+        return False
+    shape, sources = node.outputs[0].shape, list(activation_inputs(node))
+    several = len(sources) < 2 or node.op_type in _OF_SEVERAL
+    return shape is not None and bool(sources) and several and all(one.shape == shape for one in sources)
+
+
+def is_pointwise(node: ir.Node) -> bool:
+    """Whether a node computes each of its values from one value of one tensor, and constants."""
+    usual = node.op_type in _ANYWHERE | BINARY_OPS
+    return usual and is_elementwise(node) and len(list(activation_inputs(node))) == 1
+
+
+def is_chain(function: TensorFunction) -> bool:
+    """Whether a function is more than one node, or one and the activation that it computes itself."""
+    nodes = set(function.nodes)
+    return sum(activation_behind(node) not in nodes for node in nodes) > 1
+
+
+def chains(model: ir.Model, *, with_activations: bool = False) -> tuple[tuple[ir.Node, ...], ...]:
+    """The nodes of every function that several nodes compute; see ``tensor_functions``.
+
+    Codes between them would only add their rounding: runtimes compute such functions in float, or look all
+    of them up in one table. An addition of a constant with the activation that it computes itself is one
+    function, no chain.
+    """
+    found = tensor_functions(model, with_activations=with_activations)
+    return tuple(function.nodes for function in found if is_chain(function))
+
+
+def feeding_weights(model: ir.Model) -> set[ir.Node]:
+    """Nodes from which a Conv, ConvTranspose, Gemm or MatMul can be reached."""
+    reaching: set[ir.Node] = set()
+    for node in reversed(list(model.graph)):
+        consumers = [use.node for value in node.outputs for use in value.uses()]
+        if any(consumer.op_type in WEIGHTED_OPS or consumer in reaching for consumer in consumers):
+            reaching.add(node)
+    return reaching
+
+
+def activation_behind(node: ir.Node) -> ir.Node | None:
+    """The Relu or Clip(0, …) that is the only reader of a layer's, an addition's or a pool's output."""
+    if node.op_type not in FUSING_OPS:
+        return None
+    consumer = sole_consumer(node.outputs[0])
+    if consumer is None or consumer.op_type not in ("Relu", "Clip"):
+        return None
+    if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
+        return consumer
+    return None
+
+
+def clip_limits(node: ir.Node) -> tuple[float, float]:
+    """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none."""
+    if node.op_type == "Relu":
+        return 0.0, math.inf
+    low, high = input_at(node, 1), input_at(node, 2)
+    low_limit = -math.inf if low is None else scalar_constant(low)
+    high_limit = math.inf if high is None else scalar_constant(high)
+    if low_limit is None or high_limit is None:
+        return -math.inf, math.inf
+    return low_limit, high_limit
