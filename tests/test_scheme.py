@@ -21,7 +21,8 @@ from calib8.scheme import (
 
 def test_every_target_is_found_by_its_name() -> None:
     assert set(TARGETS) == {
-        *("onnxruntime", "onnxruntime-avx2", "openvino", "tflite", "tensorrt", "tengine", "ncnn")
+        *("onnxruntime", "onnxruntime-avx2", "calib8"),
+        *("openvino", "tflite", "tensorrt", "tengine", "ncnn"),
     }
     for name, scheme in TARGETS.items():
         assert target_scheme(name) is scheme

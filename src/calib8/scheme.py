@@ -46,6 +46,12 @@ MOVE_OPS: Final = frozenset(
 )  # fmt: skip
 QUANTIZABLE_OPS: Final = WEIGHTED_OPS | BINARY_OPS | UNARY_OPS | POOL_OPS | MOVE_OPS | {"Concat"}
 
+ANY_FUNCTION: Final = "any function of one tensor"
+"""In ``QuantScheme.fuses``: not one of the names, but all there are."""
+
+LIMITS: Final = frozenset({"Relu", "Clip"})
+"""Activations that a quantizer carries out with the ends of its codes."""
+
 CODE_PRESERVING_OPS: Final = MOVE_OPS | {"MaxPool", "GlobalMaxPool"}
 """Ops whose output codes are input codes: input and output must share scale and zero point."""
 
@@ -71,6 +77,9 @@ class QuantScheme:
             ``calib8.quantization.pairs``); channels that exceed it get a larger scale. None: any.
         joins_pointwise: a function of one tensor is computed as one, however many nodes it is made of, in
             float from the codes of its input to those of its result.
+        fuses: functions that the runtime computes together with the sums of the weighted layer before them,
+            no codes in between: ops, names of ``calib8.passes.functions.function_name``, or ``ANY_FUNCTION``.
+            Relu, and Clip from 0, an addition or a pool takes as well.
         seal_float_layers: layers in float need a seal, see ``calib8.quantization.seal``.
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
@@ -87,6 +96,7 @@ class QuantScheme:
     concat_share_ratio: float = 2.0
     pair_limit: int | None = None
     joins_pointwise: bool = False
+    fuses: frozenset[str] = LIMITS
     seal_float_layers: bool = False
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
@@ -141,7 +151,14 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     for scheme in (
         _ONNXRUNTIME,
         replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
-        QuantScheme("openvino", shared_scale_ops=frozenset({"Concat"}), joins_pointwise=True),
+        replace(_ONNXRUNTIME, name="calib8", fuses=LIMITS | {ANY_FUNCTION}, cautions={}),
+        QuantScheme(
+            "openvino",
+            shared_scale_ops=frozenset({"Concat"}),
+            joins_pointwise=True,
+            fuses=LIMITS
+            | {"Abs", "Elu", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Swish", "Tanh"},
+        ),
         QuantScheme(
             "tflite",
             activations=INT8,

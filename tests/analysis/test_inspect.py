@@ -134,7 +134,9 @@ def test_a_layer_with_computed_weights_stays_float(tmp_path: Path) -> None:
     assert by_name(result)["product"].macs == 4 * 64 * 4
 
 
-@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite", "tensorrt", "tengine", "ncnn"])
+@pytest.mark.parametrize(
+    "target", ["onnxruntime", "calib8", "openvino", "tflite", "tensorrt", "tengine", "ncnn"]
+)
 @pytest.mark.parametrize("net", NETS)
 def test_every_layer_of_our_own_models_counts_as_quantized(net: str, target: str, tmp_path: Path) -> None:
     result = inspected(clean(net, target), tmp_path)

@@ -258,6 +258,10 @@ PLANTED: dict[str, list[Case]] = {
         ("residual", ORT, second_quantizer, "plain_add"),
         ("conv_chain", ORT, float_result, "last"),
     ],
+    "sums-become-codes": [
+        ("residual", "calib8", lambda proto: edit.add_output(proto, "a_out"), "a"),
+        ("conv_chain", "calib8", float_result, "last"),
+    ],
     "activation-is-implied": [
         ("conv_chain", ORT, set_point("relu2_out", 10, np.uint8), "relu2"),
         ("conv_chain", ORT, set_point("clip4_out", 10, np.uint8), "clip4"),

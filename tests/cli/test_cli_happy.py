@@ -252,7 +252,9 @@ def test_every_method(cli, model: Path, images: Path, out: Path, method: tuple[s
     assert used == ("percentile 99.9" if len(method) > 1 else method[0])
 
 
-@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite", "tensorrt", "tengine", "ncnn"])
+@pytest.mark.parametrize(
+    "target", ["onnxruntime", "calib8", "openvino", "tflite", "tensorrt", "tengine", "ncnn"]
+)
 def test_every_target(cli, model: Path, images: Path, out: Path, target: str) -> None:
     result = cli("quantize", model, "--data", images, *FLAGS, "-o", out / "q.onnx", "--target", target)
     assert result.exit_code == 0, result.output

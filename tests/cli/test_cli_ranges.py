@@ -82,7 +82,9 @@ def test_what_a_table_lacks_can_be_given(cli, refused, model: Path, table: Path,
     assert codes(out / "q.onnx")["maps"] == (0.25, 0)
 
 
-@pytest.mark.parametrize("target", ["onnxruntime", "openvino", "tflite", "tensorrt", "tengine", "ncnn"])
+@pytest.mark.parametrize(
+    "target", ["onnxruntime", "calib8", "openvino", "tflite", "tensorrt", "tengine", "ncnn"]
+)
 def test_all_scales_of_activations_are_powers_of_two(
     cli, model: Path, images: Path, out: Path, target: str
 ) -> None:

@@ -29,7 +29,6 @@ from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.sum_margins import SumMargin, sum_margins
 from calib8.errors import Calib8Error
 from calib8.model.graph import (
-    activation_inputs,
     graph_inputs,
     graph_outputs,
     opset_version,
@@ -39,7 +38,8 @@ from calib8.model.graph import (
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
-from calib8.passes.place import chains, place
+from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
+from calib8.passes.place import place
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import (
     ACTIVATIONS,
@@ -187,10 +187,11 @@ def _float_layers(original: ir.Model, lifted: ir.Model) -> Found:
 def _quantized_layers(model: ir.Model) -> Found:
     reasons: dict[str, str] = {}
     coded: set[ir.Node] = set()
-    as_one = {node: chain for chain in chains(model) for node in chain}
+    functions = {node: one for one in tensor_functions(model) for node in one.nodes}
     for node in _computing(nodes(model)):
-        if (chain := as_one.get(node)) is not None:
-            reason = _what_chain_misses(chain)
+        one = functions.get(node)
+        if one is not None and (is_chain(one) or one.layer in coded):
+            reason = _what_function_misses(one, coded)
         else:
             reason = _what_is_missing(node, coded)
         reasons[label(node)] = reason
@@ -265,13 +266,12 @@ def _what_is_missing(node: ir.Node, coded: set[ir.Node]) -> str:
     return ""
 
 
-def _what_chain_misses(chain: tuple[ir.Node, ...]) -> str:
-    """Reason for which functions that are computed as one do not run from codes to codes."""
-    source = next(activation_inputs(chain[0]))
-    result = chain[-1].outputs[0]
-    if codes_behind(source) is None:
+def _what_function_misses(function: TensorFunction, coded: set[ir.Node]) -> str:
+    """Reason for which what is computed as one does not run from codes, or a layer's sums, to codes."""
+    source, result = function.source, function.result
+    if codes_behind(source) is None and function.layer not in coded:
         return f"its input '{source.name}' does not come from DequantizeLinear"
-    if not result_quantizers(chain[-1])[0]:
+    if not result_quantizers(function.nodes[-1])[0]:
         return f"no QuantizeLinear follows its result '{result.name}'"
     return ""
 

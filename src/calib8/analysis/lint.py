@@ -10,7 +10,17 @@ from typing import Final
 import onnx
 import onnx_ir as ir
 
-from calib8.analysis.rules import Rule, codes, layers, onnxruntime, openvino, symmetric, tensorrt, tflite
+from calib8.analysis.rules import (
+    Rule,
+    codes,
+    engine,
+    layers,
+    onnxruntime,
+    openvino,
+    symmetric,
+    tensorrt,
+    tflite,
+)
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
@@ -45,6 +55,15 @@ _ONNXRUNTIME: Final[tuple[Rule, ...]] = (
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "onnxruntime": _ONNXRUNTIME,
     "onnxruntime-avx2": (*_ONNXRUNTIME, onnxruntime.pairs_cannot_saturate),
+    "calib8": (
+        *EVERY_TARGET,
+        layers.bias_is_coded,
+        symmetric.activations_are_per_tensor,
+        onnxruntime.inputs_are_all_coded,
+        onnxruntime.types_combine,
+        onnxruntime.moves_keep_codes,
+        engine.sums_become_codes,
+    ),
     "openvino": (
         *EVERY_TARGET,
         openvino.activations_have_8_bits,

@@ -8,7 +8,8 @@ One run of it scores all candidates of all tensors. Several candidates of a smal
 of the reader as its batch, those of a large one or of one of unknown size through a copy each: so the copies
 stay in the cache and no tensor of the graph is large. A reader that may mix the entries of axis 0 gets a copy
 per candidate too. A Relu or Clip that is fused behind the reader belongs to it: what it cuts off is no error.
-For targets that compute functions of one tensor as one, such a function is one reader.
+So does any function that the target computes together with a layer. Where it computes functions of one tensor
+as one, such a function is one reader.
 A tensor that no op turns into floats (an output of the graph) is compared itself.
 """
 
@@ -23,7 +24,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
-from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one
+from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one, fused_layers
 from calib8.qparams import QParams, QuantSpec
 from calib8.scheme import BINARY_OPS, FUNCTION_OPS, QuantScheme
 
@@ -87,7 +88,8 @@ def probe_model(
     values = {value.name: value for value in model.graph.inputs}
     values |= {value.name: value for node in model.graph for value in node.outputs}
     functions = computed_as_one(model, target)
-    readers = {name: _readers(values[name], functions) for name in candidates}
+    fused = {} if target is None else fused_layers(functions, target)
+    readers = {name: _readers(values[name], functions, fused) for name in candidates}
     builder = _Builder(model, spec)
     for name, qparams in candidates.items():
         coded = [builder.coded(values[name], q) for q in qparams]
@@ -97,15 +99,16 @@ def probe_model(
     return builder.finish()
 
 
-def _readers(value: ir.Value, functions: Collection[TensorFunction]) -> list[tuple[ir.Node, ...]]:
-    """What is computed from a tensor at a time: a function of it, or a node with its fused activation."""
-    of_it = {node: one.nodes for one in functions if one.source is value for node in one.nodes}
-    found: dict[tuple[ir.Node, ...], None] = {}
+def _readers(
+    value: ir.Value, functions: Collection[TensorFunction], fused: Mapping[ir.Node, TensorFunction]
+) -> list[tuple[ir.Node, ...]]:
+    """What is computed from a tensor at a time: a function of it, or a node with what is fused behind it."""
+    found = {node: one.nodes for one in functions if one.source is value for node in one.nodes}
     for use in value.uses():
-        fused = activation_behind(use.node)
-        alone = (use.node,) if fused is None else (use.node, fused)
-        found[of_it.get(use.node, alone)] = None
-    return list(found)
+        activation = activation_behind(use.node)
+        behind = fused[use.node].nodes if use.node in fused else (activation,) if activation else ()
+        found.setdefault(use.node, (use.node, *behind))
+    return list(dict.fromkeys(found[use.node] for use in value.uses()))
 
 
 class _Builder:

@@ -54,7 +54,7 @@ TargetOption = Annotated[
         "--target",
         metavar="NAME",
         help="Check a quantized model against the rules of a target: onnxruntime, onnxruntime-avx2, "
-        "openvino, tflite, tensorrt, tengine or ncnn. Any violation makes the exit code 1.",
+        "calib8, openvino, tflite, tensorrt, tengine or ncnn. Any violation makes the exit code 1.",
     ),
 ]
 

@@ -79,8 +79,8 @@ TargetOption = Annotated[
         "--target",
         metavar="NAME",
         show_default=False,
-        help="Runtime of the result: onnxruntime, onnxruntime-avx2, openvino, tflite, tensorrt, tengine or "
-        "ncnn. Default: onnxruntime; tflite for a .tflite file.",
+        help="Runtime of the result: onnxruntime, onnxruntime-avx2, calib8, openvino, tflite, tensorrt, "
+        "tengine or ncnn. Default: onnxruntime; tflite for a .tflite file.",
     ),
 ]
 

@@ -12,19 +12,29 @@ the largest such set, or in none.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, input_at, scalar_constant, sole_consumer
-from calib8.scheme import BINARY_OPS, FUNCTION_OPS, OPERAND_OPS, UNARY_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import (
+    ANY_FUNCTION,
+    BINARY_OPS,
+    FUNCTION_OPS,
+    LIMITS,
+    OPERAND_OPS,
+    UNARY_OPS,
+    WEIGHTED_OPS,
+    QuantScheme,
+)
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
 """Ops with which runtimes compute the Relu or Clip behind them."""
 
 _ANYWHERE: Final = UNARY_OPS - {"Softmax"}
+_MOST_NODES_OF_GELU: Final = 5
 _BEFORE_LAYERS: Final = _ANYWHERE | BINARY_OPS | FUNCTION_OPS
 _OF_SEVERAL: Final = BINARY_OPS | OPERAND_OPS
 
@@ -60,6 +70,36 @@ class TensorFunction:
         return producer if weighted and self.is_sole_reader else None
 
 
+def function_name(function: TensorFunction) -> str:
+    """Its op where it is one node, the op of its name where it is one spelled out, else nothing.
+
+    Swish   x · Sigmoid(x)                      Mish   x · Tanh(Softplus(x))
+    Gelu    k · x · (1 + Erf(x / √2))
+    """
+    ops = [node.op_type for node in function.nodes]
+    if len(ops) == 1:
+        return ops[0]
+    last = function.nodes[-1]
+    if ops == ["Sigmoid", "Mul"] and function.source in last.inputs:
+        return "Swish"
+    if ops == ["Softplus", "Tanh", "Mul"] and function.source in last.inputs:
+        return "Mish"
+    erf = "Erf" in ops and ops.count("Add") == 1 and set(ops) <= {"Div", "Mul", "Erf", "Add"}
+    return "Gelu" if erf and len(ops) <= _MOST_NODES_OF_GELU else ""
+
+
+def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> dict[ir.Node, TensorFunction]:
+    """Weighted layer → the function that the target computes together with its sums."""
+    if scheme.placement != "every-op":
+        return {}
+    every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - LIMITS
+    return {
+        one.layer: one
+        for one in functions
+        if one.layer is not None and (every or function_name(one) in named)
+    }
+
+
 def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tuple[TensorFunction, ...]:
     """The functions of one tensor of a graph, those of one node too, in the order of their results.
 
@@ -87,7 +127,9 @@ def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tupl
 
 def computed_as_one(model: ir.Model, target: QuantScheme | None) -> tuple[TensorFunction, ...]:
     """The functions that a target computes as one; none where it has codes beside every op, or is None."""
-    return () if target is None or not target.joins_pointwise else tensor_functions(model)
+    if target is None or not target.joins_pointwise:
+        return ()
+    return tensor_functions(model, with_activations=ANY_FUNCTION in target.fuses)
 
 
 def _joins(node: ir.Node, feeds_weights: set[ir.Node]) -> bool:

@@ -18,9 +18,9 @@ from calib8.model.graph import activation_inputs, is_activation, rank, sole_cons
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
-    FUSING_OPS,
     TensorFunction,
     computed_as_one,
+    fused_layers,
     is_chain,
 )
 from calib8.passes.functions import activation_behind as activation_behind
@@ -72,7 +72,8 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    inside = {node for function in functions for node in function.nodes[:-1]}
+    fused = {layer for layer, one in fused_layers(functions, scheme).items() if one.nodes[0] in quantized}
+    inside = fused.union(*(function.nodes[:-1] for function in functions))
     coded = _coded_tensors(model, quantized, inside, scheme)
     readers = {value.name or "": _readers(value, quantized) for value in coded}
     names = tuple(tuple(node.name or "" for node in one.nodes) for one in functions if is_chain(one))
@@ -120,6 +121,7 @@ def _decide(
 ) -> tuple[list[NodeDecision], set[ir.Node]]:
     """A decision per float node, and the nodes that can be computed from codes; ``bound`` ones cannot."""
     feeds_weights = feeding_weights(model)
+    fused_into = {n: layer for layer, one in fused_layers(functions, scheme).items() for n in one.nodes}
     only_as_function = {node: one for one in functions for node in one.nodes if _holds_function_ops(one)}
     decisions = []
     quantized: set[ir.Node] = set()
@@ -129,7 +131,7 @@ def _decide(
             bound.get(node.name or "", "")
             or why_float(node, keep_float, as_function=function is not None)
             or _why_float_output(node, scheme)
-            or _why_behind_float(node, quantized)
+            or _why_behind_float(node, fused_into.get(node), quantized)
             or _why_float_source(function, quantized)
             or _why_tail(node, feeds_weights, quantized)
         )
@@ -162,12 +164,13 @@ def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
     return "it yields the graph's class probabilities"
 
 
-def _why_behind_float(node: ir.Node, quantized: set[ir.Node]) -> str:
+def _why_behind_float(node: ir.Node, fused_into: ir.Node | None, quantized: set[ir.Node]) -> str:
     """An activation that would be fused into a float layer is float as well: codes follow behind it."""
-    layer = node.inputs[0].producer() if node.op_type in ("Relu", "Clip") and node.inputs[0] else None
-    if layer is None or layer in quantized or layer.op_type not in FUSING_OPS:
-        return ""
-    return "the layer before it is float" if activation_behind(layer) is node else ""
+    layer = fused_into
+    if layer is None and node.op_type in ("Relu", "Clip") and node.inputs[0]:
+        producer = node.inputs[0].producer()
+        layer = producer if producer is not None and activation_behind(producer) is node else None
+    return "" if layer is None or layer in quantized else "the layer before it is float"
 
 
 def _why_float_source(function: TensorFunction | None, quantized: set[ir.Node]) -> str:
@@ -248,7 +251,8 @@ def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
     Only where the layer's output has no other reader and need not have the scale of its input. With a
     symmetric code the clamp is the kernel's.
     """
-    return None if node.op_type in scheme.shared_scale_ops else activation_behind(node)
+    activation = None if node.op_type in scheme.shared_scale_ops else activation_behind(node)
+    return activation if activation is not None and activation.op_type in scheme.fuses else None
 
 
 def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], scheme: QuantScheme) -> bool:

@@ -71,7 +71,7 @@ def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
     Gemm and MatMul may also give floats, and class probabilities at the end are float on purpose.
     """
     for node in _computing(model):
-        if not _reads_codes(node):
+        if not reads_codes(node):
             continue
         quantizers, activation = result_quantizers(node)
         value = node.outputs[0] if activation is None else activation.outputs[0]
@@ -99,7 +99,7 @@ def activation_is_implied(model: ir.Model) -> Iterator[Finding]:
     """
     for node in _computing(model):
         quantizers, activation = result_quantizers(node)
-        if activation is None or len(quantizers) != 1 or not _reads_codes(node):
+        if activation is None or len(quantizers) != 1 or not reads_codes(node):
             continue
         codes = codes_of(quantizers[0])
         limits = clip_limits(activation)
@@ -118,7 +118,7 @@ def activation_is_implied(model: ir.Model) -> Iterator[Finding]:
 def types_combine(model: ir.Model) -> Iterator[Finding]:
     """Activations before and behind an op have one type; int8 activations take int8 weights only."""
     for node in _computing(model):
-        if not _reads_codes(node):
+        if not reads_codes(node):
             continue
         types = [codes.dtype for codes in _operand_codes(node) if codes.dtype is not None]
         types += [
@@ -175,7 +175,7 @@ def _computing(model: ir.Model) -> Iterator[ir.Node]:
     return (node for node in nodes(model) if node.op_type in COMPUTING_OPS and node not in in_float)
 
 
-def _reads_codes(node: ir.Node) -> bool:
+def reads_codes(node: ir.Node) -> bool:
     """All inputs that matter for fusing are codes (a float bias is quantized by the runtime)."""
     if node.op_type in WEIGHTED_OPS:
         return codes_behind(node.inputs[0]) is not None and weight_is_coded(node)
