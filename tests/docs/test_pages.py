@@ -36,7 +36,7 @@ from calib8.data.images import IMAGE_SUFFIXES
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.formats.tables import FORMATS
-from calib8.scheme import ACTIVATION_TYPES, TARGETS
+from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 
 PRINT_HELP = """
 import json, sys
@@ -123,7 +123,7 @@ def numbers(text: str) -> tuple[float, ...]:
 def test_the_table_of_targets_holds_their_values() -> None:
     table = {row[0].split("`")[1]: row[1:] for row in rows(sections(QUANTIZATION)["13. Targets"])[2:]}
     assert set(table) == set(TARGETS)
-    for name, (activations, takes, placement, bias, shared, ratio, outputs) in table.items():
+    for name, (activations, takes, placement, bias, shared, ratio, outputs, fused) in table.items():
         s = TARGETS[name]
         assert activations == f"`{s.activation_name}`", name
         everything = set(s.takes) == set(ACTIVATION_TYPES)
@@ -135,6 +135,7 @@ def test_the_table_of_targets_holds_their_values() -> None:
         wanted = "always shared" if math.isinf(s.concat_share_ratio) else f"{s.concat_share_ratio:g}{again}"
         assert ratio == wanted, name
         assert outputs == ("codes" if s.quantize_outputs else "float"), name
+        assert fused == ("any function" if ANY_FUNCTION in s.fuses else ", ".join(sorted(s.fuses))), name
 
 
 def anchors(page: str) -> set[str]:

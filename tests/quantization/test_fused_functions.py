@@ -176,3 +176,16 @@ def test_openvino_computes_it_with_an_integer_convolution(name: str, tmp_path: P
     kinds = [kind for kind in found if kind[0] not in ("Const", "Input", "Output", "Reorder")]
     first = kinds.index(("Convolution", "u8"))
     assert kinds[first : first + 2] == [("Convolution", "u8")] * 2, kinds
+
+
+@pytest.mark.parametrize(
+    ("shape", "fused"), [((1, 8, 1, 1), True), ((1, 8, 12, 12), False), ((1, 1, 1, 12), False)]
+)
+def test_constants_may_differ_from_channel_to_channel_alone(shape: tuple[int, ...], fused: bool) -> None:
+    limits = np.linspace(-0.5, 0.5, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    body = f"c = {CONV}(x, w) r = Relu(c) q = {CONV}(r, u) n = Max(q, lim) y = {CONV}(n, w)"
+    used = {"lim": limits, **constants(body)}
+    proto = onnx_model("float[N,8,12,12] x", "float[A,B,C,D] y", body, used)
+    _, placement, found = quantized(proto, FEEDS, CALIB8)
+    assert ("q" not in placement.readers) is fused
+    assert "lim" in found.model.graph.initializers

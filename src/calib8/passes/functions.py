@@ -18,7 +18,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import activation_inputs, input_at, scalar_constant, sole_consumer
+from calib8.model.graph import activation_inputs, constant, input_at, rank, scalar_constant, sole_consumer
 from calib8.scheme import (
     ANY_FUNCTION,
     BINARY_OPS,
@@ -96,8 +96,22 @@ def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> 
     return {
         one.layer: one
         for one in functions
-        if one.layer is not None and (every or function_name(one) in named)
+        if one.layer is not None and (every or function_name(one) in named) and _is_per_channel(one)
     }
+
+
+def _is_per_channel(function: TensorFunction) -> bool:
+    """Whether constants are numbers, or vectors along the channels that a layer's sums have."""
+    layer, axes = function.layer, rank(function.source)
+    if layer is None or axes is None:
+        return False
+    channel = axes - 1 if layer.op_type in ("Gemm", "MatMul") else 1
+    return all(
+        array is None
+        or all(size == 1 or axes - array.ndim + axis == channel for axis, size in enumerate(array.shape))
+        for node in function.nodes
+        for array in map(constant, node.inputs)
+    )
 
 
 def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tuple[TensorFunction, ...]:

@@ -40,7 +40,8 @@ class Placement:
         readers: tensor that carries Q/DQ → names of the nodes that read its dequantized form;
             None means every reader, the graph's outputs included.
         chains: names of nodes that the target computes as one, in graph order, the last one yields the
-            result: all of them are quantized or none; see ``calib8.passes.functions``.
+            result: all of them are quantized or none; see ``calib8.passes.functions``. One node is a chain
+            where the target computes it together with a layer.
     """
 
     decisions: tuple[NodeDecision, ...]
@@ -72,11 +73,13 @@ def place(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str] = fro
     decisions, quantized = _decide_as_one(model, scheme, keep_float, functions)
     if scheme.placement == "weighted-inputs":
         return _place_weighted_inputs(decisions, quantized)
-    fused = {layer for layer, one in fused_layers(functions, scheme).items() if one.nodes[0] in quantized}
+    behind = fused_layers(functions, scheme)
+    fused = {layer for layer, one in behind.items() if one.nodes[0] in quantized}
     inside = fused.union(*(function.nodes[:-1] for function in functions))
     coded = _coded_tensors(model, quantized, inside, scheme)
     readers = {value.name or "": _readers(value, quantized) for value in coded}
-    names = tuple(tuple(node.name or "" for node in one.nodes) for one in functions if is_chain(one))
+    as_one = [one for one in functions if is_chain(one) or one.layer in behind]
+    names = tuple(tuple(node.name or "" for node in one.nodes) for one in as_one)
     return Placement(tuple(decisions), readers, names)
 
 
