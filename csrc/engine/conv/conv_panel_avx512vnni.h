@@ -148,6 +148,7 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   const int64_t channels = panel.width * kLanes;
   const Rescale& rule = step.rescale;
   bool small = true;
+  if (step.activation.kind != Activation::kNone) return Ending::kSums;
   if (rule.kind == Rescale::kFloat) {
     const float* factor = memory.constant<float>(rule.factor) + panel.place;
     for (int64_t c = 0; c < channels; ++c) small = small && factor[c] < 1.0F;
@@ -206,7 +207,7 @@ inline void finish_rows(const Conv& step, const Memory& memory, const Panel& pan
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
   for (int64_t i = 0; way.rescale && i < count * kRowBytes; i += kRowBytes) {
     for (int64_t c = 0; c < panel.count; ++c) {
-      scratch.codes[i + c] = rescaled(step.rescale, memory, scratch.sums[i + c], panel.place + c);
+      scratch.codes[i + c] = layer_code(step, memory, scratch.sums[i + c], panel.place + c);
     }
   }
   if (way.residual) {

@@ -57,18 +57,22 @@ class StripOutput {
   StripOutput(const Conv& step, const Memory& memory, int64_t group, int64_t first)
       : step_(step),
         memory_(memory),
-        rescale_(step.rescale, memory, group * step.padded_outputs + first),
+        place_(group * step.padded_outputs + first),
+        rescale_(step.rescale, memory, place_),
         channel_(group * step.outputs + first),
         count_(step.outputs - first < kStrip ? step.outputs - first : kStrip) {}
 
   // acc[pixels][16].
   void store(const Places& places, int64_t pixels, const int32_t* acc) const {
     if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
-    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
+    const bool active = step_.activation.kind != Activation::kNone;
+    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip && !active;
     if (simple && rescale_.kind == Rescale::kFloat) return store_plain(places, pixels, acc);
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       alignas(16) uint8_t codes[kStrip];
-      if (rescale_.kind == Rescale::kFloat) {
+      if (active) {
+        active_codes(acc + pixel * kStrip, codes);
+      } else if (rescale_.kind == Rescale::kFloat) {
         Set::float_codes(rescale_, acc + pixel * kStrip, codes);
       } else {
         fixed_codes(rescale_, acc + pixel * kStrip, codes);
@@ -93,6 +97,9 @@ class StripOutput {
       Set::float_codes(rescale_, acc + pixel * kStrip, output + places.output[pixel]);
     }
   }
+  void active_codes(const int32_t* acc, uint8_t* codes) const {
+    for (int i = 0; i < count_; ++i) codes[i] = layer_code(step_, memory_, acc[i], place_ + i);
+  }
   void add_residual(int64_t place, uint8_t* codes) const {
     alignas(16) uint8_t other[kStrip] = {};
     move_codes(memory_.data<const uint8_t>(step_.residual) + place, count_, other);
@@ -109,6 +116,7 @@ class StripOutput {
 
   const Conv& step_;
   const Memory& memory_;
+  int64_t place_;  // of the arrays per channel
   StripRescale rescale_;
   int64_t channel_, count_;
 };

@@ -122,7 +122,7 @@ void any_rule(const Task& task) {
           task.memory.data<int32_t>(step.output)[place + c] = sums[c];
         } else {
           task.memory.data<uint8_t>(step.output)[place + c] =
-              rescaled(step.rescale, task.memory, sums[c], task.channel + c);
+              layer_code(step, task.memory, sums[c], task.channel + c);
         }
       }
       input += step.column_step * step.input.column_stride;
@@ -218,13 +218,14 @@ bool small_shifts(const Task& task) {
 template <int widest, int width>
 void run_block(const Task& task) {
   using Plain = Block<width, width>;
+  const bool plain = task.step.activation.kind == Activation::kNone;
   if constexpr (widest == 64) {
-    if (task.step.narrow != 0 && splits<widest, width>(task)) {
+    if (plain && task.step.narrow != 0 && splits<widest, width>(task)) {
       return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
                                                : narrow_rule<widest, width, Rounding::kSplit>(task);
     }
   }
-  if (task.step.narrow == 0 || !small_shifts<width>(task)) {
+  if (!plain || task.step.narrow == 0 || !small_shifts<width>(task)) {
     return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
                                      : any_rule<Plain, Repeated<Plain>>(task);
   }
