@@ -74,6 +74,9 @@ struct Lanes<16> {
   static Ints add64(Ints a, Ints b) { return _mm_add_epi64(a, b); }
   static Ints right(Ints a, Ints count) { return _mm_srav_epi32(a, count); }
   static Ints sign(Ints a) { return _mm_srai_epi32(a, 31); }
+  static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
+    return _mm_castps_si128(_mm_blendv_ps(bits(positive), bits(negative), bits(sign)));
+  }
 
   // Products of the even places, 64 bits; the odd places are moved there first.
   static Ints even_products(Ints a, Ints b) { return _mm_mul_epi32(a, b); }
@@ -93,6 +96,20 @@ struct Lanes<16> {
   static Ints pack32(Ints a, Ints b) { return _mm_packs_epi32(a, b); }
   static Ints pack16(Ints a, Ints b) { return _mm_packus_epi16(a, b); }
   static Ints add16(Ints a, Ints b) { return _mm_adds_epi16(a, b); }  // saturated
+  static Ints wrap_add16(Ints a, Ints b) { return _mm_add_epi16(a, b); }
+  static Ints subtract16(Ints a, Ints b) { return _mm_subs_epi16(a, b); }  // saturated
+  static Ints multiply16(Ints a, Ints b) { return _mm_mullo_epi16(a, b); }
+  static Ints larger16(Ints a, Ints b) { return _mm_max_epi16(a, b); }
+  static Ints smaller16(Ints a, Ints b) { return _mm_min_epi16(a, b); }
+  static Ints parts16(Ints a, Ints b) { return _mm_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
+  template <int count>
+  static Ints right16(Ints a) {
+    return _mm_srai_epi16(a, count);
+  }
+  static Ints subtract8(Ints a, Ints b) { return _mm_sub_epi8(a, b); }
+  static Ints saturated_add8(Ints a, Ints b) { return _mm_adds_epu8(a, b); }
+  static Ints or_bits(Ints a, Ints b) { return _mm_or_si128(a, b); }
+  static Ints and_bits(Ints a, Ints b) { return _mm_and_si128(a, b); }
   static Ints clamp8(Ints a, Ints low, Ints high) { return _mm_min_epu8(_mm_max_epu8(a, low), high); }
 #if defined(__AVX512VNNI__)
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm_dpbusd_epi32(acc, codes, weights); }
@@ -217,6 +234,18 @@ struct Lanes<32> {
 
   static Ints add16(Ints a, Ints b) { return _mm256_adds_epi16(a, b); }
   static Ints wrap_add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
+  static Ints subtract16(Ints a, Ints b) { return _mm256_subs_epi16(a, b); }  // saturated
+  static Ints multiply16(Ints a, Ints b) { return _mm256_mullo_epi16(a, b); }
+  static Ints larger16(Ints a, Ints b) { return _mm256_max_epi16(a, b); }
+  static Ints smaller16(Ints a, Ints b) { return _mm256_min_epi16(a, b); }
+  static Ints parts16(Ints a, Ints b) { return _mm256_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
+  template <int count>
+  static Ints right16(Ints a) {
+    return _mm256_srai_epi16(a, count);
+  }
+  static Ints subtract8(Ints a, Ints b) { return _mm256_sub_epi8(a, b); }
+  static Ints saturated_add8(Ints a, Ints b) { return _mm256_adds_epu8(a, b); }
+  static Ints or_bits(Ints a, Ints b) { return _mm256_or_si256(a, b); }
   static Ints multiply_add16(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
   // Σ over pairs, added to `acc`.
   static Ints add_products16(Ints acc, Ints a, Ints b) { return add32(acc, multiply_add16(a, b)); }
@@ -249,6 +278,9 @@ struct Lanes<32> {
     return _mm256_srli_epi32(a, count);
   }
   static Ints sign(Ints a) { return right<31>(a); }
+  static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
+    return _mm256_castps_si256(_mm256_blendv_ps(bits(positive), bits(negative), bits(sign)));
+  }
   // v + (a > b ? 1 : 0)
   static Ints add_if_greater32(Ints v, Ints a, Ints b) {
     return _mm256_sub_epi32(v, _mm256_cmpgt_epi32(a, b));

@@ -97,6 +97,18 @@ struct Lanes<64> {
 
   static Ints add16(Ints a, Ints b) { return _mm512_adds_epi16(a, b); }
   static Ints wrap_add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
+  static Ints subtract16(Ints a, Ints b) { return _mm512_subs_epi16(a, b); }  // saturated
+  static Ints multiply16(Ints a, Ints b) { return _mm512_mullo_epi16(a, b); }
+  static Ints larger16(Ints a, Ints b) { return _mm512_max_epi16(a, b); }
+  static Ints smaller16(Ints a, Ints b) { return _mm512_min_epi16(a, b); }
+  static Ints parts16(Ints a, Ints b) { return _mm512_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
+  template <int count>
+  static Ints right16(Ints a) {
+    return _mm512_srai_epi16(a, count);
+  }
+  static Ints subtract8(Ints a, Ints b) { return _mm512_sub_epi8(a, b); }
+  static Ints saturated_add8(Ints a, Ints b) { return _mm512_adds_epu8(a, b); }
+  static Ints or_bits(Ints a, Ints b) { return _mm512_or_si512(a, b); }
   static Ints add_products16(Ints acc, Ints a, Ints b) { return _mm512_dpwssd_epi32(acc, a, b); }
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm512_dpbusd_epi32(acc, codes, weights); }
 
@@ -122,6 +134,9 @@ struct Lanes<64> {
     return _mm512_srli_epi32(a, count);
   }
   static Ints sign(Ints a) { return right<31>(a); }
+  static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
+    return _mm512_mask_mov_epi32(positive, _mm512_movepi32_mask(sign), negative);
+  }
   static Ints add_if_greater32(Ints v, Ints a, Ints b) {
     return _mm512_mask_sub_epi32(v, _mm512_cmpgt_epi32_mask(a, b), v, _mm512_set1_epi32(-1));
   }

@@ -18,7 +18,7 @@ namespace {  // NOLINT: internal linkage is the point
   return value < low ? low : value > high ? high : value;
 }
 
-// SRDHM: (a·b + 2^30) >> 31; a is never INT32_MIN together with b = INT32_MIN (multipliers are not negative).
+// SRDHM: (a·b + 2^30) >> 31; b is never INT32_MIN.
 [[maybe_unused]] inline int64_t rounding_doubling_high(int64_t a, int64_t b) {
   return (a * b + (int64_t{1} << 30)) >> 31;
 }
@@ -76,6 +76,52 @@ namespace {  // NOLINT: internal linkage is the point
   const int64_t shift = memory.constant<int32_t>(rule.shift)[channel];
   const int64_t value = multiply_fixed(rule.kind, acc, multiplier, shift);
   return static_cast<uint8_t>(clamped(value + rule.zero_point, rule.low, rule.high));
+}
+
+// The rescaled sum of a curve, at most 16 bits.
+[[maybe_unused]] inline int64_t curve_step(const Rescale& rule, const Memory& memory, int32_t acc,
+                                           int64_t channel) {
+  if (rule.kind == Rescale::kFloat) {
+    const float value = static_cast<float>(acc) * memory.constant<float>(rule.factor)[channel];
+    return rounded_code(value, 0, INT16_MIN, INT16_MAX);
+  }
+  const int64_t multiplier = memory.constant<int32_t>(rule.factor)[channel];
+  const int64_t shift = memory.constant<int32_t>(rule.shift)[channel];
+  return clamped(multiply_fixed(rule.kind, acc, multiplier, shift), INT16_MIN, INT16_MAX);
+}
+
+[[maybe_unused]] inline int64_t saturated16(int64_t value) { return clamped(value, INT16_MIN, INT16_MAX); }
+[[maybe_unused]] inline int64_t part16(int64_t a, int64_t b) { return (a * b + (1 << 14)) >> 15; }
+
+// A curve at v; `segments` are its constants.
+[[maybe_unused]] inline int64_t curve_value(const Activation& curve, const int16_t* segments, int64_t v) {
+  const int64_t u = clamped(v, curve.least(), curve.most()), i = u >> curve.shift;
+  const int64_t place = i & (Activation::kSegments - 1);
+  const int64_t d = (u - i * (int64_t{1} << curve.shift)) << (15 - curve.shift);
+  const int16_t* row = segments + place;
+  const int64_t value = row[0], slope = row[Activation::kSegments], bend = row[2 * Activation::kSegments];
+  const int64_t inside = saturated16(value + part16(part16(bend, d) + slope, d));
+  const int64_t beyond = saturated16(v - u);
+  return saturated16(inside + part16(beyond, beyond > 0 ? curve.above : curve.below));
+}
+
+// The code of a layer's sum, with the function behind it.
+template <class Step>
+[[maybe_unused]] inline uint8_t layer_code(const Step& step, const Memory& memory, int32_t acc,
+                                           int64_t channel) {
+  const Rescale& rule = step.rescale;
+  const Activation& activation = step.activation;
+  if (activation.kind == Activation::kCurve) {
+    const auto* segments = memory.constant<int16_t>(activation.segments);
+    const int64_t y = curve_value(activation, segments, curve_step(rule, memory, acc, channel));
+    return static_cast<uint8_t>(clamped(y >> Activation::kFractionBits, rule.low, rule.high));
+  }
+  if (activation.kind == Activation::kTwoSided && acc < 0) {
+    Rescale below = rule;
+    below.factor = activation.negative, below.shift = activation.negative_shift;
+    return rescaled(below, memory, acc, channel);
+  }
+  return rescaled(rule, memory, acc, channel);
 }
 
 // lhs and rhs are stored codes.

@@ -215,6 +215,27 @@ def test_a_newer_version(saved: Path) -> None:
         load_plan(saved)
 
 
+@pytest.mark.parametrize("name", ["Conv", "DepthwiseConv", "Transpose"])
+def test_a_plan_of_the_first_format_is_still_read(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Layers had no activation there: the last eight numbers of their rows."""
+    plan = compile_program(example(name))
+    short = tuple(
+        row._replace(fields=row.fields[:-8]) if row.opcode in ("conv", "depthwise") else row
+        for row in plan.rows
+    )
+    old = tmp_path / "old.c8"
+    with monkeypatch.context() as patch:
+        patch.setattr(plan_file, "check_plan", lambda plan, name: None)
+        save_plan(replace(plan, rows=short), old)
+    content = bytearray(old.read_bytes()[:-8])
+    struct.pack_into("<I", content, len(MAGIC), 1)
+    loaded = load_plan(sealed(bytes(content), old))
+    for row, wanted in zip(loaded.rows, plan.rows, strict=True):
+        np.testing.assert_array_equal(row.fields, wanted.fields)
+
+
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"none\.c8: no such file\. Give the path of a compiled plan"):
         load_plan(tmp_path / "none.c8")

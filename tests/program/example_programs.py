@@ -69,6 +69,15 @@ def rescale(profile: Profile, count: int = 1) -> rules.Rescale:
     return fixed(count, "double" if profile == "tflite" else "single")
 
 
+def curve(profile: Profile, count: int = 1) -> rules.CurveRescale:
+    """A bent line through most codes."""
+    row = np.arange(32, dtype=np.int16)
+    ends = {"below": 200, "above": 9000}
+    return rules.CurveRescale(
+        rescale(profile, count), 10, -20, 400 * row, row * 9, row + 200, **ends, error=50
+    )
+
+
 SUM_RULES: dict[Profile, rules.SumRule] = {
     "onnx": rules.FloatSum(1.0, 0.5, 3.0),
     "tflite": rules.ScaledSum(20, (1 << 30, 0), (1 << 30, -1), (1 << 30, -18)),
@@ -133,11 +142,14 @@ def images(profile: Profile) -> dict[str, Program]:
         **layer(profile, 5, weights(5, 7)),
     )
     to_sums = with_step(with_slot(connected, 1, dtype="int32", zero_point=0), rescale=None)
+    two_sided = rules.TwoSidedRescale(rescale(profile, 6), rescale(profile, 1))
     unsigned = with_step(conv, weight=weights(6, 3, 3, 2, dtype="uint8"), weight_zero_point=ints(*[9] * 6))
     return {
         "Conv": conv,
         "Conv of uint8": unsigned,
+        "Conv of two sides": with_step(conv, rescale=two_sided),
         "DepthwiseConv": depthwise,
+        "DepthwiseConv of a curve": with_step(depthwise, rescale=curve(profile, 8)),
         "ConvTranspose": transpose,
         "FullyConnected": connected,
         "FullyConnected to sums": to_sums,

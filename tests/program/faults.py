@@ -12,6 +12,7 @@ from onnx import TensorProto
 from planting import Fault, axis, of, rule, slot, step
 
 from calib8.program import instructions as op
+from calib8.program import rules
 from calib8.program.program import Port, Program
 from calib8.program.rules import Profile
 
@@ -54,7 +55,11 @@ FIELDS = [
     step("Conv", "bias is a int64 array, not int32", bias=np.zeros(6, np.int64)),
     step("Conv", "weight is a int16 array, not a uint8 array or a int8 array", weight=np.zeros(6, np.int16)),
     step("Conv", r"weight_zero_point is 0, not a int32 array", weight_zero_point=0),
-    step("Conv", "rescale is 0.5, not FloatRescale or FixedRescale or None", rescale=0.5),
+    step(
+        "Conv",
+        "rescale is 0.5, not FloatRescale or FixedRescale or TwoSidedRescale or CurveRescale or None",
+        rescale=0.5,
+    ),
     rule(
         "Conv", r"instructions\[0\].rescale.factor is a float64 array, not float32", "onnx", factor=np.ones(6)
     ),
@@ -247,6 +252,7 @@ def declared(profile: Profile) -> Callable[[Program], Program]:
     return lambda program: replace(program, profile=profile)
 
 
+TWO_SIDED, CURVE = "Conv of two sides", "DepthwiseConv of a curve"
 BELOW, BEYOND = (1 << 30) - 1, (1 << 21) + 1
 
 RULES = [
@@ -269,6 +275,35 @@ RULES = [
     step("Mean", "the multiplier 536870911", "tflite", rescale=fixed(1, "double", (1 << 29) - 1)),
     step("Conv", "the shift -32. It must be in -31 … 30", "single", rescale=fixed(6, "single", shift=-32)),
     step("Conv", "the shift 31", "single", rescale=fixed(6, "single", shift=31)),
+    rule(TWO_SIDED, "the factor -1", "onnx", positive=rules.FloatRescale(floats(-1))),
+    rule(TWO_SIDED, "the factor inf", "onnx", negative=rules.FloatRescale(floats(np.inf))),
+    rule(TWO_SIDED, r"factors of shape \[2\]", "onnx", negative=rules.FloatRescale(floats(1, 1))),
+    rule(TWO_SIDED, "FixedRescale below 0 in profile onnx", "onnx", negative=fixed(1, "single")),
+    rule(TWO_SIDED, "rounding away below 0 only", "tflite", negative=fixed(1, "away")),
+    rule(TWO_SIDED, f"the multiplier -{BELOW}", "single", negative=fixed(1, "single", -BELOW)),
+    rule(TWO_SIDED, f"the multiplier {-(1 << 31)}", "single", negative=fixed(1, "single", -(1 << 31))),
+    rule(CURVE, r"factors of shape \[2\]", "onnx", steps=rules.FloatRescale(floats(1, 1))),
+    rule(CURVE, "FixedRescale in profile onnx", "onnx", steps=fixed(1, "single")),
+    rule(CURVE, "the segment shift 12. It must be in 0 … 11", "onnx", shift=12),
+    rule(CURVE, "the segment shift -1", "single", shift=-1),
+    rule(CURVE, "the first segment -33. It must be in -32 … 0", "onnx", first=-33),
+    rule(CURVE, "the first segment 1", "onnx", first=1),
+    rule(CURVE, r"slopes of shape \[31\]", "onnx", slope=np.zeros(31, np.int16)),
+    rule(
+        CURVE,
+        "slope and bend 32968",
+        "onnx",
+        slope=np.full(32, -32768, np.int16),
+    ),
+    rule(
+        CURVE,
+        "slope and bend 32768",
+        "onnx",
+        slope=np.full(32, 32767, np.int16),
+        bend=np.full(32, -1, np.int16),
+    ),
+    rule(CURVE, "before the first segment -32768", "onnx", below=-32768),
+    rule(CURVE, "behind the last segment 32768", "onnx", above=32768),
     rule("Mul", "the factor -0.5", "onnx", factor=-0.5),
     rule("Mul", "the factor 0.1. It must be a float32", "onnx", factor=0.1),
     rule("Mul", r"the factor 1e\+60", "onnx", factor=1e60),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import product
 from typing import Any
 
@@ -12,6 +14,7 @@ import numpy.typing as npt
 from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, Instruction
 from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.executor import run_program
+from calib8.program.rules import CurveRescale, FloatRescale, Rescale
 
 Array = npt.NDArray[Any]
 
@@ -95,3 +98,37 @@ def source(layer: Any, i: int, j: int, h: int, w: int) -> tuple[int, int]:
         i * layer.strides[0] + h * layer.dilations[0] - layer.pads[0],
         j * layer.strides[1] + w * layer.dilations[1] - layer.pads[1],
     )
+
+
+def curve_code(rule: CurveRescale, acc: int, channel: int, low: int, high: int, dtype: str) -> int:
+    """The code of one sum behind a curve, in Python's integers and fractions."""
+    v = min(max(_steps(rule.steps, acc, channel), -32768), 32767)
+    width = 2**rule.shift
+    u = min(max(v, rule.first * width), (rule.first + 32) * width - 1)
+    segment, distance = u // width - rule.first, u % width * (32768 // width)
+    value, slope, bend = (int(row[segment]) for row in (rule.value, rule.slope, rule.bend))
+    t = _saturated(value + _part((_part(bend * distance) + slope) * distance))
+    beyond = _saturated(v - u)
+    y = _saturated(t + _part(beyond * (rule.above if beyond > 0 else rule.below)))
+    return min(max(y // 64 + int(np.iinfo(dtype).min), low), high)
+
+
+def _steps(rule: Rescale, acc: int, channel: int) -> int:
+    if isinstance(rule, FloatRescale):
+        factor = rule.factor[channel if rule.factor.size > 1 else 0]
+        return round(float(np.float32(acc) * factor))
+    place = channel if rule.multiplier.size > 1 else 0
+    multiplier, shift = int(rule.multiplier[place]), int(rule.shift[place])
+    if rule.rounding == "single":
+        return math.floor(Fraction(acc * multiplier) * Fraction(2) ** (shift - 31) + Fraction(1, 2))
+    high = math.floor(Fraction(acc * 2 ** max(shift, 0) * multiplier, 2**31) + Fraction(1, 2))
+    away = Fraction(abs(high), 2 ** max(-shift, 0)) + Fraction(1, 2)
+    return math.floor(away) if high >= 0 else -math.floor(away)
+
+
+def _part(product: int) -> int:
+    return math.floor(Fraction(product, 32768) + Fraction(1, 2))
+
+
+def _saturated(number: int) -> int:
+    return min(max(number, -32768), 32767)

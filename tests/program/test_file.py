@@ -56,6 +56,16 @@ def test_a_chain_comes_back_and_equal_programs_are_equal_bytes(profile: Profile,
     assert_equal(chain(profile), load_program(str(tmp_path / "a.c8p")))
 
 
+@pytest.mark.parametrize(
+    ("name", "version"), [("Conv", 1), ("Conv of two sides", 2), ("DepthwiseConv of a curve", 2)]
+)
+def test_functions_behind_layers_need_the_second_format(name: str, version: int, tmp_path: Path) -> None:
+    """Programs without them can be read by whoever reads the first one alone."""
+    save_program(EXAMPLES[name, "single"], tmp_path / "a.c8p")
+    _, found, _, _ = PREFIX.unpack_from((tmp_path / "a.c8p").read_bytes())
+    assert found == version
+
+
 def test_fields_with_a_default_may_be_absent(data: bytes, tmp_path: Path) -> None:
     """So that a field with a default can be added without a new format."""
 
@@ -180,8 +190,8 @@ def test_truncated_and_longer_files(data: bytes, tmp_path: Path) -> None:
 
 def test_a_newer_format(data: bytes, tmp_path: Path) -> None:
     magic, _, length, total = PREFIX.unpack_from(data)
-    newer = PREFIX.pack(magic, 2, length, total) + data[PREFIX.size :]
-    problem = r"made by a newer calib8 \(format 2, this one reads up to 1\). Install that version"
+    newer = PREFIX.pack(magic, 3, length, total) + data[PREFIX.size :]
+    problem = r"made by a newer calib8 \(format 3, this one reads up to 2\). Install that version"
     refused(newer, tmp_path / "a", problem)
     refused(sealed(newer), tmp_path / "a", problem)
     older = PREFIX.pack(magic, 0, length, total) + data[PREFIX.size :]

@@ -9,7 +9,7 @@ from typing import Any
 import example_programs as make
 import numpy as np
 import pytest
-from example_programs import EXAMPLES, codes, fixed, ints, single, sums, with_step
+from example_programs import EXAMPLES, codes, fixed, floats, ints, single, sums, with_step
 from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
@@ -53,6 +53,26 @@ def test_bias_counts_in_full() -> None:
             verify(connected(weight, bias=spoiled))
     with pytest.raises(ModelError, match="of output channel 0 reach 2147483648"):
         verify(connected(weight, bias=ints(-(1 << 31), 0)))
+
+
+@pytest.mark.parametrize("profile", ["onnx", "single"])
+def test_steps_of_a_curve_stay_below_half_of_int32(profile: Profile) -> None:
+    """2 · 128 · 127 · 2^15 < 2^30 < 3 · 128 · 127 · 2^15, the factor that of the curve."""
+    factor = 2.0**15
+    steps = rules.FloatRescale(floats(factor)) if profile == "onnx" else fixed(1, "single", shift=16)
+    rule = replace(make.curve(profile), steps=steps)
+    verify(connected(rows(127, length=2), profile, rescale=rule))
+    with pytest.raises(ModelError, match=r"reaches step .* of its curve, beyond 2\^30"):
+        verify(connected(rows(127, length=3), profile, rescale=rule))
+
+
+def test_both_sides_are_shifted_left() -> None:
+    """TFLite shifts before it multiplies: of either side."""
+    even, wide = make.fixed(1, "double", shift=0), make.fixed(1, "double", shift=17)
+    verify(connected(rows(127, length=1), "tflite", rescale=rules.TwoSidedRescale(even, even)))
+    for pair in ((even, wide), (wide, even)):
+        with pytest.raises(ModelError, match="shifted left by 17 leave int32"):
+            verify(connected(rows(127, length=2), "tflite", rescale=rules.TwoSidedRescale(*pair)))
 
 
 @pytest.mark.parametrize("sign", [1, -1])

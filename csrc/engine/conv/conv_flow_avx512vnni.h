@@ -20,7 +20,7 @@ struct Flow {
   int64_t indices[kFlowQuads];  // bytes, per quad
   int64_t ends[4];              // unit e of the codes follows quad ends[e] − 1
   int32_t bias[48];             // for PairShape, as the following
-  float factor[48], low_factor[48], nudge[48];
+  float factor[48], low_factor[48], nudge[48], negative[48];
 };
 
 // One row of weights; as assembly, so that no compiler loads it again for every pixel.
@@ -33,8 +33,7 @@ template <int row>
 
 // FixedRescale as steps of one sum.
 template <int width, __m512i (*multiplied)(__m512i, const FixedLanes&)>
-struct FixedSteps {
-  static constexpr bool kTwice = false;
+struct FixedSteps : PlainSteps {
   const Tile& tile;
 
   explicit FixedSteps(const Tile& t) : tile(t) {}
@@ -50,6 +49,10 @@ template <int width>
 using LeftSumSteps = SumSteps<width, false, false>;
 template <int width>
 using RightSumSteps = SumSteps<width, true, false>;
+template <int width>
+using InsideCurveSteps = CurveSteps<width, false>;
+template <int width>
+using BeyondCurveSteps = CurveSteps<width, true>;
 template <int width>
 using PlainSplitSteps = SplitSteps<width, false>;
 template <int width>
@@ -122,8 +125,7 @@ struct WholeShape {
       constexpr int pixel = unit * kTogether + k / width;
       rows[k] = steps(acc[pixel][k % width], static_cast<int>(first + pixel), k % width);
     });
-    const __m512i codes =
-        packed_codes<kShiftOf<Steps<width>, plain>>(rows, _mm512_set1_epi16(tile.zero_point));
+    const __m512i codes = packed_codes(rows, words_of<Steps<width>, kShiftOf<Steps<width>, plain>>(tile));
     store_together(tile, tile.output_offsets + first + unit * kTogether, clamped_codes<plain>(codes, tile));
   }
 
@@ -184,7 +186,6 @@ struct PairShape {
   CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<kWidth> steps(tile);
-    constexpr Shift kKind = kShiftOf<Steps<kWidth>, plain>;
     const int a = static_cast<int>(first) + 2 * unit, b = a + 1;
     __m512i lower[whole], upper[whole];
     repeat<whole>([&](auto j) CALIB8_INLINE {
@@ -192,12 +193,12 @@ struct PairShape {
       upper[j] = steps(acc[2 * unit + 1][j], b, j);
     });
     const __m512i both = steps.pair(shared[unit], a, whole);
-    const __m512i shift = _mm512_set1_epi16(tile.zero_point);
+    const auto code_of = words_of<Steps<kWidth>, kShiftOf<Steps<kWidth>, plain>>(tile);
     auto* output = static_cast<uint8_t*>(tile.output);
     const int64_t* offsets = tile.output_offsets + a;
     if constexpr (whole == 1) {
-      const __m512i left = shifted_words<kKind>(_mm512_packs_epi32(lower[0], both), shift);
-      const __m512i right = shifted_words<kKind>(_mm512_packs_epi32(upper[0], upper[0]), shift);
+      const __m512i left = code_of(_mm512_packs_epi32(lower[0], both));
+      const __m512i right = code_of(_mm512_packs_epi32(upper[0], upper[0]));
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 0, 0, 2, 6, 10, 14, 9, 13, 0, 0);
       const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
       const __m512i codes = _mm512_permutexvar_epi32(order, packed);
@@ -205,9 +206,9 @@ struct PairShape {
       _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
       _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
     } else {
-      const __m512i left = shifted_words<kKind>(_mm512_packs_epi32(lower[0], lower[1]), shift);
-      const __m512i right = shifted_words<kKind>(_mm512_packs_epi32(upper[0], upper[1]), shift);
-      __m512i rest = shifted_words<kKind>(_mm512_packs_epi32(both, both), shift);
+      const __m512i left = code_of(_mm512_packs_epi32(lower[0], lower[1]));
+      const __m512i right = code_of(_mm512_packs_epi32(upper[0], upper[1]));
+      __m512i rest = code_of(_mm512_packs_epi32(both, both));
       const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
       rest = clamped_codes<plain>(_mm512_packus_epi16(rest, rest), tile);
       const __m512i one = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 0, 0, 0, 0, 0, 0);
@@ -281,6 +282,9 @@ inline void run_shape(Flow& flow, int64_t count) {
   if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
   if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
   if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
+  if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);
+  if (ending == Ending::kCurve) return run_flow<Shape, InsideCurveSteps, false>(flow);
+  if (ending == Ending::kCurveBeyond) return run_flow<Shape, BeyondCurveSteps, false>(flow);
   if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
@@ -293,6 +297,7 @@ inline void repeat_last(Flow& flow, int64_t whole) {
     const int64_t source = c < 16 * whole ? c : 16 * whole + c % 8;
     flow.bias[c] = flow.tile.bias[source];
     flow.factor[c] = flow.tile.factor[source];
+    if (flow.tile.negative != nullptr) flow.negative[c] = flow.tile.negative[source];
     if (flow.tile.nudge == nullptr) continue;
     flow.low_factor[c] = flow.tile.low_factor[source];
     flow.nudge[c] = flow.tile.nudge[source];
@@ -300,6 +305,7 @@ inline void repeat_last(Flow& flow, int64_t whole) {
   flow.tile.bias = flow.bias;
   flow.tile.factor = flow.factor;
   flow.tile.low_factor = flow.low_factor;
+  flow.tile.negative = flow.negative;
   flow.tile.nudge = flow.nudge;
 }
 

@@ -61,6 +61,50 @@ struct NeonDot {
     }
   }
 
+  // A row of 32 words is 64 bytes, as many as one table instruction reaches.
+  struct Curve {
+    uint8x16x4_t value, slope, bend;
+    int16x8_t least, most, below, above, left, right;
+
+    Curve(const Activation& curve, const Memory& memory) {
+      if (curve.kind != Activation::kCurve) return;
+      const auto* rows = memory.constant<uint8_t>(curve.segments);
+      value = vld1q_u8_x4(rows), slope = vld1q_u8_x4(rows + 64), bend = vld1q_u8_x4(rows + 128);
+      least = all(curve.least()), most = all(curve.most());
+      below = all(curve.below), above = all(curve.above);
+      left = all(15 - curve.shift), right = all(-curve.shift);
+    }
+    static int16x8_t all(int64_t number) { return vdupq_n_s16(static_cast<int16_t>(number)); }
+
+    int16x8_t operator()(int16x8_t v) const {
+      const int16x8_t u = vminq_s16(vmaxq_s16(v, least), most), none = vdupq_n_s16(0);
+      const int16x8_t d = vandq_s16(vshlq_s16(u, left), vdupq_n_s16(0x7fff));
+      const int16x8_t place = vandq_s16(vshlq_s16(u, right), vdupq_n_s16(31));
+      const uint8x16_t bytes = vreinterpretq_u8_s16(vmlaq_n_s16(vdupq_n_s16(0x0100), place, 0x0202));
+      const auto picked = [&](const uint8x16x4_t& row) {
+        return vreinterpretq_s16_u8(vqtbl4q_u8(row, bytes));
+      };
+      const int16x8_t bent = vaddq_s16(vqrdmulhq_s16(picked(bend), d), picked(slope));
+      const int16x8_t t = vqaddq_s16(picked(value), vqrdmulhq_s16(bent, d));
+      const int16x8_t far = vqsubq_s16(v, u);
+      const int16x8_t up = vqrdmulhq_s16(vmaxq_s16(far, none), above);
+      const int16x8_t down = vqrdmulhq_s16(vminq_s16(far, none), below);
+      return vshrq_n_s16(vqaddq_s16(t, vaddq_s16(up, down)), 6);
+    }
+  };
+
+  static void float_steps(const StripRescale& rule, const int32_t* acc, int16_t* steps) {
+    engine::float_codes(rule, acc, steps);
+  }
+  static void curve_words(const Curve& curve, const int16_t* steps, int32_t low, int32_t high,
+                          uint8_t* codes) {
+    const int16x8_t left = curve(vld1q_s16(steps)), right = curve(vld1q_s16(steps + 8));
+    const uint8x16_t bytes = vcombine_u8(vqmovun_s16(left), vqmovun_s16(right));
+    const uint8x16_t least = vdupq_n_u8(static_cast<uint8_t>(low)),
+                     most = vdupq_n_u8(static_cast<uint8_t>(high));
+    vst1q_u8(codes, vminq_u8(vmaxq_u8(bytes, least), most));
+  }
+
   static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
     engine::float_codes(rule, acc, codes);
   }

@@ -8,6 +8,7 @@
 #include "conv_rows_avx512vnni.h"
 #include "conv_tile_avx512vnni.h"
 #include "lookup_avx512.h"
+#include "strip_avx2.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -137,22 +138,45 @@ inline Ending float_ending(const Conv& step) {
   return rule.zero_point == 0 ? Ending::kPlain : Ending::kUnclamped;
 }
 
-// Constants of a panel with FixedRescale.
+// float32 factors with a function behind the layer: how they end.
+inline Ending active_ending(const Activation& activation) {
+  if (activation.kind == Activation::kTwoSided) return Ending::kTwoSided;
+  const bool beyond = activation.below != 0 || activation.above != 0;
+  return beyond ? Ending::kCurveBeyond : Ending::kCurve;
+}
+
+// All of them are small.
+inline bool below_one(const float* factor, int64_t channels) {
+  bool small = true;
+  for (int64_t c = 0; c < channels; ++c) small = small && factor[c] < 1.0F && factor[c] > -1.0F;
+  return small;
+}
+
+// Constants of a panel with FixedRescale, and those of a curve.
 struct FixedPanel {
   SplitFactors split;
   FixedLanes lanes[4];
+  CurveTable curve;
 };
 
 // How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
 inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   const int64_t channels = panel.width * kLanes;
   const Rescale& rule = step.rescale;
+  const Activation& activation = step.activation;
   bool small = true;
   if (rule.kind == Rescale::kFloat) {
     const float* factor = memory.constant<float>(rule.factor) + panel.place;
-    for (int64_t c = 0; c < channels; ++c) small = small && factor[c] < 1.0F;
-    return small ? float_ending(step) : Ending::kSums;
+    if (activation.kind == Activation::kCurve) {  // whose steps are known to fit int32
+      fixed.curve = CurveTable(activation, memory);
+      return active_ending(activation);
+    }
+    if (!below_one(factor, channels)) return Ending::kSums;
+    if (activation.kind == Activation::kNone) return float_ending(step);
+    const float* negative = memory.constant<float>(activation.negative) + panel.place;
+    return below_one(negative, channels) ? Ending::kTwoSided : Ending::kSums;
   }
+  if (activation.kind != Activation::kNone) return Ending::kSums;
   if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
@@ -200,11 +224,25 @@ inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, Fi
   return {ending, ending == Ending::kSums, residual, step.table >= 0};
 }
 
+// Sums of `count` pixels in scratch become codes behind an activation.
+inline void activate_rows(const Conv& step, const Memory& memory, const Panel& panel, int64_t count) {
+  Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
+  const CurveTable curve(step.activation, memory);
+  for (int64_t first = 0; first < panel.width * kLanes; first += kLanes) {
+    const StripActivation<StripSums> strip(step.rescale, step.activation, memory, panel.place + first);
+    for (int64_t i = first; i < count * kRowBytes; i += kRowBytes) {
+      strip.codes(curve, scratch.sums + i, scratch.codes + i);
+    }
+  }
+}
+
 // Rows of `count` pixels in scratch, from pixel `first` of the block on, go on to the output.
 inline void finish_rows(const Conv& step, const Memory& memory, const Panel& panel, Way way, int64_t first,
                         int64_t count) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
-  for (int64_t i = 0; way.rescale && i < count * kRowBytes; i += kRowBytes) {
+  const bool active = way.rescale && step.activation.kind != Activation::kNone;
+  if (active) activate_rows(step, memory, panel, count);
+  for (int64_t i = 0; way.rescale && !active && i < count * kRowBytes; i += kRowBytes) {
     for (int64_t c = 0; c < panel.count; ++c) {
       scratch.codes[i + c] = rescaled(step.rescale, memory, scratch.sums[i + c], panel.place + c);
     }
@@ -257,6 +295,10 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
     tile.low_factor = fixed.split.low;
     tile.nudge = fixed.split.nudge;
   }
+  if (ending == Ending::kTwoSided) {
+    tile.negative = memory.constant<float>(step.activation.negative) + panel.place;
+  }
+  tile.curve = &fixed.curve;
   tile.fixed = fixed.lanes;
   tile.channels = panel.stored;
   const bool summed = sums_up(ending), split = is_split(ending) && !summed;

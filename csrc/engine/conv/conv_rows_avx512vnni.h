@@ -110,7 +110,7 @@ inline void sum_rows(const Conv& step, const Rows& rows) {
       const __m512i code = wide_codes(codes + 16 * j), other = wide_codes(residual + 16 * j);
       results[j] = residual_right ? sum(code, other) : sum(other, code);
     });
-    const __m512i bytes = packed_codes<Shift::kAdded>(results, shift);
+    const __m512i bytes = packed_codes(results, ShiftedWords<Shift::kAdded>{shift});
     _mm512_store_si512(codes, _mm512_min_epu8(_mm512_max_epu8(bytes, low), high));
   }
 }

@@ -14,7 +14,7 @@
 #include <cstring>
 
 #include "scratch.h"
-#include "strip_codes.h"
+#include "strip_activation.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -54,21 +54,27 @@ struct Places {
 template <class Set>
 class StripOutput {
  public:
-  StripOutput(const Conv& step, const Memory& memory, int64_t group, int64_t first)
+  StripOutput(const Conv& step, const Memory& memory, const typename Set::Curve& curve, int64_t group,
+              int64_t first)
       : step_(step),
         memory_(memory),
+        curve_(curve),
         rescale_(step.rescale, memory, group * step.padded_outputs + first),
+        activation_(step.rescale, step.activation, memory, group * step.padded_outputs + first),
         channel_(group * step.outputs + first),
         count_(step.outputs - first < kStrip ? step.outputs - first : kStrip) {}
 
   // acc[pixels][16].
   void store(const Places& places, int64_t pixels, const int32_t* acc) const {
     if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
-    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
+    const bool active = step_.activation.kind != Activation::kNone;
+    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip && !active;
     if (simple && rescale_.kind == Rescale::kFloat) return store_plain(places, pixels, acc);
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       alignas(16) uint8_t codes[kStrip];
-      if (rescale_.kind == Rescale::kFloat) {
+      if (active) {
+        activation_.codes(curve_, acc + pixel * kStrip, codes);
+      } else if (rescale_.kind == Rescale::kFloat) {
         Set::float_codes(rescale_, acc + pixel * kStrip, codes);
       } else {
         fixed_codes(rescale_, acc + pixel * kStrip, codes);
@@ -109,7 +115,9 @@ class StripOutput {
 
   const Conv& step_;
   const Memory& memory_;
+  const typename Set::Curve& curve_;
   StripRescale rescale_;
+  StripActivation<Set> activation_;
   int64_t channel_, count_;
 };
 
@@ -132,6 +140,7 @@ class ConvTiles {
   ConvTiles(const Conv& step, const Memory& memory)
       : step_(step),
         memory_(memory),
+        curve_(step.activation, memory),
         taps_(memory.constant<int64_t>(step.tap_offsets)),
         widths_(memory.constant<int32_t>(step.panel_widths)),
         acc_(reinterpret_cast<TileScratch*>(memory.scratch)->sums),
@@ -214,7 +223,8 @@ class ConvTiles {
       const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
       multiply_block(pixels, begin * 4, Set::section(weights, panel.width * 4, count, section_), count);
     }
-    StripOutput<Set>(step_, memory_, group, panel.first + strip).store({outputs_, residuals_}, pixels, acc_);
+    StripOutput<Set>(step_, memory_, curve_, group, panel.first + strip)
+        .store({outputs_, residuals_}, pixels, acc_);
   }
 
   void start_sums(int64_t pixels, int64_t channel) {
@@ -267,7 +277,7 @@ class ConvTiles {
       }
       const Places here{outputs_ + pixel, residuals_ + pixel};
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
-        StripOutput<Set>(step_, memory_, group, panel.first + strip).store(here, 1, acc_ + strip);
+        StripOutput<Set>(step_, memory_, curve_, group, panel.first + strip).store(here, 1, acc_ + strip);
       }
     }
   }
@@ -287,6 +297,7 @@ class ConvTiles {
 
   const Conv& step_;
   const Memory& memory_;
+  typename Set::Curve curve_;
   const int64_t* taps_;
   const int32_t* widths_;
   int32_t* acc_;      // [kMostPixels][16], or one panel

@@ -29,7 +29,7 @@ class FiveByFive {
         line_(task.step.input.row_stride),
         apart_(task.input_apart()),
         output_apart_(task.output_apart()),
-        codes_of_(task.step.rescale, task.memory, task.channel),
+        codes_of_(task.step, task.memory, task.channel),
         upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
         lower_(upper_ + kColumns) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;

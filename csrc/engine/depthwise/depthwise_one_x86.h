@@ -45,7 +45,7 @@ void one_by_one(const Task& task) {
   const Depthwise& step = task.step;
   const uint8_t* biases = task.memory.constant<uint8_t>(step.bias) + task.channel * 4;
   const Ints taps = L::bytes(task.memory.constant<uint8_t>(step.weights) + task.channel);
-  const CodesOfSums<Fourths, kind> codes_of(step.rescale, task.memory, task.channel);
+  const CodesOfSums<Fourths, kind> codes_of(step, task.memory, task.channel);
   const Ints order = Fourths::order();
   Ints bias[4];
   Weights<L> weights[4];

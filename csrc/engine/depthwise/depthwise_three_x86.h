@@ -24,7 +24,7 @@ class ThreeByThree {
         line_(task.step.input.row_stride),
         apart_(task.input_apart()),
         output_apart_(task.output_apart()),
-        codes_of_(task.step.rescale, task.memory, task.channel) {
+        codes_of_(task.step, task.memory, task.channel) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
     for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
     const uint8_t* taps = task.memory.constant<uint8_t>(task.step.weights) + task.channel;

@@ -6,13 +6,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "depthwise_five_x86.h"
 #include "depthwise_one_x86.h"
 #include "depthwise_three_x86.h"
 #include "lookup.h"
 #include "scratch.h"
+#include "strip_avx2.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -85,7 +88,7 @@ void any_window(const Task& task) {
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
   const Layer<L> layer(task);
   const Load load(task);
-  const CodesOfSums<L, kind> codes_of(step.rescale, task.memory, task.channel);
+  const CodesOfSums<L, kind> codes_of(step, task.memory, task.channel);
   const int64_t columns = task.columns(), apart = task.output_apart();
   for (int64_t row = task.begin; row < task.end; ++row) {
     const uint8_t* input = task.input(row);
@@ -100,6 +103,36 @@ void any_window(const Task& task) {
   }
 }
 
+// Functions behind a layer in rules whose arithmetic needs more than 32 bits: strips of a block.
+template <class L>
+class WideActivation {
+  static constexpr int kStrips = L::kChannels / 16;
+
+ public:
+  explicit WideActivation(const Task& task) : task_(task), curve_(task.step.activation, task.memory) {}
+  bool active() const { return task_.step.activation.kind != Activation::kNone; }
+
+  void store(const int32_t* sums, uint8_t* output) const {
+    alignas(64) uint8_t codes[L::kChannels];
+    for (int64_t first = 0; first < task_.channels; first += 16) {
+      strips_[first / 16].codes(curve_, sums + first, codes + first);
+    }
+    std::memcpy(output, codes, static_cast<size_t>(task_.channels));
+  }
+
+ private:
+  const Task& task_;
+  CurveTable curve_;
+  std::array<StripActivation<StripSums>, kStrips> strips_ = made(std::make_integer_sequence<int, kStrips>());
+
+  template <int... strip>
+  std::array<StripActivation<StripSums>, kStrips> made(std::integer_sequence<int, strip...>) const {
+    const Depthwise& step = task_.step;
+    return {StripActivation<StripSums>(step.rescale, step.activation, task_.memory,
+                                       task_.channel + 16 * strip)...};
+  }
+};
+
 // Sums that are stored as they are, and rules whose arithmetic needs more than 32 bits.
 template <class L, class Load>
 void any_rule(const Task& task) {
@@ -107,6 +140,7 @@ void any_rule(const Task& task) {
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
   const Layer<L> layer(task);
   const Load load(task);
+  const WideActivation<L> activation(task);
   for (int64_t row = task.begin; row < task.end; ++row) {
     const uint8_t* input = task.input(row);
     int64_t place = task.place(row);
@@ -116,6 +150,12 @@ void any_rule(const Task& task) {
       alignas(64) int32_t sums[L::kChannels];
       for (int l = 0; l < L::kChannels / 16; ++l) {
         for (int i = 0; i < 4; ++i) Lanes<16>::store(sums + 16 * l + 4 * i, L::lane(acc[i], l));
+      }
+      if (activation.active()) {
+        activation.store(sums, task.memory.data<uint8_t>(step.output) + place);
+        input += step.column_step * step.input.column_stride;
+        place += step.output.column_stride;
+        continue;
       }
       for (int64_t c = 0; c < task.channels; ++c) {
         if (step.rescale.kind == Rescale::kNone) {
@@ -218,13 +258,22 @@ bool small_shifts(const Task& task) {
 template <int widest, int width>
 void run_block(const Task& task) {
   using Plain = Block<width, width>;
+  const Activation& activation = task.step.activation;
+  const bool plain = activation.kind == Activation::kNone;
+  if (!plain && task.step.narrow != 0 && task.step.rescale.kind == Rescale::kFloat) {
+    if (activation.kind == Activation::kTwoSided)
+      return narrow_rule<widest, width, Rounding::kTwoSided>(task);
+    const bool beyond = activation.below != 0 || activation.above != 0;
+    return beyond ? narrow_rule<widest, width, Rounding::kCurveBeyond>(task)
+                  : narrow_rule<widest, width, Rounding::kCurve>(task);
+  }
   if constexpr (widest == 64) {
-    if (task.step.narrow != 0 && splits<widest, width>(task)) {
+    if (plain && task.step.narrow != 0 && splits<widest, width>(task)) {
       return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
                                                : narrow_rule<widest, width, Rounding::kSplit>(task);
     }
   }
-  if (task.step.narrow == 0 || !small_shifts<width>(task)) {
+  if (!plain || task.step.narrow == 0 || !small_shifts<width>(task)) {
     return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
                                      : any_rule<Plain, Repeated<Plain>>(task);
   }

@@ -7,6 +7,9 @@
 // and whose shifts are −2 or less. Everything has internal linkage.
 #pragma once
 
+#include <type_traits>
+
+#include "curve_lanes.h"
 #include "split_factors.h"
 #include "steps.h"
 #include "x86_lanes.h"
@@ -15,7 +18,15 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // How CodesOfSums computes: kSplit and kSplitSigned are kSingle or kDouble in float32 (split_factors.h).
-enum class Rounding { kFloat, kSingle, kDouble, kSplit, kSplitSigned };
+// kTwoSided, kCurve and kCurveBeyond are kFloat with a function behind it.
+enum class Rounding { kFloat, kSingle, kDouble, kSplit, kSplitSigned, kTwoSided, kCurve, kCurveBeyond };
+constexpr bool is_curve(Rounding kind) { return kind == Rounding::kCurve || kind == Rounding::kCurveBeyond; }
+constexpr bool is_float(Rounding kind) {
+  return kind == Rounding::kFloat || kind == Rounding::kTwoSided || is_curve(kind);
+}
+struct NoTable {
+  NoTable(const Activation&, const Memory&) {}
+};
 
 // L: vectors, and `words`, which loads a quarter of the constants of a block.
 template <class L, Rounding kind>
@@ -24,18 +35,22 @@ class CodesOfSums {
   static constexpr bool kSplits = kind == Rounding::kSplit || kind == Rounding::kSplitSigned;
 
  public:
-  CodesOfSums(const Rescale& rule, const Memory& memory, int64_t channel)
-      : zero_(L::set16(static_cast<int32_t>(kSplits ? 2 * rule.zero_point + 1 : rule.zero_point))),
+  CodesOfSums(const Depthwise& step, const Memory& memory, int64_t channel)
+      : CodesOfSums(step.rescale, step.activation, memory, channel) {}
+  CodesOfSums(const Rescale& rule, const Activation& activation, const Memory& memory, int64_t channel)
+      : curve_(activation, memory),
+        zero_(L::set16(static_cast<int32_t>(kSplits ? 2 * rule.zero_point + 1 : rule.zero_point))),
         low_(L::set8(static_cast<int32_t>(rule.low))),
         high_(L::set8(static_cast<int32_t>(rule.high))) {
     const uint8_t* factors = memory.constant<uint8_t>(rule.factor) + channel * 4;
-    const uint8_t* shifts =
-        kind == Rounding::kFloat ? nullptr : memory.constant<uint8_t>(rule.shift) + channel * 4;
+    const uint8_t* shifts = is_float(kind) ? nullptr : memory.constant<uint8_t>(rule.shift) + channel * 4;
     for (int i = 0; i < 4; ++i) {
       factor_[i] = L::words(factors, i);
       if constexpr (kSplits) {
         set_split(i, L::words(shifts, i), rule.kind == Rescale::kSingle);
-      } else if constexpr (kind != Rounding::kFloat) {
+      } else if constexpr (kind == Rounding::kTwoSided) {
+        odd_factor_[i] = L::words(memory.constant<uint8_t>(activation.negative) + channel * 4, i);
+      } else if constexpr (!is_float(kind)) {
         odd_factor_[i] = L::odd_to_even(factor_[i]);
         set_shift(i, L::words(shifts, i));
       }
@@ -48,7 +63,11 @@ class CodesOfSums {
   }
   // The same in two steps: quarters 0 and 1, then 2 and 3.
   [[gnu::always_inline]] Ints half(int first, Ints a, Ints b) const {
-    const Ints words = L::add16(L::pack32(scaled(a, first), scaled(b, first + 1)), zero_);
+    const Ints steps = L::pack32(scaled(a, first), scaled(b, first + 1));
+    if constexpr (is_curve(kind)) {
+      return CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kCurveBeyond>(curve_)(steps);
+    }
+    const Ints words = L::add16(steps, zero_);
     if constexpr (kSplits) return L::halve16(words);
     return words;
   }
@@ -88,7 +107,10 @@ class CodesOfSums {
     if constexpr (kSplits) {
       constexpr bool kSigned = kind == Rounding::kSplitSigned;
       return L::template split<kSigned>(acc, factor_[i], odd_factor_[i], round_[i]);
-    } else if constexpr (kind == Rounding::kFloat) {
+    } else if constexpr (kind == Rounding::kTwoSided) {
+      const auto factor = L::bits(L::by_sign32(acc, factor_[i], odd_factor_[i]));
+      return L::rounded(L::multiply(L::floats(acc), factor));
+    } else if constexpr (is_float(kind)) {
       return L::rounded(L::multiply(L::floats(acc), L::bits(factor_[i])));
     } else {
       if constexpr (kind == Rounding::kDouble) acc = L::add32(acc, acc);  // 2·acc·m >> 32 is acc·m >> 31
@@ -102,12 +124,14 @@ class CodesOfSums {
     }
   }
 
+  std::conditional_t<is_curve(kind), CurveTable, NoTable> curve_;
   Ints zero_, low_, high_;
   Ints half_ = L::set64(int64_t{1} << 31);  // of what the upper half of 64 bits counts
   Ints factor_[4];
-  static constexpr int kFixed = kind == Rounding::kFloat ? 1 : 4;
-  Ints odd_factor_[kFixed];  // those of the odd places, for the lower halves of 64 bits; kSplit: low
-  Ints round_[kFixed];       // kSplit: nudge
+  static constexpr int kFixed = is_float(kind) ? 1 : 4;
+  // Those of the odd places, for the lower halves of 64 bits; kSplit: low; kTwoSided: of sums below 0.
+  Ints odd_factor_[kind == Rounding::kTwoSided ? 4 : kFixed];
+  Ints round_[kFixed];  // kSplit: nudge
   Ints right_[kSplits ? 1 : kFixed];
 };
 

@@ -60,7 +60,7 @@ void reference_conv(const Conv& step, const Memory& memory, Part part) {
           memory.data<int32_t>(out)[place] = acc;
           continue;
         }
-        uint8_t code = rescaled(step.rescale, memory, acc, channel);
+        uint8_t code = layer_code(step, memory, acc, channel);
         if (step.sum.kind != SumRule::kNone) {
           const int64_t other = step.residual.at(image, row, column) + group * step.outputs + output;
           const uint8_t residual = memory.data<uint8_t>(step.residual)[other];

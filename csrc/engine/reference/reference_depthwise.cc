@@ -29,7 +29,7 @@ void reference_depthwise(const Depthwise& step, const Memory& memory, Part part)
         memory.data<int32_t>(out)[place] = acc;
         continue;
       }
-      const uint8_t code = rescaled(step.rescale, memory, acc, channel);
+      const uint8_t code = layer_code(step, memory, acc, channel);
       memory.data<uint8_t>(out)[place] = table == nullptr ? code : table[code];
     }
   }

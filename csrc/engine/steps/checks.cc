@@ -25,6 +25,46 @@ void check_rescale(const Rescale& rule, const Limits& limits, int64_t count) {
   for (int64_t i = 0; i < count; ++i) check_fixed(multiplier[i], shift[i]);
 }
 
+namespace {
+
+void check_curve(const Activation& curve, const Rescale& rule, const Limits& limits) {
+  constexpr int64_t kRows = Activation::kSegments;
+  require(rule.zero_point == 0, "a curve with a zero point");
+  require(within(curve.shift, 0, Activation::kMostShift), "segments of a width that is none");
+  require(
+      within(curve.first, INT16_MIN, INT16_MAX) && curve.least() >= INT16_MIN && curve.most() <= INT16_MAX,
+      "segments beyond 16 bits");
+  require(within(curve.below, -INT16_MAX, INT16_MAX) && within(curve.above, -INT16_MAX, INT16_MAX),
+          "a slope beyond 16 bits");
+  const auto* rows = limits.array<int16_t>(curve.segments, 3 * kRows);
+  require(curve.segments % 64 == 0, "segments that are not aligned");
+  for (int64_t i = 0; i < kRows; ++i) {
+    const int64_t slope = rows[kRows + i], bend = rows[2 * kRows + i];
+    const int64_t steepest = (slope < 0 ? -slope : slope) + (bend < 0 ? -bend : bend);
+    require(steepest <= INT16_MAX, "a segment that is too steep");
+  }
+}
+
+}  // namespace
+
+void check_activation(const Activation& activation, const Rescale& rule, const Limits& limits,
+                      int64_t count) {
+  require(within(activation.kind, Activation::kNone, Activation::kCurve), "an unknown activation");
+  if (activation.kind == Activation::kNone) return;
+  require(rule.kind != Rescale::kNone, "an activation of sums");
+  if (activation.kind == Activation::kCurve) return check_curve(activation, rule, limits);
+  if (rule.kind == Rescale::kFloat) {
+    limits.array<float>(activation.negative, count);
+    return;
+  }
+  const auto* multiplier = limits.array<int32_t>(activation.negative, count);
+  const auto* shift = limits.array<int32_t>(activation.negative_shift, count);
+  for (int64_t i = 0; i < count; ++i) {
+    require(multiplier[i] >= -INT32_MAX, "a factor out of range");
+    check_fixed(multiplier[i] < 0 ? -int64_t{multiplier[i]} : multiplier[i], shift[i]);
+  }
+}
+
 void check_sum(const SumRule& rule) {
   require(within(rule.kind, SumRule::kFloatSum, SumRule::kAligned), "an unknown sum");
   check_codes(rule.low, rule.high);

@@ -17,6 +17,7 @@ Extent box(const Axes& sizes, const Axes& strides);
 void check_codes(int64_t low, int64_t high);
 void check_fixed(int64_t multiplier, int64_t shift);
 void check_rescale(const Rescale& rule, const Limits& limits, int64_t count);
+void check_activation(const Activation& activation, const Rescale& rule, const Limits& limits, int64_t count);
 void check_sum(const SumRule& rule);
 void check_table(int64_t table, const Limits& limits);
 void check_single(const Single& tensors, Limits& limits, int64_t item);

@@ -27,6 +27,32 @@ struct Rescale {
   }
 };
 
+// A function behind a layer, from its sums to codes.
+//   kTwoSided   sums below 0 have factors of their own, of any sign
+//   kCurve      v = the rescaled sum, saturated at 16 bits; u = v clamped to the 32 segments of 2^shift
+//   steps;
+//               i = u >> shift, d = (u mod 2^shift) << (15 − shift), R(p) = (p + 2^14) >> 15
+//               y = value[i] + R((R(bend[i]·d) + slope[i])·d) + R((v − u)·(v > u ? above : below))
+//               code = clamp(y >> 6, low, high); sums and differences saturate at 16 bits
+struct Activation {
+  enum Kind : int64_t { kNone = 0, kTwoSided = 1, kCurve = 2 };
+  int64_t kind;
+  int64_t negative, negative_shift;  // kTwoSided: as factor and shift of the rescale
+  int64_t segments;                  // constant int16 [3][32]: value, slope, bend of segment i at i mod 32
+  int64_t shift, first;              // steps of a segment, as a power of two; number of the first segment
+  int64_t below, above;              // parts of 2^15
+
+  template <class F>
+  void fields(F&& f) {
+    f("kind", kind), f("negative", negative), f("negative_shift", negative_shift), f("segments", segments);
+    f("shift", shift), f("first", first), f("below", below), f("above", above);
+  }
+
+  int64_t least() const { return first * (int64_t{1} << shift); }  // u at least and at most
+  int64_t most() const { return (first + kSegments) * (int64_t{1} << shift) - 1; }
+  static constexpr int64_t kSegments = 32, kMostShift = 11, kFractionBits = 6;
+};
+
 // How two codes are added (or subtracted).  A = stored − lhs_shift and B = stored − rhs_shift are raw codes.
 //   kFloatSum      rint(fma(A, lhs, fma(B, rhs, fixed)))                                        raw result
 //   kDequantized   rint(fl(fl(lhs·(A−z_a)) ± fl(rhs·(B−z_b))) / output) + z_y

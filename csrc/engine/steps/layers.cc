@@ -56,6 +56,9 @@ void check_step(const Conv& step, Limits& limits) {
   limits.array<int32_t>(step.bias, arrays);
   limits.array<int32_t>(step.weight_sums, arrays);
   check_rescale(step.rescale, limits, arrays);
+  check_activation(step.activation, step.rescale, limits, arrays);
+  require(step.activation.kind == Activation::kNone || step.sum.kind == SumRule::kNone,
+          "a sum behind an activation");
   check_table(step.table, limits);
   Extent read = windows(step.input, step.output, step.row_step, step.column_step);
   read.along(step.groups, step.group_channels);
@@ -109,6 +112,7 @@ void check_step(const Depthwise& step, Limits& limits) {
     for (int64_t i = 0; i < step.padded_outputs; ++i) require(repeats[i] < 16, "a place beside its channels");
   }
   check_rescale(step.rescale, limits, step.padded_outputs);
+  check_activation(step.activation, step.rescale, limits, step.padded_outputs);
   check_table(step.table, limits);
   limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : 1);
 }

@@ -31,7 +31,8 @@ struct Conv {
   SumRule sum;                     // a residual added to the codes; they are the left side if residual_right
   int64_t residual_right;          // 1: the residual is rhs; 0: it is lhs
   View residual;
-  int64_t table;  // constant uint8 [256] for stored codes, last of all
+  int64_t table;          // constant uint8 [256] for stored codes, last of all
+  Activation activation;  // between the rescale and all else; without a sum
 
   template <class F>
   void fields(F&& f) {
@@ -41,6 +42,7 @@ struct Conv {
     f("panel_widths", panel_widths), f("padded_outputs", padded_outputs), f("weights", weights);
     f("weight_bytes", weight_bytes), f("bias", bias), f("weight_sums", weight_sums), f("rescale", rescale);
     f("sum", sum), f("residual_right", residual_right), f("residual", residual), f("table", table);
+    f("activation", activation);
   }
 };
 void check_step(const Conv& step, Limits& limits);
@@ -66,6 +68,7 @@ struct Depthwise {
   Rescale rescale;  // arrays [padded_outputs]
   int64_t narrow;   // |acc| and |acc · factor| stay below 2^30; 1: fixed shifts are −2 or less, 2: any
   int64_t table;    // constant uint8 [256] for stored codes, −1 for none
+  Activation activation;
 
   template <class F>
   void fields(F&& f) {
@@ -75,6 +78,7 @@ struct Depthwise {
     f("tap_offsets", tap_offsets), f("multiplier", multiplier), f("repeats", repeats);
     f("padded_outputs", padded_outputs), f("weights", weights), f("layers", layers), f("bias", bias);
     f("rescale", rescale), f("narrow", narrow), f("table", table);
+    f("activation", activation);
   }
 };
 void check_step(const Depthwise& step, Limits& limits);

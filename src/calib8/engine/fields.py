@@ -46,6 +46,20 @@ class Rescale:
 
 
 @dataclass(frozen=True)
+class Activation:
+    """A function behind a layer, computed from its sums."""
+
+    kind: int = 0
+    negative: int = NONE
+    negative_shift: int = NONE
+    segments: int = NONE
+    shift: int = 0
+    first: int = 0
+    below: int = 0
+    above: int = 0
+
+
+@dataclass(frozen=True)
 class SumRule:
     """How two codes are added."""
 

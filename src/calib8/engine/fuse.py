@@ -4,7 +4,7 @@
     layer | layer + Add | Add → Lookup   the table is applied to the codes before they are stored
 
 A fused step gives the bits of its instructions one after the other. A sum moves up to the layer that is
-computed last of its two sides.
+computed last of its two sides; behind a layer whose rule has a function it stays alone.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Final
 from calib8.program import instructions as op
 from calib8.program.instructions import Add, Instruction, Lookup, Sub
 from calib8.program.program import Program
+from calib8.program.rules import CurveRescale, TwoSidedRescale
 
 ADDERS: Final = (op.Conv, op.FullyConnected)
 """Layers whose step can add a residual."""
@@ -113,6 +114,8 @@ def _host_of_sum(
         return None
     work = works[host]
     if work is None or not isinstance(work.instruction, ADDERS) or work.add or work.lookup:
+        return None
+    if isinstance(work.instruction.rescale, TwoSidedRescale | CurveRescale):
         return None
     return host if program.slots[later].is_codes else None
 

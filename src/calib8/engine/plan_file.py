@@ -48,7 +48,11 @@ SUFFIX: Final = ".c8"
 PROGRAM_SUFFIX: Final = ".c8p"
 ANY_MODEL: Final = "Give the path of an .onnx or .tflite file, a saved program or a plan"
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+FIRST_VERSION: Final = 1
+"""Rows of layers end before their activation."""
+
+NO_ACTIVATION: Final = (0, -1, -1, -1, 0, 0, 0, 0)
 PREFIX: Final = struct.Struct("<8sII4QQQ")
 HEADER_KEYS: Final = frozenset(
     (
@@ -204,7 +208,7 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
         raise ModelError(name, f"is truncated: {length} of {total} bytes", WRITE_AGAIN)
     sizes = _Sizes(*numbers)
     parts = sum(size + -size % ALIGNMENT for size in sizes)
-    if version != FORMAT_VERSION or total != length or PREFIX.size + parts + CHECKSUM.size != total:
+    if version < FIRST_VERSION or total != length or PREFIX.size + parts + CHECKSUM.size != total:
         problem = f"is damaged: it states format {version} and {parts} in {total} of {length} bytes"
         raise ModelError(name, problem, WRITE_AGAIN)
     return sizes
@@ -229,7 +233,7 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
     plan = Plan(
         name=str(header["name"]),
         profile=header["profile"],
-        rows=_rows(steps, parts[1].view("<i8")),
+        rows=_rows(steps, parts[1].view("<i8"), _version(content)),
         step_names=tuple(str(name) for _, _, name, _ in steps),
         step_macs=tuple(int(macs) for _, _, _, macs in steps),
         floats=_floats(header["floats"], parts[2]),
@@ -244,12 +248,19 @@ def _plan(content: npt.NDArray[np.uint8], sizes: _Sizes) -> Plan:
     return plan
 
 
-def _rows(steps: Sequence[Any], numbers: npt.NDArray[np.int64]) -> tuple[Row, ...]:
+def _version(content: npt.NDArray[np.uint8]) -> int:
+    return int(PREFIX.unpack(content[: PREFIX.size].tobytes())[1])
+
+
+def _rows(steps: Sequence[Any], numbers: npt.NDArray[np.int64], version: int) -> tuple[Row, ...]:
     rows, place = [], 0
     for opcode, size, _, _ in steps:
         if not 0 <= size <= numbers.size - place:
             raise ValueError(f"a step of {size} numbers")
-        rows.append(Row(str(opcode), numbers[place : place + size]))
+        row = numbers[place : place + size]
+        if version == FIRST_VERSION and opcode in ("conv", "depthwise"):
+            row = np.append(row, NO_ACTIVATION)
+        rows.append(Row(str(opcode), row))
         place += size
     if place != numbers.size:
         raise ValueError(f"{numbers.size} numbers for steps of {place}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from calib8.engine.fields import Axes, Pair, Rescale, Single, SumRule, View, Window
+from calib8.engine.fields import Activation, Axes, Pair, Rescale, Single, SumRule, View, Window
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,7 @@ class Conv(Step):
     residual_right: int
     residual: View
     table: int
+    activation: Activation
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,7 @@ class Depthwise(Step):
     rescale: Rescale
     narrow: int
     table: int
+    activation: Activation
 
 
 @dataclass(frozen=True)

@@ -42,11 +42,14 @@ from calib8.program.magic import is_program_file as is_program_file
 from calib8.program.program import Program
 from calib8.program.verify import verify
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+FIRST_VERSION: Final = 1
+"""Knows no functions behind layers; programs without them are still written so."""
+
 PREFIX: Final = struct.Struct("<8sIQQ")
 ALIGNMENT: Final = 64
 CHECKSUM_BYTES: Final = 32
-ARRAY_TYPES: Final = ("int8", "uint8", "int32", "float32")
+ARRAY_TYPES: Final = ("int8", "uint8", "int16", "int32", "float32")
 
 CLASSES: Final[dict[str, type]] = {
     name: kind
@@ -78,7 +81,7 @@ def save_program(program: Program, path: str | os.PathLike[str]) -> None:
     header = json.dumps(document, separators=(",", ":"), allow_nan=False).encode("ascii")
     start = len(_padded(bytes(PREFIX.size) + header))
     total = start + sum(len(block) for block in blocks) + CHECKSUM_BYTES
-    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, len(header), total)
+    prefix = PREFIX.pack(MAGIC, _version(program), len(header), total)
     digest = hashlib.sha256()
     with atomic_output(path) as temporary, temporary.open("wb") as file:
         for block in (_padded(prefix + header), *blocks):
@@ -114,6 +117,13 @@ def load_program(path: str | os.PathLike[str]) -> Program:
     except ModelError as error:
         raise ModelError(f"{name}, {error.subject}", error.problem, error.cure) from error
     return program
+
+
+def _version(program: Program) -> int:
+    """The first format that can hold a program."""
+    found = (getattr(step, "rescale", None) for step in program.instructions)
+    functions = any(isinstance(rule, rules.TwoSidedRescale | rules.CurveRescale) for rule in found)
+    return FORMAT_VERSION if functions else FIRST_VERSION
 
 
 class _BrokenHeaderError(Exception):
@@ -158,7 +168,7 @@ def _checked(name: str, data: bytes) -> int:
         if len(data) < total:
             raise ModelError(name, f"is truncated: {len(data)} of {total} bytes", WRITE_AGAIN)
         raise ModelError(name, "is damaged: its checksum does not match its bytes", WRITE_AGAIN)
-    if version != FORMAT_VERSION or total != len(data):
+    if version < FIRST_VERSION or total != len(data):
         raise ModelError(name, f"states format {version} and {total} of {len(data)} bytes", WRITE_AGAIN)
     return int(header_bytes)
 

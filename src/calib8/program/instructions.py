@@ -15,6 +15,7 @@ from calib8.program.rules import (
     AlignedSums,
     AverageRule,
     Codes,
+    LayerRescale,
     LinearAxis,
     ProductRule,
     Rescale,
@@ -69,7 +70,8 @@ class Weighted(Instruction):
         weight: int8 or uint8; layout per instruction.
         weight_zero_point: int32 [1] or [output channels]; [0] for symmetric weights.
         bias: int32 [output channels].
-        rescale: how acc becomes a code; None: the output is a slot of sums.
+        rescale: how acc becomes a code, a function behind the layer included; None: the output is a slot of
+            sums.
         low, high: clamp of the output codes, fused activation included; the type's range without one.
             Meaningless for sums.
     """
@@ -77,7 +79,7 @@ class Weighted(Instruction):
     weight: Codes
     weight_zero_point: I32
     bias: I32
-    rescale: Rescale | None
+    rescale: LayerRescale | None
     low: int
     high: int
 

@@ -165,6 +165,18 @@ def _fixed_rescale(rule: rules.FixedRescale) -> str:
     return f"× {_span(factors)} (shift {_span(rule.shift)}, {rule.rounding})"
 
 
+def _rescale_text(rule: rules.Rescale) -> str:
+    return _float_rescale(rule) if isinstance(rule, rules.FloatRescale) else _fixed_rescale(rule)
+
+
+def _two_sided(rule: rules.TwoSidedRescale) -> str:
+    return f"{_rescale_text(rule.positive)}, below 0 {_rescale_text(rule.negative)}"
+
+
+def _curve(rule: rules.CurveRescale) -> str:
+    return f"curve within {rule.error / 1000:g} codes of steps {_rescale_text(rule.steps)}"
+
+
 def _float_product(rule: rules.FloatProduct) -> str:
     return f"× {rule.factor:.6g}"
 
@@ -173,8 +185,10 @@ RULE_TEXTS: Final[dict[type, Callable[[Any], str]]] = {
     rules.FloatRescale: _float_rescale,
     rules.FixedRescale: _fixed_rescale,
     rules.FloatProduct: _float_product,
+    rules.TwoSidedRescale: _two_sided,
+    rules.CurveRescale: _curve,
 }
-"""Rules that are one factor per channel; others are shown field by field."""
+"""Rules that are factors; others are shown field by field."""
 
 
 def _span(values: npt.NDArray[Any]) -> str:

@@ -7,7 +7,7 @@ docs/numerics.md gives the formula of every rule; ``reference`` is its executabl
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,7 @@ from calib8.profiles import Profile as Profile
 
 F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
+I16 = npt.NDArray[np.int16]
 Codes = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
 
 
@@ -48,6 +49,65 @@ class FixedRescale:
 
 
 Rescale = FloatRescale | FixedRescale
+
+
+@dataclass(frozen=True, eq=False)
+class TwoSidedRescale:
+    """A layer and LeakyRelu or PRelu in one rounding: sums below 0 have factors of their own.
+
+    Attributes:
+        positive: of sums from 0 on.
+        negative: of sums below 0; a negative slope makes its factors (or multipliers) negative.
+    """
+
+    positive: Rescale
+    negative: Rescale
+
+
+CURVE_SEGMENTS: Final = 32
+CURVE_SHIFT_MAX: Final = 11
+CURVE_FRACTION_BITS: Final = 6
+"""Of the results of a CurveRescale before they become codes."""
+
+CURVE_SUMS_MAX: Final = (1 << 30) - 1
+"""Up to here goes what ``steps`` of a CurveRescale make of sums, before it saturates."""
+
+
+@dataclass(frozen=True, eq=False)
+class CurveRescale:
+    """A layer and a function of its result: 32 quadratic segments over 16-bit steps, integers only.
+
+        v = clip(steps(acc), −2^15, 2^15 − 1)
+        u = clip(v, first·2^shift, (first + 32)·2^shift − 1),   i = (u >> shift) − first
+        d = (u mod 2^shift) · 2^(15 − shift)
+        t = value[i] + R((R(bend[i]·d) + slope[i])·d),   R(p) = (p + 2^14) >> 15
+        y = t + R((v − u)·(above where v > u, else below))
+        code = clip((y >> 6) + lowest code of the type)
+
+    Sums and differences saturate at 16 bits.
+
+    Attributes:
+        steps: the rescale to v.
+        shift: 0 … 11; a segment has 2^shift steps.
+        first: the first segment; all of them lie within 16 bits.
+        value, slope, bend: int16 [32]; |slope| + |bend| < 2^15.
+        below, above: slopes before the first and behind the last segment, as parts of 2^15, above −2^15.
+        error: the largest difference from the exact function before codes are rounded, in thousandths of
+            a code, as lowering measured it; computes nothing.
+    """
+
+    steps: Rescale
+    shift: int
+    first: int
+    value: I16
+    slope: I16
+    bend: I16
+    below: int
+    above: int
+    error: int
+
+
+LayerRescale = Rescale | TwoSidedRescale | CurveRescale
 
 
 @dataclass(frozen=True)

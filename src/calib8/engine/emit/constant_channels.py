@@ -33,7 +33,7 @@ def with_constant_channels(step: Layer, source: Slot, output: Slot) -> Layer:
         step: weights with the output channels on the last axis.
         source, output: slots of its input and output.
     """
-    if step.rescale is None:
+    if not isinstance(step.rescale, rules.FloatRescale | rules.FixedRescale):
         return step
     channels = step.bias.size
     limits = np.iinfo(source.dtype)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
-from calib8.engine.emit.rescale import NO_SUM, rescale_fields, sum_fields
+from calib8.engine.emit.rescale import NO_SUM, layer_fields, sum_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
@@ -152,6 +152,9 @@ def emit_filter(
     places, channels = packed.places, weight.shape[0]
     sums = weight.sum(axis=(1, 2), dtype=np.int64)
     bias = (step.bias - out.stored_zero_point(step.inputs[0]) * sums)[places].astype(np.int32)
+    rescale, activation = layer_fields(
+        out, step.rescale, step.low, step.high, step.outputs[0], channels, places.reshape(-1)
+    )
     out.add(
         steps.Conv(
             input=image,
@@ -171,13 +174,12 @@ def emit_filter(
             weight_bytes=packed.weights.size // groups,
             bias=out.constant(bias),
             weight_sums=out.constant(sums[places].astype(np.int32)),
-            rescale=rescale_fields(
-                out, step.rescale, step.low, step.high, step.outputs[0], channels, places.reshape(-1)
-            ),
+            rescale=rescale,
             sum=NO_SUM if work.add is None else sum_fields(out, work.add),
             residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
             residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
             table=fused_table(work, out),
+            activation=activation,
         ),
         work,
         target.images * target.rows * target.columns * _products(step, weight, groups),

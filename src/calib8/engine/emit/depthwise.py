@@ -16,7 +16,7 @@ import numpy.typing as npt
 from calib8.engine import steps
 from calib8.engine.emit.constant_channels import with_constant_channels
 from calib8.engine.emit.conv import fused_table, int8_layers
-from calib8.engine.emit.rescale import rescale_fields
+from calib8.engine.emit.rescale import layer_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, View
 from calib8.engine.fuse import Work
@@ -48,15 +48,14 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     image = out.view(step.inputs[0])
     rows, columns, channels = step.weight.shape
     weight = (step.weight.astype(np.int32) - step.weight_zero_point).reshape(rows * columns, channels)
-    taps = np.concatenate(layers := int8_layers(weight))
     padded = -(-channels // BLOCK) * BLOCK
-    full = np.zeros((-(-len(taps) // QUAD) * QUAD, padded), np.int8)
-    full[: len(taps), :channels] = taps
+    full, layers = _padded_taps(weight, padded)
     zero_point = out.stored_zero_point(step.inputs[0])
     places = np.minimum(np.arange(padded), channels - 1)
     bias = (step.bias - zero_point * weight.sum(axis=0, dtype=np.int64))[places].astype(np.int32)
     rule = _quiet(step.rescale)
     multiplier = channels // image.channels
+    rescale, activation = layer_fields(out, rule, step.low, step.high, step.outputs[0], channels, places)
     out.add(
         steps.Depthwise(
             input=image,
@@ -68,20 +67,29 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
             row_dilation=step.dilations[0],
             column_dilation=step.dilations[1],
             taps=len(full),
-            tap_offsets=out.constant(_offsets(step, image, len(layers), len(full))),
+            tap_offsets=out.constant(_offsets(step, image, layers, len(full))),
             multiplier=multiplier,
             repeats=out.constant(_repeats(multiplier, padded)) if multiplier > 1 else NONE,
             padded_outputs=padded,
             weights=out.constant(full),
-            layers=len(layers),
+            layers=layers,
             bias=out.constant(bias),
-            rescale=rescale_fields(out, rule, step.low, step.high, step.outputs[0], channels, places),
+            rescale=rescale,
             narrow=_narrow(rule, _largest_sums(weight, step.bias, zero_point)),
             table=fused_table(work, out),
+            activation=activation,
         ),
         work,
         macs(out.program, step) or 0,
     )
+
+
+def _padded_taps(weight: npt.NDArray[np.int32], padded: int) -> tuple[npt.NDArray[np.int8], int]:
+    """The layers of [taps, channels] one after the other, filled up with 0, and how many there are."""
+    taps = np.concatenate(layers := int8_layers(weight))
+    full = np.zeros((-(-len(taps) // QUAD) * QUAD, padded), np.int8)
+    full[: len(taps), : weight.shape[1]] = taps
+    return full, len(layers)
 
 
 def _offsets(step: DepthwiseConv, image: View, layers: int, count: int) -> npt.NDArray[np.int64]:
@@ -115,7 +123,7 @@ def _largest_sums(
     return result
 
 
-def _quiet(rule: rules.Rescale | None) -> rules.Rescale | None:
+def _quiet(rule: rules.LayerRescale | None) -> rules.LayerRescale | None:
     """The rule with small shifts where the multiplier is 0, so that dead channels ask for no special care."""
     if not isinstance(rule, rules.FixedRescale):
         return rule
@@ -123,11 +131,15 @@ def _quiet(rule: rules.Rescale | None) -> rules.Rescale | None:
     return replace(rule, shift=shift.astype(np.int32))
 
 
-def _narrow(rule: rules.Rescale | None, largest: npt.NDArray[Any]) -> int:
+def _narrow(rule: rules.LayerRescale | None, largest: npt.NDArray[Any]) -> int:
     """Whether kernels may compute with int32 and int32 from float32 without a look at overflow.
 
     0: no; 1: yes; 2: yes, but some shifts are larger than the fixed-point forms of all kernels take.
     """
+    if isinstance(rule, rules.TwoSidedRescale):
+        return min(_narrow(rule.positive, largest), _narrow(_unsigned(rule.negative), largest))
+    if isinstance(rule, rules.CurveRescale):
+        return _narrow(rule.steps, largest)
     if rule is None or largest.max(initial=0) >= NARROW:
         return 0
     if isinstance(rule, rules.FloatRescale):
@@ -138,3 +150,10 @@ def _narrow(rule: rules.Rescale | None, largest: npt.NDArray[Any]) -> int:
         return 1
     factor = np.ldexp(rule.multiplier.astype(np.float64), rule.shift - 31)
     return 2 if (largest * factor).max(initial=0) < NARROW else 0
+
+
+def _unsigned(rule: rules.Rescale) -> rules.Rescale:
+    """The rule with the magnitudes of its factors."""
+    if isinstance(rule, rules.FloatRescale):
+        return rules.FloatRescale(np.abs(rule.factor))
+    return replace(rule, multiplier=np.abs(rule.multiplier))

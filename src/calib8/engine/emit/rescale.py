@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy.typing as npt
 
 from calib8.engine.emit.float_sums import float_form
 from calib8.engine.emitter import Emitter
-from calib8.engine.fields import NONE, Rescale, SumRule
+from calib8.engine.fields import NONE, Activation, Rescale, SumRule
 from calib8.program import rules
 from calib8.program.instructions import Add, Sub
 
@@ -23,6 +24,11 @@ SCALED_SUM: Final = 3
 ALIGNED_SUM: Final = 4
 """Kinds of a SumRule."""
 
+TWO_SIDED: Final = 1
+CURVE: Final = 2
+"""Kinds of an Activation."""
+
+NO_ACTIVATION: Final = Activation()
 NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
 NO_SUM: Final = SumRule(kind=0)
 
@@ -57,6 +63,35 @@ def rescale_fields(
     multiplier = np.broadcast_to(rule.multiplier, (channels,))[places].astype(np.int32)
     shifts = np.broadcast_to(rule.shift, (channels,))[places].astype(np.int32)
     return Rescale(KINDS[rule.rounding], out.constant(multiplier), out.constant(shifts), *codes)
+
+
+def layer_fields(
+    out: Emitter,
+    rule: rules.LayerRescale | None,
+    low: int,
+    high: int,
+    output: int,
+    channels: int,
+    layout: npt.NDArray[np.int64],
+) -> tuple[Rescale, Activation]:
+    """The rescale of a layer and the function behind it; arguments as those of ``rescale_fields``."""
+    if isinstance(rule, rules.TwoSidedRescale):
+        rescale = rescale_fields(out, rule.positive, low, high, output, channels, layout)
+        below = rescale_fields(out, rule.negative, low, high, output, channels, layout)
+        return rescale, Activation(TWO_SIDED, negative=below.factor, negative_shift=below.shift)
+    if isinstance(rule, rules.CurveRescale):
+        rescale = rescale_fields(out, rule.steps, low, high, output, channels, layout)
+        rows = [np.roll(row, rule.first) for row in (rule.value, rule.slope, rule.bend)]
+        segments = out.constant(np.stack(rows).astype(np.int16))
+        return replace(rescale, zero_point=0), Activation(
+            CURVE,
+            segments=segments,
+            shift=rule.shift,
+            first=rule.first,
+            below=rule.below,
+            above=rule.above,
+        )
+    return rescale_fields(out, rule, low, high, output, channels, layout), NO_ACTIVATION
 
 
 def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:

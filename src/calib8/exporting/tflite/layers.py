@@ -25,7 +25,7 @@ from calib8.program.instructions import (
     Weighted,
 )
 from calib8.program.program import Slot
-from calib8.program.rules import F32, Codes, FixedRescale
+from calib8.program.rules import F32, Codes, CurveRescale, FixedRescale, TwoSidedRescale
 from calib8.tflite.graph import Option, Quantization
 
 Options = dict[str, Option]
@@ -70,6 +70,8 @@ def weight_scales(rescale: object, x_scale: float, y_scale: float) -> F32:
     Raises:
         NoFormError: rounding of another profile.
     """
+    if isinstance(rescale, TwoSidedRescale | CurveRescale):
+        raise NoFormError("a function follows it without codes between them")
     if not isinstance(rescale, FixedRescale):
         raise NoFormError("its rounding is not that of the profile tflite")
     factors = np.ldexp(rescale.multiplier.astype(np.float64), rescale.shift.astype(np.int64) - 31)

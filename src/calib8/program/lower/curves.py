@@ -38,7 +38,7 @@ def applied(builder: Builder, node: ir.Node) -> Curve | str:
     for value, curve in zip(node.inputs, curves, strict=True):
         if curve is not None and curve.source != source:
             return "it joins functions of different tensors that are not quantized"
-        arg = _constant(value, builder.shape(source)) if curve is None else curve.expression
+        arg = float_constant(value, builder.shape(source)) if curve is None else curve.expression
         if isinstance(arg, str):
             return arg
         args.append(arg)
@@ -49,8 +49,8 @@ def applied(builder: Builder, node: ir.Node) -> Curve | str:
     return Curve(source, expression)
 
 
-def _constant(value: ir.Value | None, shape: Sequence[int]) -> Constant | str:
-    """A float constant, or the integers that an exponent may be."""
+def float_constant(value: ir.Value | None, shape: Sequence[int]) -> Constant | str:
+    """A float constant, or the integers that an exponent may be, with all axes of ``shape``; or why not."""
     array = fixed(value)
     if array is None:
         return "one of its inputs is not quantized"

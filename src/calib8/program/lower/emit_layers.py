@@ -1,6 +1,7 @@
 """Layers with weights: Conv, ConvTranspose, Gemm, MatMul; and the product of two activations.
 
     DQ → layer → Add(constant) → Relu → Q     one instruction, rescaled to the codes of Q and clamped
+    DQ → layer → x · sigmoid(x) → Q           one instruction, whose rule has the function (``functions``)
     DQ → layer → several quantizers or none   int32 sums; each quantizer rescales them by itself
 
 A new kind of layer is a function that lays out input and weight and hands a ``Layer`` on.
@@ -9,7 +10,7 @@ A new kind of layer is a function that lays out input and weight and hands a ``L
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,9 +29,10 @@ from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import coded
 from calib8.program.lower.forms import Coded, Order
+from calib8.program.lower.functions import CodedLayer, function_behind, function_rule
 from calib8.program.lower.layout import axis_last, logical_order
 from calib8.program.lower.moves import transposed
-from calib8.program.lower.results import NOT_CODED, sole_target
+from calib8.program.lower.results import NOT_CODED, Target, sole_target, target_of
 from calib8.program.lower.weights import (
     Weights,
     addition_behind,
@@ -40,7 +42,7 @@ from calib8.program.lower.weights import (
     sum_scales,
 )
 from calib8.program.rounding.linear import layer_rescale, sums_rescale
-from calib8.program.rules import F32, I32, Codes
+from calib8.program.rules import F32, I32, Codes, LayerRescale
 
 NEGATIVE_PADS: Final = "its padding is negative"
 
@@ -205,12 +207,19 @@ def _write(
     builder: Builder, layer: Layer, value: ir.Value, nodes: list[ir.Node], bias: I32, scales: F32
 ) -> None:
     """Codes where exactly one kind of them is read, else sums."""
+    step = layer.make(
+        name=step_name(*nodes),
+        inputs=(layer.source.slot,),
+        outputs=(),
+        rescale=None,
+        low=0,
+        high=0,
+        weight=np.ascontiguousarray(layer.codes),
+        weight_zero_point=layer.weights.zero_points,
+        bias=bias,
+    )
     target = sole_target(builder, value, layer.order, nodes)
-    result: dict[str, Any]
-    if target is None:
-        builder.forms[value] = sums = builder.sums(value, layer.order, scales)
-        result = {"name": step_name(*nodes), "outputs": (sums.slot,), "rescale": None, "low": 0, "high": 0}
-    else:
+    if target is not None:
         rule = layer_rescale(
             builder.profile,
             builder.kind(layer.source).scale,
@@ -218,16 +227,37 @@ def _write(
             target.kind.scale,
             fully_connected=layer.make is FullyConnected,
         )
-        result = {"name": target.name, "outputs": target.outputs, "rescale": rule}
-        result |= {"low": target.low, "high": target.high}
-    step = layer.make(
-        **result,
-        inputs=(layer.source.slot,),
-        weight=np.ascontiguousarray(layer.codes),
-        weight_zero_point=layer.weights.zero_points,
-        bias=bias,
+        builder.steps.append(_delivered(step, target, rule))
+    elif not _write_function(builder, layer, value, nodes, step):
+        builder.forms[value] = sums = builder.sums(value, layer.order, scales)
+        builder.steps.append(replace(step, outputs=(sums.slot,)))
+
+
+def _write_function(
+    builder: Builder, layer: Layer, value: ir.Value, nodes: list[ir.Node], step: Weighted
+) -> bool:
+    """Codes of the function behind the layer, if there is one that a rule can have."""
+    found = function_behind(builder, value)
+    if found is None:
+        return False
+    mark = builder.mark()
+    name = step_name(*nodes, *found.nodes)
+    target = target_of(builder, found.tail, found.tail.kinds[0], layer.order, name)
+    slots = builder.slots[layer.source.slot], builder.slots[target.outputs[0]]
+    coded_layer = CodedLayer(step, *slots, layer.weights.scales, layer.axis, target.low, target.high)
+    rule = function_rule(builder.profile, found.expression, coded_layer)
+    if rule is None:
+        builder.back_to(mark)
+        return False
+    builder.fused.update(found.nodes)
+    builder.steps.append(_delivered(step, target, rule))
+    return True
+
+
+def _delivered(step: Weighted, target: Target, rule: LayerRescale) -> Weighted:
+    return replace(
+        step, name=target.name, outputs=target.outputs, rescale=rule, low=target.low, high=target.high
     )
-    builder.steps.append(step)
 
 
 def _activations(builder: Builder, node: ir.Node) -> str:

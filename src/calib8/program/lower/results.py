@@ -54,7 +54,7 @@ def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Targe
     tail = tail_of(node.outputs[0])
     name = step_name(node, *tail.activations)
     for kind in tail.kinds:
-        builder.steps.append(make(_target(builder, tail, kind, order, name)))
+        builder.steps.append(make(target_of(builder, tail, kind, order, name)))
     if tail.kinds:
         builder.fused.update(tail.activations)
     return "" if tail.kinds else NO_QUANTIZER
@@ -73,10 +73,11 @@ def sole_target(builder: Builder, value: ir.Value, order: Order, nodes: Sequence
     if not tail.only_codes or len(tail.kinds) != 1:
         return None
     builder.fused.update(tail.activations)
-    return _target(builder, tail, tail.kinds[0], order, step_name(*nodes, *tail.activations))
+    return target_of(builder, tail, tail.kinds[0], order, step_name(*nodes, *tail.activations))
 
 
-def _target(builder: Builder, tail: Tail, kind: CodeType, order: Order, name: str) -> Target:
+def target_of(builder: Builder, tail: Tail, kind: CodeType, order: Order, name: str) -> Target:
+    """A new slot for the codes that a quantizer makes of ``tail.value``, and its clamp."""
     result = builder.codes(tail.value, order, kind)
     low, high = clamp(builder.profile, builder.slots[result.slot], tail.low, tail.high)
     builder.ready[tail.value, kind] = result

@@ -30,8 +30,8 @@ from calib8.program.instructions import (
 )
 from calib8.program.program import Slot
 from calib8.program.reference.operand import Ints, Operand
-from calib8.program.reference.requantize import rescale
-from calib8.program.rules import Rescale
+from calib8.program.reference.requantize import layer_codes
+from calib8.program.rules import LayerRescale
 
 Floats: TypeAlias = npt.NDArray[np.floating[Any]]
 
@@ -117,10 +117,10 @@ def _finished(step: Weighted, acc: Floats, output: Slot) -> npt.NDArray[Any]:
     return _written(acc.astype(np.int64) + step.bias, step.rescale, step.low, step.high, output)
 
 
-def _written(acc: Ints, rule: Rescale | None, low: int, high: int, output: Slot) -> npt.NDArray[Any]:
+def _written(acc: Ints, rule: LayerRescale | None, low: int, high: int, output: Slot) -> npt.NDArray[Any]:
     if rule is None:
         return acc.astype(np.int32)
-    return rescale(acc, rule, output.zero_point, low, high, output.dtype)
+    return layer_codes(acc, rule, output.zero_point, low, high, output.dtype)
 
 
 def _input_and_weight(step: Weighted, x: Operand) -> tuple[Floats, Floats]:

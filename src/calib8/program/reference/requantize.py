@@ -3,6 +3,7 @@
     FloatRescale   clip(rint(float32(acc) · factor[c]) + zero_point)              ties to even
     FixedRescale   clip(multiply(acc, multiplier[c], shift[c]) + zero_point)      roundings of fixedpoint
     FloatProduct   clip(rint(fl(fl(float32(acc) · factor) + zero_point)))         ties to even
+    TwoSidedRescale, CurveRescale                                                 behind layers, in ``rules``
 
 In FloatProduct the zero point comes before the rounding, so that ties depend on it.
 """
@@ -19,7 +20,18 @@ from calib8.fixedpoint import multiply_double_rounding, multiply_rounding_away, 
 from calib8.program.instructions import Requantize
 from calib8.program.program import Slot
 from calib8.program.reference.operand import Ints, Operand
-from calib8.program.rules import FixedRescale, FloatProduct, FloatRescale
+from calib8.program.rules import (
+    CURVE_FRACTION_BITS,
+    CURVE_SEGMENTS,
+    CurveRescale,
+    FixedRescale,
+    FloatProduct,
+    FloatRescale,
+    LayerRescale,
+    TwoSidedRescale,
+)
+
+INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 
 MULTIPLY: Final[Mapping[str, Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike], Ints]]] = {
     "double": multiply_double_rounding,
@@ -32,6 +44,46 @@ def requantize_sums(step: Requantize, operands: Sequence[Operand], output: Slot)
     """Codes of the sums of a slot; per-channel factors belong to its last axis."""
     acc = operands[0].data.astype(np.int64)
     return rescale(acc, step.rescale, output.zero_point, step.low, step.high, output.dtype)
+
+
+def layer_codes(
+    acc: Ints, rule: LayerRescale, zero_point: int, low: int, high: int, dtype: str
+) -> npt.NDArray[Any]:
+    """Codes of a layer's sums, with the function that its rule has; arguments as those of ``rescale``."""
+    if isinstance(rule, TwoSidedRescale):
+        above, below = (
+            rescale(acc, side, zero_point, low, high, dtype) for side in (rule.positive, rule.negative)
+        )
+        return np.where(acc >= 0, above, below)
+    if isinstance(rule, CurveRescale):
+        steps = rescale(acc, rule.steps, 0, INT16_MIN, INT16_MAX, "int16").astype(np.int64)
+        lowest = np.iinfo(dtype).min
+        return clipped((curve_values(steps, rule) >> CURVE_FRACTION_BITS) + lowest, low, high, dtype)
+    return rescale(acc, rule, zero_point, low, high, dtype)
+
+
+def curve_values(v: Ints, rule: CurveRescale) -> Ints:
+    """What a curve makes of 16-bit steps: codes above the lowest one, with 6 more bits and half a code."""
+    start = rule.first << rule.shift
+    u = np.clip(v, start, start + (CURVE_SEGMENTS << rule.shift) - 1)
+    segment = u >> rule.shift
+    distance = (u - (segment << rule.shift)) << (15 - rule.shift)
+    value, slope, bend = (
+        row.astype(np.int64)[segment - rule.first] for row in (rule.value, rule.slope, rule.bend)
+    )
+    inside = _saturated(value + _product(_product(bend, distance) + slope, distance))
+    beyond = _saturated(v - u)
+    return _saturated(inside + _product(beyond, np.where(beyond > 0, rule.above, rule.below)))
+
+
+def _product(a: Ints, b: Ints) -> Ints:
+    """Of a number and parts of 2^15, rounded; ties up."""
+    result: Ints = (a * b + (1 << 14)) >> 15
+    return result
+
+
+def _saturated(values: Ints) -> Ints:
+    return np.clip(values, INT16_MIN, INT16_MAX)
 
 
 def rescale(
@@ -49,7 +101,7 @@ def rescale(
         rule: the factors, one or one per channel.
         zero_point: of the output.
         low, high: clamp of the codes.
-        dtype: of the codes, ``uint8`` or ``int8``.
+        dtype: of the codes, ``uint8`` or ``int8``, or of the steps of a curve, ``int16``.
     """
     if acc.ndim == 0:  # an array of one factor would make an axis of it
         return rescale(acc[None], rule, zero_point, low, high, dtype)[0, ...]

@@ -9,6 +9,7 @@ and both ends are reached. Required of every channel:
     max |Σ (x − z_x)(w − z_w)| + |bias| ≤ 2^31 − 1
     max |Σ u·(w − z_w)|                 ≤ 2^31 − 1,     u = x − qmin in 0 … 255
     (Σ + bias) << shift                 in int32,       where ``double`` rounding shifts left first
+    |Σ + bias|·factor                   below 2^30,     where a curve follows
 
 The second is for engines that feed unsigned codes and fold the rest into
 ``bias − (z_x − qmin)·Σ(w − z_w)``; that bias is the accumulator at x = qmin, so the first covers it.
@@ -27,7 +28,7 @@ import numpy.typing as npt
 from calib8.fixedpoint import INT32_MAX, INT32_MIN, multiply_double_rounding
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
-from calib8.program.rules import FixedRescale, ScaledSum
+from calib8.program.rules import CURVE_SUMS_MAX, CurveRescale, FixedRescale, ScaledSum, TwoSidedRescale
 from calib8.program.verify.step import Step, steps
 
 Ints = npt.NDArray[np.int64]
@@ -65,6 +66,7 @@ def check_bounds(program: Program) -> None:
         reached = _reached(step, known)
         if reached is not None:
             _check_left_shift(step, reached)
+            _check_curve_reach(step, reached)
             sums.update(dict.fromkeys(step.instruction.outputs, reached))
         if isinstance(getattr(step.instruction, "rule", None), ScaledSum):
             _check_scaled_sum(step)
@@ -99,12 +101,23 @@ def _steps(slot: Slot) -> tuple[int, int]:
 
 def _layer(step: Step, layer: op.Weighted) -> Interval:
     positive, negative = weight_sums(layer)
-    below, above = _steps(step.inputs[0])
-    low, high = below * positive + above * negative, above * positive + below * negative
+    low, high = _products(step.inputs[0], positive, negative)
     bias = layer.bias.astype(np.int64)
     _check(step, np.maximum(-low, high) + np.abs(bias), "sums and bias")
     _check(step, LEVELS * np.maximum(positive, -negative), "sums over unsigned codes")
     return Interval(low + bias, high + bias)
+
+
+def layer_sums(layer: op.Weighted, source: Slot) -> Interval:
+    """What the sums of a layer may be, per output channel."""
+    low, high = _products(source, *weight_sums(layer))
+    bias = layer.bias.astype(np.int64)
+    return Interval(low + bias, high + bias)
+
+
+def _products(source: Slot, positive: Ints, negative: Ints) -> tuple[Ints, Ints]:
+    below, above = _steps(source)
+    return below * positive + above * negative, above * positive + below * negative
 
 
 def weight_sums(layer: op.Weighted) -> tuple[Ints, Ints]:
@@ -153,10 +166,27 @@ def _check(step: Step, magnitudes: Ints, what: str) -> None:
 
 
 def _check_left_shift(step: Step, reached: Interval) -> None:
-    rescale = getattr(step.instruction, "rescale", None)
-    if isinstance(rescale, FixedRescale) and rescale.rounding == "double":
-        shift = np.maximum(rescale.shift.astype(np.int64), 0)
-        _check_shifted(step, np.maximum(-(reached.low + 1), reached.high), shift)
+    rule = getattr(step.instruction, "rescale", None)
+    sides = (rule.positive, rule.negative) if isinstance(rule, TwoSidedRescale) else (rule,)
+    for rescale in (rule.steps,) if isinstance(rule, CurveRescale) else sides:
+        if isinstance(rescale, FixedRescale) and rescale.rounding == "double":
+            shift = np.maximum(rescale.shift.astype(np.int64), 0)
+            _check_shifted(step, np.maximum(-(reached.low + 1), reached.high), shift)
+
+
+def _check_curve_reach(step: Step, reached: Interval) -> None:
+    """Kernels compute the steps of a curve, before they saturate, as int32 without a clamp."""
+    rule = getattr(step.instruction, "rescale", None)
+    if not isinstance(rule, CurveRescale):
+        return
+    largest = np.maximum(-reached.low, reached.high)
+    if isinstance(rule.steps, FixedRescale):
+        factor = np.ldexp(rule.steps.multiplier.astype(np.float64), rule.steps.shift - 31)
+    else:
+        factor = rule.steps.factor.astype(np.float64)
+    far = float((largest * factor).max())
+    if far > CURVE_SUMS_MAX:
+        raise step.error(f"reaches step {far:.6g} of its curve, beyond 2^30", RECALIBRATE)
 
 
 def _check_shifted(step: Step, magnitudes: npt.NDArray[Any], shift: npt.NDArray[Any]) -> None:

@@ -1,5 +1,6 @@
 """Rounding parameters of each instruction: of the program's profile, and in the documented range.
 
+    all       TwoSidedRescale and CurveRescale of what the profile has
     onnx      FloatRescale, FloatProduct, FloatSum, DequantizedSum, FloatAverage, TableSoftmax of float32
     tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax
     single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers
@@ -25,6 +26,8 @@ from calib8.program.verify.step import Step
 PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.FloatRescale: ("onnx",),
     rules.FixedRescale: ("tflite", "single"),
+    rules.TwoSidedRescale: ("onnx", "tflite", "single"),
+    rules.CurveRescale: ("onnx", "tflite", "single"),
     rules.FloatProduct: ("onnx",),
     rules.FloatSum: ("onnx",),
     rules.DequantizedSum: ("onnx",),
@@ -58,6 +61,7 @@ LINEAR_ROUNDING: Final[dict[Profile, tuple[str, ...]]] = {
 
 MULTIPLIER_MIN: Final = 1 << 30
 MULTIPLIER_MAX: Final = (1 << 31) - 1
+INT16_MAX: Final = (1 << 15) - 1
 MEAN_MULTIPLIER_MIN: Final = 1 << 29
 """TFLite divides the multiplier of a Mean by the count and keeps what is left of its bits."""
 
@@ -86,30 +90,34 @@ def check_rules(step: Step) -> None:
     """
     instruction = step.instruction
     for field in fields(instruction):
-        rule = getattr(instruction, field.name)
-        if type(rule) in PROFILES:
-            if step.profile not in PROFILES[type(rule)]:
-                raise _foreign(step, type(rule).__name__)
-            if type(rule) in CHECKS:
-                CHECKS[type(rule)](step, rule)
+        _check_rule(step, getattr(instruction, field.name))
     if isinstance(instruction, op.Quantize) and instruction.rounding != BORDER_ROUNDING[step.profile]:
         raise _foreign(step, f"rounding {instruction.rounding}")
     if isinstance(instruction, op.AddSums) and (instruction.rule is None) != (step.profile == "onnx"):
         raise _foreign(step, "no rule" if instruction.rule is None else "AlignedSums")
 
 
+def _check_rule(step: Step, rule: object) -> None:
+    if type(rule) not in PROFILES:
+        return
+    if step.profile not in PROFILES[type(rule)]:
+        raise _foreign(step, type(rule).__name__)
+    if type(rule) in CHECKS:
+        CHECKS[type(rule)](step, rule)
+
+
 def _foreign(step: Step, what: str) -> Exception:
     return step.error(f"has {what} in profile {step.profile}", f"Lower the model for {step.profile} again")
 
 
-def _check_float_rescale(step: Step, rule: rules.FloatRescale) -> None:
+def _check_float_rescale(step: Step, rule: rules.FloatRescale, *, signed: bool = False) -> None:
     _check_length(step, rule.factor, "factors")
-    bad = rule.factor[~(np.isfinite(rule.factor) & (rule.factor >= 0))]
+    bad = rule.factor[~(np.isfinite(rule.factor) & (signed | (rule.factor >= 0)))]
     if bad.size:
         raise step.error(f"has the factor {bad[0]}", "Factors are finite and not below 0")
 
 
-def _check_fixed_rescale(step: Step, rule: rules.FixedRescale) -> None:
+def _check_fixed_rescale(step: Step, rule: rules.FixedRescale, *, signed: bool = False) -> None:
     if rule.rounding not in FIXED_ROUNDINGS[step.profile]:
         raise _foreign(step, f"rounding {rule.rounding}")
     _check_length(step, rule.multiplier, "multipliers")
@@ -117,12 +125,41 @@ def _check_fixed_rescale(step: Step, rule: rules.FixedRescale) -> None:
         raise step.error(f"has {rule.shift.size} shifts", f"Give one per multiplier: {rule.multiplier.size}")
     of_mean = isinstance(step.instruction, op.Mean) and step.profile == "tflite"
     least = MEAN_MULTIPLIER_MIN if of_mean else MULTIPLIER_MIN
-    bad = rule.multiplier[(rule.multiplier != 0) & (rule.multiplier < least)]
+    magnitude = np.abs(rule.multiplier.astype(np.int64)) if signed else rule.multiplier
+    bad = rule.multiplier[(magnitude != 0) & ((magnitude < least) | (magnitude > MULTIPLIER_MAX))]
     if bad.size:
         raise step.error(
             f"has the multiplier {bad[0]}", f"Multipliers are 0 or in {least} … {MULTIPLIER_MAX}"
         )
     _check_range(step, "shift", rule.shift, MIN_SHIFT, MAX_SHIFT)
+
+
+def _check_two_sided(step: Step, rule: rules.TwoSidedRescale) -> None:
+    """Both sides are of one kind; slopes below 0 have factors of any sign."""
+    _check_rule(step, rule.positive)
+    negative, name = rule.negative, type(rule.negative).__name__
+    if type(negative) is not type(rule.positive) or step.profile not in PROFILES[type(negative)]:
+        raise _foreign(step, f"{name} below 0")
+    if isinstance(negative, rules.FixedRescale):
+        _check_fixed_rescale(step, negative, signed=True)
+        if negative.rounding != getattr(rule.positive, "rounding", None):
+            raise _foreign(step, f"rounding {negative.rounding} below 0 only")
+    else:
+        _check_float_rescale(step, negative, signed=True)
+
+
+def _check_curve(step: Step, rule: rules.CurveRescale) -> None:
+    _check_rule(step, rule.steps)
+    _check_range(step, "segment shift", rule.shift, 0, rules.CURVE_SHIFT_MAX)
+    last = (INT16_MAX + 1 >> rule.shift) - rules.CURVE_SEGMENTS
+    _check_range(step, "first segment", rule.first, -(INT16_MAX + 1 >> rule.shift), last)
+    for array, what in ((rule.value, "values"), (rule.slope, "slopes"), (rule.bend, "bends")):
+        if array.shape != (rules.CURVE_SEGMENTS,):
+            raise step.error(f"has {what} of shape {list(array.shape)}", f"Give [{rules.CURVE_SEGMENTS}]")
+    steepest = np.abs(rule.slope.astype(np.int32)) + np.abs(rule.bend.astype(np.int32))
+    _check_range(step, "slope and bend", steepest, 0, INT16_MAX)
+    _check_range(step, "slope before the first segment", rule.below, -INT16_MAX, INT16_MAX)
+    _check_range(step, "slope behind the last segment", rule.above, -INT16_MAX, INT16_MAX)
 
 
 def _check_length(step: Step, parameters: npt.NDArray[Any], what: str) -> None:
@@ -265,6 +302,8 @@ def _check_linear_axis(step: Step, axis: rules.LinearAxis) -> None:
 CHECKS: Final[dict[type, Callable[[Step, Any], None]]] = {
     rules.FloatRescale: _check_float_rescale,
     rules.FixedRescale: _check_fixed_rescale,
+    rules.TwoSidedRescale: _check_two_sided,
+    rules.CurveRescale: _check_curve,
     rules.FloatProduct: _check_float_product,
     rules.FloatSum: _check_float_sum,
     rules.DequantizedSum: _check_dequantized_sum,

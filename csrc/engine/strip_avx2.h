@@ -4,8 +4,8 @@
 // what lies below saturates on the way to a byte.
 #pragma once
 
-#include "lanes_avx2.h"
-#include "strip_codes.h"
+#include "curve_lanes.h"
+#include "strip_activation.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -23,6 +23,24 @@ struct StripSums {
     const Floats left = L::multiply(L::floats(L::numbers(acc)), L::numbers(rule.factor));
     const Floats right = L::multiply(L::floats(L::numbers(acc + 8)), L::numbers(rule.factor + 8));
     store_rounded(codes, left, right, rule.most, rule.zero_point, rule.low + rule.zero_point);
+  }
+
+  using Curve = CurveTable;
+
+  static void float_steps(const StripRescale& rule, const int32_t* acc, int16_t* steps) {
+    const L::Ints left = L::rounded(L::multiply(L::floats(L::numbers(acc)), L::numbers(rule.factor)));
+    const L::Ints right =
+        L::rounded(L::multiply(L::floats(L::numbers(acc + 8)), L::numbers(rule.factor + 8)));
+    L::store(steps, _mm256_permute4x64_epi64(L::pack32(left, right), 0xD8));
+  }
+
+  static void curve_words(const CurveTable& curve, const int16_t* steps, int32_t low, int32_t high,
+                          uint8_t* codes) {
+    const L::Ints v = L::load(steps);
+    const L::Ints words = curve.beyond ? CurveWords<L, true>(curve)(v) : CurveWords<L, false>(curve)(v);
+    using Half = Lanes<16>;
+    const __m128i bytes = Half::pack16(L::lane(words, 0), L::lane(words, 1));
+    Half::store(codes, Half::clamp8(bytes, Half::set8(low), Half::set8(high)));
   }
 
   static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {

@@ -1,5 +1,5 @@
-// Sums of a strip of 16 channels become codes: loops that every instruction set's compiler turns into
-// vectors.
+// Sums of a strip of 16 channels become codes (or steps of a curve, int16): loops that every instruction
+// set's compiler turns into vectors.
 //
 // The formulas are those of rules.h, with bits that are the same for the whole strip prepared once.
 // Everything here has internal linkage: files of several instruction sets include it.
@@ -48,17 +48,19 @@ struct StripRescale {
   }
 };
 
-[[maybe_unused]] inline void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+template <class Code>
+[[maybe_unused]] inline void float_codes(const StripRescale& rule, const int32_t* acc, Code* codes) {
   for (int i = 0; i < kStrip; ++i) {
     float value = static_cast<float>(acc[i]) * rule.factor[i];
     value = value > rule.least ? value : rule.least;
     value = value < rule.most ? value : rule.most;
-    codes[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(value)) + rule.zero_point);
+    codes[i] = static_cast<Code>(static_cast<int32_t>(std::nearbyint(value)) + rule.zero_point);
   }
 }
 
 // x << left saturates; SRDHM needs the low 32 bits only, so a logical shift does; RDPOT in int32.
-[[maybe_unused]] inline void double_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+template <class Code>
+[[maybe_unused]] inline void double_codes(const StripRescale& rule, const int32_t* acc, Code* codes) {
   for (int i = 0; i < kStrip; ++i) {
     const int32_t x = acc[i], left = rule.left[i], right = rule.right[i];
     const auto moved = static_cast<int32_t>(static_cast<uint32_t>(x) << left);
@@ -69,12 +71,13 @@ struct StripRescale {
     int32_t value = (high >> right) + ((high & mask) > (mask >> 1) + (high < 0 ? 1 : 0) ? 1 : 0);
     value = value > rule.low ? value : rule.low;
     value = value < rule.high ? value : rule.high;
-    codes[i] = static_cast<uint8_t>(value + rule.zero_point);
+    codes[i] = static_cast<Code>(value + rule.zero_point);
   }
 }
 
 // The arithmetic shift to the right as a logical one of a number that 2^63 has made positive.
-[[maybe_unused]] inline void single_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+template <class Code>
+[[maybe_unused]] inline void single_codes(const StripRescale& rule, const int32_t* acc, Code* codes) {
   constexpr uint64_t kTop = uint64_t{1} << 63;
   for (int i = 0; i < kStrip; ++i) {
     const uint64_t distance = rule.distance[i];
@@ -83,24 +86,26 @@ struct StripRescale {
     auto value = static_cast<int64_t>(moved - (kTop >> distance));
     value = value > rule.low ? value : rule.low;
     value = value < rule.high ? value : rule.high;
-    codes[i] = static_cast<uint8_t>(static_cast<int32_t>(value) + rule.zero_point);
+    codes[i] = static_cast<Code>(static_cast<int32_t>(value) + rule.zero_point);
   }
 }
 
-[[maybe_unused]] inline void away_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+template <class Code>
+[[maybe_unused]] inline void away_codes(const StripRescale& rule, const int32_t* acc, Code* codes) {
   for (int i = 0; i < kStrip; ++i) {
     const uint64_t distance = rule.distance[i];
-    const auto size = static_cast<uint32_t>(acc[i] < 0 ? 0U - static_cast<uint32_t>(acc[i]) : acc[i]);
-    const uint64_t product = uint64_t{size} * static_cast<uint32_t>(rule.multiplier[i]);
-    const auto magnitude = static_cast<int64_t>((product + (uint64_t{1} << (distance - 1))) >> distance);
-    int64_t value = acc[i] < 0 ? -magnitude : magnitude;
+    const int64_t product = int64_t{acc[i]} * rule.multiplier[i];
+    const auto size = static_cast<uint64_t>(product < 0 ? -product : product);
+    const auto magnitude = static_cast<int64_t>((size + (uint64_t{1} << (distance - 1))) >> distance);
+    int64_t value = product < 0 ? -magnitude : magnitude;
     value = value > rule.low ? value : rule.low;
     value = value < rule.high ? value : rule.high;
-    codes[i] = static_cast<uint8_t>(static_cast<int32_t>(value) + rule.zero_point);
+    codes[i] = static_cast<Code>(static_cast<int32_t>(value) + rule.zero_point);
   }
 }
 
-[[maybe_unused]] inline void fixed_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {
+template <class Code>
+[[maybe_unused]] inline void fixed_codes(const StripRescale& rule, const int32_t* acc, Code* codes) {
   switch (rule.kind) {
     case Rescale::kDouble:
       return double_codes(rule, acc, codes);

@@ -1,0 +1,159 @@
+"""Times layers with a function behind them: a clamp, a table behind their codes, a curve, two-sided factors.
+
+    python benchmarks/functions.py --isa avx2 --profile single
+
+The four forms of every layer run in turns, and the medians of their times are compared: SiLU as a table (the
+form of a graph with Q and DQ between layer and function) and as a curve of the sums, Relu as the clamp,
+LeakyReLU as factors of either side. × is the time of a form by that of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from calib8.engine.compile import compile_program
+from calib8.engine.run import Engine
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program
+from calib8.program.rounding.segments import LayerSums, curve_rescale
+from calib8.program.rounding.two_sided import two_sided_rescale
+from calib8.program.rules import PROFILES, Profile
+from calib8.program.verify import verify
+from kernels import codes, rescale
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A layer of a network; ``depthwise`` has one filter per channel."""
+
+    size: int
+    inputs: int
+    outputs: int
+    kernel: int = 1
+    stride: int = 1
+    depthwise: bool = False
+
+    def __str__(self) -> str:
+        kind = "depthwise " if self.depthwise else ""
+        stride = f" /{self.stride}" if self.stride > 1 else ""
+        return f"{kind}{self.kernel}×{self.kernel}{stride} {self.inputs}→{self.outputs} @{self.size}"
+
+
+SHAPES: Final = (
+    Shape(112, 16, 96),
+    Shape(56, 24, 144),
+    Shape(320, 3, 16, 3, 2),
+    Shape(56, 144, 144, 3, depthwise=True),
+    Shape(28, 240, 240, 5, depthwise=True),
+    Shape(20, 256, 256),
+    Shape(40, 64, 64, 3),
+    Shape(1, 512, 512),
+)
+FORMS: Final = ("clamp", "table", "curve", "two-sided")
+OPCODES: Final = ("conv", "depthwise", "lookup")
+SCALE: Final = 0.05
+
+
+def layer(shape: Shape, profile: Profile) -> Program:
+    """The layer with a Relu."""
+    rng, taps = (
+        np.random.default_rng(0),
+        shape.kernel * shape.kernel * (1 if shape.depthwise else shape.inputs),
+    )
+    pad = shape.kernel // 2
+    target = (shape.size + 2 * pad - shape.kernel) // shape.stride + 1
+    sides = (shape.kernel, shape.kernel)
+    sizes = (*sides, shape.outputs) if shape.depthwise else (shape.outputs, *sides, shape.inputs)
+    fields: dict[str, Any] = {
+        "weight": rng.integers(-127, 128, sizes).astype(np.int8),
+        "weight_zero_point": np.zeros(1, np.int32),
+        "bias": np.zeros(shape.outputs, np.int32),
+        "rescale": rescale(profile, 40 / (74 * 74 * taps**0.5), shape.outputs),
+        "low": 0,
+        "high": 255,
+        "strides": (shape.stride, shape.stride),
+        "pads": (pad,) * 4,
+        "dilations": (1, 1),
+    }
+    make = op.DepthwiseConv if shape.depthwise else op.Conv
+    step = make("layer", (0,), (1,), **fields, **({} if shape.depthwise else {"groups": 1}))
+    x = codes("x", 1, shape.size, shape.size, shape.inputs)
+    y = codes("y", 1, target, target, shape.outputs, zero_point=0)
+    return Program(profile, (x, y), (step,), (Port("x", 0),), (Port("out", 1),), "layer")
+
+
+def with_function(program: Program, form: str) -> Program:
+    """The layer with a function behind it."""
+    (step,), (x, y) = program.instructions, program.slots
+    assert isinstance(step, op.Conv | op.DepthwiseConv)
+    taps = step.weight.size // y.shape[-1]
+    scales = np.full(y.shape[-1], 40 / (74 * 74 * taps**0.5), np.float32)
+    output = replace(y, scales=np.array([SCALE], np.float32), zero_point=6)
+    if form == "clamp":
+        return program
+    if form == "table":
+        between = replace(y, zero_point=100)
+        table = np.clip(np.rint(silu((np.arange(256) - 100) * SCALE) / SCALE) + 6, 0, 255).astype(np.uint8)
+        lookup = op.Lookup("table", (1,), (2,), table, "SiLU")
+        return replace(
+            program,
+            slots=(x, between, replace(output, name="z")),
+            instructions=(step, lookup),
+            outputs=(Port("out", 2),),
+        )
+    if form == "curve":
+        rule: Any = curve_rescale(program.profile, silu, LayerSums(SCALE, scales, 1000.0), output, 0, 255)
+    else:
+        rule = two_sided_rescale(program.profile, SCALE, scales, np.array([0.1], np.float32), SCALE)
+    assert rule is not None
+    return replace(program, slots=(x, output), instructions=(replace(step, rescale=rule),))
+
+
+def silu(x: Any) -> Any:
+    """x · sigmoid(x)."""
+    return x / (1 + np.exp(-np.maximum(x, -700.0)))
+
+
+def medians(engines: Sequence[Engine], feeds: Any, rounds: int) -> list[float]:
+    """Median µs of the layer's own step in every engine, run in turns."""
+    times: list[list[int]] = [[] for _ in engines]
+    for _ in range(rounds):
+        for engine, taken in zip(engines, times, strict=True):
+            rows = engine.plan.rows
+            each = np.zeros(len(rows), np.int64)
+            engine.run(feeds, each)
+            of_layer = (time for time, row in zip(each, rows, strict=True) if row.opcode in OPCODES)
+            taken.append(sum(map(int, of_layer)))
+    return [float(np.median(taken)) / 1e3 for taken in times]
+
+
+def main() -> None:
+    """Prints the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--profile", choices=PROFILES, default="onnx")
+    parser.add_argument("--isa")
+    parser.add_argument("--rounds", type=int, default=60)
+    arguments = parser.parse_args()
+    print(f"{'layer':32}" + "".join(f"{form:>12}    × " for form in FORMS))
+    for shape in SHAPES:
+        programs = [with_function(layer(shape, arguments.profile), form) for form in FORMS]
+        for program in programs:
+            verify(program)
+        engines = [Engine(compile_program(program), threads=1, isa=arguments.isa) for program in programs]
+        port = programs[0].slots[0]
+        feeds = {"x": np.random.default_rng(1).integers(0, 256, port.shape).astype(np.uint8)}
+        medians(engines, feeds, 5)
+        taken = medians(engines, feeds, arguments.rounds)
+        table = taken[FORMS.index("table")]
+        print(f"{shape!s:32}" + "".join(f"{time:9.1f} µs {time / table:5.2f}" for time in taken))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+// Functions behind layers for strips of 16 channels, in every rounding rule: what is not done in registers.
+//
+// `Set` gives
+//   Curve                                      the constants of a curve, made of an Activation and Memory
+//   float_steps(rule, acc, steps)              a FloatRescale to 16 bits
+//   curve_words(curve, steps, low, high, codes)
+//
+// Everything here has internal linkage: files of several instruction sets include it.
+#pragma once
+
+#include "strip_codes.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+// The rescale of a layer up to its codes, or up to the steps of a curve.
+[[maybe_unused]] inline Rescale first_rescale(const Rescale& rule, const Activation& activation) {
+  if (activation.kind != Activation::kCurve) return rule;
+  return {rule.kind, rule.factor, rule.shift, 0, INT16_MIN, INT16_MAX};
+}
+
+[[maybe_unused]] inline Rescale negative_rescale(const Rescale& rule, const Activation& activation) {
+  if (activation.kind != Activation::kTwoSided) return {Rescale::kNone, -1, -1, 0, 0, 0};
+  return {rule.kind, activation.negative, activation.negative_shift, rule.zero_point, rule.low, rule.high};
+}
+
+// What a strip's sums become behind an activation.
+template <class Set>
+class StripActivation {
+ public:
+  StripActivation(const Rescale& rule, const Activation& activation, const Memory& memory, int64_t channel)
+      : kind_(activation.kind),
+        low_(static_cast<int32_t>(rule.low)),
+        high_(static_cast<int32_t>(rule.high)),
+        rescale_(first_rescale(rule, activation), memory, channel),
+        negative_(negative_rescale(rule, activation), memory, channel) {}
+
+  void codes(const typename Set::Curve& curve, const int32_t* acc, uint8_t* codes) const {
+    if (kind_ == Activation::kTwoSided) return two_sided(acc, codes);
+    alignas(64) int16_t steps[kStrip];
+    if (rescale_.kind == Rescale::kFloat) {
+      Set::float_steps(rescale_, acc, steps);
+    } else {
+      fixed_codes(rescale_, acc, steps);
+    }
+    Set::curve_words(curve, steps, low_, high_, codes);
+  }
+
+ private:
+  void two_sided(const int32_t* acc, uint8_t* codes) const {
+    if (rescale_.kind == Rescale::kFloat) {
+      for (int i = 0; i < kStrip; ++i) {
+        const float factor = acc[i] < 0 ? negative_.factor[i] : rescale_.factor[i];
+        float value = static_cast<float>(acc[i]) * factor;
+        value = value > rescale_.least ? value : rescale_.least;
+        value = value < rescale_.most ? value : rescale_.most;
+        codes[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(value)) + rescale_.zero_point);
+      }
+      return;
+    }
+    uint8_t above[kStrip], below[kStrip];
+    fixed_codes(rescale_, acc, above);
+    fixed_codes(negative_, acc, below);
+    for (int i = 0; i < kStrip; ++i) codes[i] = acc[i] < 0 ? below[i] : above[i];
+  }
+
+  int64_t kind_;
+  int32_t low_, high_;  // clamp of the codes behind a curve
+  StripRescale rescale_, negative_;
+};
+
+}  // namespace
+}  // namespace calib8::engine
