@@ -11,7 +11,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.samples import ChosenSamples, choose_samples, kept_samples
+from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
 from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.given import without_effect
 from calib8.calibration.kept_runs import KeptRun
@@ -30,6 +30,7 @@ from calib8.repair.flow import Repaired, repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
+from calib8.tasks.branches import Meaning
 
 STATISTICS_METHOD: Final = "mse"
 """The default where saved statistics take the place of data."""
@@ -40,6 +41,7 @@ def repaired_candidate(
     wanted: Repairs,
     dataset: Dataset | None,
     tables: Mapping[str, CalibrationTable],
+    meaning: Meaning | None,
     threads: int,
     progress: Progress,
     *,
@@ -54,6 +56,7 @@ def repaired_candidate(
         wanted: which repairs.
         dataset: what they look at, None where there are no data.
         tables: other ranges to try, by name.
+        meaning: branches of the outputs, by which repairs are judged; None: each output is one.
         threads, progress: see ``calib8.pipeline.calibrate``.
         original: the model as it was loaded, where a repair needs it.
         unranged: nodes that stay float for want of a range → reason.
@@ -65,26 +68,40 @@ def repaired_candidate(
     if not wanted:
         return None
     candidate = replace(start, keep_float=start.keep_float | frozenset(unranged))
-    samples = None if dataset is None else samples_for(wanted, dataset, threads, kept)
+    samples = None if dataset is None else samples_for(wanted, dataset, threads, meaning, kept)
     return repaired(
-        candidate, samples, wanted, tables=tables, original=original, threads=threads, progress=progress
+        candidate,
+        samples,
+        wanted,
+        tables=tables,
+        original=original,
+        meaning=meaning,
+        threads=threads,
+        progress=progress,
     )
 
 
 def samples_for(
-    wanted: Repairs, dataset: Dataset, threads: int, kept: Sequence[KeptRun] | None = None
+    wanted: Repairs,
+    dataset: Dataset,
+    threads: int,
+    meaning: Meaning | None = None,
+    kept: Sequence[KeptRun] | None = None,
 ) -> ChosenSamples:
     """The samples that repairs look at, and those that judge them: those that were kept, else read anew.
 
     Raises:
         DataError: nothing can be read any more.
     """
+    largest = bytes_to_keep(meaning)
     if not wanted.effort:
-        return choose_samples(dataset, threads)
+        return choose_samples(dataset, threads, largest=largest)
     plan = effort_called(wanted.effort)
     if kept is not None:
         return kept_samples(kept, dataset, scored=plan.repairing, held_back=plan.held_back)
-    return choose_samples(dataset, threads, scored=plan.repairing, held_back=plan.held_back)
+    return choose_samples(
+        dataset, threads, scored=plan.repairing, held_back=plan.held_back, largest=largest
+    )  # fmt: skip
 
 
 def int8_model(

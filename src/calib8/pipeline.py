@@ -8,17 +8,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
-from calib8.autorange.choose import AutoReport, choose_automatically
-from calib8.autorange.plain import plain_tables
-from calib8.calibration.collect_layouts import count_again
-from calib8.calibration.decide import AUTO, Wish, check_wish, decide, needs_bins, with_given
+from calib8.autorange.chosen_table import chosen_table
+from calib8.autorange.samples import bytes_to_keep
+from calib8.calibration.decide import AUTO, Wish, check_wish, needs_bins, with_given
 from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
     Model,
     Module,
     Shapes,
-    Source,
     open_data,
     open_statistics,
     prepare_for_table,
@@ -43,7 +41,9 @@ from calib8.progress import Progress, check_positive, silent
 from calib8.repair.candidate import Candidate
 from calib8.repair.wanted import Repairs, repairs_wanted
 from calib8.scheme import QuantScheme, target_scheme
-from calib8.table import CalibrationTable, Range
+from calib8.table import CalibrationTable
+from calib8.tasks.branches import Meaning
+from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 
 DEFAULT_METHOD: Final = AUTO
 
@@ -138,6 +138,8 @@ def calibrate(
     keep_samples: int = 0,
     example_inputs: object = None,
     shapes: Shapes | None = None,
+    task: str | None = None,
+    outputs: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -178,6 +180,10 @@ def calibrate(
         example_inputs: for a torch module: a tensor or a tuple of them as forward takes them, axis 0 the
             batch; None for any other model.
         shapes: with statistics: input name → sizes, where neither model nor preprocessing say them.
+        task: for ``auto``: what the network is for, a key of ``calib8.tasks.kinds.NEEDS``; None: told by the
+            graph.
+        outputs: for ``auto``: part of an output, such as ``output0`` or ``output0[4:84]`` → what it is, of
+            ``calib8.tasks.kinds.KINDS``; what is not named is told by the graph.
         progress: see ``Progress``.
 
     Raises:
@@ -191,6 +197,7 @@ def calibrate(
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
+    meaning: Meaning | None = None
     if shapes and data is not None:
         raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
     if statistics is not None:
@@ -206,46 +213,21 @@ def calibrate(
             model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
             keep_float=keep_float, shard=None,
         )  # fmt: skip
+        meaning = meaning_of(source.prepared.model, task=task, outputs=outputs)
         chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), keep=keep_samples,
-            progress=progress,
+            keep_bytes=bytes_to_keep(meaning), progress=progress,
         )  # fmt: skip
-    table, report = _table(source, found, wish, scheme, chosen, batch, threads, keep_float, progress)
+    table, report = chosen_table(
+        source, found, wish, scheme, chosen, meaning, keep_float=keep_float, batch=batch, threads=threads,
+        progress=progress,
+    )  # fmt: skip
     table = replace(table, inputs=source.sizes)
     return Calibration(
         source.prepared, found.statistics, table, source.dataset, found.resumed, found.fallback, notes,
         report, found.kept,
-    )  # fmt: skip
-
-
-def _table(
-    source: Source,
-    found: Gathered,
-    wish: Wish,
-    scheme: QuantScheme,
-    given: Mapping[str, Range],
-    batch: int | None,
-    threads: int,
-    keep_float: Sequence[str],
-    progress: Progress,
-) -> tuple[CalibrationTable, AutoReport | None]:
-    """The ranges, from the statistics or from a second look at the data, and what ``auto`` saw."""
-    model, statistics, spec = source.prepared.model, found.statistics, scheme.activations
-    if source.dataset is None or wish.method != AUTO:
-        counts = None
-        if source.dataset is not None:
-            counts = count_again(
-                wish.method, model, statistics, source.dataset, batch=batch, threads=threads,
-                progress=progress, without=given,
-            )  # fmt: skip
-        return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None
-    plain = plain_tables(statistics, spec, power_of_two=wish.power_of_two, given=given, threads=threads)
-    return choose_automatically(
-        model, plain, source.dataset, scheme, keep_float=source.prepared.nodes_called(keep_float),
-        threads=threads,
-        progress=progress,
     )  # fmt: skip
 
 
@@ -285,6 +267,8 @@ def quantize(
     keep_float: Sequence[str] = (),
     example_inputs: object = None,
     shapes: Shapes | None = None,
+    task: str | None = None,
+    outputs: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
@@ -310,6 +294,7 @@ def quantize(
         keep_float: names of nodes to keep in float.
         shapes: without data: input name → sizes, where the model leaves them open and neither table nor
             preprocessing say them.
+        task, outputs: see ``calibrate``; repairs and the verdict judge by them too.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
             progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse``.
 
@@ -327,7 +312,7 @@ def quantize(
         return _with_table(
             model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, shapes=shapes, progress=progress,
+            skip_bad=skip_bad, shapes=shapes, named=(task, outputs), progress=progress,
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
@@ -337,7 +322,7 @@ def quantize(
         method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
         percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
         threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False,
-        keep_samples=wanted.samples, shapes=shapes, progress=progress,
+        keep_samples=wanted.samples, shapes=shapes, task=task, outputs=outputs, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -348,8 +333,9 @@ def quantize(
     floats = calibration.prepared.nodes_called(keep_float)
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
     others = {} if method is not None else other_tables(calibration, start)
+    meaning = meaning_of(calibration.prepared.model, task=task, outputs=outputs)
     done = repaired_candidate(
-        start, wanted, calibration.dataset, others, threads, progress,
+        start, wanted, calibration.dataset, others, meaning, threads, progress,
         original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
     result = int8_model(start, done, calibration.prepared, preprocess, {})
@@ -373,6 +359,7 @@ def _with_table(
     threads: int,
     skip_bad: bool,
     shapes: Shapes | None,
+    named: tuple[str | None, Mapping[str, str]],
     progress: Progress,
 ) -> Quantization:
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
@@ -390,8 +377,9 @@ def _with_table(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
     start = Candidate(prepared.model, table, scheme, floats, power_of_two)
+    meaning = meaning_of(prepared.model, task=named[0], outputs=named[1])
     done = repaired_candidate(
-        start, wanted, dataset, {}, threads, progress, original=original, unranged=unranged
+        start, wanted, dataset, {}, meaning, threads, progress, original=original, unranged=unranged
     )
     result = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
     return replace(result, binding=binding, notes=(*notes, *result.notes))

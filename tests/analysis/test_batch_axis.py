@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from untyped_nets import untyped
 
 from calib8.analysis.batch_axis import with_rows
 from calib8.model.graph import Names
 from small_models import Array, normal, run
+from untyped_nets import untyped
 
 ROWS = 3
 INTS = {

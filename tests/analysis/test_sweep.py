@@ -81,7 +81,7 @@ def test_a_sweep_that_is_not_the_model_is_not_believed(monkeypatch: pytest.Monke
     found, taps = dissected(NETS["heads"](), clean("heads", "onnxruntime"), images(2))
     parts = parts_of(found, taps)
     right = found.qualities(parts)
-    wrong = [[array + np.float32(0.1) for array in outputs] for outputs in found.bare]
+    wrong = [[array + np.float32(0.1) for array in outputs] for outputs in found.bare.outputs]
     with pytest.raises(sweep.SWEEP_FAULTS, match="row 0 is not the model"):
         part_energies(found.model, found.constants, parts, found.runs, wrong, 1)
     monkeypatch.setattr(sweep, "_check_row", _refuse)

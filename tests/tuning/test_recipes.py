@@ -16,8 +16,8 @@ from calib8.model.graph import graph_inputs
 from calib8.passes.prepare import prepare
 from calib8.progress import silent
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import UNKNOWN, Step
 from calib8.repair.repairs import REPAIRS
+from calib8.repair.step import UNKNOWN, Step
 from calib8.scheme import target_scheme
 from calib8.tuning.folder import Folder
 from calib8.tuning.recipes import Recipes

@@ -5,10 +5,10 @@ codes      only the codes of the tensor that it yields
 both       weights and codes of that layer
 
 The figures are SQNR of the float outputs in dB against the graph without any codes, the mean of a typical
-and a total one (``calib8.autorange.check``); each branch of an output that a Concat makes counts as one
-(``calib8.analysis.output_branches``). All parts are judged in one sweep (``calib8.analysis.sweep``);
-where the graph does not allow that, in a session for each (``Dissection.fallback`` says why). A layer is
-looked at on a few samples: what ranks layers is the difference of many dB, not of tenths.
+and a total one, the worst branch of the outputs first (``calib8.autorange.check``). All parts are judged in
+one sweep (``calib8.analysis.sweep``); where the graph does not allow that, in a session for each
+(``Dissection.fallback`` says why). A layer is looked at on a few samples: what ranks layers is the difference
+of many dB, not of tenths.
 
     dissection = Dissection(int8 graph, constants, float model, runs, threads)
     dissection.qualities([Part(layers, tensors), …])      any parts, one sweep
@@ -27,15 +27,17 @@ import onnx_ir as ir
 from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_nodes import float_nodes, scheme_of
 from calib8.analysis.float_reference import FloatConstants, FloatReference
-from calib8.analysis.output_branches import output_branches, with_branches
 from calib8.analysis.partly_coded import coded_layer_names, coded_tensors, partly_coded
 from calib8.analysis.sweep import SWEEP_FAULTS, part_energies
 from calib8.analysis.sweep_graph import Part
-from calib8.autorange.check import LARGEST_DB, Check, Outputs, check_model, float_outputs, judged
+from calib8.autorange.check import LARGEST_DB, Check, Expected, check_model, float_outputs, judged
 from calib8.errors import ModelError
 from calib8.model.runtime import Arrays, keep_quantizers
 from calib8.quantization.qdq import label
 from calib8.scheme import TARGETS
+from calib8.tasks.branch_outputs import with_branches
+from calib8.tasks.branches import Meaning
+from calib8.tasks.meaning import meaning_of
 
 FEWEST_DB: Final = 20.0
 """Without any codes the graph must be at least so near to the float model."""
@@ -65,7 +67,7 @@ class Dissection:
         model: the graph.
         plain: the graph without any codes.
         scheme: the target that it was made for; that of ONNX Runtime where calib8 did not make it.
-        branches: for each output of the graph as it was what it is made of.
+        meaning: the branches of its outputs.
         fallback: why parts were judged one by one, empty where they were swept or none was judged.
     """
 
@@ -76,6 +78,7 @@ class Dissection:
         reference: ir.Model,
         runs: Sequence[Arrays],
         threads: int,
+        meaning: Meaning | None = None,
     ) -> None:
         """Runs the float model, and the graph without any codes to see that it is the same function.
 
@@ -85,26 +88,26 @@ class Dissection:
             reference: the float model, its outputs in the same order.
             runs: inputs of single runs.
             threads: for ONNX Runtime.
+            meaning: the branches of the outputs; None: those that the reference shows.
 
         Raises:
             ModelError: the graph without codes computes something else than the float model.
         """
-        self.branches = output_branches(reference)
+        self.meaning = meaning_of(reference) if meaning is None else meaning
         self.scheme = scheme_of(model) or TARGETS["onnxruntime"]
         self.model, self.constants = model, constants
         self.runs, self.threads, self.fallback = runs, threads, ""
         self.layers, self.tensors = coded_layer_names(model), coded_tensors(model)
-        self.expected: list[Outputs] = float_outputs(with_branches(reference, self.branches), runs, threads)
+        self.expected = Expected.of(float_outputs(reference, runs, threads), self.meaning)
         self.plain = partly_coded(model, constants, tensors=(), layers=())
-        bare = with_branches(self.plain, self.branches)
-        found = check_model("", bare, runs, self.expected, threads).sqnr_db
+        found = check_model("", self.plain, runs, self.expected, threads).sqnr_db
         if found < FEWEST_DB:
             raise ModelError(
                 model.graph.name or "model",
                 f"without its codes it is no longer the float model (outputs agree to {found:.1f} dB)",
                 "Give the float model that it was made from",
             )
-        self.bare: list[Outputs] = float_outputs(bare, runs, threads)
+        self.bare = Expected.of(float_outputs(self.plain, runs, threads), self.meaning)
 
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
@@ -131,18 +134,19 @@ class Dissection:
 
         try:
             found = part_energies(
-                with_branches(self.model, self.branches),
+                with_branches(self.model, self.meaning),
                 self.constants,
                 parts,
                 self.runs,
-                self.bare,
+                [self.meaning.cut(outputs) for outputs in self.bare.outputs],
                 self.threads,
                 count,
             )
         except SWEEP_FAULTS as error:
             self.fallback = f"{error.subject}: {error.problem}"
             return self._one_by_one(parts, done, on_part)
-        return tuple(judged("", energies).sqnr_db for energies in found)
+        signals = self.bare.signals
+        return tuple(judged("", energies, self.meaning, signals).sqnr_db for energies in found)
 
     def _one_by_one(
         self, parts: Sequence[Part], done: int, on_part: Callable[[int], None]
@@ -176,12 +180,10 @@ class Dissection:
 
     def figures(self, model: ir.Model) -> Check:
         """SQNR of the outputs, against the float model, of another int8 form of it."""
-        found = with_branches(model, self.branches)
-        return check_model("", found, self.runs, self.expected, self.threads)
+        return check_model("", model, self.runs, self.expected, self.threads)
 
     def _partly(self, part: Part) -> ir.Model:
-        found = partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
-        return with_branches(found, self.branches)
+        return partly_coded(self.model, self.constants, tensors=part.tensors, layers=part.layers)
 
 
 def damages(

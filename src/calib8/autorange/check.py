@@ -1,14 +1,16 @@
 """A whole table judged: the model is quantized with it and run beside the float model on held-back samples.
 
-    d(i, o)    10 log10( Σ r² / Σ (r − y)² )            run i, float output o: r in FP32, y in INT8
-    typical    mean over i and o of d                    the geometric mean of the ratios
-    total      mean over o of 10 log10( Σ_i Σ r² / Σ_i Σ (r − y)² )
+    d(i, b)    10 log10( Σ r² / Σ (r − y)² )            run i, branch b of the outputs: r in FP32, y in INT8
+    typical    mean over i of d, soft minimum over b     the geometric mean of the ratios
+    total      10 log10( Σ_i Σ r² / Σ_i Σ (r − y)² ), soft minimum over b
     sqnr_db    (typical + total) / 2
-    evaluated  10 log10( Σ_o Σ_i Σ r² / Σ_o Σ_i Σ (r − y)² )    what ``calib8 evaluate`` calls SQNR
+    evaluated  10 log10( Σ_b Σ_i Σ r² / Σ_b Σ_i Σ (r − y)² )    what ``calib8 evaluate`` calls SQNR
 
-One odd image decides the total, none decides the typical figure: a good table has both. Of outputs of
-different size the largest decides ``evaluated``, none the total; with one output they are the same. A table
-that is behind another one after some of the runs is not judged with the others (``Race``).
+One odd image decides the total, none decides the typical figure: a good table has both. Branches are what
+means one thing (``calib8.tasks``); of several the worst decides (``calib8.tasks.figures``), and r² counts
+only what differs from run to run, as boxes are for the most part the places of their anchors. With one branch
+all is as if there were no branches. A table that is behind another one after some of the runs is not judged
+with the others (``Race``).
 """
 
 from __future__ import annotations
@@ -27,15 +29,27 @@ from calib8.model.runtime import Arrays, run_each
 from calib8.quantization.quantize import quantize_graph
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
-
-LARGEST_DB: Final = 120.0
-"""As good as equal."""
+from calib8.tasks.branches import Meaning
+from calib8.tasks.figures import (
+    LARGEST_DB as LARGEST_DB,
+)
+from calib8.tasks.figures import (
+    BranchFigures,
+    Energies,
+    branch_figures,
+    decibels,
+    energies_of,
+    soft_minimum,
+    typical_db,
+)
 
 LOOKS: Final = {16: 2.0, 32: 1.0}
 """Runs → dB: a table further behind the best one on so many runs is not judged on more."""
 
 Outputs = list[npt.NDArray[Any]]
-Energies = npt.NDArray[np.float64]
+
+FEWEST_TO_CENTRE: Final = 4
+"""With fewer runs of one shape all of the signal counts: what they have in common is not known."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +62,7 @@ class Check:
         typical_db, total_db: its two halves.
         runs: on how many runs; fewer than those of others where it was behind.
         evaluated_db: what ``calib8 evaluate`` tells of these runs.
+        branches: of each branch that has a signal; empty with a single one, or where they are not known.
     """
 
     name: str
@@ -56,6 +71,11 @@ class Check:
     total_db: float
     runs: int
     evaluated_db: float
+    branches: tuple[BranchFigures, ...] = ()
+
+    def branch(self, name: str) -> BranchFigures | None:
+        """The figures of a branch."""
+        return next((branch for branch in self.branches if branch.name == name), None)
 
 
 class Race:
@@ -83,6 +103,52 @@ def float_outputs(prepared: ir.Model, runs: Sequence[Arrays], threads: int) -> l
     return [_floats(outputs) for outputs in run_each(prepared, runs, threads=threads)]
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What the float model yields, and what of it counts.
+
+    Attributes:
+        outputs: float outputs of every run.
+        meaning: their branches; None: each output is one.
+        signals: float64 [runs, pieces], what counts as signal where there are several branches; None: all.
+    """
+
+    outputs: Sequence[Outputs]
+    meaning: Meaning | None = None
+    signals: Energies | None = None
+
+    @classmethod
+    def of(cls, outputs: Sequence[Outputs], meaning: Meaning | None) -> Expected:
+        """With the signals of the branches."""
+        return cls(outputs, meaning, varying_signals(outputs, meaning))
+
+    def energies(self, index: int, outputs: Outputs) -> list[tuple[float, float]]:
+        """Signal and noise of the pieces of one run."""
+        pieces = (self.outputs[index], outputs)
+        return energies_of(*(pieces if self.meaning is None else map(self.meaning.cut, pieces)))
+
+
+def varying_signals(outputs: Sequence[Outputs], meaning: Meaning | None) -> Energies | None:
+    """float64 [runs, pieces]: Σ (r − mean of r over the runs)²; None where all of the signal is to count.
+
+    That is so with a single branch, with few runs, and where shapes differ from run to run.
+    """
+    if meaning is None or not meaning.several or len(outputs) < FEWEST_TO_CENTRE:
+        return None
+    shapes = [array.shape for array in outputs[0]]
+    if any([array.shape for array in run] != shapes for run in outputs):
+        return None
+    means = [np.zeros(shape) for shape in shapes]
+    for run in outputs:
+        for mean, array in zip(means, run, strict=True):
+            mean += array
+    found = np.empty((len(outputs), len(meaning.pieces)))
+    for index, run in enumerate(outputs):
+        centred = [array - mean / len(outputs) for array, mean in zip(run, means, strict=True)]
+        found[index] = [float(np.sum(np.square(part))) for part in meaning.cut(centred)]
+    return found * (len(outputs) / (len(outputs) - 1))
+
+
 def check_table(
     name: str,
     table: CalibrationTable,
@@ -90,7 +156,7 @@ def check_table(
     scheme: QuantScheme,
     keep_float: frozenset[str],
     runs: Sequence[Arrays],
-    expected: Sequence[Outputs],
+    expected: Expected | Sequence[Outputs],
     threads: int,
     lost: Callable[[Check], bool],
     on_run: Callable[[int], None] = lambda runs: None,
@@ -104,7 +170,7 @@ def check_table(
         scheme: the target.
         keep_float: nodes that stay float.
         runs: inputs.
-        expected: what ``float_outputs`` gave for them.
+        expected: what ``float_outputs`` gave for them, and its branches.
         threads: for ONNX Runtime.
         lost: whether to stop, from the figures so far; asked where ``LOOKS`` says.
         on_run: called with 1 after each run, and with the number of those left out.
@@ -120,7 +186,7 @@ def check_model(
     name: str,
     model: ir.Model,
     runs: Sequence[Arrays],
-    expected: Sequence[Outputs],
+    expected: Expected | Sequence[Outputs],
     threads: int,
     on_run: Callable[[int], None] = lambda runs: None,
     lost: Callable[[Check], bool] = lambda check: False,
@@ -131,55 +197,62 @@ def check_model(
     Raises:
         ModelError, DataError: ONNX Runtime cannot run it.
     """
-    energies = []
+    if not isinstance(expected, Expected):
+        expected = Expected(expected)
+    energies = list[list[tuple[float, float]]]()
     with closing(run_each(model, runs, threads=threads, configure=configure)) as found:
-        for outputs, reference in zip(found, expected, strict=True):
-            energies.append(_energies(reference, _floats(outputs)))
+        for index, outputs in enumerate(found):
+            energies.append(expected.energies(index, _floats(outputs)))
             on_run(1)
-            if len(energies) in LOOKS and lost(so_far := judged(name, np.array(energies))):
+            if len(energies) in LOOKS and lost(so_far := _judged(name, energies, expected)):
                 on_run(len(runs) - len(energies))
                 return so_far
-    return judged(name, np.array(energies))
+    return _judged(name, energies, expected)
 
 
-def judged(name: str, energies: Energies) -> Check:
-    """The figures from energies [runs, outputs, signal and noise].
+def _judged(name: str, energies: Sequence[Sequence[tuple[float, float]]], expected: Expected) -> Check:
+    signals = None if expected.signals is None else expected.signals[: len(energies)]
+    return judged(name, np.array(energies), expected.meaning, signals)
 
-    An output without any signal tells nothing; one that is not finite is as bad as can be.
+
+def judged(
+    name: str, energies: Energies, meaning: Meaning | None = None, signals: Energies | None = None
+) -> Check:
+    """The figures.
+
+    A branch without any signal tells nothing; one that is not finite is as bad as can be.
+
+    Args:
+        name: for the result.
+        energies: signal and noise, float64 [runs, pieces, 2].
+        meaning: which pieces are a branch; None: each is one.
+        signals: what counts as signal, float64 [runs, pieces]; None: that of ``energies``.
     """
-    sums = np.sort(energies, axis=0).sum(axis=0)  # ascending: nothing depends on the order of the runs
+    runs = len(energies)
+    if not np.all(np.isfinite(np.sort(energies, axis=0).sum(axis=0))):
+        return Check(name, -math.inf, -math.inf, -math.inf, runs, -math.inf, _branches(energies, meaning))
+    counted = energies if signals is None else np.stack([signals, energies[..., 1]], axis=-1)
+    rows = counted if meaning is None else meaning.joined(counted)
+    sums = np.sort(rows, axis=0).sum(axis=0)  # ascending: nothing depends on the order of the runs
     told = sums[:, 0] > 0.0
-    if not np.all(np.isfinite(sums)):
-        return Check(name, -math.inf, -math.inf, -math.inf, len(energies), -math.inf)
     if not np.any(told):
-        return Check(name, 0.0, 0.0, 0.0, len(energies), 0.0)
-    total = float(np.mean(_decibels(sums[told])))
-    single = energies[:, told].reshape(-1, 2)
-    typical = float(np.mean(np.sort(_decibels(single[single[:, 0] > 0.0]))))
-    evaluated = float(_decibels(sums.sum(axis=0, keepdims=True))[0])
-    return Check(name, (typical + total) / 2.0, typical, total, len(energies), evaluated)
+        return Check(name, 0.0, 0.0, 0.0, runs, 0.0)
+    total = soft_minimum(list(decibels(sums[told])))
+    if np.sum(told) == 1:
+        single = rows[:, told].reshape(-1, 2)
+        typical = float(np.mean(np.sort(decibels(single[single[:, 0] > 0.0]))))
+    else:
+        typical = soft_minimum([typical_db(rows[:, place]) for place in np.flatnonzero(told)])
+    whole = np.sort(energies, axis=0).sum(axis=0)
+    evaluated = float(decibels(whole.sum(axis=0, keepdims=True))[0])
+    branches = _branches(energies, meaning)
+    return Check(name, (typical + total) / 2.0, typical, total, runs, evaluated, branches)
 
 
-def _decibels(energies: Energies) -> Energies:
-    """10 log10(signal / noise) of rows [n, 2] with a signal, −120 … 120."""
-    limit = 10.0 ** (LARGEST_DB / 10.0)
-    ratio = energies[:, 0] / np.maximum(energies[:, 1], energies[:, 0] / limit)
-    return np.asarray(10.0 * np.log10(np.maximum(ratio, 1.0 / limit)))
-
-
-def _energies(reference: Outputs, outputs: Outputs) -> list[tuple[float, float]]:
-    """Signal and noise of every output; one of another shape, which only values can decide, is all noise."""
-    found = []
-    for left, right in zip(reference, outputs, strict=True):
-        wide = left.astype(np.float64).reshape(-1)
-        signal = float(np.sum(wide * wide))
-        if left.shape != right.shape:
-            found.append((signal, signal))
-            continue
-        with np.errstate(invalid="ignore"):
-            difference = wide - right.reshape(-1)
-        found.append((signal, float(np.sum(difference * difference))))
-    return found
+def _branches(energies: Energies, meaning: Meaning | None) -> tuple[BranchFigures, ...]:
+    if meaning is None or not meaning.several:
+        return ()
+    return branch_figures([branch.name for branch in meaning.judged], meaning.joined(energies))
 
 
 def _floats(outputs: Outputs) -> Outputs:

@@ -22,14 +22,15 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.autorange.by_tensor import BOTH, TYPICAL, choose_by_tensor
-from calib8.autorange.check import Check, Outputs, Race, check_table, float_outputs
-from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.autorange.check import Check, Expected, Race, check_table, float_outputs
+from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples
 from calib8.calibration.decide import AUTO
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.scheme import QuantScheme
 from calib8.table import GIVEN, CalibrationTable, Range
+from calib8.tasks.branches import Meaning
 
 FALLBACK: Final = "mse"
 NOISE_DB: Final = 0.25
@@ -71,6 +72,7 @@ def choose_automatically(
     scheme: QuantScheme,
     *,
     keep_float: frozenset[str] = frozenset(),
+    meaning: Meaning | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> tuple[CalibrationTable, AutoReport]:
@@ -84,14 +86,15 @@ def choose_automatically(
         dataset: the calibration data, read once more.
         scheme: target to check with; its type of activations is what candidates are scored with.
         keep_float: names of nodes that stay float.
+        meaning: branches of the outputs; None: each output is one.
         threads: for decoding and running; no result depends on it.
         progress: see ``Progress``.
 
     Raises:
         DataError: the data cannot be read a second time.
     """
-    samples = choose_samples(dataset, threads)
-    work = _Work(prepared, scheme, keep_float, samples, threads, progress)
+    samples = choose_samples(dataset, threads, largest=bytes_to_keep(meaning))
+    work = _Work(prepared, scheme, keep_float, samples, meaning, threads, progress)
     checks = work.check(tables)
     best = _preferred(checks)
     floor = max((check.sqnr_db for check in finishers(checks)), default=0.0) - COLLAPSE_DB
@@ -112,12 +115,13 @@ class _Work:
     scheme: QuantScheme
     keep_float: frozenset[str]
     samples: ChosenSamples
+    meaning: Meaning | None
     threads: int
     progress: Progress
 
     def __post_init__(self) -> None:
         self.notes: list[str] = []
-        self.expected: list[Outputs] | None = None
+        self.expected: Expected | None = None
         self.race = Race()
         self.judged: list[tuple[dict[str, Range], Check]] = []
 
@@ -146,7 +150,7 @@ class _Work:
     def _check(self, name: str, table: CalibrationTable, counter: SampleCounter) -> Check:
         runs = self.samples.held_back
         if self.expected is None:
-            self.expected = float_outputs(self.prepared, runs, self.threads)
+            self.expected = Expected.of(float_outputs(self.prepared, runs, self.threads), self.meaning)
         allowance = np.inf if name in PREFERRED else 0.0
         return check_table(
             name, table, self.prepared, self.scheme, self.keep_float, runs, self.expected, self.threads,

@@ -19,9 +19,14 @@ from calib8.calibration.output_taps import Outputs
 from calib8.data.batches import batches
 from calib8.data.samples import Dataset, Pending
 from calib8.model.runtime import Arrays
+from calib8.tasks.branches import Meaning
 
 SCORED: Final = 32
 HELD_BACK: Final = 64
+SEVERAL_BYTES: Final = 1 << 28
+"""Bytes of samples in memory where outputs have several branches: what becomes of scores hangs on the few
+objects of every picture, and on pictures of 640 × 640 eight would judge otherwise."""
+
 FEWEST_TO_SPLIT: Final = FEWEST
 """Below so many samples every one scores and checks."""
 
@@ -55,8 +60,18 @@ class ChosenSamples:
         return sum(max(len(array) for array in run.values()) for run in self.held_back)
 
 
+def bytes_to_keep(meaning: Meaning | None) -> int | None:
+    """Bytes of samples that may be kept in memory, None for the usual ones."""
+    return SEVERAL_BYTES if meaning is not None and meaning.several else None
+
+
 def choose_samples(
-    dataset: Dataset, threads: int, *, scored: int = SCORED, held_back: int = HELD_BACK
+    dataset: Dataset,
+    threads: int,
+    *,
+    scored: int = SCORED,
+    held_back: int = HELD_BACK,
+    largest: int | None = None,
 ) -> ChosenSamples:
     """Reads the samples to score and check with; what is read a second time must be there a second time.
 
@@ -64,15 +79,25 @@ def choose_samples(
         dataset: the calibration data; its list of skipped images is left alone.
         threads: how many decode.
         scored, held_back: at most so many runs of each kind.
+        largest: bytes that they may have, see ``bytes_to_keep``.
 
     Raises:
         DataError: nothing can be read any more.
     """
     fewest = _fewest_runs(dataset)
-    runs = _runs(dataset, threads, scored + held_back, fewest)
+    runs = _runs(dataset, threads, scored + held_back, fewest, largest)
     repairing, held = _parts(len(runs), scored, held_back, fewest)
     needed = fewest * (dataset.rows_per_batch or 1)
     return ChosenSamples(runs[repairing], runs[held], repairing == held, dataset, fewest=needed)
+
+
+def too_few(samples: ChosenSamples) -> str:
+    """That no effort can prove anything on these samples, and the cure."""
+    found = f"{samples.count} samples are" if samples.count > 1 else "1 sample is"
+    return (
+        f"{found} too few to prove a repair on ({samples.fewest}): none was tried; give about "
+        f"{max(100, 2 * samples.fewest)}"
+    )
 
 
 def kept_samples(
@@ -105,7 +130,7 @@ def _fewest_runs(dataset: Dataset) -> int:
     return max(2, -(-FEWEST_TO_SPLIT // rows))
 
 
-def _runs(dataset: Dataset, threads: int, most: int, fewest: int) -> tuple[Arrays, ...]:
+def _runs(dataset: Dataset, threads: int, most: int, fewest: int, largest: int | None) -> tuple[Arrays, ...]:
     most = max(most, fewest * (dataset.rows_per_batch or 1))
     prints = ((pending.fingerprint(), pending) for pending in dataset.pending())
     chosen = [pending for _, pending in heapq.nsmallest(most, prints, key=itemgetter(0))]
@@ -119,7 +144,7 @@ def _runs(dataset: Dataset, threads: int, most: int, fewest: int) -> tuple[Array
     with closing(batches(again, 1, threads)) as pieces:
         for piece in pieces:
             total += sum(array.nbytes for array in piece.inputs.values())
-            if len(runs) >= fewest and total > LARGEST_BYTES:
+            if len(runs) >= fewest and total > (LARGEST_BYTES if largest is None else largest):
                 break
             runs.append(piece.inputs)
     return tuple(runs[:-1] if len(runs) > 1 and _is_short(runs, dataset) else runs)

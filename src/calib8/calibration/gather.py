@@ -108,6 +108,7 @@ def gather(
     checkpoint: Checkpointing | None = None,
     bins: bool = True,
     keep: int = 0,
+    keep_bytes: int | None = None,
 ) -> Gathered:
     """Statistics of the named tensors over a dataset.
 
@@ -123,6 +124,7 @@ def gather(
         bins: False for counts and extremes alone, which is faster; not with a checkpoint, which serves runs
             that need more.
         keep: so many samples of lowest digest, with the outputs of the model; not with a checkpoint.
+        keep_bytes: bytes that these may have, see ``calib8.calibration.kept_runs.RunKeeper``.
 
     Raises:
         DataError: bad data.
@@ -138,7 +140,8 @@ def gather(
     if resumed:
         seen(resumed)
     log = DigestLog(rest)
-    runs = RunKeeper(keep) if keep and keeper is None and dataset.rows_per_batch in (None, 1) else None
+    alone = keeper is None and dataset.rows_per_batch in (None, 1)
+    runs = RunKeeper(keep, keep_bytes) if keep and alone else None
     with Collector(
         model, tensors, threads=threads, bins=bins or keeper is not None, outputs=runs is not None
     ) as collector:

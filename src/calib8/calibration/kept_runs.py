@@ -42,13 +42,14 @@ class KeptRun:
 class RunKeeper:
     """Sees every batch and keeps what may be among the lowest."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, largest: int | None = None) -> None:
         """Begins with nothing.
 
         Args:
             most: samples to keep, ≥ 1.
+            largest: bytes of inputs and outputs that they may have, None: ``LARGEST_BYTES`` of inputs.
         """
-        self._most, self._runs, self._whole = most, list[KeptRun](), True
+        self._most, self._runs, self._whole, self._largest = most, list[KeptRun](), True, largest
 
     def add(self, digests: Sequence[bytes], inputs: Arrays, outputs: Sequence[Outputs]) -> None:
         """Takes in a batch.
@@ -68,7 +69,7 @@ class RunKeeper:
                 continue
             single = inputs if len(digests) == 1 else _copied(one_sample(inputs, index))
             self._runs.append(KeptRun(digest, single, [np.array(array) for array in found]))
-        self._runs = lowest(self._runs, self._most)
+        self._runs = lowest(self._runs, self._most, self._largest)
 
     def runs(self) -> tuple[KeptRun, ...] | None:
         """In ascending order of their digests; None where a batch did not come apart into its samples."""
@@ -79,12 +80,13 @@ def _copied(inputs: Arrays) -> Arrays:
     return {name: array.copy() for name, array in inputs.items()}
 
 
-def lowest(runs: Sequence[KeptRun], most: int) -> list[KeptRun]:
-    """The first by digest: at most so many, and of more than ``FEWEST`` no more than ``LARGEST_BYTES``."""
+def lowest(runs: Sequence[KeptRun], most: int, largest: int | None = None) -> list[KeptRun]:
+    """The first by digest: at most so many, and of more than ``FEWEST`` no more than the bytes allow."""
     found, total = list[KeptRun](), 0
     for run in sorted(runs, key=lambda run: run.digest)[:most]:
-        total += sum(array.nbytes for array in run.inputs.values())
-        if len(found) >= FEWEST and total > LARGEST_BYTES:
+        arrays = (*run.inputs.values(), *(() if largest is None else run.outputs))
+        total += sum(array.nbytes for array in arrays)
+        if len(found) >= FEWEST and total > (LARGEST_BYTES if largest is None else largest):
             break
         found.append(run)
     return found

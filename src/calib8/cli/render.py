@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from calib8.data.samples import Skipped
     from calib8.formats.bind import Binding
     from calib8.judge import Preflight
-    from calib8.repair.flow import Repaired, Step
+    from calib8.repair.flow import Repaired
+    from calib8.repair.step import Step
 
 _SKIPPED_SHOWN: Final = 5
 

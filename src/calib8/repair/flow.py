@@ -16,7 +16,6 @@ equalization makes weights coarser, and what that adds on average is what the co
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,56 +24,26 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.check import Check, Outputs, check_model, float_outputs
-from calib8.autorange.samples import ChosenSamples
+from calib8.autorange.check import Check, Expected, Outputs, check_model, float_outputs
+from calib8.autorange.samples import ChosenSamples, too_few
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.repairs import REPAIRS, RISKY, Repair, stages_of
+from calib8.repair.floor import NO_FLOOR, Floor
+from calib8.repair.repairs import REPAIRS, RISKY, Repair, in_turn, stages_of
+from calib8.repair.step import UNKNOWN, Step
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
 from calib8.table import CalibrationTable
+from calib8.tasks.branches import Meaning
 
 GAIN_DB: Final = 0.1
 """Smaller gains are no reason to change anything."""
 
-UNKNOWN: Final = Check("", math.nan, math.nan, math.nan, 0, math.nan)
-"""Quality where nothing judged."""
+BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
+"""Why a search ends with less than it found."""
 
-
-@dataclass(frozen=True)
-class Step:
-    """What was tried at once: a repair, several in turn, or other ranges.
-
-    Attributes:
-        names: of the repairs in the order in which they were carried out, or of the ranges tried alone.
-        before, after: quality without and with it, see the top of the file; NaN where it was not judged,
-            −inf where an output was not finite.
-        kept: it is part of the result.
-        layers: names of the layers that it changed.
-        notes: what else there is to know.
-    """
-
-    names: tuple[str, ...]
-    before: Check
-    after: Check
-    kept: bool
-    layers: tuple[str, ...]
-    notes: tuple[str, ...]
-
-    @property
-    def name(self) -> str:
-        """The names as one, for people."""
-        return ", ".join(self.names)
-
-    @property
-    def before_db(self) -> float:
-        """What decided, without it."""
-        return self.before.sqnr_db
-
-    @property
-    def after_db(self) -> float:
-        """What decided, with it."""
-        return self.after.sqnr_db
+CHANCE_DB: Final = 0.5
+"""What a few objects decide where scores do: so little behind is no reason to drop all repairs."""
 
 
 @dataclass(frozen=True)
@@ -113,13 +82,16 @@ class _Judge:
     most: int
     threads: int
     progress: Progress
-    expected: list[Outputs] = field(default_factory=list)
+    meaning: Meaning | None = None
+    outputs: Sequence[Outputs] = ()
+    expected: Expected | None = None
 
     def quality(self, candidate: Candidate) -> Check:
         """SQNR of the outputs."""
         runs = self.samples.held_back[: self.most]
-        if not self.expected:
-            self.expected = float_outputs(candidate.model, runs, self.threads)
+        if self.expected is None:
+            outputs = self.outputs or float_outputs(candidate.model, runs, self.threads)
+            self.expected = Expected.of(outputs, self.meaning)
         counter = SampleCounter("checking the model", len(runs), self.progress)
         return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
 
@@ -130,6 +102,7 @@ def repair_by_effort(
     effort: str,
     *,
     tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
+    meaning: Meaning | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
@@ -142,6 +115,7 @@ def repair_by_effort(
         samples: runs to repair with, and others to judge with; where they are the same nothing is tried.
         effort: a key of ``EFFORTS``.
         tables: other ranges to try, by name.
+        meaning: branches of the outputs; None: each output is one.
         threads: for ONNX Runtime and native code.
         progress: see ``Progress``.
 
@@ -155,28 +129,26 @@ def repair_by_effort(
         return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
-    judge = _Judge(samples, plan.held_back, threads, progress, list(samples.outputs[: plan.held_back]))
+    judge = _Judge(
+        samples, plan.held_back, threads, progress, meaning, samples.outputs[: plan.held_back]
+    )  # fmt: skip
     search = _Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
-    table = best.candidate.table
+    table, plain = best.candidate.table, search.last or best
+    search.floor, search.last = Floor.of(meaning, plain.quality), None
+    plain = plain if search.floor.least else best
     for stage in stages_of(plan, candidate.scheme):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
-    steps = tuple(search.steps)
-    if final.quality.sqnr_db < bare.sqnr_db:  # what was found only serves with corrected biases
+    if not search.floor.holds(final.quality):
+        final, table = search.back_to(plain, tables), plain.candidate.table
+    elif final.quality.sqnr_db < bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0):
+        # what was found only serves with corrected biases
         final, table = _Finished(candidate, bare), candidate.table
-        steps = tuple(replace(step, kept=False) for step in steps)
+        search.steps = [replace(step, kept=False) for step in search.steps]
+    steps = tuple(search.steps)
     return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
-
-
-def too_few(samples: ChosenSamples) -> str:
-    """That no effort can prove anything on these samples, and the cure."""
-    found = f"{samples.count} samples are" if samples.count > 1 else "1 sample is"
-    return (
-        f"{found} too few to prove a repair on ({samples.fewest}): none was tried; give about "
-        f"{max(100, 2 * samples.fewest)}"
-    )
 
 
 def repair_by_name(
@@ -185,6 +157,7 @@ def repair_by_name(
     names: Sequence[str],
     *,
     original: ir.Model | None = None,
+    meaning: Meaning | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
@@ -193,7 +166,7 @@ def repair_by_name(
     Those of ``RISKY`` are left out where the samples held back lose by them.
 
     Args:
-        candidate, threads, progress: as for ``repair_by_effort``.
+        candidate, meaning, threads, progress: as for ``repair_by_effort``.
         samples: as there; None will do for repairs that look at no data, whose gain is unknown then.
         names: keys of ``REPAIRS``, or ``NONE`` alone.
         original: the model as it was loaded, for repairs that look at its batch normalizations.
@@ -206,7 +179,9 @@ def repair_by_name(
     check_data(wanted, with_data=samples is not None)
     runs, dataset = ((), None) if samples is None else (samples.scored, samples.dataset)
     data = RepairData(runs, threads, progress, candidate.model, original, dataset)
-    judge = None if samples is None else _Judge(samples, len(samples.held_back), threads, progress)
+    judge = None if samples is None else _Judge(
+        samples, len(samples.held_back), threads, progress, meaning
+    )  # fmt: skip
     start = _Named(candidate, data, judge)
     before = start.quality() if wanted else UNKNOWN
     for name in wanted:
@@ -225,6 +200,7 @@ def repaired(
     *,
     tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
     original: ir.Model | None = None,
+    meaning: Meaning | None = None,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
@@ -235,27 +211,23 @@ def repaired(
     """
     if wanted.effort and samples is not None:
         return repair_by_effort(
-            candidate, samples, wanted.effort, tables=tables, threads=threads, progress=progress
+            candidate,
+            samples,
+            wanted.effort,
+            tables=tables,
+            meaning=meaning,
+            threads=threads,
+            progress=progress,
         )
     return repair_by_name(
-        candidate, samples, wanted.names, original=original, threads=threads, progress=progress
+        candidate,
+        samples,
+        wanted.names,
+        original=original,
+        meaning=meaning,
+        threads=threads,
+        progress=progress,
     )
-
-
-def in_turn(names: Sequence[str]) -> Repair:
-    """Several repairs one after the other, as one."""
-    repairs = [REPAIRS[name] for name in names]
-
-    def carried_out(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
-        layers: dict[str, None] = {}
-        notes: list[str] = []
-        for repair in repairs:
-            candidate, report = repair(candidate, data)
-            layers |= dict.fromkeys(report.layers)
-            notes += report.notes
-        return candidate, RepairReport(tuple(layers), tuple(notes))
-
-    return carried_out
 
 
 @dataclass(frozen=True)
@@ -283,6 +255,8 @@ class _Search:
     judge: _Judge
     data: RepairData
     steps: list[Step] = field(default_factory=list)
+    floor: Floor = NO_FLOOR
+    last: _Judged | None = None
 
     def judged(self, candidate: Candidate) -> _Judged:
         """The candidate and its quality."""
@@ -298,8 +272,10 @@ class _Search:
                 tried.append(Step(names, best.quality, best.quality, False, (), report.notes))
                 continue
             now = self.judged(changed)
+            self.last = now if self.floor is NO_FLOOR else None
             tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
-            if now.quality.sqnr_db > max(found.quality.sqnr_db, best.quality.sqnr_db + GAIN_DB):
+            better = now.quality.sqnr_db > max(found.quality.sqnr_db, best.quality.sqnr_db + GAIN_DB)
+            if better and self.floor.allows(now.quality, best.quality):
                 found, winner = now, names
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
@@ -311,10 +287,19 @@ class _Search:
         for name in ways:
             changed, report, quality = self._finished(judged, name, known)
             tried.append(Step((name,), known, quality, False, report.layers, report.notes))
-            if quality.sqnr_db > max(found.quality.sqnr_db, known.sqnr_db + GAIN_DB):
+            better = quality.sqnr_db > max(found.quality.sqnr_db, known.sqnr_db + GAIN_DB)
+            if better and self.floor.allows(quality, judged.quality):
                 found, winner = _Finished(changed, quality), (name,)
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
+
+    def back_to(self, plain: _Judged, tables: Mapping[str, CalibrationTable]) -> _Finished:
+        """The plain candidate with corrected biases: of all that was found its ranges alone are kept."""
+        before = self.judge.quality(plain.candidate)
+        known = [replace(step, kept=tables.get(step.name) == plain.candidate.table) for step in self.steps]
+        layers, notes = plain.report.layers, (*plain.report.notes, BELOW_FLOOR)
+        self.steps = [*known, Step(("bias",), before, plain.quality, True, layers, notes)]
+        return _Finished(plain.corrected, plain.quality)
 
     def _finished(self, judged: _Judged, way: str, bare: Check) -> tuple[Candidate, RepairReport, Check]:
         """The candidate with biases corrected in one way, and its quality."""
@@ -352,7 +337,7 @@ class _Named:
         judge = self.judge
         if report.new_original is not None:
             self.data, self.estimated = self.data.after(changed.model, report), report.new_original
-            judge = self.judge = None if judge is None else replace(judge, expected=[])
+            judge = self.judge = None if judge is None else replace(judge, outputs=(), expected=None)
         after = before if judge is None or not report.layers else judge.quality(changed)
         kept = bool(report.layers) and (name not in RISKY or self._loses_nothing(changed))
         self.steps.append(Step((name,), before, after, kept, report.layers, report.notes))

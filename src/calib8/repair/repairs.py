@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -127,6 +127,23 @@ ONE_OF: Final = (
     ("bias", "bias-median", "bias-sequential", "bias-analytic"),
 )
 """Repairs that do the same in different ways."""
+
+
+def in_turn(names: Sequence[str]) -> Repair:
+    """Several repairs one after the other, as one."""
+    repairs = [REPAIRS[name] for name in names]
+
+    def carried_out(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+        layers: dict[str, None] = {}
+        notes: list[str] = []
+        for repair in repairs:
+            candidate, report = repair(candidate, data)
+            layers |= dict.fromkeys(report.layers)
+            notes += report.notes
+        return candidate, RepairReport(tuple(layers), tuple(notes))
+
+    return carried_out
+
 
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))

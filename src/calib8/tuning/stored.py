@@ -22,8 +22,10 @@ from calib8.files import atomic_output
 from calib8.model.save import model_bytes
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, Step
+from calib8.repair.flow import Repaired
+from calib8.repair.step import Step
 from calib8.table import CalibrationTable
+from calib8.tasks.figures import BranchFigures
 
 _FIELDS: Final = ("weight", "weight_scale", "bias")
 
@@ -95,9 +97,14 @@ def _step(fields: dict[str, Any]) -> Step:
         **{
             **fields,
             "names": tuple(fields["names"]),
-            "before": Check(**fields["before"]),
-            "after": Check(**fields["after"]),
+            "before": _check(fields["before"]),
+            "after": _check(fields["after"]),
             "layers": tuple(fields["layers"]),
             "notes": tuple(fields["notes"]),
         }
     )
+
+
+def _check(fields: dict[str, Any]) -> Check:
+    branches = tuple(BranchFigures(**branch) for branch in fields["branches"])
+    return Check(**{**fields, "branches": branches})

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from calib8.autorange.samples import too_few
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, open_data
 from calib8.data.preprocess import Preprocess
@@ -19,7 +20,6 @@ from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
-from calib8.repair.flow import too_few
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme

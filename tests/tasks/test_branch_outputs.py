@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from untyped_nets import untyped
 
-from calib8.analysis.output_branches import output_branches, with_branches
+from calib8.tasks.branch_outputs import with_branches
+from calib8.tasks.meaning import meaning_of
 from small_models import normal, run
+from untyped_nets import untyped
 
 SHAPE = {"rows": np.int64([0, 7, 4]), "mixed": np.int64([0, 28])}
 CASES = {
@@ -36,17 +37,19 @@ def net(body: str) -> ir.Model:
 @pytest.mark.parametrize(("body", "axis"), CASES.values(), ids=CASES)
 def test_branches_are_outputs_of_their_own(body: str, axis: int) -> None:
     model = net(body)
-    [found] = output_branches(model)
-    assert found is not None
-    assert (found.tensors, found.axis, found.sizes) == (("a", "b"), axis, (4, 3))
+    meaning = meaning_of(model)
+    assert [(piece.axis, piece.first, piece.last) for piece in meaning.pieces] == [(axis, 0, 4), (axis, 4, 7)]
     feeds = {"a": normal(1, 4, 2, 2), "b": normal(1, 3, 2, 2, seed=1)}
-    [whole], parts = run(model, feeds), run(with_branches(model, [found]), feeds)
+    [whole], parts = run(model, feeds), run(with_branches(model, meaning), feeds)
     assert [part.shape[axis] for part in parts] == [4, 3]
     np.testing.assert_array_equal(np.concatenate(parts, axis=axis), whole)
+    for part, cut in zip(parts, meaning.cut([whole]), strict=True):
+        np.testing.assert_array_equal(part, cut)
 
 
 @pytest.mark.parametrize("body", WHOLE.values(), ids=WHOLE)
 def test_other_outputs_stay_whole(body: str) -> None:
     model = net(body)
-    assert output_branches(model) == (None,)
-    assert len(with_branches(model, [None]).graph.outputs) == 1
+    [piece] = meaning_of(model).pieces
+    assert piece.axis is None
+    assert len(with_branches(model, meaning_of(model)).graph.outputs) == 1

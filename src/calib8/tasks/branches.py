@@ -1,0 +1,144 @@
+"""Branches of outputs: parts of arrays that mean one thing, cut out by NumPy's slicing.
+
+output0 [1, 84, 8400]      boxes  = output0[:, 0:4]      scores = output0[:, 4:84]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from calib8.tasks.kinds import Kind, Task
+
+Array = npt.NDArray[Any]
+Energies = npt.NDArray[np.float64]
+
+Sureness: TypeAlias = Literal["named", "sure", "likely", "guessed"]
+"""named    the user says so
+sure     the graph computes nothing else in this way
+likely   so it is in all networks that are known
+guessed  it may be something else
+"""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of one float output.
+
+    Attributes:
+        output: its name.
+        index: its place among the float outputs.
+        axis: along which it is cut; None: it is the whole output.
+        first, last: entries ``first`` … ``last`` − 1 of that axis.
+    """
+
+    output: str
+    index: int
+    axis: int | None = None
+    first: int = 0
+    last: int = 0
+
+    def of(self, outputs: Sequence[Array]) -> Array:
+        """The part, a view; the whole array where it has not so many entries."""
+        array = outputs[self.index]
+        if self.axis is None or array.ndim <= self.axis or array.shape[self.axis] < self.last:
+            return array
+        return array[(slice(None),) * self.axis + (slice(self.first, self.last),)]
+
+    def __str__(self) -> str:
+        """As ``--output`` takes it."""
+        if self.axis is None:
+            return self.output
+        return f"{self.output}[{':,' * self.axis}{self.first}:{self.last}]"
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What means one thing.
+
+    Attributes:
+        name: for people; no two branches of a model have the same.
+        kind: what it is.
+        pieces: where it is.
+        sureness: of the kind.
+        why: what shows it.
+        chosen: which rows there are depends on the values (NonMaxSuppression, TopK): a small change puts
+            other rows in their places, and differences row by row tell nothing.
+    """
+
+    name: str
+    kind: Kind
+    pieces: tuple[Piece, ...]
+    sureness: Sureness
+    why: str
+    chosen: bool = False
+
+    def of(self, outputs: Sequence[Array]) -> list[Array]:
+        """Its parts in the float outputs of one run."""
+        return [piece.of(outputs) for piece in self.pieces]
+
+    @property
+    def places(self) -> str:
+        """Such as ``output0[:,4:84]``."""
+        return ", ".join(map(str, self.pieces))
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What the float outputs of a model mean.
+
+    Attributes:
+        branches: in the order of the outputs.
+        task: what the network is for; None: not known.
+        named: the user named the task.
+    """
+
+    branches: tuple[Branch, ...]
+    task: Task | None = None
+    named: bool = False
+
+    @property
+    def judged(self) -> tuple[Branch, ...]:
+        """Those that tell something: not what is unused; of rows that were chosen their scores alone."""
+        used = [branch for branch in self.branches if branch.kind != "unused"]
+        sorted_ones = any(branch.chosen and branch.kind == "scores" for branch in used)
+        told = (branch for branch in used if not (sorted_ones and branch.chosen and branch.kind != "scores"))
+        return tuple(told)
+
+    @property
+    def several(self) -> bool:
+        """More than one branch is judged: no single figure tells of all."""
+        return len(self.judged) > 1
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        """Of all branches, in their order."""
+        return tuple(piece for branch in self.branches for piece in branch.pieces)
+
+    def cut(self, outputs: Sequence[Array]) -> list[Array]:
+        """The float outputs of one run as ``pieces``."""
+        return [piece.of(outputs) for piece in self.pieces]
+
+    def joined(self, energies: Energies) -> Energies:
+        """Energies float64 [… , pieces, 2] as those of the branches that are judged, [… , branches, 2]."""
+        ends = np.cumsum([0, *(len(branch.pieces) for branch in self.branches)])
+        places = zip(self.branches, ends[:-1], ends[1:], strict=True)
+        told = self.judged
+        sums = [energies[..., a:b, :].sum(axis=-2) for branch, a, b in places if branch in told]
+        return np.stack(sums, axis=-2) if sums else energies[..., :0, :]
+
+    def kind(self, kind: Kind) -> Branch | None:
+        """The first branch of a kind."""
+        return next((branch for branch in self.branches if branch.kind == kind), None)
+
+
+def whole_outputs(names: Sequence[str]) -> Meaning:
+    """Every float output as a branch of its own, of which nothing is known."""
+    branches = (
+        Branch(name, "other", (Piece(name, index),), "guessed", "") for index, name in enumerate(names)
+    )
+    return Meaning(tuple(branches))

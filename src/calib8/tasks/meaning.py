@@ -1,0 +1,124 @@
+"""What the outputs of a network mean, from its graph and from what the user says of it.
+
+graph → float outputs, their parts (``seen``) → kinds (``detections``, ``single_outputs``)
+      → what the user names (``named``) → branches → the task
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+
+import onnx_ir as ir
+
+from calib8.tasks.branches import Branch, Meaning, Piece
+from calib8.tasks.composition import Size, shape_of
+from calib8.tasks.detections import chosen_rows, in_one_output, in_several_outputs
+from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, task_called
+from calib8.tasks.named import as_task, as_told, with_named
+from calib8.tasks.seen import Found, Seen, seen_outputs
+from calib8.tasks.single_outputs import single_output
+
+NOTHING_NAMED: Mapping[str, str] = MappingProxyType({})
+
+
+def meaning_of(
+    model: ir.Model, *, task: str | None = None, outputs: Mapping[str, str] = NOTHING_NAMED
+) -> Meaning:
+    """The branches of all float outputs.
+
+    Args:
+        model: a float or QDQ graph, constants as initializers, shapes inferred as far as they can be: a
+            prepared model, or what ``calib8.tasks.seen.analysable`` makes of another one.
+        task: what the network is for, a key of ``NEEDS``; None: told by the graph.
+        outputs: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind.
+
+    Raises:
+        UsageError: no such task, output or kind; parts that overlap, are empty or beyond the output; a task
+            that the outputs do not fit.
+    """
+    wanted = task_called(task)
+    seen = seen_outputs(model)
+    found = found_by_graph(seen, picture_of(model))
+    if outputs:
+        found = with_named(found, seen, as_told(outputs, seen))
+    if wanted is not None:
+        found = as_task(wanted, found, seen)
+    branches = grouped(found)
+    return Meaning(branches, wanted or task_of(branches), wanted is not None)
+
+
+def picture_of(model: ir.Model) -> tuple[Size, ...]:
+    """Rows and columns of the first input with four axes; empty without one."""
+    for value in model.graph.inputs:
+        sizes = shape_of(value)
+        if len(sizes) == 4:
+            return sizes[1:3] if sizes[3] in (1, 3, 4) and sizes[1] not in (1, 3, 4) else sizes[2:]
+    return ()
+
+
+def found_by_graph(seen: Sequence[Seen], picture: Sequence[Size]) -> list[Found]:
+    """What every output is, in the order of the outputs; pieces of one output in their order."""
+    known = {one.name: in_one_output(one, seen) for one in seen}
+    known |= in_several_outputs([one for one in seen if not known[one.name]])
+    if not any(found.kind == "boxes" for several in known.values() for found in several):
+        known |= chosen_rows(seen)
+    masks = {found.piece.last - found.piece.first for several in known.values() for found in several
+             if found.kind == "mask-coefficients"}  # fmt: skip
+    result = list[Found]()
+    for one in seen:
+        if not known.get(one.name) and one.rank == 4 and one.sizes[1] in masks:
+            known[one.name] = (Found(one.whole.piece, "masks", "sure", "coefficients belong to them"),)
+        result += known.get(one.name) or single_output(one, seen, picture)
+    return result
+
+
+def grouped(found: Sequence[Found]) -> tuple[Branch, ...]:
+    """Pieces of one kind as one branch where they are parts of a detection, or neighbours of one kind."""
+    joined = list[list[Found]]()
+    for one in _neighbours_joined(found):
+        together = next((group for group in joined if _belongs(one, group[0])), None)
+        if together is None:
+            joined.append([one])
+        else:
+            together.append(one)
+    kinds = [group[0].kind for group in joined]
+    return tuple(
+        Branch(
+            _name(group, alone=kinds.count(group[0].kind) == 1), group[0].kind,
+            tuple(one.piece for one in group), group[0].sureness, group[0].why,
+            any(one.chosen for one in group),
+        )
+        for group in joined
+    )  # fmt: skip
+
+
+def _name(group: Sequence[Found], *, alone: bool) -> str:
+    kind = group[0].kind
+    return kind if alone and kind != "other" else str(group[0].piece)
+
+
+def _belongs(one: Found, other: Found) -> bool:
+    return one.kind == other.kind and one.kind in OF_DETECTION
+
+
+def _neighbours_joined(found: Sequence[Found]) -> list[Found]:
+    """Pieces that follow each other along an axis, and are of the same known kind, as one."""
+    result = list(found[:1])
+    for last, one in pairwise(found):
+        before = result[-1]
+        left, right = before.piece, one.piece
+        touching = (left.output, left.axis, left.last) == (right.output, right.axis, right.first)
+        if touching and left.axis is not None and one.kind == last.kind != "other":
+            piece = Piece(left.output, left.index, left.axis, left.first, right.last)
+            result[-1] = Found(piece, before.kind, before.sureness, before.why, before.chosen or one.chosen)
+        else:
+            result.append(one)
+    return result
+
+
+def task_of(branches: Sequence[Branch]) -> Task | None:
+    """The first task whose branches are there; None where there is none."""
+    kinds: set[Kind] = {branch.kind for branch in branches}
+    return next((task for task, ways in NEEDS.items() if any(way <= kinds for way in ways)), None)

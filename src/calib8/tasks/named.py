@@ -1,0 +1,210 @@
+"""What the user says of outputs: ``--output NAME=KIND``, ``--output NAME[4:84]=KIND``, ``--task NAME``.
+
+output0[4:84]      entries 4 … 83 of the channels
+output0[:,4:84]    of axis 1, written out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import pairwise
+from typing import Final
+
+from calib8.errors import UsageError
+from calib8.tasks.branches import Piece
+from calib8.tasks.composition import Size
+from calib8.tasks.kinds import NEEDS, Kind, Task, kind_called
+from calib8.tasks.seen import Found, Seen
+
+NEEDED: Final[Mapping[Task, str]] = {
+    "detect": "Name boxes and scores, such as --output 'NAME[0:4]=boxes' --output 'NAME[4:84]=scores'",
+    "segment": "Name the map, such as --output NAME=map: an output [N, C, H, W] or [N, H, W]",
+    "classify": "Name the scores of classes, such as --output NAME=logits: an output [N, C]",
+    "embed": "Name the vector, such as --output NAME=embedding: an output [N, C]",
+    "ctc": "Name the characters, such as --output NAME=ctc: an output [N, T, C] or [T, N, C]",
+    "keypoints": "Name the coordinates, such as --output NAME=keypoints: an output [N, K, 2], [N, K, 3] or "
+    "[N, 2·K]",
+}
+"""What has to be there for a task, and how to say it."""
+
+_PART: Final = re.compile(r"(?P<name>.*)\[(?P<cut>[0-9:,\s-]*)\]", re.DOTALL)
+
+
+def parse_outputs(given: Sequence[str]) -> dict[str, str]:
+    """Values of ``--output``: part of an output → kind.
+
+    Raises:
+        UsageError: no ``=``, or the same part twice.
+    """
+    found: dict[str, str] = {}
+    for text in given:
+        part, sign, kind = text.rpartition("=")
+        if not sign or not part:
+            cure = "Give NAME=KIND or NAME[FIRST:LAST]=KIND, such as output0[4:84]=scores"
+            raise UsageError(f"--output {text}", "names no kind", cure)
+        part = part.strip()
+        if part in found:
+            raise UsageError(f"--output {text}", f"'{part}' is named twice", "Name it once")
+        found[part] = kind.strip()
+    return found
+
+
+def as_told(outputs: Mapping[str, str], seen: Sequence[Seen]) -> tuple[Found, ...]:
+    """What the user says of parts of outputs, in the order of the outputs.
+
+    Raises:
+        UsageError: see ``calib8.tasks.meaning.meaning_of``.
+    """
+    told = [
+        Found(_piece(part, seen), kind_called(kind, f"--output {part}={kind}"), "named", "named by the user")
+        for part, kind in outputs.items()
+    ]
+    told.sort(key=lambda one: (one.piece.index, one.piece.first))
+    for one, other in pairwise(told):
+        _check_apart(one.piece, other.piece)
+    return tuple(told)
+
+
+def _check_apart(one: Piece, other: Piece) -> None:
+    if one.output != other.output:
+        return
+    both = f"--output {one} and {other}"
+    if None not in (one.axis, other.axis) and one.axis != other.axis:
+        raise UsageError(both, "are cut along different axes", "Cut an output along one axis")
+    if one.axis is None or other.axis is None or other.first < one.last:
+        raise UsageError(both, "overlap", "Name each entry once")
+
+
+def _piece(part: str, seen: Sequence[Seen]) -> Piece:
+    """The piece that a user names."""
+    names = {one.name: one for one in seen}
+    if part in names:
+        return names[part].whole.piece
+    match = _PART.fullmatch(part)
+    if match is None or match["name"] not in names:
+        name = part if match is None else match["name"]
+        raise UsageError(f"--output {part}", f"the model has no float output '{name}'", _listed(seen))
+    one = names[match["name"]]
+    cuts = [cut.strip() for cut in match["cut"].split(",")]
+    if len(cuts) == 1:
+        axis = _channel_axis(one, part)
+    else:
+        cutting = [place for place, cut in enumerate(cuts) if cut not in (":", "")]
+        if len(cutting) != 1 or len(cuts) > max(one.rank, 1):
+            raise UsageError(f"--output {part}", "must cut one axis", f"Give such as {one.name}[:,4:84]")
+        axis = cutting[0]
+    return _cut(one, axis, cuts[axis if len(cuts) > 1 else 0], part)
+
+
+def _cut(one: Seen, axis: int, cut: str, part: str) -> Piece:
+    size = one.sizes[axis] if axis < one.rank else None
+    first, sign, last = (text.strip() for text in cut.partition(":"))
+    try:
+        begin = int(first or 0)
+        end = (int(last) if last else size) if sign else begin + 1
+    except ValueError:
+        end = begin = -1
+    if not isinstance(end, int) or begin < 0 or end < 0:
+        raise UsageError(f"--output {part}", f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
+    if end <= begin:
+        raise UsageError(f"--output {part}", "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84")
+    if isinstance(size, int) and end > size:
+        problem = f"ends beyond the {size} entries of axis {axis} of {one.shown}"
+        raise UsageError(f"--output {part}", problem, f"Give at most {size}")
+    return Piece(one.name, one.index, axis, begin, end)
+
+
+def _channel_axis(one: Seen, part: str) -> int:
+    """The axis along which an output is made of parts; else the shorter one of the last two."""
+    if one.parts[0].piece.axis is not None:
+        return one.parts[0].piece.axis
+    if one.rank in (1, 2):
+        return one.rank - 1
+    if one.rank == 4:
+        return 1
+    known = [(size, axis) for axis, size in enumerate(one.sizes) if axis and isinstance(size, int)]
+    if one.rank != 3 or not known:
+        cure = f"Say which, such as {one.name}[:,4:84]"
+        raise UsageError(f"--output {part}", f"which axis of {one.shown} is meant is not known", cure)
+    return min(known)[1]
+
+
+def with_named(found: Sequence[Found], seen: Sequence[Seen], told: Sequence[Found]) -> list[Found]:
+    """What was found, with what the user says in its place; the rest of a cut output stays what it was."""
+    result = list[Found]()
+    for one in seen:
+        named = [given for given in told if given.piece.output == one.name]
+        own = [piece for piece in found if piece.piece.output == one.name]
+        if not named:
+            result += own
+        elif named[0].piece.axis is None:
+            result += named
+        else:
+            result += _cut_again(one, own, named)
+    return result
+
+
+def _cut_again(one: Seen, own: Sequence[Found], named: Sequence[Found]) -> list[Found]:
+    """Pieces along the axis of the named ones; what is left of others keeps its kind."""
+    axis = int(named[0].piece.axis or 0)
+    size: Size = one.sizes[axis] if axis < one.rank else None
+    end = size if isinstance(size, int) else max(piece.piece.last for piece in named)
+    kinds: list[Found] = [Found(one.whole.piece, "other", "guessed", "")] * end
+    for piece in (*(piece for piece in own if piece.piece.axis == axis), *named):
+        kinds[piece.piece.first : piece.piece.last] = [piece] * (piece.piece.last - piece.piece.first)
+    result, first = list[Found](), 0
+    for place in range(1, end + 1):
+        if place == end or kinds[place] is not kinds[first]:
+            result.append(replace(kinds[first], piece=Piece(one.name, one.index, axis, first, place)))
+            first = place
+    return result
+
+
+def as_task(task: Task, found: Sequence[Found], seen: Sequence[Seen]) -> list[Found]:
+    """What was found, read as the task asks where it leaves that open.
+
+    Raises:
+        UsageError: nothing can be read so.
+    """
+    if _fits(task, found):
+        return list(found)
+    outputs = {one.name: one for one in seen}
+    read = [_read_as(task, one, outputs[one.piece.output]) for one in found]
+    if not _fits(task, read):
+        problem = f"no output fits it; the model has {', '.join(one.shown for one in seen) or 'none'}"
+        raise UsageError(f"--task {task}", problem, NEEDED[task])
+    return read
+
+
+def _fits(task: Task, found: Sequence[Found]) -> bool:
+    kinds: set[Kind] = {one.kind for one in found}
+    return any(way <= kinds for way in NEEDS[task])
+
+
+def _read_as(task: Task, one: Found, seen: Seen) -> Found:
+    """A whole output that may be what the task needs, as that."""
+    if one.sureness == "named" or one.piece.axis is not None:
+        return one
+    vector = seen.rank >= 2 and all(size == 1 for size in seen.sizes[2:]) and seen.sizes[1] != 1
+    scoring = seen.whole.nature in ("sigmoid", "softmax")
+    may: dict[Task, tuple[bool, Kind]] = {
+        "classify": (vector, "probabilities" if scoring else "logits"),
+        "embed": (vector, "embedding"),
+        "ctc": (seen.rank == 3, "ctc"),
+        "segment": (seen.rank in (3, 4) and not vector, "map"),
+        "keypoints": (seen.rank in (2, 3) and _holds_points(seen.sizes), "keypoints"),
+    }
+    fits, kind = may.get(task, (False, "other"))
+    return replace(one, kind=kind, sureness="named", why=f"--task {task}") if fits else one
+
+
+def _holds_points(sizes: Sequence[Size]) -> bool:
+    last = sizes[-1]
+    pairs = isinstance(last, int) and last > 1 and (last % 2 == 0 or last % 3 == 0)
+    return last in (2, 3) if len(sizes) == 3 else pairs
+
+
+def _listed(seen: Sequence[Seen]) -> str:
+    return f"It has {', '.join(one.shown for one in seen) or 'none'}"
