@@ -2,14 +2,15 @@
 
     W'[o, i] = W[o, i] · f_o / f_i        b'[o] = b[o] · f_o        f_i of the channels that the layer reads
 
-A tensor behind a layer is ``f`` times what it was, as far as the ops between let factors through. What a Mul
-yields that only the new form has (``passes/function_factors``) is as many times what it was.
+A tensor behind a layer is ``f`` times what it was, as far as the ops between let factors through
+(``passes/channel_classes``). What a Mul yields that only the new form has (``passes/function_factors``) is as
+many times what it was.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import ModelError
+from calib8.passes.channel_classes import ChannelWalk, along_axis
 from calib8.passes.channel_paths import channel_path
 from calib8.passes.fold_affine import Vector
 from calib8.passes.function_factors import multiplied_by
@@ -83,29 +85,41 @@ def channel_factors(before: ir.Model, after: ir.Model) -> ChannelFactors:
     """
     old = {node.name: layer_channels(node) for node in before.graph}
     there = {value.name for node in before.graph for value in node.outputs}
-    factors: dict[str, Vector] = {}
+    walk, of = ChannelWalk(through_limits=True), [np.ones(1)]
     others: set[str] = set()
     for node in after.graph:
-        if (
-            node.name not in old
-            and node.outputs[0].name in there
-            and (added := multiplied_by(node)) is not None
-        ):
-            factors[node.outputs[0].name or ""] = added
-        new, was = layer_channels(node), old.get(node.name)
-        if new is None or was is None:
+        source = walk.of(node.inputs[0] if node.inputs else None)
+        added = None if node.name in old else multiplied_by(node)
+        if added is not None:
+            read = np.concatenate(of)[source].reshape(-1)
+            walk.give(node.outputs[0], 1, source.ndim, added.size)
+            of.append(read * added)
             continue
-        source = node.inputs[0]
-        read = factors.get("" if source is None else source.name or "")
-        found = _output_factors(was if read is None else was.scaled(inputs=1.0 / read), new)
-        if found is not None and np.all(found == 1.0):
+        known = len(walk.layers)
+        walk.visit(node)
+        if len(walk.layers) == known:
             continue
-        path = channel_path(node)
-        names = tuple(value.name or "" for value in node.outputs) if path is None else path.names
-        if found is None:
-            others.update(names)
+        new, was = walk.layers[-1][0], old.get(node.name)
+        read = np.concatenate(of)[walk.layers[-1][1]]
+        found = None if was is None else _output_factors(was.scaled(inputs=1.0 / read), new)
+        of.append(np.ones(new.outputs) if found is None else found)
+        if was is not None and found is None:
+            path = channel_path(node)
+            others.update([node.outputs[0].name or ""] if path is None else path.names)
+    return _told(walk, np.concatenate(of), there, others)
+
+
+def _told(walk: ChannelWalk, of: Vector, there: Collection[str | None], others: set[str]) -> ChannelFactors:
+    """Factors of all tensors that both graphs have; where they differ within a channel, it is another one."""
+    factors: dict[str, Vector] = {}
+    for value, classes in walk.classes.items():
+        found = of[classes]
+        if value.name not in there or value.name in others or np.all(found == 1.0):
+            continue
+        if along_axis(classes, 1):
+            factors[value.name or ""] = found.reshape(-1)
         else:
-            factors.update(dict.fromkeys(names, found))
+            others.add(value.name or "")
     return ChannelFactors(factors, frozenset(others))
 
 

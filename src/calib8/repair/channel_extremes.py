@@ -1,12 +1,15 @@
-"""The smallest and largest value of every channel of chosen tensors, from one pass.
+"""The smallest and largest value of every channel of chosen tensors, and its mean square, from one pass.
 
 t [N, C, …] ─► ReduceMin, ReduceMax over all axes but the channels' ─► [C] ─► hull over the runs
+t [N, C, …] ─► Mul t ─► ReduceMean                                  ─► [C] ─► mean over the runs
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +22,9 @@ from calib8.progress import SampleCounter
 from calib8.repair.candidate import RepairData
 from calib8.repair.refit import calibration_samples
 
+_EXTREMES: Final = ("ReduceMin", "ReduceMax")
+_SESSION: Final = "extremes of channels"
+
 
 @dataclass(frozen=True)
 class ChannelExtremes:
@@ -26,10 +32,12 @@ class ChannelExtremes:
 
     Attributes:
         minimum, maximum: float64 [channels].
+        power: mean square, float64 [channels]; None where it was not asked for.
     """
 
     minimum: npt.NDArray[np.float64]
     maximum: npt.NDArray[np.float64]
+    power: npt.NDArray[np.float64] | None = None
 
     @property
     def dead(self) -> int:
@@ -38,7 +46,12 @@ class ChannelExtremes:
 
 
 def channel_extremes(
-    model: ir.Model, tensors: Mapping[str, int], data: RepairData, *, every_sample: bool = False
+    model: ir.Model,
+    tensors: Mapping[str, int],
+    data: RepairData,
+    *,
+    every_sample: bool = False,
+    power: bool = False,
 ) -> dict[str, ChannelExtremes]:
     """Extremes of the channels of computed float32 tensors.
 
@@ -47,6 +60,7 @@ def channel_extremes(
         tensors: name → number of axes; axis 1 holds the channels.
         data: what to run.
         every_sample: look at all calibration samples, one by one, and not only at the runs that repair.
+        power: their mean squares too, of the runs that repair.
 
     Raises:
         DataError: there is no run, ONNX Runtime refuses one, or the samples cannot be read again.
@@ -56,7 +70,7 @@ def channel_extremes(
         return {}
     if not data.runs:
         raise DataError("repair", "there is no sample to look at", "Give at least one image or array")
-    session = open_session(_reduced(model, tensors), threads=data.threads, name="extremes of channels")
+    session = open_session(_reduced(model, tensors, _EXTREMES), threads=data.threads, name=_SESSION)
     looked_at = data if every_sample else replace(data, dataset=None)
     total = len(data.runs) if looked_at.dataset is None else looked_at.dataset.count
     counter = SampleCounter("looking at channels", total, data.progress)
@@ -69,31 +83,62 @@ def channel_extremes(
             lows = [np.minimum(a, b) for a, b in zip(lows or new_lows, new_lows, strict=True)]
             highs = [np.maximum(a, b) for a, b in zip(highs or new_highs, new_highs, strict=True)]
             counter(1)
+    powers = _powers(model, tensors, data) if power else [None] * len(tensors)
     return {
-        name: ChannelExtremes(low.astype(np.float64), high.astype(np.float64))
-        for name, low, high in zip(tensors, lows, highs, strict=True)
+        name: ChannelExtremes(low.astype(np.float64), high.astype(np.float64), square)
+        for name, low, high, square in zip(tensors, lows, highs, powers, strict=True)
     }
 
 
-def _reduced(model: ir.Model, tensors: Mapping[str, int]) -> ir.Model:
-    """A copy whose outputs are the minima, then the maxima, of every tensor."""
+def _powers(
+    model: ir.Model, tensors: Mapping[str, int], data: RepairData
+) -> list[npt.NDArray[np.float64] | None]:
+    """Mean squares of every tensor's channels over the runs, each a sum in an order that does not matter."""
+    session = open_session(_reduced(model, tensors, ("ReduceMean",)), threads=data.threads, name=_SESSION)
+    rows = [session.run(feeds) for feeds in data.runs]
+    columns = (np.sort(np.array(column, np.float64), axis=0) for column in zip(*rows, strict=True))
+    return [np.asarray(column.mean(axis=0)) for column in columns]
+
+
+def _reduced(model: ir.Model, tensors: Mapping[str, int], ops: Sequence[str]) -> ir.Model:
+    """A copy whose outputs are the results of one op for every tensor, then those of the next."""
     copy = model.clone()
     values = {value.name: value for node in copy.graph for value in node.outputs}
     names = Names(copy.graph)
     copy.graph.outputs.clear()
-    for op in ("ReduceMin", "ReduceMax"):
+    for op in ops:
         for name, rank in tensors.items():
+            source = values[name]
+            if op == "ReduceMean":
+                source = _appended(names, "Mul", [source, source])
             axes = [axis for axis in range(rank) if axis != 1]
-            inputs = [values[name]]
-            attributes: dict[str, int | list[int]] = {"keepdims": 0}
-            if opset_version(copy) < 18:
-                attributes["axes"] = axes
-            else:
-                inputs.append(names.constant("calib8/axes", np.array(axes, np.int64)))
-            node = ir.node(op, inputs, attributes, name=names.node(f"calib8/{op}"))
-            result = node.outputs[0]
-            result.name = names.value(f"calib8/{op}/{name}")
-            result.type, result.shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([None])
-            copy.graph.append(node)
-            copy.graph.outputs.append(result)
+            copy.graph.outputs.append(_reduction(names, op, source, axes, opset_version(copy) < 18))
     return copy
+
+
+def _reduction(names: Names, op: str, source: ir.Value, axes: list[int], old: bool) -> ir.Value:
+    """Over some axes, which are an attribute in old operator sets."""
+    attributes: dict[str, int | list[int]] = {"keepdims": 0}
+    inputs = [source]
+    if old:
+        attributes["axes"] = axes
+    else:
+        inputs.append(names.constant("calib8/axes", np.array(axes, np.int64)))
+    result = _appended(names, op, inputs, attributes)
+    result.shape = ir.Shape([None])
+    return result
+
+
+def _appended(
+    names: Names,
+    op: str,
+    inputs: Sequence[ir.Value],
+    attributes: Mapping[str, int | list[int]] = MappingProxyType({}),
+) -> ir.Value:
+    """The output of a new node at the end of the graph."""
+    node = ir.node(op, inputs, attributes, name=names.node(f"calib8/{op}"))
+    result = node.outputs[0]
+    result.name = names.value(f"calib8/{op}/{inputs[0].name}")
+    result.type = ir.TensorType(ir.DataType.FLOAT)
+    names.graph.append(node)
+    return result

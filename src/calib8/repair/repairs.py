@@ -21,6 +21,7 @@ from calib8.repair.constant_channels import cure_constant_channels
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
+from calib8.repair.equalize_groups import equalize_groups
 from calib8.repair.equalize_through import equalize_through_functions
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
@@ -96,6 +97,7 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "cle-replace": partial(cross_layer, limits="replace"),
     "absorb": absorb_seen,
     "absorb-analytic": _absorb_analytically,
+    "equalize-groups": equalize_groups,
     "equalize-through": equalize_through_functions,
     "equalize-activations": equalize_activations,
     "equalize-activations-tight": partial(equalize_activations, margin=1.0),
