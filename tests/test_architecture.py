@@ -18,6 +18,7 @@ ROOMS = (
     {"passes"},
     {"calibration"},
     {"quantization"},
+    {"tasks"},
     {"autorange"},
     {"program", "formats", "repair"},
     {"engine", "exporting"},
