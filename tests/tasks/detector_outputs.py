@@ -182,3 +182,37 @@ def retina_face() -> Written:
     names = ("loc", "conf", "landmarks")
     pair = np.concatenate([1 - scores, scores], axis=1)
     return Written(names, (one(deltas), one(pair), one(np.zeros((len(boxes), 10)))))
+
+
+def pico_det() -> Written:
+    """Distances from the middle of cells as scores of 0 … 7 strides, of four strides."""
+    scores, boxes = [], []
+    for stride in (8, 16, 32, 64):
+        count = -(-SIZE[0] // stride) * -(-SIZE[1] // stride)
+        scores.append(np.full((count, CLASSES), 0.0004, np.float32))
+        boxes.append(np.zeros((count, 32), np.float32))
+    for level, index, box, kind, score in zip((0, 1, 2), (16, 9, 3), OBJECTS, KINDS, SCORES, strict=True):
+        stride, across = (8, 16, 32)[level], SIZE[1] // (8, 16, 32)[level]
+        x, y = (index % across + 0.5) * stride, (index // across + 0.5) * stride
+        scores[level][index, kind] = score
+        for side, reach in enumerate((x - box[0], y - box[1], box[2] - x, box[3] - y)):
+            low, part = divmod(reach / stride, 1.0)
+            bins = np.full(8, -60.0)
+            bins[int(low)] = np.log(max(1.0 - part, 1e-20))
+            bins[int(low) + 1] = np.log(max(part, 1e-20))
+            boxes[level][index, 8 * side : 8 * side + 8] = bins
+    return Written(tuple("abcdefgh"), tuple(one(array) for array in (*scores, *boxes)))
+
+
+def blaze_face() -> Written:
+    """Offsets from the middle of cells in pixels, with points behind them; scores before their sigmoid."""
+    middles = []
+    for stride, each in ((8, 2), (16, 6)):
+        for row in range(SIZE[0] // stride):
+            for column in range(SIZE[1] // stride):
+                middles += [((column + 0.5) * stride, (row + 0.5) * stride)] * each
+    boxes, scores, _ = filled(len(middles), 4, 1)
+    boxes[:, :2] -= np.array(middles)
+    points = np.zeros((len(boxes), 12))
+    outputs = (one(np.concatenate([boxes, points], axis=1)), one(logits(scores + 1e-6)))
+    return Written(("regressors", "classificators"), outputs)

@@ -26,9 +26,11 @@ FORMS = {
     heads.rt_detr: ("pair", "centre", "sigmoid"),
     heads.listed: ("listed", "yx", "probability"),
     heads.scrfd: ("levels", "distances", "probability"),
+    heads.pico_det: ("levels", "distances", "probability"),
+    heads.blaze_face: ("pair", "offsets", "sigmoid"),
     heads.retina_face: ("pair", "priors", "probability"),
 }
-ONE_CLASS = {heads.ultra_face, heads.retina_face, heads.scrfd}
+ONE_CLASS = {heads.blaze_face, heads.ultra_face, heads.retina_face, heads.scrfd}
 
 
 @pytest.mark.parametrize("write", FORMS)
@@ -98,7 +100,7 @@ def test_priors_that_nobody_knows_have_to_be_given() -> None:
     [
         ({"layout": "pair"}, "reads 1 outputs, not 2"),
         ({"layout": "sideways"}, "is unknown"),
-        ({"boxes": "priors"}, "go together"),
+        ({"boxes": "priors"}, "do not go together"),
         ({"nms": 0.0}, "is no IoU"),
         ({"layout": "levels", "outputs": (0, 1, 2)}, "not two per stride"),
     ],

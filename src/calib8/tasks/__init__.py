@@ -1,1 +1,1 @@
-"""What the outputs of a model mean, and how well each kind of them is kept."""
+"""What the outputs of a network mean, and how well each kind of them is kept."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from calib8.errors import DataError
 from calib8.tasks.judges.boxes import corners, suppressed
-from calib8.tasks.judges.detection_heads import STRIDES, DetectionHead, cells
+from calib8.tasks.judges.detection_heads import FIRST_STRIDES, STRIDES, DetectionHead, cells
 from calib8.tasks.judges.interface import F64, I64, Array
 
 LEAST: Final = 0.001
@@ -99,9 +99,9 @@ def _final(parts: list[F64], head: DetectionHead, name: str) -> _Read:
 
 def _pair(parts: list[F64], head: DetectionHead, name: str) -> _Read:
     boxes, scores = _table(parts[0], name), parts[1].reshape(len(parts[1]), -1)
-    if boxes.shape[1] != 4 or len(boxes) != len(scores):
+    if boxes.shape[1] != 4 + head.extra or len(boxes) != len(scores):
         raise _unfit(name, parts)
-    return _decided(_corners(boxes, head, name), _probabilities(scores, head), head)
+    return _decided(_corners(boxes[:, :4], head, name), _probabilities(scores, head), head)
 
 
 def _listed(parts: list[F64], head: DetectionHead, name: str) -> _Read:
@@ -113,15 +113,28 @@ def _listed(parts: list[F64], head: DetectionHead, name: str) -> _Read:
 
 def _levels(parts: list[F64], head: DetectionHead, name: str) -> _Read:
     half, boxes, scores = len(parts) // 2, list[F64](), list[F64]()
+    if half > len(STRIDES):
+        raise _unfit(name, parts)
     for chance, reach, stride in zip(parts[:half], parts[half:], STRIDES, strict=False):
-        centre, reach = cells(head.size, stride) * stride, reach.reshape(-1, 4) * stride
-        each, rest = divmod(len(reach), len(centre))
-        if rest or not each:
+        corner, table = cells(head.size, stride), _table(reach, name)
+        bins, uneven = divmod(table.shape[1], 4)
+        each, rest = divmod(len(table), len(corner))
+        if rest or uneven or not each or len(chance) != len(table):
             raise _unfit(name, parts)
-        middle = np.repeat(centre, each, axis=0)
+        middle = np.repeat((corner + (0.5 if bins > 1 else 0.0)) * stride, each, axis=0)
+        reach = _expected_bins(table, bins) * stride
         boxes.append(np.concatenate([middle - reach[:, :2], middle + reach[:, 2:]], axis=1))
         scores.append(chance.reshape(len(reach), -1))
     return _decided(np.concatenate(boxes), _probabilities(np.concatenate(scores), head), head)
+
+
+def _expected_bins(table: F64, bins: int) -> F64:
+    """[n, 4] of [n, 4·b]: the mean of 0 … b − 1, weighted by the softmax of b scores."""
+    if bins == 1:
+        return table
+    each = table.reshape(len(table), 4, bins)
+    raised = np.exp(each - each.max(axis=2, keepdims=True))
+    return np.asarray((raised * np.arange(bins)).sum(axis=2) / raised.sum(axis=2))
 
 
 _READERS: Final = {
@@ -175,6 +188,8 @@ def _corners(boxes: F64, head: DetectionHead, name: str) -> F64:
     height, width = head.size
     if head.boxes == "grid":
         return corners(_from_grid(boxes, head, name))
+    if head.boxes == "offsets":
+        return corners(boxes + _priors(boxes, head, name) * np.array([width, height, 0, 0]))
     if head.boxes == "priors":
         found = corners(_from_priors(boxes, head, name))
     elif head.boxes == "centre":
@@ -186,9 +201,9 @@ def _corners(boxes: F64, head: DetectionHead, name: str) -> F64:
 
 
 def _from_grid(boxes: F64, head: DetectionHead, name: str) -> F64:
-    places = [cells(head.size, stride) for stride in STRIDES]
+    places = [cells(head.size, stride) for stride in FIRST_STRIDES]
     steps = np.concatenate(
-        [np.full((len(each), 1), stride) for each, stride in zip(places, STRIDES, strict=True)]
+        [np.full((len(each), 1), stride) for each, stride in zip(places, FIRST_STRIDES, strict=True)]
     )
     if len(steps) != len(boxes):
         raise _unfit(name, [boxes])
@@ -199,10 +214,7 @@ def _from_grid(boxes: F64, head: DetectionHead, name: str) -> F64:
 
 
 def _from_priors(boxes: F64, head: DetectionHead, name: str) -> F64:
-    priors = np.asarray(head.priors, np.float64)
-    if priors.shape != boxes.shape:
-        raise _unfit(name, [boxes, priors])
-    centre, side = head.variances
+    priors, (centre, side) = _priors(boxes, head, name), head.variances
     with np.errstate(over="ignore"):
         return np.concatenate(
             [
@@ -211,3 +223,10 @@ def _from_priors(boxes: F64, head: DetectionHead, name: str) -> F64:
             ],
             axis=1,
         )
+
+
+def _priors(boxes: F64, head: DetectionHead, name: str) -> F64:
+    priors = np.asarray(head.priors, np.float64)
+    if priors.shape != boxes.shape:
+        raise _unfit(name, [boxes, priors])
+    return priors

@@ -28,7 +28,7 @@ from calib8.errors import UsageError
 from calib8.tasks.judges.interface import F64
 
 Layout: TypeAlias = Literal["rows", "columns", "final", "pair", "listed", "levels"]
-BoxForm: TypeAlias = Literal["centre", "corners", "yx", "distances", "grid", "priors"]
+BoxForm: TypeAlias = Literal["centre", "corners", "yx", "distances", "grid", "priors", "offsets"]
 ScoreForm: TypeAlias = Literal["probability", "sigmoid", "softmax"]
 
 OUTPUTS: Final[dict[Layout, int]] = {
@@ -36,7 +36,11 @@ OUTPUTS: Final[dict[Layout, int]] = {
 }  # fmt: skip
 """How many outputs a layout reads; ``levels`` two per stride."""
 
-STRIDES: Final = (8, 16, 32)
+STRIDES: Final = (8, 16, 32, 64)
+"""Pixels of the input per cell, of a head's levels in their order."""
+
+FIRST_STRIDES: Final = STRIDES[:3]
+"""Those of most heads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +58,7 @@ class DetectionHead:
         background: column of the scores that is no class, such as 0 or −1; None: each is a class.
         extra: columns behind the classes that belong to masks or points.
         nms: IoU above which the weaker of two boxes goes; None: the model has done that.
-        priors: float64 [n, 4], centre x, y, w, h in parts of the input, for the boxes ``priors``.
+        priors: float64 [n, 4], centre x, y, w, h in parts of the input, for ``priors`` and ``offsets``.
         variances: factors of priors, of the centre and of the size.
     """
 
@@ -84,8 +88,9 @@ class DetectionHead:
             wanted = "two per stride" if self.layout == "levels" else str(needed)
             problem = f"reads {count} outputs, not {wanted}"
             raise UsageError(f"layout {self.layout}", problem, "Give their indices in its order")
-        if (self.boxes == "priors") != (self.priors is not None):
-            raise UsageError("detection head", "boxes 'priors' and priors go together", "Give both or none")
+        if (self.boxes in ("priors", "offsets")) != (self.priors is not None):
+            problem = f"boxes '{self.boxes}' and priors do not go together"
+            raise UsageError("detection head", problem, "Give priors for boxes 'priors' or 'offsets'")
         if self.nms is not None and not 0.0 < self.nms <= 1.0:
             raise UsageError(f"nms {self.nms:g}", "is no IoU", "Give one above 0, at most 1, or None")
 
@@ -94,7 +99,7 @@ def face_priors(size: tuple[int, int]) -> F64:
     """Priors of RetinaFace: centres of cells of 8, 16 and 32 pixels, squares of 16 · 2^k pixels, two each."""
     height, width = size
     rows: list[F64] = []
-    for stride, sides in zip(STRIDES, ((16, 32), (64, 128), (256, 512)), strict=True):
+    for stride, sides in zip(FIRST_STRIDES, ((16, 32), (64, 128), (256, 512)), strict=True):
         centre = cells(size, stride) + 0.5
         for side in sides:
             whole = np.empty((len(centre), 4))
@@ -102,6 +107,15 @@ def face_priors(size: tuple[int, int]) -> F64:
             whole[:, 2], whole[:, 3] = side / width, side / height
             rows.append(whole)
         rows[-2:] = [np.stack(rows[-2:], axis=1).reshape(-1, 4)]
+    return np.concatenate(rows)
+
+
+def blaze_priors(size: tuple[int, int]) -> F64:
+    """Priors of BlazeFace, as large as the input: two per cell of 8 pixels, six per cell of 16."""
+    rows: list[F64] = []
+    for stride, each in ((8, 2), (16, 6)):
+        centre = (cells(size, stride) + 0.5) * stride / np.array([size[1], size[0]])
+        rows.append(np.repeat(np.concatenate([centre, np.ones_like(centre)], axis=1), each, axis=0))
     return np.concatenate(rows)
 
 
@@ -113,5 +127,5 @@ def cells(size: tuple[int, int], stride: int) -> F64:
 
 
 def cell_count(size: tuple[int, int]) -> int:
-    """Cells of all ``STRIDES`` together: the rows of a detector without anchors."""
-    return sum(len(cells(size, stride)) for stride in STRIDES)
+    """Cells of ``FIRST_STRIDES`` together: the rows of a detector without anchors."""
+    return sum(len(cells(size, stride)) for stride in FIRST_STRIDES)

@@ -15,9 +15,11 @@ import numpy as np
 
 from calib8.errors import UsageError
 from calib8.tasks.judges.detection_heads import (
+    STRIDES,
     BoxForm,
     DetectionHead,
     ScoreForm,
+    blaze_priors,
     cell_count,
     cells,
     face_priors,
@@ -51,7 +53,7 @@ def find_detection_head(
     parts = [
         np.asarray(array[0] if array.ndim > 2 and len(array) == 1 else array, np.float64) for array in outputs
     ]
-    for finder in (_levels, _listed, _pair, _single):
+    for finder in (_levels, _listed, _offsets, _pair, _single):
         head = finder(names, parts, size)
         if head is not None:
             return head
@@ -70,19 +72,39 @@ def _unknown(names: Sequence[str], outputs: Sequence[Array], why: str) -> UsageE
 
 
 def _levels(names: Sequence[str], parts: Sequence[F64], size: tuple[int, int]) -> DetectionHead | None:
-    """SCRFD: scores, distances (and points) of three strides."""
-    if len(parts) not in (6, 9) or any(part.ndim != 2 for part in parts):
+    """SCRFD, PicoDet: scores and distances (and points) of every stride, told by their rows."""
+    if any(part.ndim != 2 for part in parts):
         return None
-    scores = [index for index, part in enumerate(parts) if part.shape[1] == 1]
-    boxes = [index for index, part in enumerate(parts) if part.shape[1] == 4]
-    if len(scores) != 3 or len(boxes) != 3:
+    scores, boxes = list[int](), list[int]()
+    for stride in STRIDES:
+        count = len(cells(size, stride))
+        group = [index for index, part in enumerate(parts) if len(part) in (count, 2 * count)]
+        reach = [index for index in group if parts[index].shape[1] in (4, 32, 64, 68)]
+        chance = [index for index in group if index not in reach and parts[index].shape[1] != 10]
+        chance = chance or [index for index in group if index not in reach][:1]
+        if len(reach) != 1 or len(chance) != 1:
+            break
+        scores, boxes = [*scores, chance[0]], [*boxes, reach[0]]
+    if len(boxes) < 2 or len(parts) not in (2 * len(boxes), 3 * len(boxes)):
         return None
-    scores, boxes = (sorted(one, key=lambda index: -len(parts[index])) for one in (scores, boxes))
-    for score, box, stride in zip(scores, boxes, (8, 16, 32), strict=True):
-        if len(parts[score]) != len(parts[box]) or len(parts[box]) % len(cells(size, stride)):
-            return None
     form, _ = _scores(np.concatenate([parts[index] for index in scores]))
+    form = "sigmoid" if form == "softmax" else form
     return DetectionHead("levels", size, (*scores, *boxes), "distances", form, nms=_NMS_OF_PAIRS)
+
+
+def _offsets(names: Sequence[str], parts: Sequence[F64], size: tuple[int, int]) -> DetectionHead | None:
+    """BlazeFace: boxes with points behind them, and one score each."""
+    if len(parts) != 2 or any(part.ndim != 2 for part in parts):
+        return None
+    box = 0 if parts[0].shape[1] > parts[1].shape[1] else 1
+    priors, table = blaze_priors(size), parts[box]
+    if len(table) != len(priors) or len(parts[1 - box]) != len(priors) or table.shape[1] < 4:
+        return None
+    form, _ = _scores(parts[1 - box])
+    return DetectionHead(
+        "pair", size, (box, 1 - box), "offsets", form, extra=table.shape[1] - 4, nms=_NMS_OF_PAIRS,
+        priors=priors,
+    )  # fmt: skip
 
 
 def _listed(names: Sequence[str], parts: Sequence[F64], size: tuple[int, int]) -> DetectionHead | None:
