@@ -61,7 +61,7 @@ def test_maps_of_classes_as_in_loops() -> None:
 def test_channels_are_found(shape: tuple[int, ...], axis: int) -> None:
     array = random(1, *shape)
     head = find_mask_head(["m"], [array])
-    assert head == MaskHead(0, axis, None)
+    assert head == MaskHead(0, axis, None, shape[axis + 1])
     expected = np.argmax(array[0], axis=axis)
     assert (MaskJudge(head).read([array], "a") == expected).all()
 

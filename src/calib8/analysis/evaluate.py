@@ -19,6 +19,9 @@ import numpy.typing as npt
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
+from calib8.tasks.judges.classes import best_classes as best_classes
+from calib8.tasks.judges.classes import class_scores as class_scores
+from calib8.tasks.judges.interface import TaskFigures
 
 FEW_CLASSES: Final = 10
 FEW_LABELS: Final = 20
@@ -34,6 +37,9 @@ LOWER: Final = "the labels may count a background class at 0; take 1 off them wi
 Shapes = frozenset[tuple[str, tuple[int, ...]]]
 """Input name and sizes, of every input."""
 
+Outputs = Sequence[list[npt.NDArray[Any]] | None]
+"""Of every model for one batch."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -48,6 +54,8 @@ class Evaluation:
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
+        task: figures of the task; None where none was asked for.
+        own: those of the user's own judge; None where there is none, and for the reference.
         failure: which signal ended the runtime, in a sentence; there are no figures then. None: none.
     """
 
@@ -62,6 +70,8 @@ class Evaluation:
     warnings: tuple[str, ...] = ()
     labels_left_out: str = ""
     failure: str | None = None
+    task: TaskFigures | None = None
+    own: TaskFigures | None = None
 
     @property
     def images_per_second(self) -> float:
@@ -99,7 +109,7 @@ def evaluate_sessions(
     label_offset: int = 0,
     labels_asked: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
-    on_outputs: Callable[[Sequence[list[npt.NDArray[Any]] | None]], None] = lambda outputs: None,
+    on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
 ) -> list[Evaluation]:
     """Runs every model on every batch.
 
@@ -110,7 +120,8 @@ def evaluate_sessions(
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
         on_batch: called with the number of samples after each batch.
-        on_outputs: called with what every model gave for a batch, None from one that has ended its runtime.
+        on_outputs: called with each batch and what every model gave for it, None from one that has ended
+            its runtime.
 
     Raises:
         DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
@@ -130,7 +141,7 @@ def evaluate_sessions(
             _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
                 _count_differences(expected, outputs, tally, sessions[index].name)
-        on_outputs(results)
+        on_outputs(batch, results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
@@ -164,20 +175,6 @@ def _check_one_is_left(tallies: Sequence[_Tally]) -> None:
     crashes = [tally.crash for tally in tallies if tally.crash is not None]
     if crashes and len(crashes) == len(tallies):
         raise crashes[0]
-
-
-def class_scores(output: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """The output as [samples, classes], None if it is no row of at least two scores per sample."""
-    if output.dtype.kind != "f" or output.ndim < 2:
-        return None
-    scores = output.reshape(output.shape[0], -1)
-    is_row = max(output.shape[1:]) == scores.shape[1] and scores.shape[1] >= 2
-    return scores if is_row else None
-
-
-def best_classes(scores: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Indices of the ``count`` highest scores per row, best first; the lower index first among equals."""
-    return np.argsort(-scores, axis=1, kind="stable")[:, :count].astype(np.int64)
 
 
 def _count_labels(

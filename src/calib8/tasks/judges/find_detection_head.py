@@ -35,6 +35,8 @@ _LISTS: Final = 2000
 """More rows than this are no list of boxes behind an NMS."""
 
 _NMS_OF_PAIRS: Final = 0.5
+_NMS_OF_OBJECTNESS: Final = 0.45
+"""What the families are deployed with."""
 
 
 def find_detection_head(
@@ -197,7 +199,8 @@ def _table(table: F64, head: DetectionHead) -> DetectionHead:
     form, background = _scores(table[:, first:end]) if end > first else ("probability", None)
     if form == "softmax" or background is not None:  # of a class that is everywhere
         form = "sigmoid" if form == "softmax" else form
-    return replace(head, scores=form, normalized=_in_parts(table[:, :4]))
+    nms = _NMS_OF_OBJECTNESS if head.objectness else head.nms
+    return replace(head, scores=form, normalized=_in_parts(table[:, :4]), nms=nms)
 
 
 def _holds_objectness(table: F64) -> bool:

@@ -34,6 +34,51 @@ TASKS: Final = ("detect", "segment", "classify", "embed", "ctc", "keypoints")
 """Names of the tasks."""
 
 
+FIGURES: Final[dict[str, tuple[str, bool]]] = {
+    "recall": ("recall", True),
+    "precision": ("precision", True),
+    "map50": ("mAP@.5", True),
+    "map": ("mAP@[.5:.95]", True),
+    "map_small": ("small", True),
+    "map_medium": ("medium", True),
+    "map_large": ("large", True),
+    "map_ratio": ("of FP32's mAP", True),
+    "miou": ("mIoU", False),
+    "dice": ("Dice", False),
+    "pixels": ("pixels", True),
+    "cosine": ("cosine", False),
+    "least_cosine": ("least cosine", False),
+    "verification": ("verification", True),
+    "lines": ("equal lines", True),
+    "character_error": ("character errors", True),
+    "oks": ("OKS", False),
+    "found": ("found", True),
+    "agreement": ("agreement", True),
+    "top1": ("top-1", True),
+    "top5": ("top-5", True),
+    "score": ("score", False),
+    "least_score": ("least score", False),
+}
+"""Figure → what it is called, and whether it is a share, 0 … 1, that is shown in per cent."""
+
+
+@dataclass(frozen=True)
+class TaskFigures:
+    """What a judge says of one model; names as in ``FIGURES``.
+
+    Attributes:
+        task: one of ``TASKS``, or ``judge`` for a function of the user.
+        against_float: with FP32 as the truth; empty for FP32 itself, and where there is no float model.
+        against_labels: with labels as the truth; empty without.
+        samples: how many were judged.
+    """
+
+    task: str
+    against_float: Mapping[str, float]
+    against_labels: Mapping[str, float]
+    samples: int
+
+
 class Judge(Protocol[Answer, Truth, Record]):
     """How the outputs of one task are compared; see the top of the file."""
 

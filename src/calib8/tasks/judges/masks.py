@@ -35,11 +35,13 @@ class MaskHead:
         axis: of the scores of a pixel, behind the batch: 0 for [1, C, H, W], 2 for [1, H, W, C]; None where
             the output holds numbers of classes already, or one score per pixel, [1, H, W].
         threshold: with one score per pixel: those above it are 1; None where there are scores of classes.
+        classes: how many there are; None where the output does not say.
     """
 
     output: int = 0
     axis: int | None = 0
     threshold: float | None = None
+    classes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -161,7 +163,9 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
         if array.ndim == 3:
             return MaskHead(index, None, _middle(array))
         axis = _scores_axis(inner)
-        return MaskHead(index, axis, _middle(array) if inner[axis] == 1 else None)
+        if inner[axis] == 1:
+            return MaskHead(index, axis, _middle(array))
+        return MaskHead(index, axis, classes=int(inner[axis]))
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "From Python give a MaskHead that says what the outputs are, or a judge of your own"
     raise UsageError("--task segment", f"outputs {listed}: none has scores of pixels, [1, C, H, W]", cure)
