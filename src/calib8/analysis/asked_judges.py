@@ -92,7 +92,7 @@ def asked_judges(
     """
     records = None
     if task is not None:
-        pictures = None if labels is None else _pictures(labels, dataset)
+        pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
         records = TaskRecords(task, sessions, reference, opener)
     if own is not None:
@@ -104,7 +104,7 @@ def _read_truths(labels: Path, pictures: Pictures, judge: AnyJudge, class_count:
     return read_truths(judge, labels, pictures, class_count)
 
 
-def _pictures(labels: Path, dataset: Dataset) -> Pictures:
+def pictures_of(labels: Path, dataset: Dataset) -> Pictures:
     """The images of a dataset.
 
     Raises:

@@ -39,7 +39,10 @@ PEOPLE: Final = (
     0.026, 0.025, 0.025, 0.035, 0.035, 0.079, 0.079, 0.072, 0.072, 0.062, 0.062, 0.107, 0.107, 0.087, 0.087,
     0.089, 0.089,
 )  # fmt: skip
-"""σ of COCO's 17 points of people; other points have one over their number."""
+"""σ of COCO's 17 points of people."""
+
+OTHERS: Final = 0.026
+"""σ of the points of other sets: that of a nose, which can be placed exactly."""
 
 _RANGES: Final = (AREAS["all"],)
 
@@ -80,7 +83,7 @@ class KeypointJudge:
     Attributes:
         head: what the outputs mean.
         least_score: objects of FP32 from here on are the truth.
-        sigmas: σ per point; None: COCO's for 17 points, else one over their number.
+        sigmas: σ per point; None: COCO's for 17 points, else ``OTHERS``.
     """
 
     head: PointHead
@@ -117,7 +120,7 @@ class KeypointJudge:
     def _sigmas(self, count: int) -> F64:
         if self.sigmas is not None:
             return np.asarray(self.sigmas, np.float64)
-        return np.array(PEOPLE) if count == len(PEOPLE) else np.full(count, 1.0 / max(count, 1))
+        return np.array(PEOPLE) if count == len(PEOPLE) else np.full(count, OTHERS)
 
     def figures(self, records: Sequence[PointRecord]) -> dict[str, float]:
         """Names as at the top of the file."""
