@@ -148,6 +148,50 @@ def test_a_head_given_by_hand(pair: list[Path], folder: Path) -> None:
     assert told is not None and told.against_float["recall"] == 1.0
 
 
+def list_of_boxes(path: Path, least: float) -> Path:
+    """As with an NMS inside: columns with a score above ``least`` alone come out, often none."""
+    nodes = [
+        helper.make_node("Slice", ["x", "start", "stop", "axes"], ["part"]),
+        helper.make_node("Squeeze", ["part", "front"], ["rows"]),  # 6×40
+        helper.make_node("Transpose", ["rows"], ["columns"]),
+        helper.make_node("ReduceMax", ["columns"], ["best"], axes=[1], keepdims=0),
+        helper.make_node("Greater", ["best", "least"], ["sure"]),
+        helper.make_node("Compress", ["columns", "sure"], ["kept"], axis=0),
+        helper.make_node("Split", ["kept", "sizes"], ["boxes", "score", "other"], axis=1),
+        helper.make_node("Mul", ["score", "part255"], ["scores"]),
+        helper.make_node("Cast", ["scores"], ["labels"], to=TensorProto.INT64),
+    ]
+    integers = {"start": [0, 0], "stop": [1, 6], "axes": [1, 2], "front": [0, 1], "sizes": [4, 1, 1]}
+    constants = [
+        helper.make_tensor(name, TensorProto.INT64, [len(value)], value) for name, value in integers.items()
+    ]
+    constants += [
+        helper.make_tensor("least", TensorProto.FLOAT, [], [least]),
+        helper.make_tensor("part255", TensorProto.FLOAT, [], [1 / 255]),
+    ]
+    spec = helper.make_tensor_value_info
+    outputs = [spec("boxes", TensorProto.FLOAT, ["n", 4]), spec("scores", TensorProto.FLOAT, ["n", 1]),
+               spec("labels", TensorProto.INT64, ["n", 1])]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "net", [spec("x", TensorProto.FLOAT, [1, 3, HEIGHT, WIDTH])], outputs, constants
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), path)
+    return path
+
+
+def test_a_first_sample_without_boxes_waits_for_one_with(tmp_path: Path) -> None:
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for name, objects in (("a", []), ("b", [(3, 4, 20, 24, 0, 250), (5, 6, 30, 30, 0, 200)])):
+        Image.fromarray(scene(objects)).save(folder / f"{name}.png")
+    models = [list_of_boxes(tmp_path / "float.onnx", 100.0), list_of_boxes(tmp_path / "less.onnx", 220.0)]
+    told = calib8.evaluate(models, folder, preprocess=PLAIN, task="detect", threads=1)[1].task
+    assert told is not None and told.samples == 2 and told.against_float["recall"] == 0.5
+    (folder / "b.png").unlink()
+    with pytest.raises(UsageError, match="outputs are empty for all of the 1 samples"):
+        calib8.evaluate(models, folder, preprocess=PLAIN, task="detect", threads=1)
+
+
 def test_masks_beside_fp32_and_labels(folder: Path, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     marks = tmp_path / "masks"

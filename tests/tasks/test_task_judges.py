@@ -66,6 +66,15 @@ def test_channels_are_found(shape: tuple[int, ...], axis: int) -> None:
     assert (MaskJudge(head).read([array], "a") == expected).all()
 
 
+@pytest.mark.parametrize("shape", [(1, 8, 10), (1, 1, 8, 10), (1, 8, 10, 1)])
+def test_numbers_of_classes_stay_what_they_are(shape: tuple[int, ...]) -> None:
+    numbers = np.random.default_rng(1).integers(0, 9, (8, 10))
+    head = find_mask_head(["m"], [numbers.reshape(shape)])
+    assert (MaskJudge(head).read([numbers.reshape(shape)], "a") == numbers).all()
+    with pytest.raises(DataError, match="which are no numbers of classes"):
+        MaskJudge(head).read([numbers.reshape(shape) - 5], "a")
+
+
 def test_one_score_per_pixel_has_a_threshold_and_no_background() -> None:
     chance = np.zeros((1, 1, 4, 4), np.float32)
     chance[0, 0, :2] = 0.8

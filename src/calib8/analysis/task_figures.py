@@ -1,6 +1,7 @@
 """The figures of a task for models side by side: with FP32 as the truth, and with labels if there are any.
 
-The judge is found from the outputs for the first sample: those of the float model, else of the first model.
+The judge is found from the outputs for the first sample with any: those of the float model,
+else of the first model.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Final
 from calib8.analysis.evaluate import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
-from calib8.model.runtime import Session
+from calib8.model.runtime import Arrays, Session
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
@@ -32,6 +33,15 @@ class _Model:
     with_float: Kept = field(default_factory=lambda: Kept([]))
     with_labels: Kept = field(default_factory=lambda: Kept([]))
     samples: int = 0
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Outputs of all models for one sample, while no judge is known."""
+
+    name: str
+    label: int | None
+    outputs: Sequence[list[Array] | None]
 
 
 class TaskRecords:
@@ -56,6 +66,7 @@ class TaskRecords:
         self._judge: AnyJudge | None = None if isinstance(task, str) else task
         self._truths: Truths | None = None
         self._models = [_Model() for _ in sessions]
+        self._waiting: list[_Sample] = []
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -71,21 +82,25 @@ class TaskRecords:
         each = [None if outputs is None else split_samples(outputs, batch.names) for outputs in results]
         for row, name in enumerate(batch.names):
             outputs = [None if samples is None else samples[row] for samples in each]
-            judge = self._known_judge(batch, outputs, name)
-            truth = self._truth(judge, batch.labels[row], name)
-            self._add_sample(judge, outputs, truth, name)
+            self._waiting.append(_Sample(name, batch.labels[row], outputs))
+        if self._known_judge(batch.inputs):
+            for sample in self._waiting:
+                self._add_sample(sample)
+            self._waiting.clear()
 
-    def _known_judge(self, batch: Batch, outputs: Sequence[list[Array] | None], name: str) -> AnyJudge:
-        first = next(index for index, one in enumerate(outputs) if one is not None)
-        first = first if self._reference is None or outputs[self._reference] is None else self._reference
-        shown = outputs[first]
-        assert shown is not None
-        if self._judge is None:
-            self._judge = find_judge(str(self._task), self._names[first], shown, batch.inputs)
-        if self._labels is not None and self._truths is None:
-            count = getattr(self._judge.read(shown, name), "class_count", 0)
-            self._truths = self._labels(self._judge, count)
-        return self._judge
+    def _known_judge(self, feeds: Arrays) -> bool:
+        """Whether there is a judge: the first sample that has an output of every kind tells it."""
+        for sample in self._waiting:
+            first = next(index for index, one in enumerate(sample.outputs) if one is not None)
+            if self._reference is not None and sample.outputs[self._reference] is not None:
+                first = self._reference
+            shown = sample.outputs[first] or []
+            if self._judge is None and all(array.size for array in shown):
+                self._judge = find_judge(str(self._task), self._names[first], shown, feeds)
+            if self._judge is not None and self._labels is not None and self._truths is None:
+                count = getattr(self._judge.read(shown, sample.name), "class_count", 0)
+                self._truths = self._labels(self._judge, count)
+        return self._judge is not None
 
     def _truth(self, judge: AnyJudge, label: int | None, name: str) -> Any:
         """From labels; None where there are none."""
@@ -95,10 +110,11 @@ class TaskRecords:
             return None
         return ClassTruth(label) if judge.task == "classify" else label
 
-    def _add_sample(
-        self, judge: AnyJudge, outputs: Sequence[list[Array] | None], truth: Any, name: str
-    ) -> None:
-        answers = [None if one is None else judge.read(one, name) for one in outputs]
+    def _add_sample(self, sample: _Sample) -> None:
+        judge, name = self._judge, sample.name
+        assert judge is not None
+        truth = self._truth(judge, sample.label, name)
+        answers = [None if one is None else judge.read(one, name) for one in sample.outputs]
         expected = None if self._reference is None else answers[self._reference]
         for index, (answer, model) in enumerate(zip(answers, self._models, strict=True)):
             if answer is None:
@@ -114,9 +130,12 @@ class TaskRecords:
         """Of every model, in their order; None where it was not judged.
 
         Raises:
-            UsageError: there is nothing to compare with.
+            UsageError: there is nothing to compare with, or an output was empty for every sample.
         """
         judge = self._judge
+        if judge is None and self._waiting:
+            problem = f"outputs are empty for all of the {len(self._waiting)} samples"
+            raise UsageError(f"--task {self._task}", problem, "Give samples with something to find")
         if judge is None:
             return [None for _ in self._models]
         if self._reference is None and not any(model.with_labels.records for model in self._models):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.asked_judges import pictures_of
-from calib8.analysis.evaluate import class_scores
+from calib8.analysis.evaluate import class_scores, other_network
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
@@ -210,7 +210,7 @@ class Judge:
         return outputs
 
     def _add(self, seen: _Seen, expected: Outputs, outputs: Outputs, piece: Batch, session: Session) -> None:
-        if [array.shape for array in expected] != [array.shape for array in outputs]:
+        if other_network(expected, outputs, session):
             raise DataError(session.name, "its outputs have other shapes than the float model's", "Report it")
         signal = noise = 0.0
         for left, right in zip(expected, outputs, strict=True):
@@ -218,7 +218,7 @@ class Judge:
                 wide = left.astype(np.float64)
                 signal += float(np.sum(wide * wide))
                 with np.errstate(invalid="ignore", over="ignore"):
-                    noise += float(np.sum((wide - right) ** 2))
+                    noise += float(np.sum((wide - right) ** 2 if left.shape == right.shape else wide**2))
         seen.signal.append(signal)
         seen.noise.append(noise if np.isfinite(noise) else np.inf)
         seen.rows += len(piece.names)

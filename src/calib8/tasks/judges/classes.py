@@ -19,7 +19,7 @@ from calib8.tensors import shape_text
 
 def class_scores(output: Array) -> Array | None:
     """The output as [samples, classes], None if it is no row of at least two scores per sample."""
-    if output.dtype.kind != "f" or output.ndim < 2:
+    if output.dtype.kind != "f" or output.ndim < 2 or not output.size:
         return None
     scores = output.reshape(output.shape[0], -1)
     is_row = max(output.shape[1:]) == scores.shape[1] and scores.shape[1] >= 2

@@ -49,7 +49,8 @@ def detections(outputs: Sequence[Array], head: DetectionHead, name: str) -> Dete
         DataError: the outputs have other shapes than the head; ``name`` is the subject.
     """
     parts = [_one(outputs, index, name) for index in head.outputs]
-    boxes, scores, classes, count = _READERS[head.layout](parts, head, name)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite in the end is no box
+        boxes, scores, classes, count = _READERS[head.layout](parts, head, name)
     rows = np.arange(len(boxes))
     good = np.isfinite(boxes).all(axis=1) & np.isfinite(scores) & (scores >= LEAST)
     boxes, scores, classes, rows = boxes[good], scores[good], classes[good], rows[good]
@@ -162,8 +163,7 @@ def _unfit(name: str, parts: Sequence[F64]) -> DataError:
 def _activated(scores: F64, head: DetectionHead) -> F64:
     if head.scores == "probability":
         return scores
-    with np.errstate(over="ignore"):
-        return np.asarray(1.0 / (1.0 + np.exp(-scores)))
+    return np.asarray(1.0 / (1.0 + np.exp(-scores)))
 
 
 def _probabilities(scores: F64, head: DetectionHead) -> F64:
@@ -179,6 +179,7 @@ def _probabilities(scores: F64, head: DetectionHead) -> F64:
 
 
 def _decided(boxes: F64, scores: F64, head: DetectionHead) -> _Read:
+    scores = np.where(np.isnan(scores), -np.inf, scores)
     best = np.argmax(scores, axis=1)
     return boxes, scores[np.arange(len(scores)), best], best.astype(np.int64), scores.shape[1]
 
@@ -207,22 +208,15 @@ def _from_grid(boxes: F64, head: DetectionHead, name: str) -> F64:
     )
     if len(steps) != len(boxes):
         raise _unfit(name, [boxes])
-    with np.errstate(over="ignore"):
-        return np.concatenate(
-            [(boxes[:, :2] + np.concatenate(places)) * steps, np.exp(boxes[:, 2:]) * steps], axis=1
-        )
+    return np.concatenate(
+        [(boxes[:, :2] + np.concatenate(places)) * steps, np.exp(boxes[:, 2:]) * steps], axis=1
+    )
 
 
 def _from_priors(boxes: F64, head: DetectionHead, name: str) -> F64:
     priors, (centre, side) = _priors(boxes, head, name), head.variances
-    with np.errstate(over="ignore"):
-        return np.concatenate(
-            [
-                priors[:, :2] + boxes[:, :2] * centre * priors[:, 2:],
-                priors[:, 2:] * np.exp(boxes[:, 2:] * side),
-            ],
-            axis=1,
-        )
+    middle = priors[:, :2] + boxes[:, :2] * centre * priors[:, 2:]
+    return np.concatenate([middle, priors[:, 2:] * np.exp(boxes[:, 2:] * side)], axis=1)
 
 
 def _priors(boxes: F64, head: DetectionHead, name: str) -> F64:

@@ -25,6 +25,9 @@ COLUMNS: Final = {136: 2, 196: 2, 212: 2, 10: 2, 63: 3, 51: 3, 1404: 3, 1434: 3,
 """Numbers per point of flat outputs of known networks: faces of 5, 68, 98, 106, 468 and 478 points, hands,
 people."""
 
+_FAR: Final = 1e9
+"""Pixels; no picture is as large."""
+
 
 @dataclass(frozen=True)
 class PointHead:
@@ -78,7 +81,7 @@ def poses(outputs: Sequence[Array], head: PointHead, name: str) -> Poses:
     if points is None:
         cure = "Give a PointHead that says what the outputs are"
         raise DataError(name, f"an output of shape {list(array.shape)} does not fit the head", cure)
-    points = np.nan_to_num(points)[None]
+    points = _finite(points)[None]
     low, high = points.min(axis=1), points.max(axis=1)
     return Poses(points, np.ones(1), np.prod(high - low, axis=1))
 
@@ -89,9 +92,15 @@ def _columns(array: Array, head: PointHead, name: str) -> Poses:
         cure = "Give a PointHead that says what the outputs are"
         raise DataError(name, f"an output of shape {list(array.shape)} does not fit the head", cure)
     found = detections([array], DetectionHead("columns", head.size, extra=wide, nms=head.nms), name)
-    rows = np.asarray(array[0], np.float64).T[found.rows, 5:].reshape(len(found.rows), -1, head.each)
+    rows = np.asarray(array[0], np.float64).T[found.rows, 5:]
+    rows = rows.reshape(len(rows), wide // head.each, head.each)
     points = rows[:, :, 1::-1] if head.swapped else rows[:, :, :2]
-    return Poses(np.nan_to_num(points), found.scores, areas(found.boxes))
+    return Poses(_finite(points), found.scores, areas(found.boxes))
+
+
+def _finite(points: F64) -> F64:
+    """Points that are nowhere, far away."""
+    return np.asarray(np.clip(np.nan_to_num(points, nan=_FAR), -_FAR, _FAR))
 
 
 def _from_maps(array: Array, head: PointHead) -> F64 | None:

@@ -40,13 +40,15 @@ def find_judge(
     Args:
         task: one of ``TASKS``.
         names: of the outputs.
-        outputs: of the float model for one sample, batch axis of length 1 included.
+        outputs: of the float model for one sample, batch axis of length 1 included; none of them empty.
         feeds: what it was fed with.
 
     Raises:
-        UsageError: an unknown task, or outputs that do not fit it; they are listed.
+        UsageError: an unknown task, outputs that do not fit it (they are listed), or that are empty or not
+            finite.
     """
     check_task(task)
+    _check_telling(task, names, outputs)
     if task == "detect":
         return DetectionJudge(find_detection_head(names, outputs, picture_size(feeds, task)))
     if task == "segment":
@@ -58,6 +60,17 @@ def find_judge(
     if task == "keypoints":
         return KeypointJudge(find_point_head(names, outputs, picture_size(feeds, task)))
     return find_class_judge(names, outputs)
+
+
+def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) -> None:
+    """Refuses outputs whose values tell nothing."""
+    cure = "From Python give a judge with its head"
+    for name, array in zip(names, outputs, strict=True):
+        if not array.size:
+            raise UsageError(f"--task {task}", f"output {name} is empty for the first sample", cure)
+        if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
+            problem = f"output {name} is not finite for the first sample"
+            raise UsageError(f"--task {task}", problem, cure)
 
 
 def picture_size(feeds: Mapping[str, npt.NDArray[np.generic]], task: str) -> tuple[int, int]:

@@ -139,7 +139,7 @@ def _pair(names: Sequence[str], parts: Sequence[F64], size: tuple[int, int]) -> 
         return None
     box = min(wide, key=lambda index: ("box" not in names[index].lower(), index))
     rows = len(parts[box])
-    rest = [i for i, part in enumerate(parts) if i != box and part.ndim <= 2 and len(part) == rows]
+    rest = [i for i, part in enumerate(parts) if i != box and part.ndim in (1, 2) and len(part) == rows]
     faces = {parts[i].reshape(rows, -1).shape[1] for i in rest} == {2, 10}
     score = min(rest, key=lambda i: (_points(parts[i], faces), i), default=None)
     if score is None:

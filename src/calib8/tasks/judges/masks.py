@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -22,7 +22,9 @@ from calib8.errors import DataError, UsageError
 from calib8.tasks.judges.interface import I64, Array, told
 from calib8.tensors import shape_text
 
-LEFT_OUT = -1
+_MOST_CLASSES: Final = 0xFFFF
+
+LEFT_OUT: Final = -1
 """Class of pixels that do not count."""
 
 
@@ -33,7 +35,8 @@ class MaskHead:
     Attributes:
         output: its index.
         axis: of the scores of a pixel, behind the batch: 0 for [1, C, H, W], 2 for [1, H, W, C]; None where
-            the output holds numbers of classes already, or one score per pixel, [1, H, W].
+            the output holds numbers of classes already, or one score per pixel: [1, H, W], and numbers with
+            an axis of length 1 for the channel too.
         threshold: with one score per pixel: those above it are 1; None where there are scores of classes.
         classes: how many there are; None where the output does not say.
     """
@@ -85,6 +88,8 @@ class MaskJudge:
             raise DataError(name, problem, "Mend the MaskHead")
         array = outputs[head.output]
         scores = array[0] if array.ndim > 2 and len(array) == 1 else array
+        if head.axis is None and scores.ndim == 3 and 1 in (scores.shape[0], scores.shape[2]):
+            scores = scores[0] if scores.shape[0] == 1 else scores[:, :, 0]
         if scores.ndim != (2 if head.axis is None else 3):
             problem = f"an output of shape {list(array.shape)} is no map of pixels"
             raise DataError(name, problem, "Give a MaskHead that says what the outputs are")
@@ -92,6 +97,9 @@ class MaskJudge:
             one = scores if head.axis is None else np.take(scores, 0, axis=head.axis)
             return np.asarray(one > head.threshold, np.int64)
         if head.axis is None:
+            if not _are_classes(scores):
+                problem = f"holds {scores.min():g} … {scores.max():g}, which are no numbers of classes"
+                raise DataError(name, f"output {head.output} {problem}", "Mend the MaskHead")
             return np.asarray(scores, np.int64)
         return np.asarray(np.argmax(np.nan_to_num(scores, nan=-np.inf), axis=head.axis), np.int64)
 
@@ -156,8 +164,9 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
         inner = array.shape[1:]
         if array.ndim not in (3, 4) or len(array) != 1 or max(inner) < 2:
             continue
-        if array.dtype.kind in "iub" and (array.ndim == 3 or 1 in (inner[0], inner[-1])):
-            return MaskHead(index, None if array.ndim == 3 else _scores_axis(inner), _between(array))
+        numbers = array.ndim == 3 or 1 in (inner[0], inner[-1])
+        if array.dtype.kind in "iub" and numbers and _are_classes(array):
+            return MaskHead(index, None)
         if array.dtype.kind != "f":
             continue
         if array.ndim == 3:
@@ -171,6 +180,10 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
     raise UsageError("--task segment", f"outputs {listed}: none has scores of pixels, [1, C, H, W]", cure)
 
 
+def _are_classes(array: Array) -> bool:
+    return bool(array.size) and int(array.min()) >= 0 and int(array.max()) <= _MOST_CLASSES
+
+
 def _scores_axis(inner: tuple[int, ...]) -> int:
     """Channels lie last where there are fewer of them than rows and columns, and not first."""
     return 2 if inner[2] < min(inner[:2]) and inner[0] >= inner[1] // 4 and inner[0] > inner[2] else 0
@@ -179,8 +192,3 @@ def _scores_axis(inner: tuple[int, ...]) -> int:
 def _middle(array: Array) -> float:
     """0.5 of probabilities, 0 of what is not through its sigmoid."""
     return 0.5 if float(array.min()) >= 0.0 and float(array.max()) <= 1.0 else 0.0
-
-
-def _between(array: Array) -> float | None:
-    """Numbers of classes with a channel of their own are read as one score: only 0 and 1 can be told."""
-    return None if array.ndim == 3 else 0.5
