@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
 
+from calib8.analysis.asked_judges import asked_judges, labels_of_images
 from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
 from calib8.analysis.runtimes import default_runtime, is_float_model, open_side_by_side
@@ -23,6 +24,8 @@ from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tasks.judges.find import AnyJudge
+from calib8.tasks.judges.own import OwnJudge
 from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 
@@ -46,6 +49,8 @@ def evaluate(
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
+    task: str | AnyJudge | None = None,
+    judge: OwnJudge | None = None,
     progress: Progress = silent,
 ) -> list[Evaluation]:
     """Accuracy and speed of models side by side on the same data.
@@ -59,7 +64,8 @@ def evaluate(
         preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
             list has stored.
         labels: a ``file label`` list for an image folder. Labels that are found without it and do not fit
-            are left out with a warning.
+            are left out with a warning. With the tasks ``detect`` and ``keypoints`` a COCO JSON file or a
+            folder of YOLO text files, with ``segment`` a folder of PNGs.
         label_offset: what is added to every label: 1 where labels from 0 meet models with a background
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
@@ -70,6 +76,11 @@ def evaluate(
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        task: what the outputs are for: ``detect``, ``segment``, ``classify``, ``embed``, ``ctc`` or
+            ``keypoints``, whose figures are told too (``Evaluation.task``); or a judge with its head, such
+            as ``DetectionJudge(DetectionHead(…))``, where the outputs do not tell how they are decoded.
+        judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with
+            lists of arrays; ``Evaluation.own`` has its mean.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -88,17 +99,19 @@ def evaluate(
     if any(map(claims_to_be_tflite, models)):
         sessions = fed_alike(sessions)
     preprocess = stored_preprocess(models) if preprocess is None else preprocess
+    of_images = labels_of_images(task, labels)
     dataset = open_dataset(
-        data, _inputs_of_first(sessions), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
-    seen = SampleCounter("evaluating", dataset.count, progress)
-    pieces = batches(dataset, batch, threads)
-    found = evaluate_sessions(
-        sessions, pieces, reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0, on_batch=seen,
+        data, _inputs_of_first(sessions), preprocess, labels=labels if of_images is None else None,
+        samples=samples, skip_bad=skip_bad,
     )  # fmt: skip
-    return [_with_label_warning(result, dataset) for result in found]
+    reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
+    found = evaluate_sessions(
+        sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
+        labels_asked=dataset.labels_asked or label_offset != 0,
+        on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
+    )  # fmt: skip
+    return [_with_label_warning(result, dataset) for result in judges.beside(found)]
 
 
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
@@ -179,7 +192,7 @@ def preflight(
         session = open_session(original, threads=threads)
         [evaluation] = evaluate_sessions(
             [session], pieces, reference=None, labels_asked=dataset.labels_asked,
-            on_outputs=lambda results: scores.extend(_first_scores(results)),
+            on_outputs=lambda _, results: scores.extend(_first_scores(results)),
         )  # fmt: skip
         told += _warnings(evaluation, scores[0], pieces, dataset)
     told += second_opinion(original, pieces, dataset.preprocess, threads, session=session, scores=scores)

@@ -19,6 +19,9 @@ import numpy.typing as npt
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
+from calib8.tasks.judges.classes import best_classes as best_classes
+from calib8.tasks.judges.classes import class_scores as class_scores
+from calib8.tasks.judges.interface import TaskFigures
 
 FEW_CLASSES: Final = 10
 FEW_LABELS: Final = 20
@@ -34,6 +37,9 @@ LOWER: Final = "the labels may count a background class at 0; take 1 off them wi
 Shapes = frozenset[tuple[str, tuple[int, ...]]]
 """Input name and sizes, of every input."""
 
+Outputs = Sequence[list[npt.NDArray[Any]] | None]
+"""Of every model for one batch."""
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -48,6 +54,8 @@ class Evaluation:
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
+        task: figures of the task; None where none was asked for.
+        own: those of the user's own judge; None where there is none, and for the reference.
         failure: which signal ended the runtime, in a sentence; there are no figures then. None: none.
     """
 
@@ -62,6 +70,8 @@ class Evaluation:
     warnings: tuple[str, ...] = ()
     labels_left_out: str = ""
     failure: str | None = None
+    task: TaskFigures | None = None
+    own: TaskFigures | None = None
 
     @property
     def images_per_second(self) -> float:
@@ -99,7 +109,7 @@ def evaluate_sessions(
     label_offset: int = 0,
     labels_asked: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
-    on_outputs: Callable[[Sequence[list[npt.NDArray[Any]] | None]], None] = lambda outputs: None,
+    on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
 ) -> list[Evaluation]:
     """Runs every model on every batch.
 
@@ -110,7 +120,8 @@ def evaluate_sessions(
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
         on_batch: called with the number of samples after each batch.
-        on_outputs: called with what every model gave for a batch, None from one that has ended its runtime.
+        on_outputs: called with each batch and what every model gave for it, None from one that has ended
+            its runtime.
 
     Raises:
         DataError: no sample, models with different outputs, or with ``labels_asked`` a label beyond the
@@ -129,8 +140,8 @@ def evaluate_sessions(
                 continue
             _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
-                _count_differences(expected, outputs, tally, sessions[index].name)
-        on_outputs(results)
+                _count_differences(expected, outputs, tally, sessions[index])
+        on_outputs(batch, results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
@@ -166,20 +177,6 @@ def _check_one_is_left(tallies: Sequence[_Tally]) -> None:
         raise crashes[0]
 
 
-def class_scores(output: npt.NDArray[Any]) -> npt.NDArray[Any] | None:
-    """The output as [samples, classes], None if it is no row of at least two scores per sample."""
-    if output.dtype.kind != "f" or output.ndim < 2:
-        return None
-    scores = output.reshape(output.shape[0], -1)
-    is_row = max(output.shape[1:]) == scores.shape[1] and scores.shape[1] >= 2
-    return scores if is_row else None
-
-
-def best_classes(scores: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Indices of the ``count`` highest scores per row, best first; the lower index first among equals."""
-    return np.argsort(-scores, axis=1, kind="stable")[:, :count].astype(np.int64)
-
-
 def _count_labels(
     output: npt.NDArray[Any], batch: Batch, label_offset: int, tally: _Tally, name: str
 ) -> None:
@@ -207,22 +204,44 @@ def _count_labels(
 
 
 def _count_differences(
-    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, name: str
+    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, session: Session
 ) -> None:
-    if [array.shape for array in expected] != [array.shape for array in outputs]:
+    if other_network(expected, outputs, session):
         raise DataError(
-            name,
+            session.name,
             "its outputs differ in number or shape from the reference's",
             "Compare models of one network",
         )
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
-    if reference_scores is not None and scores is not None:
+    if reference_scores is not None and scores is not None and len(reference_scores) == len(scores):
         tally.classified += len(scores)
         tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
     for left, right in zip(expected, outputs, strict=True):
         if left.dtype.kind == "f":
-            tally.signal += float(np.sum(left.astype(np.float64) ** 2))
-            tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2))
+            signal = float(np.sum(left.astype(np.float64) ** 2))
+            tally.signal += signal
+            same = left.shape == right.shape
+            tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2)) if same else signal
+
+
+def other_network(
+    expected: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]], session: Session
+) -> bool:
+    """Whether outputs differ in number or in a size that the model fixes.
+
+    A size that depends on values, such as the number of boxes behind an NMS, may differ.
+    """
+    if len(expected) != len(outputs):
+        return True
+    for left, right, spec in zip(expected, outputs, session.outputs, strict=True):
+        if left.shape == right.shape:
+            continue
+        if spec.shape is None or not len(spec.shape) == left.ndim == right.ndim:
+            return True
+        sizes = zip(left.shape, right.shape, spec.shape, strict=True)
+        if any(one != other and isinstance(size, int) for one, other, size in sizes):
+            return True
+    return False
 
 
 def _evaluation(session: Session, tally: _Tally, index: int, reference: int | None) -> Evaluation:

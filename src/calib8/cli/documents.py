@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from calib8.pipeline import Calibration, Collection
     from calib8.repair.flow import Repaired
     from calib8.table import CalibrationTable
+    from calib8.tasks.judges.interface import TaskFigures
 
 
 def evaluation_document(evaluations: Sequence[Evaluation]) -> dict[str, Any]:
@@ -36,6 +37,16 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "seconds": e.seconds,
         "warnings": list(e.warnings),
         "failure": e.failure,
+        "task": None if e.task is None else _task(e.task),
+    }
+
+
+def _task(told: TaskFigures) -> dict[str, Any]:
+    return {
+        "task": told.task,
+        "samples": told.samples,
+        "against_float": dict(told.against_float),
+        "against_labels": dict(told.against_labels),
     }
 
 

@@ -12,17 +12,18 @@ from calib8.cli.documents import evaluation_document
 from calib8.cli.options import (
     DATA,
     DataOption,
-    LabelsOption,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
     RuntimeOptions,
+    TaskLabelsOption,
+    TaskOption,
     option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import evaluation_table, say_missing
+from calib8.cli.render import evaluation_table, say_missing, task_tables
 from calib8.cli.terminal import open_terminal
 
 ModelsArgument = Annotated[
@@ -45,8 +46,9 @@ def evaluate(
     models: ModelsArgument,
     data: DataOption,
     *,
-    labels: LabelsOption = None,
+    labels: TaskLabelsOption = None,
     label_offset: LabelOffsetOption = 0,
+    task: TaskOption = None,
     running: RuntimeOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
@@ -56,6 +58,8 @@ def evaluate(
 
     Agreement is the share of images with the same best class as the float model, SQNR the ratio of its
     outputs to the difference from them.
+
+    With --task the figures of the task follow, with FP32 as the truth and with labels where there are some.
 
     Without preprocessing flags the images are treated as a quantized model of the list was calibrated.
 
@@ -72,11 +76,13 @@ def evaluate(
             models, data, preprocess=preprocess, labels=labels, label_offset=label_offset,
             runtime=running.runtime,
             profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
+            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad, task=task,
             progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
+    for table in task_tables(results):
+        terminal.show(table)
     for result in results:
         for warning in result.warnings:
             terminal.say(f"warning: {result.model}: {warning}", style="yellow")

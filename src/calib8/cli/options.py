@@ -53,6 +53,17 @@ _LABELS_HELP: Final = (
 )
 LabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE", _LABELS_HELP)]
 
+_TASK_LABELS_HELP: Final = (
+    "Lines of 'file class-number' for an image folder, default its labels.txt or sub-folders; with --task "
+    "detect or keypoints a COCO JSON file or a folder of YOLO text files, with segment a folder of PNGs."
+)
+TaskLabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE|DIR", _TASK_LABELS_HELP)]
+
+_TASK_HELP: Final = (
+    "What the outputs are for: detect, segment, classify, embed, ctc or keypoints; its figures are told too."
+)
+TaskOption = Annotated[str | None, option(DATA, "--task", "NAME", _TASK_HELP)]
+
 _KEEP_FLOAT_HELP: Final = (
     "Node to leave in float, by its name or a tensor that it yields; may be given several times."
 )

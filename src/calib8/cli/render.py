@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -105,6 +105,30 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             decimal(size),
         )
     return table
+
+
+def task_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
+    """One table per truth, FP32's answers and labels, with one row per model that was judged by it."""
+    from calib8.tasks.judges.interface import FIGURES
+
+    judged = [(e.model, e.task) for e in evaluations if e.task is not None]
+    by_float = [(model, told.task, told.against_float) for model, told in judged if told.against_float]
+    by_labels = [(model, told.task, told.against_labels) for model, told in judged if told.against_labels]
+    for rows, truth in ((by_float, "FP32"), (by_labels, "labels")):
+        if not rows:
+            continue
+        names = [name for name in FIGURES if any(name in figures for _, _, figures in rows)]
+        table = plain_table(f"{rows[0][1]}, beside {truth}")
+        for title, share in (FIGURES[name] for name in names):
+            table.add_column(f"{title} %" if share else title, justify="right")
+        for model, _, figures in rows:
+            shown = (_figure(figures.get(name), share=FIGURES[name][1]) for name in names)
+            table.add_row(model, *shown)
+        yield table
+
+
+def _figure(value: float | None, *, share: bool) -> str:
+    return percent(value) if share or value is None else f"{value:.4f}"
 
 
 def say_inspection(terminal: Terminal, found: ModelInspection) -> None:

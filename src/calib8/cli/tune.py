@@ -34,6 +34,7 @@ from calib8.errors import PromiseError
 from calib8.files import check_written_model
 
 if TYPE_CHECKING:
+    from calib8.tuning.promise import Promise
     from calib8.tuning.trial import Trial
     from calib8.tuning.tune import Tuning
 
@@ -43,6 +44,14 @@ SEARCH: Final = "Search"
 _DROP_HELP: Final = "Top-1 at most P percentage points below the float model's; needs labels."
 _AGREEMENT_HELP: Final = "The best class is the float model's for at least P % of the samples."
 _SQNR_HELP: Final = "Signal to noise of the outputs of at least D dB."
+_MAP_HELP: Final = (
+    "Mean average precision of at least S (0 … 1) of FP32's; by --labels, else FP32's boxes are the truth."
+)
+_RECALL_HELP: Final = "At least S (0 … 1) of FP32's boxes are found."
+_IOU_HELP: Final = "Mean IoU of masks with FP32's of at least S (0 … 1)."
+_COSINE_HELP: Final = "Mean cosine of embeddings with FP32's of at least S (0 … 1)."
+_LINES_HELP: Final = "At least S (0 … 1) of the lines of text are FP32's."
+_OKS_HELP: Final = "Mean similarity of keypoints with FP32's of at least S (0 … 1)."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +61,26 @@ class PromiseOptions:
     max_drop: Annotated[float | None, option(PROMISE, "--max-drop", "P", _DROP_HELP)] = None
     min_agreement: Annotated[float | None, option(PROMISE, "--min-agreement", "P", _AGREEMENT_HELP)] = None
     min_sqnr: Annotated[float | None, option(PROMISE, "--min-sqnr", "D", _SQNR_HELP)] = None
+    min_map_ratio: Annotated[float | None, option(PROMISE, "--min-map-ratio", "S", _MAP_HELP)] = None
+    min_recall: Annotated[float | None, option(PROMISE, "--min-recall", "S", _RECALL_HELP)] = None
+    min_iou: Annotated[float | None, option(PROMISE, "--min-iou", "S", _IOU_HELP)] = None
+    min_cosine: Annotated[float | None, option(PROMISE, "--min-cosine", "S", _COSINE_HELP)] = None
+    min_lines: Annotated[float | None, option(PROMISE, "--min-lines", "S", _LINES_HELP)] = None
+    min_oks: Annotated[float | None, option(PROMISE, "--min-oks", "S", _OKS_HELP)] = None
+
+    def promise(self) -> Promise:
+        """The one that was given.
+
+        Raises:
+            UsageError: none or several, or one that no model can keep.
+        """
+        from calib8.tuning.promise import promise_of
+
+        return promise_of(
+            self.max_drop, self.min_agreement, self.min_sqnr,
+            {"map_ratio": self.min_map_ratio, "recall": self.min_recall, "iou": self.min_iou,
+             "cosine": self.min_cosine, "lines": self.min_lines, "oks": self.min_oks},
+        )  # fmt: skip
 
 
 _JUDGE_HELP: Final = (
@@ -125,22 +154,27 @@ def tune(
     """
     from calib8.calibration.given import parse_given
     from calib8.tuning import tune as tuning
-    from calib8.tuning.promise import promise_of, seconds_of
+    from calib8.tuning.promise import seconds_of
 
     terminal, reading = open_terminal(report.quiet), data_options.reading
     out = output or Path(model.with_suffix(".int8.onnx").name)
     judges, labels = data_options.judge_data, data_options.labels
     check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
     check_written_model(out, "--output")
-    promise_of(promises.max_drop, promises.min_agreement, promises.min_sqnr)
+    by_task = promises.promise().by_task
     seconds_of(search.budget)
     given = parse_given(search.range or ())
     preprocess = chosen_preprocess(preprocessing)
-    look_at_data(terminal, model, data, preprocess, labels if judges is None else None, reading)
+    look_at_data(
+        terminal, model, data, preprocess, labels if judges is None and not by_task else None, reading
+    )
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
-            min_sqnr=promises.min_sqnr, judge_data=judges, labels=labels, preprocess=preprocess,
+            min_sqnr=promises.min_sqnr, min_map_ratio=promises.min_map_ratio,
+            min_recall=promises.min_recall, min_iou=promises.min_iou, min_cosine=promises.min_cosine,
+            min_lines=promises.min_lines, min_oks=promises.min_oks, judge_data=judges, labels=labels,
+            preprocess=preprocess,
             target=search.target, activations=search.activations, weights=search.weights,
             power_of_two=search.power_of_two, ranges=given,
             effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
@@ -163,7 +197,7 @@ def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     terminal.say_lines(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
     if not found.kept:
         return
-    terminal.say(f"kept: {found.promise.text}; {_figures(found.best, found.promise.unit)}")
+    terminal.say(f"kept: {found.promise.text}; {_figures(found)}")
     floats = found.best.settings.floats
     which = (
         f"{count(len(floats), 'node')} in float: {', '.join(floats)}" if floats else "no more node in float"
@@ -177,7 +211,7 @@ def _certainty(found: Tuning) -> str:
     from calib8.tuning.evidence import counted_limit, samples_to_count
 
     text = "'at worst': all samples like these, with 95 % certainty"
-    if found.promise.kind == "sqnr":
+    if found.promise.kind not in ("agreement", "drop"):
         return text
     promised = found.promise.value / 100.0
     share = 1.0 - promised if found.promise.kind == "drop" else promised
@@ -196,29 +230,30 @@ def trials_table(found: Tuning) -> Table:
     unit, kind = found.promise.unit, found.promise.kind
     table = plain_table("trial", "effort", "Concat")
     shown = [name for name in ("agreement", "top1", "sqnr") if name != kind]
+    digits = 4 if found.promise.by_task else 2
     headers = ("float nodes", "float MACs %", f"{found.promise.noun} {unit}", f"at worst {unit}")
     for header in (*headers, *(_COLUMNS[name] for name in shown), "seconds", "kept"):
-        table.add_column(header, justify="right")
+        table.add_column(header.rstrip(), justify="right")
     for index, trial in enumerate(found.trials, 1):
         f = trial.figures
         others = {"agreement": f.agreement, "top1": f.top1, "sqnr": f.sqnr_db}
         table.add_row(
             str(index), trial.settings.effort, trial.settings.concat, str(len(trial.settings.floats)),
-            f"{100.0 * trial.cost:.2f}", f"{f.value:.2f}", f"{f.bound:.2f}",
+            f"{100.0 * trial.cost:.2f}", f"{f.value:.{digits}f}", f"{f.bound:.{digits}f}",
             *(_two(others[name]) for name in shown), f"{trial.seconds:.1f}",
             ("yes" if trial.kept else "no") + (" *" if trial is found.best else ""),
         )  # fmt: skip
     return table
 
 
-def _figures(trial: Trial, unit: str) -> str:
-    f = trial.figures
-    return f"it is {f.value:.2f} {unit}, at worst {f.bound:.2f} {unit}"
+def _figures(found: Tuning) -> str:
+    figures, shown = found.best.figures, found.promise.shown
+    return f"it is {shown(figures.value)}, at worst {shown(figures.bound)}"
 
 
 def _broken_promise(found: Tuning) -> PromiseError:
     why = "is not kept" if found.complete else "is not kept within the budget"
-    problem = f"{why}; the closest model: {_figures(found.best, found.promise.unit)}"
+    problem = f"{why}; the closest model: {_figures(found)}"
     cure = "Promise less, give more samples to judge with, or take it as it is"
     if not found.complete:
         cure = "Run it again with a larger --budget: it goes on where it was"

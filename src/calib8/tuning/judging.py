@@ -7,13 +7,14 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.evaluate import class_scores
+from calib8.analysis.asked_judges import pictures_of
+from calib8.analysis.evaluate import class_scores, other_network
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
@@ -22,6 +23,7 @@ from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
+from calib8.tuning.task_evidence import TaskEvidence, Wanted
 
 LARGEST_BYTES: Final = 1 << 27
 """Bytes of float outputs that are kept; the float model runs again for the others."""
@@ -34,7 +36,7 @@ class Figures:
     """What an int8 model does on the samples that judge; None where it cannot be told.
 
     Attributes:
-        value: the promised figure, in its unit (percent, percentage points or dB).
+        value: the promised figure, in its unit (percent, percentage points or dB; of a task 0 … 1).
         bound: what it is at worst for all samples of their kind, see ``calib8.tuning.evidence``.
         agreement: share of samples whose best class is the float model's, in percent.
         top1: of the int8 model, in percent of the labelled samples.
@@ -89,6 +91,7 @@ class _Seen:
     noise: list[float] = field(default_factory=list)
     losses: list[F64] = field(default_factory=list)
     classes: list[npt.NDArray[np.intp]] = field(default_factory=list)
+    records: list[Any] = field(default_factory=list)
     rows: int = 0
 
 
@@ -111,6 +114,7 @@ class Judge:
         progress: Progress,
         *,
         alike: Dataset | None = None,
+        wanted: Wanted | None = None,
     ) -> None:
         """Runs the float model on all samples.
 
@@ -121,6 +125,7 @@ class Judge:
             threads: no result depends on it.
             progress: see ``Progress``; called while int8 models are judged.
             alike: more samples of the same kind, of which only float margins are looked at.
+            wanted: what judges where a task or the user's own judge does; None: neither does.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
@@ -132,6 +137,7 @@ class Judge:
         self.label_note = dataset.label_note
         self._kept: list[Outputs] = []
         self._bytes = 0
+        self._evidence = None if wanted is None else self._opened(wanted)
         self._judging = self._margins = self._classes(dataset, self._expected)
         known = None if self._judging is None else self._judging.labelled()
         self.float_top1, self.labels_digest = None, ""
@@ -140,7 +146,7 @@ class Judge:
             labels = self._judging.labels.astype("<i8")
             self.labels_digest = hashlib.sha256(labels.tobytes()).hexdigest()
         self._check(self._judging is not None, self.float_top1 is not None)
-        if alike is not None and self._judging is not None and promise.kind != "sqnr":
+        if alike is not None and self._judging is not None and promise.kind in ("agreement", "drop"):
             more = self._classes(alike, lambda _, piece: self._reference.run(piece.inputs))
             self._margins = self._judging if more is None else self._judging.joined(more)
 
@@ -160,15 +166,25 @@ class Judge:
         joined = reduce(_Classes.joined, found)
         return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
 
+    def _opened(self, wanted: Wanted) -> TaskEvidence:
+        names = [spec.name for spec in self._reference.outputs]
+        pictures = None if wanted.labels is None else pictures_of(wanted.labels, self._dataset)
+        return TaskEvidence(wanted, names, pictures)
+
     def _check(self, classified: bool, labelled: bool) -> None:
         kind = self._promise.kind
-        if kind != "sqnr" and not classified:
+        if kind in ("agreement", "drop") and not classified:
             problem = "promises something about classes, but the first output is no row of class scores"
             raise UsageError(OPTIONS[kind], problem, "Give --min-sqnr")
         if kind == "drop" and not labelled:
             why = f" ({self.label_note})" if self.label_note else ""
             problem = f"needs labels, and no sample that judges has one{why}"
             raise UsageError(OPTIONS[kind], problem, "Give --labels, or --min-agreement, which needs none")
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about labels of a task that are odd, after the first int8 model."""
+        return () if self._evidence is None else self._evidence.remarks
 
     def figures(self, model: ir.Model) -> Figures:
         """Runs a model of the same network on every sample.
@@ -194,7 +210,7 @@ class Judge:
         return outputs
 
     def _add(self, seen: _Seen, expected: Outputs, outputs: Outputs, piece: Batch, session: Session) -> None:
-        if [array.shape for array in expected] != [array.shape for array in outputs]:
+        if other_network(expected, outputs, session):
             raise DataError(session.name, "its outputs have other shapes than the float model's", "Report it")
         signal = noise = 0.0
         for left, right in zip(expected, outputs, strict=True):
@@ -202,10 +218,12 @@ class Judge:
                 wide = left.astype(np.float64)
                 signal += float(np.sum(wide * wide))
                 with np.errstate(invalid="ignore", over="ignore"):
-                    noise += float(np.sum((wide - right) ** 2))
+                    noise += float(np.sum((wide - right) ** 2 if left.shape == right.shape else wide**2))
         seen.signal.append(signal)
         seen.noise.append(noise if np.isfinite(noise) else np.inf)
         seen.rows += len(piece.names)
+        if self._evidence is not None:
+            seen.records += self._evidence.add(piece, expected, outputs)
         scores, coded = class_scores(expected[0]), class_scores(outputs[0])
         if self._judging is not None and scores is not None and coded is not None:
             seen.losses.append(losses(scores, coded))
@@ -224,16 +242,20 @@ class Judge:
     def _told(self, seen: _Seen) -> Figures:
         sqnr, bound = ratio_bound_db(np.array(seen.signal), np.array(seen.noise))
         judging, all_margins = self._judging, self._margins
+        of_task = None if self._evidence is None else self._evidence.told(seen.records)
         if judging is None or all_margins is None:
-            return Figures(sqnr, bound, None, None, sqnr, seen.rows)
+            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, seen.rows)
         coded, loss = np.concatenate(seen.classes), np.concatenate(seen.losses)
         agreement = 100.0 * float(np.mean(judging.best == coded))
         change = change_bound(all_margins.margin, np.ones(len(all_margins.margin)), loss)
-        told = {"sqnr": (sqnr, bound), "agreement": (agreement, max(100.0 * (1.0 - change), 0.0))}
+        told: dict[str, tuple[float, float]] = {
+            "sqnr": (sqnr, bound),
+            "agreement": (agreement, max(100.0 * (1.0 - change), 0.0)),
+        }
         top1, known = None, judging.labels >= 0
         if self.float_top1 is not None:
             top1 = 100.0 * float(np.mean((coded == judging.labels)[known]))
             few = all_margins.labelled()
             told["drop"] = (self.float_top1 - top1, 100.0 * change_bound(few.margin, few.gain, loss))
         samples = int(known.sum()) if self._promise.kind == "drop" else seen.rows
-        return Figures(*told[self._promise.kind], agreement, top1, sqnr, samples)
+        return Figures(*(of_task or told[self._promise.kind]), agreement, top1, sqnr, samples)

@@ -3,32 +3,85 @@
 agreement   share of samples whose best class is the float model's, in percent; at least
 drop        top-1 of the float model less that of the int8 one, in percentage points; at most
 sqnr        10 log10( Σ r² / Σ (r − y)² ) over all float outputs, in dB; at least
+
+of a task, see calib8.tasks.judges, all of them 0 … 1 and at least (``score``: any number):
+
+map_ratio   mean average precision over that of the float model; labels, else its boxes are the truth
+recall      share of the float model's boxes that are found
+iou         mean IoU of masks with the float model's
+cosine      mean cosine of embeddings with the float model's
+lines       share of samples with the float model's line of text
+oks         mean similarity of keypoints with the float model's
+score       mean of what a function of the user says
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from calib8.errors import UsageError
 
-Kind: TypeAlias = Literal["agreement", "drop", "sqnr"]
+Kind: TypeAlias = Literal[
+    "agreement", "drop", "sqnr", "map_ratio", "recall", "iou", "cosine", "lines", "oks", "score"
+]
 
 OPTIONS: Final[dict[Kind, str]] = {
     "agreement": "--min-agreement",
     "drop": "--max-drop",
     "sqnr": "--min-sqnr",
+    "map_ratio": "--min-map-ratio",
+    "recall": "--min-recall",
+    "iou": "--min-iou",
+    "cosine": "--min-cosine",
+    "lines": "--min-lines",
+    "oks": "--min-oks",
+    "score": "min_score",
 }
+
+TASK_OF: Final[dict[Kind, str]] = {
+    "map_ratio": "detect",
+    "recall": "detect",
+    "iou": "segment",
+    "cosine": "embed",
+    "lines": "ctc",
+    "oks": "keypoints",
+}
+"""Which task a promise is about."""
 
 HIGHEST_DB: Final = 120.0
 """As good as equal; figures end here."""
+
+_PART: Final = (0.0, 1.0, "", "Give a share of 1, such as 0.99")
 
 _LIMITS: Final[dict[Kind, tuple[float, float, str, str]]] = {
     "agreement": (0.0, 100.0, "%", "Give a share of the samples, such as 99.5"),
     "drop": (0.0, 100.0, "points", "Give the percentage points that may be lost, such as 0.1"),
     "sqnr": (0.0, HIGHEST_DB, "dB", "Give decibels, such as 25"),
+    "map_ratio": _PART,
+    "recall": _PART,
+    "iou": _PART,
+    "cosine": _PART,
+    "lines": _PART,
+    "oks": _PART,
+    "score": (-math.inf, math.inf, "", "Give a number"),
+}
+
+_NOUNS: Final[dict[Kind, str]] = {
+    "agreement": "agreement",
+    "drop": "drop",
+    "sqnr": "SQNR",
+    "map_ratio": "share of FP32's mAP",
+    "recall": "recall",
+    "iou": "mIoU",
+    "cosine": "cosine",
+    "lines": "equal lines",
+    "oks": "OKS",
+    "score": "score",
 }
 
 _SECONDS: Final = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -40,7 +93,7 @@ class Promise:
 
     Attributes:
         kind: which figure, see the top of the file.
-        value: in percent, percentage points or dB.
+        value: in percent, percentage points or dB; of a task 0 … 1.
     """
 
     kind: Kind
@@ -57,48 +110,73 @@ class Promise:
     @property
     def noun(self) -> str:
         """Name of the figure."""
-        return {"agreement": "agreement", "drop": "drop", "sqnr": "SQNR"}[self.kind]
+        return _NOUNS[self.kind]
 
     @property
     def unit(self) -> str:
-        """Unit of the figure."""
+        """Unit of the figure; empty of a task."""
         return _LIMITS[self.kind][2]
+
+    @property
+    def by_task(self) -> bool:
+        """Whether a judge of a task, or the user's own, tells the figure."""
+        return self.kind not in ("agreement", "drop", "sqnr")
+
+    def shown(self, figure: float) -> str:
+        """A figure with its unit, such as ``99.50 %``."""
+        return f"{figure:.4f}" if self.by_task else f"{figure:.2f} {self.unit}"
 
     @property
     def text(self) -> str:
         """Such as ``agreement of at least 99.5 %``."""
-        return {
-            "agreement": f"agreement of at least {self.value:g} %",
-            "drop": f"top-1 at most {self.value:g} points below the float model's",
-            "sqnr": f"SQNR of at least {self.value:g} dB",
-        }[self.kind]
+        if self.kind == "drop":
+            return f"top-1 at most {self.value:g} points below the float model's"
+        return f"{self.noun} of at least {self.value:g} {self.unit}".rstrip()
 
 
-def promise_of(max_drop: float | None, min_agreement: float | None, min_sqnr: float | None) -> Promise:
+def promise_of(
+    max_drop: float | None,
+    min_agreement: float | None,
+    min_sqnr: float | None,
+    of_task: Mapping[Kind, float | None] = MappingProxyType({}),
+) -> Promise:
     """The one promise that was given.
+
+    Args:
+        max_drop, min_agreement, min_sqnr: see the top of the file.
+        of_task: kind → value, of the others.
 
     Raises:
         UsageError: none, more than one, a value that no model can have, or an agreement of more than 0 and at
             most 1 %, which is a share and not in per cent.
     """
-    given: dict[Kind, float | None] = {"agreement": min_agreement, "drop": max_drop, "sqnr": min_sqnr}
+    given: dict[Kind, float | None] = {
+        "agreement": min_agreement, "drop": max_drop, "sqnr": min_sqnr, **of_task
+    }  # fmt: skip
     found = [Promise(kind, value) for kind, value in given.items() if value is not None]
     if not found:
-        cure = "Give --min-agreement 99.5, --max-drop 0.1 or --min-sqnr 25"
+        cure = "Give --min-agreement 99.5, --max-drop 0.1, --min-sqnr 25, or a figure of the task"
         raise UsageError("tune", "nothing is promised", cure)
     if len(found) > 1:
         both = f"{OPTIONS[found[0].kind]} and {OPTIONS[found[1].kind]}"
         raise UsageError(both, "are two promises", "Give the one that matters")
     [promise] = found
+    _check_value(promise)
+    return promise
+
+
+def _check_value(promise: Promise) -> None:
     low, high, unit, cure = _LIMITS[promise.kind]
-    if not low <= promise.value <= high:  # NaN is not either
-        problem = f"no model can have that: it must be in {low:g} … {high:g} {unit}"
-        raise UsageError(f"{OPTIONS[promise.kind]} {promise.value:g}", problem, cure)
+    subject = f"{OPTIONS[promise.kind]} {promise.value:g}"
+    if promise.by_task and 1.0 < promise.value <= 100.0 and high == 1.0:
+        cure = f"Give {promise.value / 100.0:g} if you mean per cent"
+    if not low <= promise.value <= high or math.isinf(promise.value):  # NaN is not either
+        problem = f"no model can have that: it must be in {low:g} … {high:g} {unit}".rstrip()
+        raise UsageError(subject, problem, cure)
     if promise.kind == "agreement" and 0.0 < promise.value <= 1.0:
         problem = f"would be {promise.value:g} %: an agreement is given in per cent"
         cure = f"Give {100.0 * promise.value:g} if you mean that share of the samples"
-        raise UsageError(f"{OPTIONS[promise.kind]} {promise.value:g}", problem, cure)
-    return promise
+        raise UsageError(subject, problem, cure)
 
 
 def seconds_of(budget: str | float | None) -> float:

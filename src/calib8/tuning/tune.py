@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from calib8.analysis.asked_judges import labels_of_images
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, open_data
@@ -24,14 +25,17 @@ from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import Range
+from calib8.tasks.judges.find import AnyJudge
+from calib8.tasks.judges.own import OwnJudge
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import Judge
-from calib8.tuning.promise import Promise, promise_of, seconds_of
+from calib8.tuning.promise import TASK_OF, Promise, promise_of, seconds_of
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.search import Search, Ways
 from calib8.tuning.split import Split, split
+from calib8.tuning.task_evidence import Wanted
 from calib8.tuning.trial import Trial
 
 LAST_EFFORT: Final = tuple(EFFORTS)[-1]
@@ -82,6 +86,15 @@ def tune(
     max_drop: float | None = None,
     min_agreement: float | None = None,
     min_sqnr: float | None = None,
+    min_map_ratio: float | None = None,
+    min_recall: float | None = None,
+    min_iou: float | None = None,
+    min_cosine: float | None = None,
+    min_lines: float | None = None,
+    min_oks: float | None = None,
+    min_score: float | None = None,
+    task: str | AnyJudge | None = None,
+    judge: OwnJudge | None = None,
     judge_data: DataSource | None = None,
     labels: str | os.PathLike[str] | None = None,
     preprocess: Preprocess | str | None = None,
@@ -113,8 +126,17 @@ def tune(
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
         min_agreement: promise: the best class is the float model's in so many percent of the samples.
         min_sqnr: promise: SQNR of the outputs in dB.
+        min_map_ratio, min_recall: promises about boxes, 0 … 1: mAP over that of the float model, by labels or
+            else by the float model's boxes; share of the float model's boxes that are found.
+        min_iou, min_cosine, min_lines, min_oks: promises about masks, embeddings, lines of text and
+            keypoints, 0 … 1, all beside the float model.
+        min_score: promise: mean of ``judge``.
+        task: a judge with its head, such as ``DetectionJudge(DetectionHead(…))``, where the outputs do not
+            tell how they are decoded; or the name of the task, which the promise tells as well.
+        judge: a function (outputs_float, outputs_int8) → score of your own, see ``calib8.evaluate``.
         judge_data: samples to judge with.
-        labels: a list of the samples that judge, for an image folder.
+        labels: a list of the samples that judge, for an image folder; with ``min_map_ratio`` a COCO JSON
+            file or a folder of YOLO text files.
         preprocess: how images become inputs, or the name of a preset.
         target: a key of ``calib8.scheme.TARGETS``.
         activations: activation type, None for the target's own.
@@ -132,7 +154,12 @@ def tune(
         OutputError: another run is searching in the folder.
         Calib8Error: what else can be wrong with model, data or options, in one line each.
     """
-    promise, clock = promise_of(max_drop, min_agreement, min_sqnr), Clock(seconds_of(budget), str(budget))
+    promise = promise_of(
+        max_drop, min_agreement, min_sqnr,
+        {"map_ratio": min_map_ratio, "recall": min_recall, "iou": min_iou, "cosine": min_cosine,
+         "lines": min_lines, "oks": min_oks, "score": min_score},
+    )  # fmt: skip
+    clock, wanted = Clock(seconds_of(budget), str(budget)), _wanted(promise, task, judge, labels)
     effort_called(effort)
     check_positive("--threads", threads)
     scheme = target_scheme(target).with_weights(weights)
@@ -140,32 +167,59 @@ def tune(
     out = checked_path(output, "output")
     place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
     prepared, tensors, parts = _opened(
-        model, data, judge_data, labels, preprocess, keep_float, samples=samples, skip_bad=skip_bad
-    )
+        model, data, judge_data, _class_labels(wanted, labels), preprocess, keep_float, samples=samples,
+        skip_bad=skip_bad,
+    )  # fmt: skip
     given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
     watching = clock.watching(progress)
     alike = parts.calibrating if judge_data is None else None
-    judge = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike)
+    judging = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted)
     floats = prepared.nodes_called(keep_float)
-    asked = _Asked(promise, scheme, effort, floats, given, power_of_two)
-    with Folder(place, _settings(prepared, parts, judge.labels_digest, asked)) as folder:
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted)
+    with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
         recipes = Recipes(
             prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
         )
-        if judge.label_note:
-            notes = (*notes, f"labels that do not fit are left out: {judge.label_note}")
+        if judging.label_note:
+            notes = (*notes, f"labels that do not fit are left out: {judging.label_note}")
         if alike is not None:
-            notes = (*notes, *_perhaps_trained_on(judge, promise))
+            notes = (*notes, *_perhaps_trained_on(judging, promise))
         if recipes.samples.shared:
             notes = (*notes, f"calibration: {too_few(recipes.samples)}")
-        attempts = Attempts(recipes, judge, promise, clock, out, place / CLOSEST, notes)
+        attempts = Attempts(recipes, judging, promise, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, effort)
-            return _told(promise, attempts, folder, parts, judge, recipes, complete)
+            return _told(promise, attempts, folder, parts, judging, recipes, complete)
         finally:
             folder.spend(clock.spent())
+
+
+def _wanted(
+    promise: Promise,
+    task: str | AnyJudge | None,
+    own: OwnJudge | None,
+    labels: str | os.PathLike[str] | None,
+) -> Wanted | None:
+    """What judges beside classes and SQNR; None where these are promised.
+
+    Raises:
+        UsageError: what does not go together.
+    """
+    if not promise.by_task:
+        if own is not None:
+            raise UsageError("judge", "goes with min_score alone", "Give min_score, or no judge")
+        return None
+    found = labels_of_images(task or TASK_OF.get(promise.kind), labels)
+    return Wanted(promise, task, own, found)
+
+
+def _class_labels(
+    wanted: Wanted | None, labels: str | os.PathLike[str] | None
+) -> str | os.PathLike[str] | None:
+    """Labels that are class numbers."""
+    return labels if wanted is None or wanted.labels is None else None
 
 
 def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
@@ -174,7 +228,7 @@ def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
     The SQNR hardly depends on that; agreement and drop do, by the margins between classes.
     """
     top1 = judge.float_top1
-    if promise.kind == "sqnr" or top1 is None or top1 < KNOWN_BY_HEART:
+    if promise.kind not in ("agreement", "drop") or top1 is None or top1 < KNOWN_BY_HEART:
         return ()
     return (
         f"the float model is right on {top1:.2f} % of the samples that judge: they may be images it was "
@@ -229,6 +283,7 @@ class _Asked:
     keep_float: frozenset[str]
     ranges: Mapping[str, Range]
     power_of_two: bool
+    wanted: Wanted | None
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -249,6 +304,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "ranges": {name: [held.min, held.max] for name, held in sorted(asked.ranges.items())},
         "effort": asked.effort,
         "keep_float": sorted(asked.keep_float),
+        **({} if asked.wanted is None else asked.wanted.identity()),
     }
 
 
@@ -267,7 +323,7 @@ def _told(
         kept = "; what was gathered is kept and not gathered again" if recipes.begun else ""
         cure = f"Give more time{kept}"
         raise UsageError(f"--budget {attempts.clock.text}", problem, cure)
-    notes = list(attempts.notes)
+    notes = [*attempts.notes, *judge.remarks]
     if parts.left_out:
         notes.append(f"{parts.left_out} samples did not calibrate: they are among those that judge")
     if not complete:

@@ -1,0 +1,118 @@
+"""What judges models beside SQNR and classes, as the user asked: a task, with its labels, or a function."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from calib8.analysis.evaluate import Evaluation, Outputs
+from calib8.analysis.task_figures import OwnRecords, TaskRecords
+from calib8.data.batches import Batch
+from calib8.data.samples import Dataset
+from calib8.errors import UsageError
+from calib8.files import checked_path
+from calib8.model.runtime import Session
+from calib8.tasks.judges.find import AnyJudge, check_task
+from calib8.tasks.judges.own import OwnJudge, check_own_judge
+from calib8.tasks.truths import OF_IMAGES, Pictures, Truths, read_truths
+
+
+@dataclass(frozen=True)
+class AskedJudges:
+    """What judges beside SQNR and classes; None where it was not asked for.
+
+    Attributes:
+        task: the task of the outputs.
+        own: the user's function.
+    """
+
+    task: TaskRecords | None
+    own: OwnRecords | None
+
+    def add(self, batch: Batch, results: Outputs) -> None:
+        """Judges what every model gave for a batch.
+
+        Raises:
+            UsageError, DataError: outputs or labels that do not fit, or a function of the user that fails.
+        """
+        for one in (self.task, self.own):
+            if one is not None:
+                one.add(batch, results)
+
+    def beside(self, found: Sequence[Evaluation]) -> list[Evaluation]:
+        """The evaluations with their figures, and with what is odd about the labels of the first."""
+        none = [None for _ in found]
+        tasks = none if self.task is None else self.task.told()
+        owns = none if self.own is None else self.own.told()
+        remarks = () if self.task is None else self.task.remarks
+        pairs = enumerate(zip(found, tasks, owns, strict=True))
+        return [
+            replace(one, task=task, own=own, warnings=(*one.warnings, *(remarks if index == 0 else ())))
+            for index, (one, task, own) in pairs
+        ]
+
+
+def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str] | None) -> Path | None:
+    """Labels that are no class numbers: those of some tasks.
+
+    Raises:
+        UsageError: no such task, or labels of objects without one.
+    """
+    if isinstance(task, str):
+        check_task(task)
+    path = None if labels is None else checked_path(labels, "labels")
+    name = task if isinstance(task, str) else getattr(task, "task", None)
+    if path is None or name in OF_IMAGES:
+        return path
+    if path.is_dir() or path.suffix.lower() == ".json":
+        problem = "holds labels of objects or pixels" + (f", not of task {name}" if name else "")
+        raise UsageError(str(path), problem, f"Say what they are of: --task {', '.join(OF_IMAGES)}")
+    return None
+
+
+def asked_judges(
+    task: str | AnyJudge | None, own: OwnJudge | None, sessions: Sequence[Session], reference: int | None,
+    labels: Path | None, dataset: Dataset,
+) -> AskedJudges:  # fmt: skip
+    """What the user asked for.
+
+    Args:
+        task: a name, or a judge with its head.
+        own: a function.
+        sessions: the models.
+        reference: index of the float one, None without any.
+        labels: what ``labels_of_images`` gave.
+        dataset: the samples.
+
+    Raises:
+        UsageError: nothing to compare with, or labels of images for arrays.
+    """
+    records = None
+    if task is not None:
+        pictures = None if labels is None else pictures_of(labels, dataset)
+        opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
+        records = TaskRecords(task, sessions, reference, opener)
+    if own is not None:
+        check_own_judge(own)
+    return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference))
+
+
+def _read_truths(labels: Path, pictures: Pictures, judge: AnyJudge, class_count: int) -> Truths:
+    return read_truths(judge, labels, pictures, class_count)
+
+
+def pictures_of(labels: Path, dataset: Dataset) -> Pictures:
+    """The images of a dataset.
+
+    Raises:
+        UsageError: it holds arrays.
+    """
+    folder = Path(dataset.source)
+    if dataset.preprocess is None or not folder.is_dir():
+        raise UsageError(
+            str(labels), "labels of objects or pixels need an image folder", "Give one as --data"
+        )
+    return Pictures(folder, [pending.name for pending in dataset.pending()], dataset.preprocess)

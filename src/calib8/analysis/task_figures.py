@@ -1,0 +1,201 @@
+"""The figures of a task for models side by side: with FP32 as the truth, and with labels if there are any.
+
+The judge is found from the outputs for the first sample with any: those of the float model,
+else of the first model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from calib8.analysis.evaluate import Outputs
+from calib8.data.batches import Batch
+from calib8.errors import UsageError
+from calib8.model.runtime import Arrays, Session
+from calib8.tasks.judges.classes import ClassTruth
+from calib8.tasks.judges.find import AnyJudge, find_judge
+from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
+from calib8.tasks.judges.own import OwnJudge, own_figures, own_score
+from calib8.tasks.truths import Truths
+
+Opener = Callable[[AnyJudge, int], Truths]
+"""Reads labels for a judge and a number of classes."""
+
+OWN: Final = "judge"
+
+
+@dataclass
+class _Model:
+    """Records of one model, by sample."""
+
+    with_float: Kept = field(default_factory=lambda: Kept([]))
+    with_labels: Kept = field(default_factory=lambda: Kept([]))
+    samples: int = 0
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """Outputs of all models for one sample, while no judge is known."""
+
+    name: str
+    label: int | None
+    outputs: Sequence[list[Array] | None]
+
+
+class TaskRecords:
+    """Judges the outputs of models, sample by sample."""
+
+    def __init__(
+        self, task: str | AnyJudge, sessions: Sequence[Session], reference: int | None, labels: Opener | None
+    ) -> None:
+        """Begins.
+
+        Args:
+            task: a name, or a judge with its head.
+            sessions: the models.
+            reference: index of the float one; None: there is none.
+            labels: reads the labels of a task; None without any.
+
+        Raises:
+            UsageError: there is neither a float model nor a label.
+        """
+        self._task, self._reference, self._labels = task, reference, labels
+        self._names = [[spec.name for spec in session.outputs] for session in sessions]
+        self._judge: AnyJudge | None = None if isinstance(task, str) else task
+        self._truths: Truths | None = None
+        self._models = [_Model() for _ in sessions]
+        self._waiting: list[_Sample] = []
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences about labels that are odd."""
+        return () if self._truths is None else self._truths.remarks
+
+    def add(self, batch: Batch, results: Outputs) -> None:
+        """Judges what every model gave for a batch; None is passed over.
+
+        Raises:
+            UsageError, DataError: outputs or labels that do not fit the task.
+        """
+        each = [None if outputs is None else split_samples(outputs, batch.names) for outputs in results]
+        for row, name in enumerate(batch.names):
+            outputs = [None if samples is None else samples[row] for samples in each]
+            self._waiting.append(_Sample(name, batch.labels[row], outputs))
+        if self._known_judge(batch.inputs):
+            for sample in self._waiting:
+                self._add_sample(sample)
+            self._waiting.clear()
+
+    def _known_judge(self, feeds: Arrays) -> bool:
+        """Whether there is a judge: the first sample that has an output of every kind tells it."""
+        for sample in self._waiting:
+            first = next(index for index, one in enumerate(sample.outputs) if one is not None)
+            if self._reference is not None and sample.outputs[self._reference] is not None:
+                first = self._reference
+            shown = sample.outputs[first] or []
+            if self._judge is None and all(array.size for array in shown):
+                self._judge = find_judge(str(self._task), self._names[first], shown, feeds)
+            if self._judge is not None and self._labels is not None and self._truths is None:
+                count = getattr(self._judge.read(shown, sample.name), "class_count", 0)
+                self._truths = self._labels(self._judge, count)
+        return self._judge is not None
+
+    def _truth(self, judge: AnyJudge, label: int | None, name: str) -> Any:
+        """From labels; None where there are none."""
+        if self._truths is not None:
+            return self._truths.of(name)
+        if label is None or judge.task not in ("classify", "embed"):
+            return None
+        return ClassTruth(label) if judge.task == "classify" else label
+
+    def _add_sample(self, sample: _Sample) -> None:
+        judge, name = self._judge, sample.name
+        assert judge is not None
+        truth = self._truth(judge, sample.label, name)
+        answers = [None if one is None else judge.read(one, name) for one in sample.outputs]
+        expected = None if self._reference is None else answers[self._reference]
+        for index, (answer, model) in enumerate(zip(answers, self._models, strict=True)):
+            if answer is None:
+                continue
+            model.samples += 1
+            if truth is not None:
+                model.with_labels.records.append((name, judge.compare(answer, truth)))
+            if expected is not None and index != self._reference:
+                record = judge.compare(answer, judge.as_truth(expected))
+                model.with_float.records.append((name, record))
+
+    def told(self) -> list[TaskFigures | None]:
+        """Of every model, in their order; None where it was not judged.
+
+        Raises:
+            UsageError: there is nothing to compare with, or an output was empty for every sample.
+        """
+        judge = self._judge
+        if judge is None and self._waiting:
+            problem = f"outputs are empty for all of the {len(self._waiting)} samples"
+            raise UsageError(f"--task {self._task}", problem, "Give samples with something to find")
+        if judge is None:
+            return [None for _ in self._models]
+        if self._reference is None and not any(model.with_labels.records for model in self._models):
+            problem = "needs a float model to compare with, or labels"
+            raise UsageError(f"--task {judge.task}", problem, "Add the float model to the list, or --labels")
+        found = [
+            TaskFigures(
+                judge.task,
+                judge.figures(model.with_float.in_order()),
+                judge.figures(model.with_labels.in_order()),
+                model.samples,
+            )
+            for model in self._models
+        ]
+        return [_with_ratio(one, self._reference, found) if one.samples else None for one in found]
+
+
+def _with_ratio(one: TaskFigures, reference: int | None, found: Sequence[TaskFigures]) -> TaskFigures:
+    """With the share of FP32's mAP that is left, where labels tell both."""
+    if reference is None or one is found[reference]:
+        return one
+    whole, part = found[reference].against_labels.get("map"), one.against_labels.get("map")
+    if not whole or part is None:
+        return one
+    labels: Mapping[str, float] = {**one.against_labels, "map_ratio": part / whole}
+    return TaskFigures(one.task, one.against_float, labels, one.samples)
+
+
+class OwnRecords:
+    """What the user's own judge says of models beside the float one."""
+
+    def __init__(self, judge: OwnJudge, sessions: Sequence[Session], reference: int | None) -> None:
+        """Begins.
+
+        Raises:
+            UsageError: there is no float model.
+        """
+        if reference is None:
+            problem = "compares with a float model, and none is in the list"
+            raise UsageError("judge", problem, "Add the float model")
+        self._judge, self._reference = judge, reference
+        self._scores: list[list[float]] = [[] for _ in sessions]
+
+    def add(self, batch: Batch, results: Outputs) -> None:
+        """Calls the function for every sample and every model but the float one.
+
+        Raises:
+            DataError: it raises, or returns no finite number; outputs cannot be told apart by the samples.
+        """
+        each = [None if outputs is None else split_samples(outputs, batch.names) for outputs in results]
+        expected = each[self._reference]
+        for index, samples in enumerate(each):
+            if samples is None or expected is None or index == self._reference:
+                continue
+            for name, left, right in zip(batch.names, expected, samples, strict=True):
+                self._scores[index].append(own_score(self._judge, left, right, name))
+
+    def told(self) -> list[TaskFigures | None]:
+        """Of every model, in their order; None where it was not judged."""
+        return [
+            TaskFigures(OWN, own_figures(scores), {}, len(scores)) if scores else None
+            for scores in self._scores
+        ]

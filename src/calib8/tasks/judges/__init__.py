@@ -1,0 +1,1 @@
+"""Judges of tasks: detections, masks, embeddings, lines of text, keypoints, classes; one file each."""

@@ -1,0 +1,243 @@
+"""What a promise about a task asks of the samples that judge: records of each, one figure, its bound."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from calib8.autorange.check import Outputs
+from calib8.data.batches import Batch
+from calib8.errors import UsageError
+from calib8.tasks.judges.average_precision import Matches, average_precisions, mean_average_precision
+from calib8.tasks.judges.find import AnyJudge, check_task, find_judge
+from calib8.tasks.judges.interface import split_samples
+from calib8.tasks.judges.own import OwnJudge, check_own_judge, own_score
+from calib8.tasks.truths import Pictures, Truths, read_truths
+from calib8.tuning.group_bounds import counted_bound, jackknife_bound, mean_of
+from calib8.tuning.promise import OPTIONS, TASK_OF, Kind, Promise
+
+_KEPT: Final = ("detect", "keypoints", "ctc")
+"""Tasks whose truths are small: those of all samples stay in memory."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What judges, as the user asked.
+
+    Attributes:
+        promise: a figure of a task, or of the user's own judge.
+        task: name or judge with its head; None: that of the promise.
+        own: the user's function, with the promise ``score``.
+        labels: of boxes or pixels, a file or a folder; None: FP32 is the truth.
+    """
+
+    promise: Promise
+    task: str | AnyJudge | None = None
+    own: OwnJudge | None = None
+    labels: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuses what does not go together.
+
+        Raises:
+            UsageError: a score without a judge or the other way round, a promise of another task, or labels
+                where FP32 alone is the truth.
+        """
+        kind, option = self.promise.kind, OPTIONS[self.promise.kind]
+        if self.own is not None:
+            check_own_judge(self.own)
+        if (kind == "score") != (self.own is not None):
+            problem = "needs a judge" if kind == "score" else "does not go with a judge of your own"
+            raise UsageError(option, problem, "Give judge=f and min_score=… together, and no other promise")
+        name = self.task if isinstance(self.task, str) else getattr(self.task, "task", None)
+        if isinstance(self.task, str):
+            check_task(self.task)
+        if name is not None and kind in TASK_OF and not _fits(self.promise, name):
+            problem = f"is no promise of task {name}"
+            raise UsageError(option, problem, f"It is one of task {TASK_OF[kind]}")
+        if self.labels is not None and kind != "map_ratio":
+            problem = f"does not count for {option}, whose truth is the float model"
+            raise UsageError(str(self.labels), problem, "Leave the labels away, or give --min-map-ratio")
+
+    def identity(self) -> dict[str, str]:
+        """What of it makes a search another one; the function of a user by its source."""
+        return {
+            "task": _identity(self.task),
+            "judge": _identity(self.own),
+            "task_labels": _content(self.labels),
+        }
+
+
+def _fits(promise: Promise, task: str) -> bool:
+    return task == TASK_OF[promise.kind] or (promise.kind == "map_ratio" and task == "keypoints")
+
+
+def _identity(value: object) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    if not callable(value):
+        return repr(value)
+    try:
+        text = inspect.getsource(value)
+    except (OSError, TypeError):
+        text = repr(getattr(value, "__qualname__", type(value).__qualname__))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _content(labels: Path | None) -> str:
+    """SHA-256 over the label files."""
+    if labels is None:
+        return ""
+    files = [labels] if labels.is_file() else sorted(path for path in labels.rglob("*") if path.is_file())
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(path.relative_to(labels).as_posix().encode() + b"\0")
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Records of one sample: of the int8 model, and of the float one by the same truth."""
+
+    coded: Any
+    real: Any
+
+
+class TaskEvidence:
+    """Judges outputs sample by sample, and tells figure and bound."""
+
+    def __init__(self, wanted: Wanted, names: Sequence[str], pictures: Pictures | None) -> None:
+        """Begins.
+
+        Args:
+            wanted: what judges.
+            names: of the outputs of the float model.
+            pictures: the images that labels belong to; None without labels.
+        """
+        self._wanted, self._names, self._pictures = wanted, names, pictures
+        self._judge: AnyJudge | None = None if isinstance(wanted.task, str) else wanted.task
+        self._truths: Truths | None = None
+        self._known: dict[str, tuple[Any, Any]] = {}
+        self.remarks: tuple[str, ...] = ()
+
+    def add(self, piece: Batch, expected: Outputs, outputs: Outputs) -> list[Any]:
+        """Records of the samples of a run.
+
+        Raises:
+            UsageError, DataError: outputs or labels do not fit the task, or the user's function fails.
+        """
+        real, coded = (split_samples(list(one), piece.names) for one in (expected, outputs))
+        own = self._wanted.own
+        if own is not None:
+            samples = zip(piece.names, real, coded, strict=True)
+            return [own_score(own, left, right, name) for name, left, right in samples]
+        judge = self._found(piece, real[0])
+        found = []
+        for name, left, right in zip(piece.names, real, coded, strict=True):
+            truth, record = self._truth(judge, left, name)
+            found.append(Pair(judge.compare(judge.read(right, name), truth), record))
+        return found
+
+    def _found(self, piece: Batch, real: list[Any]) -> AnyJudge:
+        if self._judge is None:
+            task = self._wanted.task or TASK_OF[self._wanted.promise.kind]
+            self._judge = find_judge(str(task), self._names, real, piece.inputs)
+        if self._truths is None and self._wanted.labels is not None and self._pictures is not None:
+            count = getattr(self._judge.read(real, piece.names[0]), "class_count", 0)
+            self._truths = read_truths(self._judge, self._wanted.labels, self._pictures, count)
+            self.remarks = self._truths.remarks
+        return self._judge
+
+    def _truth(self, judge: AnyJudge, real: list[Any], name: str) -> tuple[Any, Any]:
+        """The truth of a sample, and the float model's record by it."""
+        if name in self._known:
+            return self._known[name]
+        answer = judge.read(real, name)
+        truth = judge.as_truth(answer) if self._truths is None else self._truths.of(name)
+        both = truth, judge.compare(answer, truth)
+        if judge.task in _KEPT:
+            self._known[name] = both
+        return both
+
+    def told(self, records: Sequence[Any]) -> tuple[float, float]:
+        """The promised figure and its bound.
+
+        Raises:
+            UsageError: there is nothing that it could be told of, such as no box at all.
+        """
+        value, bound = _TOLD[self._wanted.promise.kind](records, self._figure)
+        if not np.isfinite(value):
+            option = OPTIONS[self._wanted.promise.kind]
+            problem = f"cannot be told: FP32 finds nothing in the {len(records)} samples that judge"
+            raise UsageError(option, problem, "Give samples with objects, or another promise")
+        return value, bound
+
+    def _figure(self, records: Sequence[Pair]) -> Mapping[str, float]:
+        assert self._judge is not None
+        return self._judge.figures([one.coded for one in records])
+
+
+_Figure = Callable[[Sequence[Pair]], Mapping[str, float]]
+
+
+def _chosen(records: Sequence[Any], copies: Sequence[int]) -> list[Any]:
+    return [one for one, times in zip(records, copies, strict=True) if times]
+
+
+def _named(name: str) -> Callable[[Sequence[Pair], _Figure], tuple[float, float]]:
+    """Of a figure of the judge."""
+
+    def told(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+        def of(copies: Sequence[int]) -> float:
+            return figure(_chosen(records, copies)).get(name, float("nan"))
+
+        return jackknife_bound(len(records), of)
+
+    return told
+
+
+def _of_judge(records: Sequence[float], figure: _Figure) -> tuple[float, float]:
+    """Of the user's own judge."""
+    return jackknife_bound(len(records), lambda copies: mean_of(records, copies))
+
+
+def _lines(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+    value, bound = _named("lines")(records, figure)
+    return value, min(bound, counted_bound(value, len(records)))
+
+
+def _recall(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+    value, bound = _named("recall")(records, figure)
+    return value, min(bound, counted_bound(value, sum(one.coded.truths for one in records)))
+
+
+def _map_ratio(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+    def of(copies: Sequence[int]) -> float:
+        real, coded = (
+            mean_average_precision(average_precisions([one.matches for one in several], 0, copies))
+            for several in ([pair.real for pair in records], [pair.coded for pair in records])
+        )
+        return float("nan") if real is None or coded is None or real[1] == 0.0 else coded[1] / real[1]
+
+    value, bound = jackknife_bound(len(records), of)
+    matches: list[Matches] = [one.coded.matches for one in records]
+    units = sum(int(one.counted[0].sum()) for one in matches)
+    return value, min(bound, counted_bound(1.0, units))
+
+
+_TOLD: Final[dict[Kind, Callable[[Sequence[Any], _Figure], tuple[float, float]]]] = {
+    "map_ratio": _map_ratio,
+    "recall": _recall,
+    "iou": _named("miou"),
+    "cosine": _named("cosine"),
+    "lines": _lines,
+    "oks": _named("oks"),
+    "score": _of_judge,
+}

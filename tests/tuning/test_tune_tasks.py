@@ -1,0 +1,202 @@
+"""Promises about tasks on small networks: embeddings, boxes, maps, and a judge of one's own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+import pytest
+from PIL import Image
+from tuned_nets import even_net, inputs, one_coarse_layer
+from typer.testing import CliRunner
+
+import calib8
+from calib8.cli import app
+from calib8.errors import DataError, TableError, UsageError
+from calib8.tasks.judges.embeddings import EmbeddingJudge
+from calib8.tuning.promise import Promise, promise_of
+from calib8.tuning.task_evidence import Wanted
+from calib8.tuning.tune import Tuning
+from small_models import normal, onnx_model
+
+CLASSES = 2
+
+
+def detector() -> onnx.ModelProto:
+    """One box per pixel of 6×6, as YOLOv8 gives them: x float[N,3,6,6] → y float[N,6,36]."""
+    body = """
+    c = Conv<pads = [1, 1, 1, 1]>(x, wc)
+    d = Conv(x, ws)
+    e = Conv<pads = [1, 1, 1, 1]>(x, wk)
+    cs = Sigmoid(c)
+    ds = Sigmoid(d)
+    es = Sigmoid(e)
+    cm = Mul(cs, six)
+    dm = Mul(ds, six)
+    all = Concat<axis = 1>(cm, dm, es)
+    y = Reshape(all, shape)
+    """
+    constants: dict[str, npt.NDArray[Any]] = {
+        "wc": normal(2, 3, 3, 3, seed=1), "ws": normal(2, 3, 1, 1, seed=2),
+        "wk": normal(CLASSES, 3, 3, 3, seed=3), "six": np.array(6.0, np.float32),
+        "shape": np.array([-1, 6, 36]),
+    }  # fmt: skip
+    return onnx_model("float[N,3,6,6] x", "float[N,6,36] y", body, constants)
+
+
+def segmenter() -> onnx.ModelProto:
+    body = "a = Conv<pads = [1, 1, 1, 1]>(x, w1)\nr = Relu(a)\ny = Conv<pads = [1, 1, 1, 1]>(r, w2)"
+    constants = {"w1": normal(4, 3, 3, 3, seed=1), "w2": normal(3, 4, 3, 3, seed=2)}
+    return onnx_model("float[N,3,6,6] x", "float[N,3,6,6] y", body, constants)
+
+
+def tuned(tmp_path: Path, model: onnx.ModelProto, data: Any = None, **options: Any) -> Tuning:
+    given = {"effort": "fast", "threads": 1, **options}
+    return calib8.tune(model, inputs() if data is None else data, tmp_path / "out.onnx", **given)
+
+
+def both(found: Tuning, model: onnx.ModelProto, tmp_path: Path, **options: Any) -> Any:
+    """What ``evaluate`` says of the found model on other samples."""
+    path = tmp_path / "float.onnx"
+    onnx.save(model, path)
+    unseen = {"x": inputs(64, seed=7)}
+    return calib8.evaluate([path, found.path], unseen, threads=1, **options)[1]
+
+
+def test_a_cosine_is_kept_and_holds_on_other_samples(tmp_path: Path) -> None:
+    found = tuned(tmp_path, even_net(), min_cosine=0.99)
+    assert found.kept and found.best.cost == 0.0
+    figures = found.best.figures
+    assert figures.value >= figures.bound >= 0.99
+    told = both(found, even_net(), tmp_path, task="embed").task
+    assert told.against_float["cosine"] >= 0.99
+
+
+def test_the_layer_that_ruins_it_becomes_float(tmp_path: Path) -> None:
+    found = tuned(tmp_path, one_coarse_layer(), min_cosine=0.999)
+    assert not found.trials[0].kept and found.kept and found.best.cost > 0
+
+
+def test_masks(tmp_path: Path) -> None:
+    found = tuned(tmp_path, segmenter(), min_iou=0.9)
+    assert found.kept and found.best.figures.bound >= 0.9
+    told = both(found, segmenter(), tmp_path, task="segment").task
+    assert told.against_float["miou"] >= 0.9
+
+
+@pytest.mark.parametrize(("promise", "share"), [("min_recall", 0.8), ("min_map_ratio", 0.6)])
+def test_boxes(tmp_path: Path, promise: str, share: float) -> None:
+    found = tuned(tmp_path, detector(), **{promise: share})
+    figures = found.best.figures
+    assert found.kept and share <= figures.bound < figures.value <= 1.0
+    told = both(found, detector(), tmp_path, task="detect").task
+    assert told.against_float["recall" if promise == "min_recall" else "map"] >= share
+
+
+def test_the_same_figures_every_time_and_a_search_that_goes_on(tmp_path: Path) -> None:
+    first = tuned(tmp_path, detector(), min_map_ratio=0.6)
+    again = tuned(tmp_path, detector(), min_map_ratio=0.6)
+    assert first.best == again.best, "from the folder"
+    backwards = tuned(tmp_path, detector(), inputs()[::-1], min_map_ratio=0.6, work=tmp_path / "w")
+    assert backwards.best.figures == first.best.figures
+    with pytest.raises(TableError):
+        tuned(tmp_path, detector(), min_map_ratio=0.65)
+
+
+def closeness(left: list[Any], right: list[Any]) -> float:
+    return 1.0 - float(np.max(np.abs(left[0] - right[0])))
+
+
+def test_a_judge_of_ones_own(tmp_path: Path) -> None:
+    found = tuned(tmp_path, even_net(), judge=closeness, min_score=0.5)
+    figures = found.best.figures
+    assert found.kept and 0.5 <= figures.bound < figures.value <= 1.0
+    own = both(found, even_net(), tmp_path, judge=closeness).own
+    assert own.against_float["score"] == pytest.approx(figures.value, abs=0.1)
+
+    def other(left: list[Any], right: list[Any]) -> float:
+        return 0.5 + closeness(left, right)
+
+    with pytest.raises(TableError):
+        tuned(tmp_path, even_net(), judge=other, min_score=0.5)
+
+
+def test_a_judge_that_fails_names_the_sample(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"array\[\d+\]: the judge returned None|\[\d+\]: the judge returned"):
+        tuned(tmp_path, even_net(), judge=lambda a, b: None, min_score=0.5)
+
+
+def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
+    """Labels that say what FP32 finds: the ratio is that of its own boxes."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    rng, images, boxes = np.random.default_rng(3), list[dict[str, Any]](), list[dict[str, Any]]()
+    for number in range(24):
+        Image.fromarray(rng.integers(0, 256, (6, 6, 3)).astype(np.uint8)).save(folder / f"{number:02}.png")
+        images.append({"id": number, "file_name": f"{number:02}.png", "width": 6, "height": 6})
+        for kind in range(CLASSES):
+            box = [*rng.uniform(0, 3, 2), *rng.uniform(1, 3, 2)]
+            boxes.append({"id": len(boxes), "image_id": number, "category_id": kind, "bbox": box})
+    labels = tmp_path / "labels.json"
+    document = {"images": images, "annotations": boxes, "categories": [{"id": 0}, {"id": 1}]}
+    labels.write_text(json.dumps(document))
+    preprocess = calib8.Preprocess(resize="none", mean=(128.0,), scale=(1 / 128,))
+    asked: dict[str, Any] = {"preprocess": preprocess, "labels": labels}
+    found = tuned(tmp_path, detector(), folder, min_map_ratio=0.01, **asked)
+    assert found.best.figures.value > 0.01 and found.judged == 12
+    with pytest.raises(UsageError, match="does not count for --min-recall"):
+        tuned(tmp_path, detector(), folder, min_recall=0.5, **asked)
+    document["annotations"][0]["image_id"] = 99
+    labels.write_text(json.dumps(document))
+    with pytest.raises(DataError, match="names the image_id 99"):
+        tuned(tmp_path, detector(), folder, min_map_ratio=0.01, work=tmp_path / "x", **asked)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"min_recall": 97.0}, r"--min-recall 97: no model can have that.*Give 0\.97 if you mean per cent"),
+        ({"min_iou": -0.1}, "it must be in 0 … 1"),
+        ({"min_cosine": float("nan")}, "no model can have that"),
+        ({"min_iou": 0.9, "min_lines": 0.9}, "--min-iou and --min-lines: are two promises"),
+        ({"min_score": 0.5}, "min_score: needs a judge"),
+        ({"min_iou": 0.9, "judge": closeness}, "does not go with a judge of your own"),
+        ({"min_sqnr": 20.0, "judge": closeness}, "goes with min_score alone"),
+        ({"min_iou": 0.9, "task": "detect"}, "--min-iou: is no promise of task detect"),
+        ({"min_iou": 0.9, "task": EmbeddingJudge()}, "is no promise of task embed"),
+        ({"min_iou": 0.9, "task": "fly"}, "unknown task"),
+        ({"min_iou": 0.9}, "--task segment: outputs y"),
+        ({"min_score": float("inf"), "judge": closeness}, "no model can have that"),
+    ],
+)
+def test_promises_that_do_not_fit(tmp_path: Path, options: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        tuned(tmp_path, even_net(), **options)
+
+
+def test_promises_say_what_they_are() -> None:
+    promise = promise_of(None, None, None, {"map_ratio": 0.99})
+    assert promise == Promise("map_ratio", 0.99) and promise.by_task
+    assert promise.text == "share of FP32's mAP of at least 0.99" and promise.shown(0.98765) == "0.9877"
+    assert promise_of(None, None, 25.0).shown(24.5) == "24.50 dB"
+    assert Wanted(promise, "keypoints").task == "keypoints"
+
+
+def test_the_command(tmp_path: Path) -> None:
+    model, data, out = tmp_path / "net.onnx", tmp_path / "data.npz", tmp_path / "result.json"
+    onnx.save(even_net(), model)
+    np.savez(data, x=inputs())
+    words = [
+        "tune", model, "--data", data, "--min-cosine", 0.99, "--effort", "fast", "--threads", 1,
+        "-o", tmp_path / "out.onnx", "--json", out,
+    ]  # fmt: skip
+    result = CliRunner().invoke(app, [str(word) for word in words], env={"COLUMNS": "200"})
+    assert result.exit_code == 0, result.output
+    assert "kept: cosine of at least 0.99; it is 0.99" in result.output
+    document = json.loads(out.read_text())
+    assert document["promise"] == {"kind": "cosine", "value": 0.99}
+    assert document["trials"][0]["bound"] >= 0.99
