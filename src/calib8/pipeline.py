@@ -12,6 +12,7 @@ from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import AUTO, Wish, check_wish, decide, needs_bins, with_given
+from calib8.calibration.functions_behind import functions_for
 from calib8.calibration.gather import Gathered, checkpointing, gather
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import (
@@ -153,7 +154,7 @@ def calibrate(
         labels: the list to check an image folder against; calibration itself needs none.
         method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
             a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
-            ``auto`` with data, ``mse`` with statistics.
+            ``auto`` with data, ``mse-behind`` with statistics.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
         weights: for ``auto``: ``per-channel`` or ``per-tensor``, the scales of weights in that check.
@@ -187,7 +188,6 @@ def calibrate(
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
     scheme = target_scheme(target).with_activations(activations).with_weights(weights)
-    spec = scheme.activations
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
@@ -197,7 +197,7 @@ def calibrate(
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float, preprocess, shapes)
-        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = Gathered(kept)
     elif data is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
@@ -206,7 +206,7 @@ def calibrate(
             model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
             keep_float=keep_float, shard=None,
         )  # fmt: skip
-        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), keep=keep_samples,
@@ -233,6 +233,7 @@ def _table(
 ) -> tuple[CalibrationTable, AutoReport | None]:
     """The ranges, from the statistics or from a second look at the data, and what ``auto`` saw."""
     model, statistics, spec = source.prepared.model, found.statistics, scheme.activations
+    functions = functions_for(wish.method, model)
     if source.dataset is None or wish.method != AUTO:
         counts = None
         if source.dataset is not None:
@@ -240,12 +241,14 @@ def _table(
                 wish.method, model, statistics, source.dataset, batch=batch, threads=threads,
                 progress=progress, without=given,
             )  # fmt: skip
-        return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None
-    plain = plain_tables(statistics, spec, power_of_two=wish.power_of_two, given=given, threads=threads)
+        seen = statistics, found.averages
+        return decide(*seen, spec, wish, given, counts, functions, threads=threads), None
+    plain = plain_tables(
+        statistics, spec, power_of_two=wish.power_of_two, given=given, functions=functions, threads=threads
+    )
     return choose_automatically(
         model, plain, source.dataset, scheme, keep_float=source.prepared.nodes_called(keep_float),
-        threads=threads,
-        progress=progress,
+        threads=threads, progress=progress,
     )  # fmt: skip
 
 
@@ -311,7 +314,7 @@ def quantize(
         shapes: without data: input name → sizes, where the model leaves them open and neither table nor
             preprocessing say them.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
-            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse``.
+            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse-behind``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
