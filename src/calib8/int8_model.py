@@ -12,9 +12,12 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
+from calib8.calibration.choose import PLAIN
 from calib8.calibration.decide import AUTO, Wish, decide
+from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.given import without_effect
 from calib8.calibration.kept_runs import KeptRun
+from calib8.calibration.ranges import BEHIND
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.model.metadata import write_metadata
@@ -32,7 +35,7 @@ from calib8.scheme import WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
 
-STATISTICS_METHOD: Final = "mse"
+STATISTICS_METHOD: Final = BEHIND
 """The default where saved statistics take the place of data."""
 
 
@@ -164,8 +167,8 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
     found = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
     methods = {name.removeprefix(f"{AUTO}: ") for name in found}
-    if len(methods) == 1:
-        entries["method"] = methods.pop()
+    if len(methods) == 1 or methods == {PLAIN, BEHIND}:
+        entries["method"] = max(methods, key=len)
     if power_of_two or table.power_of_two:
         entries["power_of_two"] = json.dumps(True)
     if given:
@@ -179,5 +182,8 @@ def other_tables(calibration: Calibration, start: Candidate) -> dict[str, Calibr
         return {}
     wish = Wish(STATISTICS_METHOD, power_of_two=start.power_of_two)
     given = {name: entry.range for name, entry in calibration.table.entries.items() if entry.method == GIVEN}
-    table = decide(calibration.statistics, None, start.scheme.activations, wish, given)
+    table = decide(
+        calibration.statistics, None, start.scheme.activations, wish, given,
+        functions=functions_behind(calibration.prepared.model),
+    )  # fmt: skip
     return {f"ranges {STATISTICS_METHOD}": table}

@@ -155,7 +155,7 @@ def calibrate(
         labels: the list to check an image folder against; calibration itself needs none.
         method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
             a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
-            ``auto`` with data, ``mse`` with statistics.
+            ``auto`` with data, ``mse-behind`` with statistics.
         activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
         target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
         weights: for ``auto``: ``per-channel`` or ``per-tensor``, the scales of weights in that check.
@@ -193,7 +193,6 @@ def calibrate(
     wish = Wish(method, percent, decay, power_of_two)
     check_wish(wish, from_statistics=statistics is not None)
     scheme = target_scheme(target).with_activations(activations).with_weights(weights)
-    spec = scheme.activations
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
@@ -204,7 +203,7 @@ def calibrate(
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float, preprocess, shapes)
-        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = Gathered(kept)
     elif data is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
@@ -214,7 +213,7 @@ def calibrate(
             keep_float=keep_float, shard=None,
         )  # fmt: skip
         meaning = meaning_of(source.prepared.model, task=task, outputs=outputs)
-        chosen, notes = given_ranges(ranges or {}, source.tensors, spec)
+        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
             decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), keep=keep_samples,
@@ -296,7 +295,7 @@ def quantize(
             preprocessing say them.
         task, outputs: see ``calibrate``; repairs and the verdict judge by them too.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
-            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse``.
+            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse-behind``.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.

@@ -16,6 +16,7 @@ from quantized_models import CONV, ORT, quantized
 from calib8.analysis.inspect import inspect_model
 from calib8.analysis.lint import lint
 from calib8.analysis.openvino_model import compile_in_openvino
+from calib8.passes.function_factors import function_entries
 from calib8.passes.place import place
 from calib8.scheme import LIMITS, TARGETS
 from small_models import Array, graph, normal, onnx_model, run
@@ -189,3 +190,10 @@ def test_constants_may_differ_from_channel_to_channel_alone(shape: tuple[int, ..
     _, placement, found = quantized(proto, FEEDS, CALIB8)
     assert ("q" not in placement.readers) is fused
     assert "lim" in found.model.graph.initializers
+
+
+def test_factors_before_a_function_are_for_codes_that_are_there() -> None:
+    body = f"c = {CONV}(x, w) n = HardSwish(c) y = {CONV}(n, u)"
+    model = graph("float[N,8,12,12] x", "float[A,B,C,D] y", body, constants(body))
+    found = {name: function_entries(model, TARGETS[name], frozenset()) for name in TARGETS}
+    assert {name for name, entries in found.items() if entries} == {"onnxruntime", "onnxruntime-avx2"}

@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from calib8.calibration.choose import choose_table
-from calib8.calibration.ranges import METHODS
+from calib8.calibration.ranges import BEHIND, METHODS
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import TableError
 from calib8.qparams import INT8_SYMMETRIC, UINT8
 from calib8.report.pictures import DRAWN_BINS, drawn_histogram, pictures
 from calib8.table import CalibrationTable, Range, TableEntry
+
+DRAWN = [name for name in METHODS if name != BEHIND]
+"""All that need nothing but the statistics."""
 
 
 @given(
@@ -50,7 +53,7 @@ def test_a_picture_holds_every_method_and_the_chosen_range(spec) -> None:
     shown = pictures(statistics, table, spec)
     assert [picture.name for picture in shown] == sorted(distributions())
     for picture in shown:
-        assert [choice.method for choice in picture.methods] == list(METHODS)
+        assert [choice.method for choice in picture.methods] == DRAWN
         entry = table.entries[picture.name]
         assert (picture.chosen.range, picture.chosen.saturated) == (entry.range, entry.clipped)
         mse = next(choice for choice in picture.methods if choice.method == "mse")
@@ -96,4 +99,4 @@ def test_a_tensor_with_nan_has_no_methods() -> None:
     table = CalibrationTable(statistics.model_hash, {"x": entry, "y": entry})
     x, y = pictures(statistics, table, UINT8)
     assert (x.count, x.others, x.methods, sum(x.histogram.counts)) == (2, 2, (), 2)
-    assert (y.others, len(y.methods)) == (0, len(METHODS))
+    assert (y.others, len(y.methods)) == (0, len(DRAWN))

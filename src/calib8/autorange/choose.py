@@ -6,8 +6,8 @@
 3. combine   every tensor takes its best candidate, by each rule of ``by_tensor``; the first candidate is
              that of the best plain method
 4. decide    these three are judged like the plain ones. The best wins; of those within 0.25 dB of it
-             the first of: both, typical, mse, then in order of their figures. (The best of many methods
-             on these samples owes some of its lead to chance; scores come from other samples)
+             the first of: both, typical, mse-behind or mse, then in order of their figures. (The best of many
+             methods on these samples owes some of its lead to chance; scores come from other samples)
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from calib8.autorange.by_tensor import BOTH, TYPICAL, choose_by_tensor
 from calib8.autorange.check import Check, Expected, Race, check_table, float_outputs
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples
 from calib8.calibration.decide import AUTO
+from calib8.calibration.ranges import BEHIND
 from calib8.data.samples import Dataset
 from calib8.errors import Calib8Error
 from calib8.progress import Progress, SampleCounter, silent
@@ -36,7 +37,7 @@ FALLBACK: Final = "mse"
 NOISE_DB: Final = 0.25
 """Differences below are no reason to prefer a table."""
 
-PREFERRED: Final = {BOTH: 0, TYPICAL: 1, FALLBACK: 2}
+PREFERRED: Final = {BOTH: 0, TYPICAL: 1, BEHIND: 2, FALLBACK: 2}
 """Tables to prefer where figures are close, the first one most; they are judged on all runs."""
 
 COLLAPSE_DB: Final = 10.0

@@ -8,6 +8,7 @@ from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import AUTO, Wish, decide
+from calib8.calibration.functions_behind import functions_for
 from calib8.calibration.gather import Gathered
 from calib8.calibration.source import Source
 from calib8.progress import Progress
@@ -44,6 +45,7 @@ def chosen_table(
         Calib8Error: what can be wrong with the data or the choice.
     """
     model, statistics, spec = source.prepared.model, found.statistics, scheme.activations
+    functions = functions_for(wish.method, model)
     if source.dataset is None or wish.method != AUTO:
         counts = None
         if source.dataset is not None:
@@ -51,8 +53,11 @@ def chosen_table(
                 wish.method, model, statistics, source.dataset, batch=batch, threads=threads,
                 progress=progress, without=given,
             )  # fmt: skip
-        return decide(statistics, found.averages, spec, wish, given, counts=counts, threads=threads), None
-    plain = plain_tables(statistics, spec, power_of_two=wish.power_of_two, given=given, threads=threads)
+        seen = statistics, found.averages
+        return decide(*seen, spec, wish, given, counts, functions, threads=threads), None
+    plain = plain_tables(
+        statistics, spec, power_of_two=wish.power_of_two, given=given, functions=functions, threads=threads
+    )
     return choose_automatically(
         model, plain, source.dataset, scheme, keep_float=source.prepared.nodes_called(keep_float),
         meaning=meaning, threads=threads, progress=progress,

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from types import MappingProxyType
+from typing import Final
 
 from calib8.calibration.layouts import LayoutCounts
-from calib8.calibration.ranges import METHODS, RangeMethod, choose_range, clipped_share
+from calib8.calibration.ranges import BEHIND, METHODS, RangeMethod, choose_range, clipped_share
+from calib8.calibration.ranges.mse_behind import Function, mse_behind
 from calib8.calibration.ranges.percentile import percentile
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics
@@ -15,6 +18,9 @@ from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import CalibrationError, UsageError
 from calib8.qparams import QuantSpec
 from calib8.table import CalibrationTable, Range, TableEntry
+
+PLAIN: Final = "mse"
+"""What stands in for ``BEHIND`` at tensors that no function alone reads."""
 
 
 def choose_table(
@@ -24,6 +30,7 @@ def choose_table(
     percent: float | None = None,
     *,
     counts: Mapping[str, LayoutCounts] | None = None,
+    functions: Mapping[str, Function] = MappingProxyType({}),
     threads: int = 2,
 ) -> CalibrationTable:
     """A range for every tensor.
@@ -34,6 +41,8 @@ def choose_table(
         method: a key of ``calib8.calibration.ranges.METHODS``, or of ``TWO_PASS_METHODS`` with ``counts``.
         percent: share of the values to keep, for ``percentile`` only.
         counts: of every tensor in the bins of a two-pass method, from ``count_again``.
+        functions: what alone reads a tensor, from ``calib8.calibration.functions_behind``, for
+            ``mse-behind``: tensors without one get ``mse``, and their entries say so.
         threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:
@@ -41,13 +50,11 @@ def choose_table(
         CalibrationError: a tensor held NaN or infinite values (all are named), or its statistics have no bins
             and the method needs them.
     """
-    name, functions = _tensor_methods(statistics, method, percent, counts)
+    methods = _tensor_methods(statistics, method, percent, counts, functions)
     refuse_non_finite(statistics)
     names = sorted(statistics.tensors)
     with ThreadPoolExecutor(threads, thread_name_prefix="calib8-choose") as pool:
-        entries = pool.map(
-            lambda tensor: _entry(statistics.tensors[tensor], spec, name, functions[tensor]), names
-        )
+        entries = pool.map(lambda tensor: _entry(statistics.tensors[tensor], spec, *methods[tensor]), names)
         return CalibrationTable(statistics.model_hash, dict(zip(names, entries, strict=True)))
 
 
@@ -64,15 +71,24 @@ def _entry(counts: TensorStatistics, spec: QuantSpec, name: str, function: Range
 
 
 def _tensor_methods(
-    statistics: Statistics, method: str, percent: float | None, counts: Mapping[str, LayoutCounts] | None
-) -> tuple[str, dict[str, RangeMethod]]:
-    """The full name of a method, and for each tensor what it does; a two-pass method has its counts bound."""
-    if counts is None or not needs_data_again(method):
-        name, function = range_method(method, percent)
-        return name, dict.fromkeys(statistics.tensors, function)
-    check_method(method, percent)
-    choose = TWO_PASS_METHODS[method].choose
-    return method, {tensor: partial(choose, counts[tensor]) for tensor in statistics.tensors}
+    statistics: Statistics,
+    method: str,
+    percent: float | None,
+    counts: Mapping[str, LayoutCounts] | None,
+    functions: Mapping[str, Function],
+) -> dict[str, tuple[str, RangeMethod]]:
+    """For each tensor the full name of its method and what it does, with what it needs bound."""
+    if counts is not None and needs_data_again(method):
+        check_method(method, percent)
+        choose = TWO_PASS_METHODS[method].choose
+        return {tensor: (method, partial(choose, counts[tensor])) for tensor in statistics.tensors}
+    found = dict.fromkeys(statistics.tensors, range_method(method, percent))
+    if method == BEHIND:
+        plain = range_method(PLAIN, None)
+        for tensor in found:
+            function = functions.get(tensor)
+            found[tensor] = plain if function is None else (BEHIND, partial(mse_behind, function=function))
+    return found
 
 
 def _within_observed(chosen: Range, counts: TensorStatistics) -> Range:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from calib8.calibration.choose import check_method, choose_table
 from calib8.calibration.layouts import LayoutCounts
 from calib8.calibration.moving import DEFAULT_DECAY, EMA, Averages, check_decay, ema_range
 from calib8.calibration.ranges import METHODS, clipped_share
+from calib8.calibration.ranges.mse_behind import Function
 from calib8.calibration.ranges.power_of_two import power_of_two
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
@@ -107,8 +109,9 @@ def decide(
     spec: QuantSpec,
     wish: Wish,
     given: Mapping[str, Range],
-    *,
     counts: Mapping[str, LayoutCounts] | None = None,
+    functions: Mapping[str, Function] = MappingProxyType({}),
+    *,
     threads: int = 2,
 ) -> CalibrationTable:
     """A range for every tensor.
@@ -120,6 +123,7 @@ def decide(
         wish: how to choose.
         given: ranges that the user gave, by tensor.
         counts: of all tensors without a given range in the bins of a method that reads the data twice.
+        functions: what alone reads a tensor, for ``mse-behind``, see ``choose_table``.
         threads: tensors searched at the same time; the table does not depend on it.
 
     Raises:
@@ -127,7 +131,9 @@ def decide(
         CalibrationError: a tensor without a given range held NaN or infinite values.
     """
     searched = {name: found for name, found in statistics.tensors.items() if name not in given}
-    table = _searched(Statistics(statistics.model_hash, searched), averages, counts, spec, wish, threads)
+    table = _searched(
+        Statistics(statistics.model_hash, searched), averages, counts, functions, spec, wish, threads
+    )
     if wish.power_of_two:
         table = with_power_of_two(table, searched, spec)
     return with_given(table, given, statistics.tensors)
@@ -137,12 +143,15 @@ def _searched(
     statistics: Statistics,
     averages: Averages | None,
     counts: Mapping[str, LayoutCounts] | None,
+    functions: Mapping[str, Function],
     spec: QuantSpec,
     wish: Wish,
     threads: int,
 ) -> CalibrationTable:
     if wish.method != EMA:
-        return choose_table(statistics, spec, wish.method, wish.percent, counts=counts, threads=threads)
+        return choose_table(
+            statistics, spec, wish.method, wish.percent, counts=counts, functions=functions, threads=threads
+        )
     table = choose_table(statistics, spec, "minmax", threads=threads)
 
     def smoothed(name: str, entry: TableEntry) -> TableEntry:

@@ -167,9 +167,9 @@ class PreprocessOptions:
 
 
 _METHOD_HELP: Final = (
-    "How the range of a tensor is chosen: auto, minmax, mean-minmax, percentile, mse, entropy, aciq or "
-    "aciq-tengine; ema; by reading the data twice entropy-mxnet, entropy-ncnn, entropy-tengine, "
-    "entropy-smooth or entropy-tensorrt-exact. Default: auto; mse with --from-stats."
+    "How the range of a tensor is chosen: auto, minmax, mean-minmax, percentile, mse, mse-behind, "
+    "entropy, aciq or aciq-tengine; ema; by reading the data twice entropy-mxnet, entropy-ncnn, "
+    "entropy-tengine, entropy-smooth or entropy-tensorrt-exact. Default: auto; mse-behind with --from-stats."
 )
 _PERCENT_HELP: Final = "With --method percentile: keep P % of the values, 50 … 100."
 _DECAY_HELP: Final = "With --method ema: weight of the samples before, 0 … 1. Default: 0.99."

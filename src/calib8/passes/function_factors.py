@@ -52,8 +52,8 @@ class FunctionExit:
 def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> list[FunctionEntry]:
     """Where factors can go in, in graph order.
 
-    Not before what a layer computes together with its sums, nor where nothing but the tail of the graph
-    follows, nor anywhere if the target has codes beside every op or one scale per weight.
+    Not before what the target computes together with the layer's sums, nor where nothing but the tail of the
+    graph follows, nor anywhere if the target has codes beside every op or one scale per weight.
 
     Args:
         model: a prepared float graph.
@@ -62,13 +62,14 @@ def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset
     """
     if not scheme.joins_pointwise or scheme.weight_granularity != "per-channel":
         return []
-    quantized, upstream = place(model, scheme, keep_float).quantized_nodes(), feeding_weights(model)
+    placement, upstream = place(model, scheme, keep_float), feeding_weights(model)
+    quantized = placement.quantized_nodes()
     found = []
     for node in model.graph:
         layer, function = layer_channels(node), sole_consumer(node.outputs[0])
         if layer is None or node.op_type not in ("Conv", "ConvTranspose") or function is None:
             continue
-        joins = function in upstream and is_pointwise(function) and activation_behind(node) is not function
+        joins = function in upstream and is_pointwise(function) and node.outputs[0].name in placement.readers
         if joins and {node.name, function.name} <= quantized:
             found.append(FunctionEntry(layer, node.outputs[0]))
     return found

@@ -6,7 +6,7 @@ Ranges come from all calibration samples, like those that they replace: the mode
     method of the old range     the same method
     auto                        the best of: the method that auto had taken, the old range, all plain methods,
                                 scored behind the readers on the samples that repair (``autorange/by_tensor``)
-    auto, not to be scored      mse
+    auto, not to be scored      mse-behind
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.collect import FREE_BATCH, collect
 from calib8.calibration.collect_layouts import collect_layouts
 from calib8.calibration.decide import AUTO, with_power_of_two
-from calib8.calibration.ranges import METHODS, clipped_share
+from calib8.calibration.functions_behind import functions_behind, functions_for
+from calib8.calibration.ranges import BEHIND, METHODS, clipped_share
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.data.batches import batches
@@ -39,7 +40,7 @@ from calib8.table import POWER_OF_TWO, CalibrationTable, TableEntry
 _PREFIX: Final = f"{AUTO}: "
 _REASON: Final = "chosen anew behind a repair"
 
-FALLBACK: Final = "mse"
+FALLBACK: Final = BEHIND
 """Stands in for methods of other tools, and for ``ema``, whose decay the table does not tell."""
 
 
@@ -57,10 +58,10 @@ def refitted(
         candidate: what there was.
         model: the new prepared model.
         changed: names of tensors whose values are others than in the old one. Those that the table has get a
-            range by the method they had, see the top of the file; ``mse`` stands in for one that is not
-            known here.
+            range by the method they had, see the top of the file; ``mse-behind`` stands in for one that is
+            not known here.
         data: what to run.
-        scored: whether ranges of ``auto`` are scored; without, they are those of ``mse``.
+        scored: whether ranges of ``auto`` are scored; without, they are those of ``mse-behind``.
 
     Raises:
         TableError: the table names a method that cannot be.
@@ -170,7 +171,10 @@ def _chosen(
                 model, statistics, TWO_PASS_METHODS[way.method].layout, feeds, threads=data.threads,
                 without=others, on_batch=_counter("counting again", data),
             )  # fmt: skip
-    table = choose_table(own, spec, way.method, way.percent, counts=counts, threads=data.threads)
+    functions = functions_for(way.method, model)
+    table = choose_table(
+        own, spec, way.method, way.percent, counts=counts, functions=functions, threads=data.threads
+    )
     if way.power_of_two:
         table = with_power_of_two(table, own.tensors, spec)
     prefix = _PREFIX if way.automatic else ""
@@ -194,7 +198,8 @@ def _scored(
     old, spec = candidate.table.entries, candidate.scheme.activations
     own = Statistics(statistics.model_hash, {name: statistics.tensors[name] for name in names})
     power_of_two = any(old[name].method.endswith(POWER_OF_TWO) for name in names)
-    plain = plain_tables(own, spec, power_of_two=power_of_two, threads=data.threads)
+    functions = {name: found for name, found in functions_behind(model).items() if name in names}
+    plain = plain_tables(own, spec, power_of_two=power_of_two, functions=functions, threads=data.threads)
     offered = {}
     for name in names:
         kept = _kept(old[name], chosen[name], own.tensors[name])

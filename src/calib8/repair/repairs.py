@@ -152,7 +152,7 @@ _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 _THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
-    "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse"),
+    "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
     "balanced": Effort(stages=(_THROUGH, _ACTIVATIONS, (("round",),)), finish=("bias", "bias-sequential")),
     "best": Effort(
         stages=((("cle",),), _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib8.calibration.choose import choose_table
-from calib8.calibration.ranges import METHODS, clipped_share
+from calib8.calibration.ranges import BEHIND, METHODS, clipped_share
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import Bins, TensorStatistics
 from calib8.errors import TableError
@@ -67,8 +67,8 @@ class TensorPicture:
         observed: hull of 0 and all finite values seen.
         histogram: of the other values.
         chosen: the range in the table.
-        methods: the range of every method that needs one pass, in the order of ``METHODS``; none for a
-            tensor that held NaN or infinite values.
+        methods: the range of every method that needs one pass and no graph, in the order of ``METHODS``;
+            none for a tensor that held NaN or infinite values.
         kl, mse: errors over thresholds.
     """
 
@@ -110,7 +110,7 @@ def pictures(
     shown = {name: statistics.tensors[name] for name in names}
     clean = {name: counts for name, counts in shown.items() if counts.finite == counts.count}
     searched = Statistics(statistics.model_hash, clean)
-    tables = [choose_table(searched, spec, method, threads=threads) for method in METHODS]
+    tables = [choose_table(searched, spec, method, threads=threads) for method in METHODS if method != BEHIND]
     return tuple(
         _picture(
             name,

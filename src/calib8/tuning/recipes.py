@@ -1,7 +1,7 @@
 """From data to candidates that can be made int8: statistics once, then ranges and repairs by effort.
 
-fast        ranges mse
-balanced    ranges auto, mse as an alternative
+fast        ranges mse-behind
+balanced    ranges auto, mse-behind as an alternative
 best        the same with more repairs                       (``calib8.repair.repairs.EFFORTS``)
 
 What takes long is kept in the folder of the search and read from there, in the same run too.
@@ -21,7 +21,10 @@ from calib8.autorange.choose import choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.calibration.decide import Wish, decide
+from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.gather import Checkpointing, gather
+from calib8.calibration.ranges import BEHIND
+from calib8.calibration.ranges.mse_behind import Function
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
@@ -40,7 +43,7 @@ from calib8.tuning.trial import USUAL, Settings
 CONCAT: Final[Mapping[str, float | None]] = {USUAL: None, "requantize": 0.0, "unify": float("inf")}
 """How the inputs of a Concat share a scale → ``QuantScheme.concat_share_ratio``; None: the target's."""
 
-_PLAIN: Final = "mse"
+_PLAIN: Final = BEHIND
 _FAST: Final = "fast"
 _STATISTICS: Final = "statistics"
 _PART: Final = "statistics.part"
@@ -164,7 +167,13 @@ class Recipes:
     @cached_property
     def _plain(self) -> CalibrationTable:
         wish, spec = Wish(_PLAIN, power_of_two=self.power_of_two), self.scheme.activations
-        return decide(self.statistics, None, spec, wish, self.ranges, threads=self.threads)
+        return decide(
+            self.statistics, None, spec, wish, self.ranges, functions=self._functions, threads=self.threads
+        )
+
+    @cached_property
+    def _functions(self) -> Mapping[str, Function]:
+        return functions_behind(self.prepared.model)
 
     @cached_property
     def _automatic(self) -> CalibrationTable:
@@ -172,7 +181,7 @@ class Recipes:
         if not path.exists():
             plain = plain_tables(
                 self.statistics, self.scheme.activations, power_of_two=self.power_of_two, given=self.ranges,
-                threads=self.threads,
+                functions=self._functions, threads=self.threads,
             )  # fmt: skip
             table, _ = choose_automatically(
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,

@@ -1,7 +1,8 @@
 """The methods that choose a range from statistics, and the choice itself.
 
-A method is a pure function of one tensor's statistics and its code; it sees no graph. To add one, write
-its file and its line in ``METHODS``. ``power_of_two`` is no method but what can follow one.
+A method is a pure function of one tensor's statistics and its code; it sees no graph. ``mse-behind`` is given
+the function that reads the tensor, and is ``mse`` without. To add one, write its file and its line in
+``METHODS``. ``power_of_two`` is no method but what can follow one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from calib8.calibration.ranges.entropy import entropy
 from calib8.calibration.ranges.mean_minmax import mean_minmax
 from calib8.calibration.ranges.minmax import minmax
 from calib8.calibration.ranges.mse import mse
+from calib8.calibration.ranges.mse_behind import mse_behind
 from calib8.calibration.ranges.percentile import percentile
 from calib8.calibration.tensor_statistics import BINS, TensorStatistics
 from calib8.qparams import FLOAT32_TINY, QuantSpec
@@ -32,7 +34,11 @@ METHODS: Final[dict[str, RangeMethod]] = {
     "entropy": entropy,
     "aciq": aciq,
     "aciq-tengine": aciq_tengine,
+    "mse-behind": mse_behind,
 }
+
+BEHIND: Final = "mse-behind"
+"""The method that needs the function behind a tensor."""
 
 WITHOUT_BINS: Final = frozenset({"minmax", "mean-minmax", "aciq-tengine"})
 """The methods that need extrema and counts alone."""
