@@ -20,25 +20,37 @@ namespace {  // NOLINT: internal linkage is the point
 // The constants of a curve, as often as the widest vector has words.
 struct alignas(64) CurveTable {
   static constexpr int kWords = 32;
-  int16_t rows[3][kWords];  // value, slope, bend
+  int16_t rows[3][kWords];      // value, slope, bend
+  uint8_t bytes[3][2][kWords];  // their lower and their upper bytes
   int16_t least[kWords], most[kWords], below[kWords], above[kWords];
   int16_t left[kWords], right[kWords];  // shifts of d and i
   int64_t left_bits[2], right_bits[2];  // the same for instructions that take one for all
-  bool beyond;                          // the function goes on outside the segments
+  bool whole;                           // the segments are all of 16 bits
 
   CurveTable() = default;
   CurveTable(const Activation& curve, const Memory& memory) {
     if (curve.kind != Activation::kCurve) return;
     const auto* segments = memory.constant<int16_t>(curve.segments);
+    for (int row = 0; row < 3; ++row) {
+      for (int i = 0; i < kWords; ++i) {
+        const int16_t word = segments[row * kWords + i];
+        rows[row][i] = word;
+        bytes[row][0][i] = static_cast<uint8_t>(word & 255);
+        bytes[row][1][i] = static_cast<uint8_t>((word >> 8) & 255);
+      }
+    }
     for (int i = 0; i < kWords; ++i) {
-      for (int row = 0; row < 3; ++row) rows[row][i] = segments[row * kWords + i];
       least[i] = static_cast<int16_t>(curve.least()), most[i] = static_cast<int16_t>(curve.most());
       below[i] = static_cast<int16_t>(curve.below), above[i] = static_cast<int16_t>(curve.above);
       left[i] = static_cast<int16_t>(15 - curve.shift), right[i] = static_cast<int16_t>(curve.shift);
     }
     left_bits[0] = 15 - curve.shift, right_bits[0] = curve.shift;
     left_bits[1] = right_bits[1] = 0;
-    beyond = curve.below != 0 || curve.above != 0;
+    whole = is_whole(curve);
+  }
+
+  static bool is_whole(const Activation& curve) {
+    return curve.least() == INT16_MIN && curve.most() == INT16_MAX;
   }
 };
 
@@ -66,76 +78,103 @@ inline __m128i shifted_right16(__m128i a, const CurveTable& t) {
   return _mm_sra_epi16(a, count_of(t.right_bits));
 }
 
-// Picks words of rows of 32 by the low five bits of a word.
+// Segments of two vectors of steps by the low five bits of their words.
 template <class L>
-class PickedWords {
+class Segments {
   using Ints = typename L::Ints;
 
  public:
 #if defined(__AVX512BW__)
-  [[gnu::always_inline]] explicit PickedWords(Ints place) : place_(place) {}
-  [[gnu::always_inline]] Ints operator()(const int16_t* row) const {
+  [[gnu::always_inline]] Segments(const CurveTable& table, Ints first, Ints second)
+      : table_(table), first_(first), second_(second) {}
+  // Row 0: value, 1: slope, 2: bend.
+  [[gnu::always_inline]] void pick(int row, Ints& first, Ints& second) const {
+    first = picked(table_.rows[row], first_), second = picked(table_.rows[row], second_);
+  }
+  [[gnu::always_inline]] static Ints picked(const int16_t* row, Ints place) {
     const __m512i words = _mm512_load_si512(row);
     if constexpr (sizeof(Ints) == 64) {
-      return _mm512_permutexvar_epi16(place_, words);
+      return _mm512_permutexvar_epi16(place, words);
     } else if constexpr (sizeof(Ints) == 32) {
-      return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_castsi256_si512(place_), words));
+      return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_castsi256_si512(place), words));
     } else {
-      return _mm512_castsi512_si128(_mm512_permutexvar_epi16(_mm512_castsi128_si512(place_), words));
+      return _mm512_castsi512_si128(_mm512_permutexvar_epi16(_mm512_castsi128_si512(place), words));
     }
   }
 
  private:
-  Ints place_;
+  const CurveTable& table_;
+  Ints first_, second_;
 #else
-  // The bytes 2p and 2p + 1 of a row, of which each shuffle reaches 16: it gives 0 for those whose place,
-  // counted from its own first one, is none of 0 … 15, for adding 112 to such a byte sets its highest bit.
-  [[gnu::always_inline]] explicit PickedWords(Ints place) {
-    const Ints inside = L::and_bits(place, L::set16(31));
-    const Ints bytes = L::wrap_add16(L::multiply16(inside, L::set16(0x0202)), L::set16(0x0100));
-    for (int part = 0; part < 4; ++part) {
-      parts_[part] = L::saturated_add8(L::subtract8(bytes, L::set8(16 * part)), L::set8(112));
-    }
+  // Places as bytes, those of both vectors side by side. A shuffle reaches 16 of the 32 bytes of a row: it
+  // gives 0 for a place, counted from its own first one, that is none of 0 … 15, for adding 112 to such a
+  // byte sets its highest bit.
+  [[gnu::always_inline]] Segments(const CurveTable& table, Ints first, Ints second) : table_(table) {
+    const Ints mask = L::set16(31), far = L::set8(112);
+    const Ints places = L::pack16(L::and_bits(first, mask), L::and_bits(second, mask));
+    lower_ = L::saturated_add8(places, far);
+    upper_ = L::saturated_add8(L::subtract8(places, L::set8(16)), far);
   }
-  [[gnu::always_inline]] Ints operator()(const int16_t* row) const {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(row);
-    Ints found[4];
-    for (int part = 0; part < 4; ++part) {
-      found[part] = L::shuffle8(L::lanes(bytes + 16 * part, 0), parts_[part]);
-    }
-    return L::or_bits(L::or_bits(found[0], found[1]), L::or_bits(found[2], found[3]));
+  [[gnu::always_inline]] void pick(int row, Ints& first, Ints& second) const {
+    const Ints low = picked(table_.bytes[row][0]), high = picked(table_.bytes[row][1]);
+    first = L::low8(low, high), second = L::high8(low, high);
   }
 
  private:
-  Ints parts_[4];
+  [[gnu::always_inline]] Ints picked(const uint8_t* bytes) const {
+    return L::or_bits(L::shuffle8(L::lanes(bytes, 0), lower_), L::shuffle8(L::lanes(bytes + 16, 0), upper_));
+  }
+
+  const CurveTable& table_;
+  Ints lower_, upper_;
 #endif
 };
 
-// The words of codes of a vector of steps; `beyond` where the function goes on outside the segments.
-template <class L, bool beyond>
+// Vectors of steps become words of codes; `whole` where the segments are all of 16 bits.
+template <class L, bool whole>
 class CurveWords {
   using Ints = typename L::Ints;
 
  public:
   explicit CurveWords(const CurveTable& table) : table_(table) {}
 
+  [[gnu::always_inline]] void both(Ints& first, Ints& second) const {
+    const Ints u = inside(first), w = inside(second);
+    const Segments<L> segments(table_, shifted_right16(u, table_), shifted_right16(w, table_));
+    Ints value[2], slope[2], bend[2];
+    segments.pick(2, bend[0], bend[1]);
+    segments.pick(1, slope[0], slope[1]);
+    segments.pick(0, value[0], value[1]);
+    first = code(first, u, value[0], slope[0], bend[0]);
+    second = code(second, w, value[1], slope[1], bend[1]);
+  }
+#if defined(__AVX512BW__)
   [[gnu::always_inline]] Ints operator()(Ints v) const {
-    const CurveTable& t = table_;
-    const Ints u = L::smaller16(L::larger16(v, L::load(t.least)), L::load(t.most));
-    const Ints d = L::and_bits(shifted_left16(u, t), L::set16(0x7fff));
-    const PickedWords<L> picked(shifted_right16(u, t));
-    const Ints bent = L::wrap_add16(L::parts16(picked(t.rows[2]), d), picked(t.rows[1]));
-    Ints y = L::add16(picked(t.rows[0]), L::parts16(bent, d));
-    if constexpr (beyond) {
+    const Ints u = inside(v), place = shifted_right16(u, table_);
+    const auto row = [&](int number) __attribute__((always_inline)) {
+      return Segments<L>::picked(table_.rows[number], place);
+    };
+    return code(v, u, row(0), row(1), row(2));
+  }
+#endif
+
+ private:
+  [[gnu::always_inline]] Ints inside(Ints v) const {
+    return whole ? v : L::smaller16(L::larger16(v, L::load(table_.least)), L::load(table_.most));
+  }
+  [[gnu::always_inline]] Ints code(Ints v, Ints u, Ints value, Ints slope, Ints bend) const {
+    const Ints d = L::and_bits(shifted_left16(u, table_), L::set16(0x7fff));
+    const Ints bent = L::wrap_add16(L::parts16(bend, d), slope);
+    Ints y = L::add16(value, L::parts16(bent, d));
+    if constexpr (!whole) {
       const Ints far = L::subtract16(v, u), none = L::set16(0);
-      const Ints above = L::parts16(L::larger16(far, none), L::load(t.above));
-      const Ints below = L::parts16(L::smaller16(far, none), L::load(t.below));
+      const Ints above = L::parts16(L::larger16(far, none), L::load(table_.above));
+      const Ints below = L::parts16(L::smaller16(far, none), L::load(table_.below));
       y = L::add16(y, L::wrap_add16(above, below));
     }
     return L::template right16<Activation::kFractionBits>(y);
   }
 
- private:
   const CurveTable& table_;
 };
 

@@ -98,7 +98,6 @@ struct Lanes<16> {
   static Ints add16(Ints a, Ints b) { return _mm_adds_epi16(a, b); }  // saturated
   static Ints wrap_add16(Ints a, Ints b) { return _mm_add_epi16(a, b); }
   static Ints subtract16(Ints a, Ints b) { return _mm_subs_epi16(a, b); }  // saturated
-  static Ints multiply16(Ints a, Ints b) { return _mm_mullo_epi16(a, b); }
   static Ints larger16(Ints a, Ints b) { return _mm_max_epi16(a, b); }
   static Ints smaller16(Ints a, Ints b) { return _mm_min_epi16(a, b); }
   static Ints parts16(Ints a, Ints b) { return _mm_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
@@ -235,7 +234,6 @@ struct Lanes<32> {
   static Ints add16(Ints a, Ints b) { return _mm256_adds_epi16(a, b); }
   static Ints wrap_add16(Ints a, Ints b) { return _mm256_add_epi16(a, b); }
   static Ints subtract16(Ints a, Ints b) { return _mm256_subs_epi16(a, b); }  // saturated
-  static Ints multiply16(Ints a, Ints b) { return _mm256_mullo_epi16(a, b); }
   static Ints larger16(Ints a, Ints b) { return _mm256_max_epi16(a, b); }
   static Ints smaller16(Ints a, Ints b) { return _mm256_min_epi16(a, b); }
   static Ints parts16(Ints a, Ints b) { return _mm256_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15

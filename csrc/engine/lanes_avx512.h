@@ -98,7 +98,6 @@ struct Lanes<64> {
   static Ints add16(Ints a, Ints b) { return _mm512_adds_epi16(a, b); }
   static Ints wrap_add16(Ints a, Ints b) { return _mm512_add_epi16(a, b); }
   static Ints subtract16(Ints a, Ints b) { return _mm512_subs_epi16(a, b); }  // saturated
-  static Ints multiply16(Ints a, Ints b) { return _mm512_mullo_epi16(a, b); }
   static Ints larger16(Ints a, Ints b) { return _mm512_max_epi16(a, b); }
   static Ints smaller16(Ints a, Ints b) { return _mm512_min_epi16(a, b); }
   static Ints parts16(Ints a, Ints b) { return _mm512_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15

@@ -3,7 +3,7 @@
 // `Set` gives
 //   Curve                                      the constants of a curve, made of an Activation and Memory
 //   float_steps(rule, acc, steps)              a FloatRescale to 16 bits
-//   curve_words(curve, steps, low, high, codes)
+//   curve_words(curve, steps, low, high, codes)   of 32 steps
 //
 // Everything here has internal linkage: files of several instruction sets include it.
 #pragma once
@@ -35,18 +35,36 @@ class StripActivation {
         rescale_(first_rescale(rule, activation), memory, channel),
         negative_(negative_rescale(rule, activation), memory, channel) {}
 
-  void codes(const typename Set::Curve& curve, const int32_t* acc, uint8_t* codes) const {
-    if (kind_ == Activation::kTwoSided) return two_sided(acc, codes);
-    alignas(64) int16_t steps[kStrip];
+  // Codes of two pixels.
+  void codes(const typename Set::Curve& curve, const int32_t* first, const int32_t* second,
+             uint8_t* first_codes, uint8_t* second_codes) const {
+    if (kind_ == Activation::kTwoSided) {
+      two_sided(first, first_codes);
+      two_sided(second, second_codes);
+      return;
+    }
+    alignas(64) int16_t steps[2 * kStrip];
+    make_steps(first, steps);
+    make_steps(second, steps + kStrip);
+    alignas(64) uint8_t both[2 * kStrip];
+    Set::curve_words(curve, steps, low_, high_, both);
+    std::memcpy(first_codes, both, kStrip);
+    std::memcpy(second_codes, both + kStrip, kStrip);
+  }
+  // … and of one.
+  void codes(const typename Set::Curve& curve, const int32_t* acc, uint8_t* result) const {
+    uint8_t other[kStrip];
+    codes(curve, acc, acc, other, result);
+  }
+
+ private:
+  void make_steps(const int32_t* acc, int16_t* steps) const {
     if (rescale_.kind == Rescale::kFloat) {
       Set::float_steps(rescale_, acc, steps);
     } else {
       fixed_codes(rescale_, acc, steps);
     }
-    Set::curve_words(curve, steps, low_, high_, codes);
   }
-
- private:
   void two_sided(const int32_t* acc, uint8_t* codes) const {
     if (rescale_.kind == Rescale::kFloat) {
       for (int i = 0; i < kStrip; ++i) {

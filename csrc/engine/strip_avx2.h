@@ -36,11 +36,14 @@ struct StripSums {
 
   static void curve_words(const CurveTable& curve, const int16_t* steps, int32_t low, int32_t high,
                           uint8_t* codes) {
-    const L::Ints v = L::load(steps);
-    const L::Ints words = curve.beyond ? CurveWords<L, true>(curve)(v) : CurveWords<L, false>(curve)(v);
-    using Half = Lanes<16>;
-    const __m128i bytes = Half::pack16(L::lane(words, 0), L::lane(words, 1));
-    Half::store(codes, Half::clamp8(bytes, Half::set8(low), Half::set8(high)));
+    L::Ints first = L::load(steps), second = L::load(steps + kStrip);
+    if (curve.whole) {
+      CurveWords<L, true>(curve).both(first, second);
+    } else {
+      CurveWords<L, false>(curve).both(first, second);
+    }
+    const L::Ints bytes = _mm256_permute4x64_epi64(L::pack16(first, second), 0xD8);
+    L::store(codes, L::clamp8(bytes, L::set8(low), L::set8(high)));
   }
 
   static void add(const SumRule& rule, const uint8_t* lhs, const uint8_t* rhs, uint8_t* codes) {

@@ -50,9 +50,9 @@ using LeftSumSteps = SumSteps<width, false, false>;
 template <int width>
 using RightSumSteps = SumSteps<width, true, false>;
 template <int width>
-using InsideCurveSteps = CurveSteps<width, false>;
+using AnyCurveSteps = CurveSteps<width, false>;
 template <int width>
-using BeyondCurveSteps = CurveSteps<width, true>;
+using WholeCurveSteps = CurveSteps<width, true>;
 template <int width>
 using PlainSplitSteps = SplitSteps<width, false>;
 template <int width>
@@ -283,8 +283,8 @@ inline void run_shape(Flow& flow, int64_t count) {
   if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
   if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
   if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);
-  if (ending == Ending::kCurve) return run_flow<Shape, InsideCurveSteps, false>(flow);
-  if (ending == Ending::kCurveBeyond) return run_flow<Shape, BeyondCurveSteps, false>(flow);
+  if (ending == Ending::kCurve) return run_flow<Shape, AnyCurveSteps, false>(flow);
+  if (ending == Ending::kWholeCurve) return run_flow<Shape, WholeCurveSteps, false>(flow);
   if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);

@@ -98,11 +98,13 @@ struct NeonDot {
   }
   static void curve_words(const Curve& curve, const int16_t* steps, int32_t low, int32_t high,
                           uint8_t* codes) {
-    const int16x8_t left = curve(vld1q_s16(steps)), right = curve(vld1q_s16(steps + 8));
-    const uint8x16_t bytes = vcombine_u8(vqmovun_s16(left), vqmovun_s16(right));
     const uint8x16_t least = vdupq_n_u8(static_cast<uint8_t>(low)),
                      most = vdupq_n_u8(static_cast<uint8_t>(high));
-    vst1q_u8(codes, vminq_u8(vmaxq_u8(bytes, least), most));
+    for (int i = 0; i < 2 * kStrip; i += kStrip) {
+      const int16x8_t left = curve(vld1q_s16(steps + i)), right = curve(vld1q_s16(steps + i + 8));
+      const uint8x16_t bytes = vcombine_u8(vqmovun_s16(left), vqmovun_s16(right));
+      vst1q_u8(codes + i, vminq_u8(vmaxq_u8(bytes, least), most));
+    }
   }
 
   static void float_codes(const StripRescale& rule, const int32_t* acc, uint8_t* codes) {

@@ -141,8 +141,7 @@ inline Ending float_ending(const Conv& step) {
 // float32 factors with a function behind the layer: how they end.
 inline Ending active_ending(const Activation& activation) {
   if (activation.kind == Activation::kTwoSided) return Ending::kTwoSided;
-  const bool beyond = activation.below != 0 || activation.above != 0;
-  return beyond ? Ending::kCurveBeyond : Ending::kCurve;
+  return CurveTable::is_whole(activation) ? Ending::kWholeCurve : Ending::kCurve;
 }
 
 // All of them are small.
@@ -230,8 +229,9 @@ inline void activate_rows(const Conv& step, const Memory& memory, const Panel& p
   const CurveTable curve(step.activation, memory);
   for (int64_t first = 0; first < panel.width * kLanes; first += kLanes) {
     const StripActivation<StripSums> strip(step.rescale, step.activation, memory, panel.place + first);
-    for (int64_t i = first; i < count * kRowBytes; i += kRowBytes) {
-      strip.codes(curve, scratch.sums + i, scratch.codes + i);
+    for (int64_t i = 0; i < count; i += 2) {
+      const int64_t a = i * kRowBytes + first, b = i + 1 < count ? a + kRowBytes : a;
+      strip.codes(curve, scratch.sums + a, scratch.sums + b, scratch.codes + a, scratch.codes + b);
     }
   }
 }

@@ -12,7 +12,7 @@ namespace {  // NOLINT: internal linkage is the point
 // Ways from sums to whole numbers, 16 channels at a time: channels 16·j … of pixel i.
 // Most have what is in these: words of 16 bits are whole numbers without their zero point.
 struct PlainSteps {
-  static constexpr bool kTwice = false, kCurve = false, kBeyond = false;
+  static constexpr bool kTwice = false, kCurve = false, kWhole = false;
 };
 
 template <int width>
@@ -30,25 +30,23 @@ struct FloatSteps : PlainSteps {
 
 template <int width>
 struct TwoSidedSteps : PlainSteps {
-  __m512 factor[width], negative[width];
+  __m512 factor[width];
+  const float* negative;  // registers are for sums
 
-  explicit TwoSidedSteps(const Tile& tile) {
-    repeat<width>([&](auto j) CALIB8_INLINE {
-      factor[j] = _mm512_loadu_ps(tile.factor + 16 * j);
-      negative[j] = _mm512_loadu_ps(tile.negative + 16 * j);
-    });
+  explicit TwoSidedSteps(const Tile& tile) : negative(tile.negative) {
+    repeat<width>([&](auto j) CALIB8_INLINE { factor[j] = _mm512_loadu_ps(tile.factor + 16 * j); });
   }
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
-    const __m512 side = _mm512_mask_mov_ps(factor[j], _mm512_movepi32_mask(acc), negative[j]);
+    const __m512 side = _mm512_mask_loadu_ps(factor[j], _mm512_movepi32_mask(acc), negative + 16 * j);
     return _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(acc), side));
   }
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }
 };
 
 // The words are steps of a curve.
-template <int width, bool beyond>
+template <int width, bool whole>
 struct CurveSteps : FloatSteps<width> {
-  static constexpr bool kCurve = true, kBeyond = beyond;
+  static constexpr bool kCurve = true, kWhole = whole;
   using FloatSteps<width>::FloatSteps;
 };
 
@@ -144,7 +142,7 @@ struct ShiftedWords {
 template <class Steps, Shift kind>
 [[gnu::always_inline]] inline auto words_of(const Tile& tile) {
   if constexpr (Steps::kCurve) {
-    return CurveWords<Lanes<64>, Steps::kBeyond>(*tile.curve);
+    return CurveWords<Lanes<64>, Steps::kWhole>(*tile.curve);
   } else {
     return ShiftedWords<kind>{_mm512_set1_epi16(tile.zero_point)};
   }

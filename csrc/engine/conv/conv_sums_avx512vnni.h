@@ -30,9 +30,9 @@ enum class Ending : int64_t {
   kSplitSumRight,
   kSingle,  // FixedRescale
   kDouble,
-  kTwoSided,     // kFloat with other factors below 0
-  kCurve,        // float32 factors, then a curve that is constant outside its segments
-  kCurveBeyond,  // … that goes on there
+  kTwoSided,    // kFloat with other factors below 0
+  kCurve,       // float32 factors, then a curve
+  kWholeCurve,  // … whose segments are all of 16 bits
 };
 
 // Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.
@@ -64,7 +64,7 @@ struct Tile {
   const float* low_factor;  // kSplit and its kin, as nudge
   const float* nudge;
   const float* negative;    // kTwoSided
-  const CurveTable* curve;  // kCurve, kCurveBeyond
+  const CurveTable* curve;  // kCurve, kWholeCurve
   const FixedLanes* fixed;  // kSingle, kDouble: one per 16 channels
   SumLanes sum;             // with a residual
   const uint8_t* residual;

@@ -86,7 +86,7 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       return store_rows<TwoSidedSteps<width>, Shift::kAdded, true>(tile, acc);
     case Ending::kCurve:
       return store_rows<CurveSteps<width, false>, Shift::kNone, true>(tile, acc);
-    case Ending::kCurveBeyond:
+    case Ending::kWholeCurve:
       return store_rows<CurveSteps<width, true>, Shift::kNone, true>(tile, acc);
     case Ending::kSumLeft:
       return store_rows<SumSteps<width, false, false>, Shift::kAdded, true>(tile, acc);

@@ -68,7 +68,8 @@ class StripOutput {
   void store(const Places& places, int64_t pixels, const int32_t* acc) const {
     if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
     const bool active = step_.activation.kind != Activation::kNone;
-    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip && !active;
+    if (active && step_.table < 0) return store_active(places, pixels, acc);
+    const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
     if (simple && rescale_.kind == Rescale::kFloat) return store_plain(places, pixels, acc);
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       alignas(16) uint8_t codes[kStrip];
@@ -91,6 +92,16 @@ class StripOutput {
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       std::memcpy(output + places.output[pixel], acc + pixel * kStrip,
                   static_cast<size_t>(count_) * sizeof *acc);
+    }
+  }
+  void store_active(const Places& places, int64_t pixels, const int32_t* acc) const {
+    uint8_t* output = memory_.data<uint8_t>(step_.output) + channel_;
+    for (int64_t pixel = 0; pixel < pixels; pixel += 2) {
+      const int64_t other = pixel + 1 < pixels ? pixel + 1 : pixel;
+      alignas(16) uint8_t codes[2][kStrip];
+      activation_.codes(curve_, acc + pixel * kStrip, acc + other * kStrip, codes[0], codes[1]);
+      move_codes(codes[0], count_, output + places.output[pixel]);
+      move_codes(codes[1], count_, output + places.output[other]);
     }
   }
   void store_plain(const Places& places, int64_t pixels, const int32_t* acc) const {

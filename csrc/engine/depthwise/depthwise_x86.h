@@ -263,9 +263,8 @@ void run_block(const Task& task) {
   if (!plain && task.step.narrow != 0 && task.step.rescale.kind == Rescale::kFloat) {
     if (activation.kind == Activation::kTwoSided)
       return narrow_rule<widest, width, Rounding::kTwoSided>(task);
-    const bool beyond = activation.below != 0 || activation.above != 0;
-    return beyond ? narrow_rule<widest, width, Rounding::kCurveBeyond>(task)
-                  : narrow_rule<widest, width, Rounding::kCurve>(task);
+    return CurveTable::is_whole(activation) ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
+                                            : narrow_rule<widest, width, Rounding::kCurve>(task);
   }
   if constexpr (widest == 64) {
     if (plain && task.step.narrow != 0 && splits<widest, width>(task)) {

@@ -18,9 +18,9 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // How CodesOfSums computes: kSplit and kSplitSigned are kSingle or kDouble in float32 (split_factors.h).
-// kTwoSided, kCurve and kCurveBeyond are kFloat with a function behind it.
-enum class Rounding { kFloat, kSingle, kDouble, kSplit, kSplitSigned, kTwoSided, kCurve, kCurveBeyond };
-constexpr bool is_curve(Rounding kind) { return kind == Rounding::kCurve || kind == Rounding::kCurveBeyond; }
+// kTwoSided, kCurve and kWholeCurve are kFloat with a function behind it.
+enum class Rounding { kFloat, kSingle, kDouble, kSplit, kSplitSigned, kTwoSided, kCurve, kWholeCurve };
+constexpr bool is_curve(Rounding kind) { return kind == Rounding::kCurve || kind == Rounding::kWholeCurve; }
 constexpr bool is_float(Rounding kind) {
   return kind == Rounding::kFloat || kind == Rounding::kTwoSided || is_curve(kind);
 }
@@ -64,14 +64,15 @@ class CodesOfSums {
   // The same in two steps: quarters 0 and 1, then 2 and 3.
   [[gnu::always_inline]] Ints half(int first, Ints a, Ints b) const {
     const Ints steps = L::pack32(scaled(a, first), scaled(b, first + 1));
-    if constexpr (is_curve(kind)) {
-      return CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kCurveBeyond>(curve_)(steps);
-    }
+    if constexpr (is_curve(kind)) return steps;
     const Ints words = L::add16(steps, zero_);
     if constexpr (kSplits) return L::halve16(words);
     return words;
   }
   [[gnu::always_inline]] Ints packed(Ints first, Ints second) const {
+    if constexpr (is_curve(kind)) {
+      CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kWholeCurve>(curve_).both(first, second);
+    }
     return L::clamp8(L::pack16(first, second), low_, high_);
   }
 
