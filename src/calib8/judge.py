@@ -108,7 +108,7 @@ def evaluate(
     judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
     found = evaluate_sessions(
         sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0,
+        labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
     )  # fmt: skip
     return [_with_label_warning(result, dataset) for result in judges.beside(found)]

@@ -213,6 +213,39 @@ def test_masks_beside_fp32_and_labels(folder: Path, tmp_path: Path) -> None:
     assert second.task.against_float == second.task.against_labels
 
 
+def embedder(path: Path, factor: float) -> Path:
+    """Means of the colours, blue ``factor`` times."""
+    weights = np.diag([1, 1, factor]).astype(np.float32).reshape(-1)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    return saved(path, nodes, [helper.make_tensor("w", TensorProto.FLOAT, [3, 3, 1, 1], weights)], [1, 3])
+
+
+def test_labels_of_embeddings_say_who_is_who(tmp_path: Path) -> None:
+    """Three people, one colour each; numbers beyond the three values of the embedding are no error."""
+    folder, rng = tmp_path / "people", np.random.default_rng(1)
+    folder.mkdir()
+    lines = []
+    for number in range(9):
+        pixels = rng.integers(0, 60, (HEIGHT, WIDTH, 3))
+        pixels[:, :, number % 3] += 150
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
+        lines.append(f"{number}.png {100 + number % 3}")
+    (tmp_path / "who.txt").write_text("\n".join(lines))
+    models = [embedder(tmp_path / "float.onnx", 1.0), embedder(tmp_path / "blind.onnx", 0.0)]
+    first, second = calib8.evaluate(
+        models, folder, preprocess=PLAIN, task="embed", labels=tmp_path / "who.txt", threads=1
+    )
+    assert first.task is not None and second.task is not None
+    assert first.top1 is None and second.agreement is None and not first.warnings
+    assert first.task.against_labels == {"verification": 1.0}
+    assert second.task.against_labels["verification"] == 1.0  # red, green, or dark
+    assert second.task.against_float["least_cosine"] < 0.5 < second.task.against_float["cosine"]
+
+
 def test_a_judge_of_ones_own(pair: list[Path], folder: Path) -> None:
     seen: list[tuple[int, ...]] = []
 

@@ -32,6 +32,11 @@ class AskedJudges:
     task: TaskRecords | None
     own: OwnRecords | None
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether outputs may hold scores of classes: no other task was named."""
+        return self.task is None or self.task.name == "classify"
+
     def add(self, batch: Batch, results: Outputs) -> None:
         """Judges what every model gave for a batch.
 

@@ -69,6 +69,11 @@ class TaskRecords:
         self._waiting: list[_Sample] = []
 
     @property
+    def name(self) -> str:
+        """Of the task."""
+        return self._task if isinstance(self._task, str) else self._task.task
+
+    @property
     def remarks(self) -> tuple[str, ...]:
         """Sentences about labels that are odd."""
         return () if self._truths is None else self._truths.remarks
