@@ -142,6 +142,39 @@ def test_detections_beside_labels(pair: list[Path], folder: Path, tmp_path: Path
     assert second.task.against_float["recall"] == pytest.approx(2 / 3)
 
 
+def test_the_order_of_arrays_changes_nothing(pair: list[Path]) -> None:
+    """All scores are alike: which box comes first decides about the average precision."""
+    rng, samples = np.random.default_rng(2), []
+    for _ in range(12):
+        boxes = [(*rng.integers(8, 30, 2), *rng.integers(6, 20, 2), 0, 200) for _ in range(3)]
+        samples.append(scene(boxes).transpose(2, 0, 1))
+    blurred = shifted_detector(pair[1])
+    told = [
+        calib8.evaluate([pair[0], blurred], {"x": np.asarray(order, np.float32)}, task="detect", threads=1)
+        for order in (samples, samples[::-1], samples[5:] + samples[:5])
+    ]
+    first, *others = (found[1].task for found in told)
+    assert first is not None and 0.0 < first.against_float["map"] < 1.0
+    assert all(other == first for other in others)
+
+
+def shifted_detector(path: Path) -> Path:
+    """All boxes but those in the right half lie somewhere else."""
+    model = onnx.load(path)
+    model.graph.node[-1].output[0] = "z"
+    model.graph.node.extend(
+        [
+            helper.make_node("Greater", ["z", "middle"], ["right"]),
+            helper.make_node("Where", ["right", "z", "nothing"], ["y"]),
+        ]
+    )
+    middle = np.array([20, -1, -1, -1, -1, -1], np.float32)
+    model.graph.initializer.append(helper.make_tensor("middle", TensorProto.FLOAT, [1, 6, 1], middle))
+    model.graph.initializer.append(helper.make_tensor("nothing", TensorProto.FLOAT, [], [0.0]))
+    onnx.save(model, path.with_name("shifted.onnx"))
+    return path.with_name("shifted.onnx")
+
+
 def test_a_head_given_by_hand(pair: list[Path], folder: Path) -> None:
     judge = DetectionJudge(DetectionHead("columns", (HEIGHT, WIDTH)), least_score=0.1)
     told = calib8.evaluate(pair, folder, preprocess=PLAIN, task=judge, threads=1)[1].task

@@ -99,7 +99,8 @@ def asked_judges(
     if task is not None:
         pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
-        records = TaskRecords(task, sessions, reference, opener)
+        files = dataset.preprocess is not None and Path(dataset.source).is_dir()
+        records = TaskRecords(task, sessions, reference, opener, files=files)
     if own is not None:
         check_own_judge(own)
     return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference))
