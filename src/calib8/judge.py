@@ -65,7 +65,7 @@ def evaluate(
             list has stored.
         labels: a ``file label`` list for an image folder. Labels that are found without it and do not fit
             are left out with a warning. With the tasks ``detect`` and ``keypoints`` a COCO JSON file or a
-            folder of YOLO text files, with ``segment`` a folder of PNGs.
+            folder of YOLO text files, with ``segment`` a folder of PNGs, with ``ctc`` a list of texts.
         label_offset: what is added to every label: 1 where labels from 0 meet models with a background
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
@@ -108,7 +108,7 @@ def evaluate(
     judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
     found = evaluate_sessions(
         sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0,
+        labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
     )  # fmt: skip
     return [_with_label_warning(result, dataset) for result in judges.beside(found)]

@@ -108,6 +108,7 @@ def evaluate_sessions(
     reference: int | None,
     label_offset: int = 0,
     labels_asked: bool = True,
+    classes: bool = True,
     on_batch: Callable[[int], None] = lambda samples: None,
     on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
 ) -> list[Evaluation]:
@@ -119,6 +120,7 @@ def evaluate_sessions(
         reference: index of the float original among ``sessions``, None if there is none.
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
+        classes: the first output holds scores of classes, where it looks like that.
         on_batch: called with the number of samples after each batch.
         on_outputs: called with each batch and what every model gave for it, None from one that has ended
             its runtime.
@@ -138,9 +140,10 @@ def evaluate_sessions(
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
             if outputs is None:
                 continue
-            _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
+            if classes:
+                _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
-                _count_differences(expected, outputs, tally, sessions[index])
+                _count_differences(expected, outputs, tally, sessions[index], classes=classes)
         on_outputs(batch, results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
@@ -204,7 +207,12 @@ def _count_labels(
 
 
 def _count_differences(
-    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, session: Session
+    expected: list[npt.NDArray[Any]],
+    outputs: list[npt.NDArray[Any]],
+    tally: _Tally,
+    session: Session,
+    *,
+    classes: bool,
 ) -> None:
     if other_network(expected, outputs, session):
         raise DataError(
@@ -213,15 +221,20 @@ def _count_differences(
             "Compare models of one network",
         )
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
-    if reference_scores is not None and scores is not None and len(reference_scores) == len(scores):
+    if classes and reference_scores is not None and scores is not None and _same(reference_scores, scores):
         tally.classified += len(scores)
         tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
     for left, right in zip(expected, outputs, strict=True):
         if left.dtype.kind == "f":
             signal = float(np.sum(left.astype(np.float64) ** 2))
             tally.signal += signal
-            same = left.shape == right.shape
-            tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2)) if same else signal
+            noise = float(np.sum((left.astype(np.float64) - right) ** 2)) if _same(left, right) else signal
+            tally.noise += noise
+
+
+def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
+    """Of one shape."""
+    return left.shape == right.shape
 
 
 def other_network(

@@ -138,7 +138,7 @@ class Judge:
         self._kept: list[Outputs] = []
         self._bytes = 0
         self._evidence = None if wanted is None else self._opened(wanted)
-        self._judging = self._margins = self._classes(dataset, self._expected)
+        self._judging = self._margins = self._looked(dataset)
         known = None if self._judging is None else self._judging.labelled()
         self.float_top1, self.labels_digest = None, ""
         if self._judging is not None and known is not None and len(known.labels):
@@ -165,6 +165,16 @@ class Judge:
             return None
         joined = reduce(_Classes.joined, found)
         return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
+
+    def _looked(self, dataset: Dataset) -> _Classes | None:
+        """Classes; with a task only a look at the first samples, for what does not fit it."""
+        if self._evidence is None:
+            return self._classes(dataset, self._expected)
+        with closing(batches(dataset, 1, self._threads)) as pieces:
+            any(
+                self._evidence.look(piece, self._expected(index, piece)) for index, piece in enumerate(pieces)
+            )
+        return None
 
     def _opened(self, wanted: Wanted) -> TaskEvidence:
         names = [spec.name for spec in self._reference.outputs]
