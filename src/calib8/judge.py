@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
@@ -18,11 +19,12 @@ from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
-from calib8.errors import UsageError
+from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tasks.branches import Meaning
 from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
 
 PREFLIGHT_SAMPLES: Final = 32
+NOTHING_NAMED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def evaluate(
@@ -46,6 +49,8 @@ def evaluate(
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> list[Evaluation]:
     """Accuracy and speed of models side by side on the same data.
@@ -70,6 +75,7 @@ def evaluate(
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
         samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        task, branches: what the outputs mean, see ``calibrate``: each branch has an SQNR of its own.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -92,13 +98,35 @@ def evaluate(
         data, _inputs_of_first(sessions), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
     )
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    meaning = None if reference is None else meaning_of_file(models[reference], task, branches)
     seen = SampleCounter("evaluating", dataset.count, progress)
     pieces = batches(dataset, batch, threads)
     found = evaluate_sessions(
         sessions, pieces, reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0, on_batch=seen,
+        labels_asked=dataset.labels_asked or label_offset != 0, on_batch=seen, meaning=meaning,
     )  # fmt: skip
     return [_with_label_warning(result, dataset) for result in found]
+
+
+def meaning_of_file(
+    model: str | os.PathLike[str], task: str | None, branches: Mapping[str, str]
+) -> Meaning | None:
+    """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
+
+    Raises:
+        ModelError: it cannot be read.
+        UsageError: see ``calib8.tasks.meaning.meaning_of``.
+    """
+    from calib8.model.load import load_model
+    from calib8.tasks.meaning import meaning_of
+    from calib8.tasks.seen import analysable
+
+    try:
+        return meaning_of(analysable(load_model(model)), task=task, branches=branches)
+    except ModelError:
+        if task is not None or branches:
+            raise
+        return None
 
 
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:

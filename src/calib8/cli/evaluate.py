@@ -13,6 +13,7 @@ from calib8.cli.options import (
     DATA,
     DataOption,
     LabelsOption,
+    MeaningOptions,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
@@ -22,7 +23,7 @@ from calib8.cli.options import (
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import evaluation_table, say_missing
+from calib8.cli.render import evaluation_table, say_branches, say_missing
 from calib8.cli.terminal import open_terminal
 
 ModelsArgument = Annotated[
@@ -48,6 +49,7 @@ def evaluate(
     labels: LabelsOption = None,
     label_offset: LabelOffsetOption = 0,
     running: RuntimeOptions,
+    meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -63,7 +65,7 @@ def evaluate(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [*models, data, labels])
-    preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8 import judge
 
@@ -73,10 +75,11 @@ def evaluate(
             runtime=running.runtime,
             profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            progress=progress,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
+    say_branches(terminal, results)
     for result in results:
         for warning in result.warnings:
             terminal.say(f"warning: {result.model}: {warning}", style="yellow")

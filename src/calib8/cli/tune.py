@@ -14,6 +14,7 @@ from calib8.cli.options import (
     DataOption,
     GivenRangesOption,
     LabelsOption,
+    MeaningOptions,
     ModelArgument,
     PowerOfTwoOption,
     PreprocessOptions,
@@ -115,6 +116,7 @@ def tune(
     promises: PromiseOptions,
     data_options: SampleOptions,
     search: SearchOptions,
+    meaning: MeaningOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
@@ -135,7 +137,7 @@ def tune(
     promise_of(promises.max_drop, promises.min_agreement, promises.min_sqnr)
     seconds_of(search.budget)
     given = parse_given(search.range or ())
-    preprocess = chosen_preprocess(preprocessing)
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing)
     look_at_data(terminal, model, data, preprocess, labels if judges is None else None, reading)
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
@@ -146,7 +148,7 @@ def tune(
             effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,
             samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            progress=progress,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     if report.json is not None:
         write_json(report.json, tuning_document(model, found))
@@ -213,7 +215,8 @@ def trials_table(found: Tuning) -> Table:
 
 def _figures(trial: Trial, unit: str) -> str:
     f = trial.figures
-    return f"it is {f.value:.2f} {unit}, at worst {f.bound:.2f} {unit}"
+    each = ", ".join(f"{name} {figure:.1f} dB" for name, figure in f.branches.items())
+    return f"it is {f.value:.2f} {unit}, at worst {f.bound:.2f} {unit}{f' ({each})' if each else ''}"
 
 
 def _broken_promise(found: Tuning) -> PromiseError:
@@ -260,6 +263,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "agreement": None if f.agreement is None else f.agreement / 100.0,
         "top1": None if f.top1 is None else f.top1 / 100.0,
         "sqnr_db": f.sqnr_db,
+        "branches": dict(f.branches),
         "samples": f.samples,
         "seconds": trial.seconds,
     }

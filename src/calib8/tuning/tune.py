@@ -24,6 +24,8 @@ from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import Range
+from calib8.tasks.branches import Meaning
+from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
@@ -97,6 +99,8 @@ def tune(
     samples: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Tuning:
     """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
@@ -112,7 +116,7 @@ def tune(
             What is not from this search gets another name while none does, ``NAME.earlier.onnx``.
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
         min_agreement: promise: the best class is the float model's in so many percent of the samples.
-        min_sqnr: promise: SQNR of the outputs in dB.
+        min_sqnr: promise: SQNR of the outputs in dB, of the worst branch where they have several.
         judge_data: samples to judge with.
         labels: a list of the samples that judge, for an image folder.
         preprocess: how images become inputs, or the name of a preset.
@@ -124,7 +128,7 @@ def tune(
         budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
         work: the folder of the search, None: ``output`` with ``.tune`` behind it.
         samples: at most so many of ``data``, and of ``judge_data``.
-        threads, skip_bad, progress: see ``calib8.calibrate``.
+        threads, skip_bad, task, branches, progress: see ``calib8.calibrate``.
 
     Raises:
         UsageError: no promise or two, one that cannot be, a budget too small for one trial.
@@ -145,14 +149,24 @@ def tune(
     given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
     watching = clock.watching(progress)
     alike = parts.calibrating if judge_data is None else None
-    judge = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike)
+    meaning = meaning_of(prepared.model, task=task, branches=branches)
+    judge = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike, meaning=meaning)
     floats = prepared.nodes_called(keep_float)
-    asked = _Asked(promise, scheme, effort, floats, given, power_of_two)
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, meaning)
     with Folder(place, _settings(prepared, parts, judge.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
         recipes = Recipes(
-            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
+            prepared,
+            scheme,
+            floats,
+            parts.calibrating,
+            folder,
+            threads,
+            watching,
+            given,
+            power_of_two,
+            meaning,
         )
         if judge.label_note:
             notes = (*notes, f"labels that do not fit are left out: {judge.label_note}")
@@ -229,6 +243,7 @@ class _Asked:
     keep_float: frozenset[str]
     ranges: Mapping[str, Range]
     power_of_two: bool
+    meaning: Meaning
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -249,6 +264,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "ranges": {name: [held.min, held.max] for name, held in sorted(asked.ranges.items())},
         "effort": asked.effort,
         "keep_float": sorted(asked.keep_float),
+        "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
     }
 
 
