@@ -157,17 +157,9 @@ def tune(
         clock.before = folder.seconds
         remove_leftovers(out)
         recipes = Recipes(
-            prepared,
-            scheme,
-            floats,
-            parts.calibrating,
-            folder,
-            threads,
-            watching,
-            given,
-            power_of_two,
+            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two,
             meaning,
-        )
+        )  # fmt: skip
         if judge.label_note:
             notes = (*notes, f"labels that do not fit are left out: {judge.label_note}")
         if alike is not None:
