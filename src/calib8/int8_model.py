@@ -170,10 +170,10 @@ def judged_model(found: Quantization, meaning: Meaning, threads: int) -> Quantiz
     done, held = found.repaired, None if found.repaired is None else found.repaired.held
     if done is None or held is None:
         why = "" if done is None else done.warning
-        return replace(found, verdict=unjudged(why or NO_SAMPLE))
+        return replace(found, verdict=unjudged(why or NO_SAMPLE), meaning=meaning)
     outputs = float_outputs(found.model, held.runs, threads)
     verdict = verdict_of(meaning, held.outputs, outputs, shared=done.shared)
-    return replace(found, verdict=verdict, repaired=replace(done, held=None))
+    return replace(found, verdict=verdict, meaning=meaning, repaired=replace(done, held=None))
 
 
 def _dropped(result: QuantizedGraph) -> Iterator[str]:

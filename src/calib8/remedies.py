@@ -156,7 +156,7 @@ def diagnose_and_treat(
     if int8 is None:
         quantization = pipeline.quantize(
             fp32, data, method=basis.method, repair=("none",), preprocess=preprocess, samples=samples,
-            threads=threads, skip_bad=skip_bad, progress=progress,
+            threads=threads, skip_bad=skip_bad, task=task, branches=branches, progress=progress,
         )  # fmt: skip
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:

@@ -138,7 +138,8 @@ def evaluate_sessions(
         reference: index of the float original among ``sessions``, None if there is none.
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
-        meaning: what the float outputs mean, None where it is not known.
+        meaning: what the float outputs mean, None where it is not known. Where the user says that they are
+            no classes, there is no agreement, and labels do not count.
         on_batch: called with the number of samples after each batch.
         on_outputs: called with what every model gave for a batch, None from one that has ended its runtime.
 
@@ -147,6 +148,7 @@ def evaluate_sessions(
             classes.
         CrashError: no model is left: each has ended its runtime.
     """
+    classes = meaning is None or not meaning.named or meaning.task == "classify"
     tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
         results = [
@@ -157,9 +159,10 @@ def evaluate_sessions(
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
             if outputs is None:
                 continue
-            _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
+            if classes:
+                _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
-                _count_differences(expected, outputs, tally, sessions[index].name)
+                _count_differences(expected, outputs, tally, sessions[index].name, classes=classes)
                 _count_branches(expected, outputs, tally, meaning)
         on_outputs(results)
         on_batch(len(batch.names))
@@ -239,7 +242,12 @@ def _count_labels(
 
 
 def _count_differences(
-    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, name: str
+    expected: list[npt.NDArray[Any]],
+    outputs: list[npt.NDArray[Any]],
+    tally: _Tally,
+    name: str,
+    *,
+    classes: bool,
 ) -> None:
     if [array.shape for array in expected] != [array.shape for array in outputs]:
         raise DataError(
@@ -248,7 +256,7 @@ def _count_differences(
             "Compare models of one network",
         )
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
-    if reference_scores is not None and scores is not None:
+    if classes and reference_scores is not None and scores is not None:
         tally.classified += len(scores)
         tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
     for left, right in zip(expected, outputs, strict=True):

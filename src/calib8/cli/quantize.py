@@ -45,7 +45,7 @@ from calib8.cli.steps import (
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.cli.verdict import next_command, say_verdict, verdict_document
+from calib8.cli.verdict import meaning_document, next_command, say_meaning, say_verdict, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.tflite.magic import is_tflite_name
@@ -218,6 +218,7 @@ def quantize(
     if outcome.result.binding is not None:
         say_binding(terminal, outcome.result.binding)
     command = _next_command(outcome, request, output, data)
+    say_meaning(terminal, outcome.result.meaning)
     if outcome.result.verdict is not None:
         say_verdict(terminal, outcome.result.verdict, command)
     if report.json is not None:
@@ -383,6 +384,7 @@ def _write_report(
         if calibration is None
         else calibration_document(calibration, calibration.table, outcome.samples),
         "repairs": repairs_document(outcome.result.repaired),
+        "outputs": meaning_document(outcome.result.meaning),
         "verdict": verdict_document(outcome.result.verdict, command),
         "nodes": placement_document(outcome.result.placement),
     }

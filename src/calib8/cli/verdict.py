@@ -10,6 +10,7 @@ from calib8.cli.documents import finite
 from calib8.cli.terminal import Terminal
 
 if TYPE_CHECKING:
+    from calib8.tasks.branches import Meaning
     from calib8.tasks.kinds import Kind
     from calib8.tasks.verdict import State, Verdict
 
@@ -27,6 +28,23 @@ def say_verdict(terminal: Terminal, verdict: Verdict, command: list[str]) -> Non
     """The verdict and the next command."""
     terminal.say(f"verdict: {verdict.text}", style=_STYLES.get(verdict.state))
     terminal.say(f"next: {shlex.join(command)}")
+
+
+def say_meaning(terminal: Terminal, meaning: Meaning | None) -> None:
+    """What the outputs were taken for, where there are several branches or it was guessed."""
+    if meaning is None or not (meaning.several or any(one.sureness == "guessed" for one in meaning.branches)):
+        return
+    each = (f"{one.kind} {one.places} ({one.sureness})" for one in meaning.branches)
+    guessed = any(one.sureness == "guessed" for one in meaning.branches)
+    terminal.say(f"outputs: {', '.join(each)}{'; --branch says what they are' if guessed else ''}")
+
+
+def meaning_document(meaning: Meaning | None) -> list[dict[str, Any]]:
+    """One entry per branch of the outputs."""
+    return [
+        {"name": one.name, "kind": one.kind, "where": one.places, "sureness": one.sureness, "why": one.why}
+        for one in (() if meaning is None else meaning.branches)
+    ]
 
 
 def next_command(
