@@ -11,6 +11,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from calib8.autorange.check import float_outputs
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
 from calib8.calibration.choose import PLAIN
 from calib8.calibration.decide import AUTO, Wish, decide
@@ -34,6 +35,9 @@ from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
+from calib8.tasks.verdict import unjudged, verdict_of
+
+NO_SAMPLE: Final = "no sample was held back to judge with"
 
 STATISTICS_METHOD: Final = BEHIND
 """The default where saved statistics take the place of data."""
@@ -153,6 +157,26 @@ def int8_model(
         notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result),
                *([stumbles] if stumbles else [])), repaired=done,
     )  # fmt: skip
+
+
+def judged_model(found: Quantization, meaning: Meaning, threads: int) -> Quantization:
+    """The same with its verdict, from the runs that judged repairs; what it judged with is let go.
+
+    Args:
+        found: the int8 model.
+        meaning: branches of its outputs.
+        threads: for ONNX Runtime.
+
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run it.
+    """
+    done, held = found.repaired, None if found.repaired is None else found.repaired.held
+    if done is None or held is None:
+        why = "" if done is None else done.warning
+        return replace(found, verdict=unjudged(why or NO_SAMPLE), meaning=meaning)
+    outputs = float_outputs(found.model, held.runs, threads)
+    verdict = verdict_of(meaning, held.outputs, outputs, shared=done.shared)
+    return replace(found, verdict=verdict, meaning=meaning, repaired=replace(done, held=None))
 
 
 def _dropped(result: QuantizedGraph) -> Iterator[str]:

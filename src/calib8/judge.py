@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
@@ -19,11 +20,12 @@ from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.engine.plan_file import claims_to_be_plan
-from calib8.errors import UsageError
+from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
 from calib8.tensors import TensorSpec
@@ -33,6 +35,7 @@ if TYPE_CHECKING:  # plans need neither models nor what reads them
     import onnx
 
 PREFLIGHT_SAMPLES: Final = 32
+NOTHING_NAMED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 def evaluate(
@@ -50,6 +53,7 @@ def evaluate(
     threads: int = 2,
     skip_bad: bool = False,
     task: str | AnyJudge | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     judge: OwnJudge | None = None,
     progress: Progress = silent,
 ) -> list[Evaluation]:
@@ -65,7 +69,7 @@ def evaluate(
             list has stored.
         labels: a ``file label`` list for an image folder. Labels that are found without it and do not fit
             are left out with a warning. With the tasks ``detect`` and ``keypoints`` a COCO JSON file or a
-            folder of YOLO text files, with ``segment`` a folder of PNGs.
+            folder of YOLO text files, with ``segment`` a folder of PNGs, with ``ctc`` a list of texts.
         label_offset: what is added to every label: 1 where labels from 0 meet models with a background
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
@@ -79,6 +83,7 @@ def evaluate(
         task: what the outputs are for: ``detect``, ``segment``, ``classify``, ``embed``, ``ctc`` or
             ``keypoints``, whose figures are told too (``Evaluation.task``); or a judge with its head, such
             as ``DetectionJudge(DetectionHead(…))``, where the outputs do not tell how they are decoded.
+        branches: what the outputs mean, see ``calibrate``: each branch has an SQNR of its own.
         judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with
             lists of arrays; ``Evaluation.own`` has its mean.
 
@@ -105,13 +110,49 @@ def evaluate(
         samples=samples, skip_bad=skip_bad,
     )  # fmt: skip
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
+    meaning = None if reference is None else _meaning(models[reference], task, branches)
     judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
     found = evaluate_sessions(
         sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
-        labels_asked=dataset.labels_asked or label_offset != 0,
+        labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
+        meaning=meaning,
         on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
     )  # fmt: skip
     return [_with_label_warning(result, dataset) for result in judges.beside(found)]
+
+
+def _meaning(
+    model: str | os.PathLike[str], task: str | AnyJudge | None, branches: Mapping[str, str]
+) -> Meaning | None:
+    """What the outputs mean; where the graph does not say that they fit the task, its judge has the word."""
+    name = task if isinstance(task, str) or task is None else task.task
+    try:
+        return meaning_of_file(model, name, branches)
+    except UsageError:
+        if name is None or branches:
+            raise
+        return meaning_of_file(model, None, branches)
+
+
+def meaning_of_file(
+    model: str | os.PathLike[str], task: str | None, branches: Mapping[str, str]
+) -> Meaning | None:
+    """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
+
+    Raises:
+        ModelError: it cannot be read.
+        UsageError: see ``calib8.tasks.meaning.meaning_of``.
+    """
+    from calib8.model.load import load_model
+    from calib8.tasks.meaning import meaning_of
+    from calib8.tasks.seen import analysable
+
+    try:
+        return meaning_of(analysable(load_model(model)), task=task, branches=branches)
+    except ModelError:
+        if task is not None or branches:
+            raise
+        return None
 
 
 def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:

@@ -24,6 +24,8 @@ from calib8.profiles import chosen_profile
 from calib8.qparams import QParams
 from calib8.repair.flow import Repaired
 from calib8.table import CalibrationTable
+from calib8.tasks.branches import Meaning
+from calib8.tasks.verdict import Verdict
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
@@ -96,6 +98,8 @@ class Quantization:
         binding: which names of a given table were used, None if there were data or statistics.
         notes: what to know of the ranges that the user gave, and of codes of repairs that did not fit.
         repaired: which repairs were tried and what they gained, None where none was wanted.
+        meaning: what the float outputs mean, by which all was judged.
+        verdict: kept, visibly damaged or ruined, on samples held back; it says so where there were none.
     """
 
     model: ir.Model
@@ -108,6 +112,8 @@ class Quantization:
     binding: Binding | None = None
     notes: tuple[str, ...] = ()
     repaired: Repaired | None = None
+    verdict: Verdict | None = None
+    meaning: Meaning | None = None
 
     def save(
         self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None

@@ -30,7 +30,7 @@ from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
-from calib8.int8_model import STATISTICS_METHOD, int8_model, other_tables, repaired_candidate
+from calib8.int8_model import STATISTICS_METHOD, int8_model, judged_model, other_tables, repaired_candidate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
@@ -139,7 +139,7 @@ def calibrate(
     example_inputs: object = None,
     shapes: Shapes | None = None,
     task: str | None = None,
-    outputs: Mapping[str, str] = NOTHING_NAMED,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
@@ -182,7 +182,7 @@ def calibrate(
         shapes: with statistics: input name → sizes, where neither model nor preprocessing say them.
         task: for ``auto``: what the network is for, a key of ``calib8.tasks.kinds.NEEDS``; None: told by the
             graph.
-        outputs: for ``auto``: part of an output, such as ``output0`` or ``output0[4:84]`` → what it is, of
+        branches: for ``auto``: part of an output, such as ``output0`` or ``output0[4:84]`` → what it is, of
             ``calib8.tasks.kinds.KINDS``; what is not named is told by the graph.
         progress: see ``Progress``.
 
@@ -212,7 +212,7 @@ def calibrate(
             model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
             keep_float=keep_float, shard=None,
         )  # fmt: skip
-        meaning = meaning_of(source.prepared.model, task=task, outputs=outputs)
+        meaning = meaning_of(source.prepared.model, task=task, branches=branches)
         chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = gather(
             source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
@@ -267,7 +267,7 @@ def quantize(
     example_inputs: object = None,
     shapes: Shapes | None = None,
     task: str | None = None,
-    outputs: Mapping[str, str] = NOTHING_NAMED,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
@@ -293,7 +293,7 @@ def quantize(
         keep_float: names of nodes to keep in float.
         shapes: without data: input name → sizes, where the model leaves them open and neither table nor
             preprocessing say them.
-        task, outputs: see ``calibrate``; repairs and the verdict judge by them too.
+        task, branches: see ``calibrate``; repairs and the verdict judge by them too.
         preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
             progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse-behind``.
 
@@ -311,7 +311,7 @@ def quantize(
         return _with_table(
             model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, shapes=shapes, named=(task, outputs), progress=progress,
+            skip_bad=skip_bad, shapes=shapes, named=(task, branches), progress=progress,
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
@@ -321,7 +321,7 @@ def quantize(
         method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
         percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
         threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False,
-        keep_samples=wanted.samples, shapes=shapes, task=task, outputs=outputs, progress=progress,
+        keep_samples=wanted.samples, shapes=shapes, task=task, branches=branches, progress=progress,
     )  # fmt: skip
     if calibration.dataset is not None:
         preprocess = calibration.dataset.preprocess
@@ -332,12 +332,13 @@ def quantize(
     floats = calibration.prepared.nodes_called(keep_float)
     start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
     others = {} if method is not None else other_tables(calibration, start)
-    meaning = meaning_of(calibration.prepared.model, task=task, outputs=outputs)
+    meaning = meaning_of(calibration.prepared.model, task=task, branches=branches)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress,
         original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
-    result = int8_model(start, done, calibration.prepared, preprocess, {})
+    made = int8_model(start, done, calibration.prepared, preprocess, {})
+    result = judged_model(made, meaning, threads)
     return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
 
 
@@ -376,9 +377,10 @@ def _with_table(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
     start = Candidate(prepared.model, table, scheme, floats, power_of_two)
-    meaning = meaning_of(prepared.model, task=named[0], outputs=named[1])
+    meaning = meaning_of(prepared.model, task=named[0], branches=named[1])
     done = repaired_candidate(
         start, wanted, dataset, {}, meaning, threads, progress, original=original, unranged=unranged
     )
-    result = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
+    made = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
+    result = judged_model(made, meaning, threads)
     return replace(result, binding=binding, notes=(*notes, *result.notes))

@@ -9,7 +9,7 @@ asked for when the model was made stays as it was: target, types, nodes in float
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -35,6 +35,7 @@ from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.flow import GAIN_DB
 from calib8.repair.repairs import ESTIMATE, REPAIRS
 from calib8.repair.wanted import repairs_called
+from calib8.tasks.meaning import NOTHING_NAMED
 
 ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
 """Repairs that are tried whatever the findings are: they cost little, and help where no layer stands out."""
@@ -131,6 +132,8 @@ def diagnose_and_treat(
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Treated:
     """Diagnoses an int8 model and tries what may help.
@@ -143,6 +146,7 @@ def diagnose_and_treat(
         samples: at most so many, for the calibration too; None: all for it, ``COMPARED`` for the comparison.
         batch: samples per run of the comparison; no result depends on it.
         threads, skip_bad, progress: see ``calib8.pipeline.calibrate``.
+        task, branches: what the outputs mean, see there.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -152,14 +156,14 @@ def diagnose_and_treat(
     if int8 is None:
         quantization = pipeline.quantize(
             fp32, data, method=basis.method, repair=("none",), preprocess=preprocess, samples=samples,
-            threads=threads, skip_bad=skip_bad, progress=progress,
+            threads=threads, skip_bad=skip_bad, task=task, branches=branches, progress=progress,
         )  # fmt: skip
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:
         quantized, basis = int8, basis_of(fp32, int8)
     diagnosis = diagnose(
         fp32, quantized, data, preprocess=preprocess, samples=COMPARED if samples is None else samples,
-        batch=batch, threads=threads, skip_bad=skip_bad, progress=progress,
+        batch=batch, threads=threads, skip_bad=skip_bad, task=task, branches=branches, progress=progress,
     )  # fmt: skip
     wishes = _wishes(diagnosis, basis, again=int8 is not None)
     remedies: tuple[Remedy, ...] = ()

@@ -125,8 +125,8 @@ def test_evaluate_writes_this_json(cli, model: Path, images: Path, out: Path) ->
     result = cli("evaluate", model, "--data", images, *FLAGS, "--json", out / "e.json", "--samples", 4)
     assert result.exit_code == 0, result.output
     [entry] = load(out / "e.json")["models"]
-    keys = ["model", "runtime", "images", "top1", "top5", "agreement", "sqnr_db", "seconds", "warnings"]
-    keys += ["failure", "task"]
+    keys = ["model", "runtime", "images", "top1", "top5", "agreement", "sqnr_db", "branches", "seconds"]
+    keys += ["warnings", "failure", "task"]
     assert list(entry) == keys
     assert entry["model"] == str(model)
     assert entry["runtime"] == "onnxruntime"

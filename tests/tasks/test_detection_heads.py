@@ -27,6 +27,7 @@ FORMS = {
     heads.listed: ("listed", "yx", "probability"),
     heads.scrfd: ("levels", "distances", "probability"),
     heads.pico_det: ("levels", "distances", "probability"),
+    heads.pico_det_maps: ("levels", "distances", "probability"),
     heads.blaze_face: ("pair", "offsets", "sigmoid"),
     heads.retina_face: ("pair", "priors", "probability"),
 }
@@ -43,6 +44,66 @@ def test_boxes_come_back(write: Callable[[], Written]) -> None:
     np.testing.assert_allclose(found.boxes[sure], OBJECTS, rtol=0, atol=1e-3)
     np.testing.assert_allclose(found.scores[sure], SCORES, rtol=0, atol=1e-4)
     assert found.classes[sure].tolist() == ([0, 0, 0] if write in ONE_CLASS else KINDS.tolist())
+
+
+def sigmoid(value: float) -> float:
+    return float(1 / (1 + np.exp(-value)))
+
+
+@pytest.mark.parametrize("form", ["anchors", "anchors-exp"])
+def test_maps_of_anchors_as_in_loops(form: str) -> None:
+    """Every row by the formulas of YOLOv5 and of YOLOv3, one by one."""
+    rng = np.random.default_rng(1)
+    anchors = (((10.0, 13.0), (16.0, 30.0)), ((40.0, 20.0), (60.0, 50.0)))
+    maps = [rng.normal(0, 1.5, (1, 2 * 7, 64 // s, 96 // s)).astype(np.float32) for s in (16, 32)]
+    head = DetectionHead("maps", SIZE, (0, 1), form, "sigmoid", nms=None, anchors=anchors)  # type: ignore[arg-type]
+    expected = []
+    for stride, sides, array in zip((16, 32), anchors, maps, strict=True):
+        for number, (wide, high) in enumerate(sides):
+            for row in range(64 // stride):
+                for column in range(96 // stride):
+                    x, y, w, h, sure, *classes = array[0, 7 * number : 7 * number + 7, row, column].tolist()
+                    if form == "anchors":
+                        x, y = 2 * sigmoid(x) - 0.5, 2 * sigmoid(y) - 0.5
+                        w, h = (2 * sigmoid(w)) ** 2 * wide, (2 * sigmoid(h)) ** 2 * high
+                    else:
+                        x, y, w, h = sigmoid(x), sigmoid(y), np.exp(w) * wide, np.exp(h) * high
+                    x, y = (x + column) * stride, (y + row) * stride
+                    score = sigmoid(sure) * max(map(sigmoid, classes))
+                    expected.append((score, x - w / 2, y - h / 2, x + w / 2, y + h / 2, np.argmax(classes)))
+    expected.sort(key=lambda one: -one[0])
+    found = detections(maps, head, "a.png")
+    assert len(found.scores) == len(expected)
+    np.testing.assert_allclose(found.scores, [one[0] for one in expected], rtol=1e-6)
+    np.testing.assert_allclose(found.boxes, [one[1:5] for one in expected], rtol=1e-5, atol=1e-4)
+    assert found.classes.tolist() == [one[5] for one in expected]
+
+
+def test_anchors_without_classes_score_by_their_objectness() -> None:
+    array = np.full((1, 5, 2, 3), -9.0, np.float32)
+    array[0, :, 1, 2] = [0, 0, 0, 0, 2]
+    head = DetectionHead("maps", SIZE, (0,), "anchors-exp", "sigmoid", nms=None, anchors=(((20.0, 10.0),),))
+    best = detections([array], head, "a.png")
+    assert best.boxes[0].tolist() == [70, 43, 90, 53] and best.scores[0] == pytest.approx(sigmoid(2))
+    assert best.class_count == 1
+    with pytest.raises(DataError, match="do not fit the head"):
+        detections([array[:, :4]], head, "a.png")
+
+
+def test_maps_of_bins_give_what_their_levels_give() -> None:
+    """One map per stride with distances and scores: the same boxes as of the two apart."""
+    written = heads.pico_det_maps()
+    both = [np.concatenate([written.outputs[4 + n], written.outputs[n]], axis=1) for n in range(3)]
+    head = DetectionHead("maps", SIZE, (0, 1, 2), scores="probability", bins=8)
+    found = detections(both, head, "a.png")
+    np.testing.assert_allclose(found.boxes[found.scores > 0.3], OBJECTS, rtol=0, atol=1e-3)
+    assert found.classes[found.scores > 0.3].tolist() == KINDS.tolist()
+
+
+def test_a_single_row_without_a_batch_axis() -> None:
+    row = np.array([[1, 2, 30, 40, 0.9, 3]], np.float32)
+    found = detections([row], DetectionHead("final", SIZE, boxes="corners", nms=None), "a.png")
+    assert found.boxes.tolist() == [[1, 2, 30, 40]] and found.classes.tolist() == [3]
 
 
 def test_the_same_box_twice_stays_once_per_class() -> None:
@@ -102,6 +163,10 @@ def test_priors_that_nobody_knows_have_to_be_given() -> None:
         ({"layout": "sideways"}, "is unknown"),
         ({"boxes": "priors"}, "do not go together"),
         ({"nms": 0.0}, "is no IoU"),
+        ({"layout": "maps", "outputs": ()}, "reads 0 outputs, not one or more"),
+        ({"layout": "maps", "boxes": "anchors"}, "anchors do not go together"),
+        ({"anchors": (((1.0, 2.0),),)}, "anchors do not go together"),
+        ({"boxes": "anchors", "anchors": (((1.0, 2.0),),)}, "anchors do not go together"),
         ({"layout": "levels", "outputs": (0, 1, 2)}, "not two per stride"),
     ],
 )

@@ -142,6 +142,39 @@ def test_detections_beside_labels(pair: list[Path], folder: Path, tmp_path: Path
     assert second.task.against_float["recall"] == pytest.approx(2 / 3)
 
 
+def test_the_order_of_arrays_changes_nothing(pair: list[Path]) -> None:
+    """All scores are alike: which box comes first decides about the average precision."""
+    rng, samples = np.random.default_rng(2), []
+    for _ in range(12):
+        boxes = [(*rng.integers(8, 30, 2), *rng.integers(6, 20, 2), 0, 200) for _ in range(3)]
+        samples.append(scene(boxes).transpose(2, 0, 1))
+    blurred = shifted_detector(pair[1])
+    told = [
+        calib8.evaluate([pair[0], blurred], {"x": np.asarray(order, np.float32)}, task="detect", threads=1)
+        for order in (samples, samples[::-1], samples[5:] + samples[:5])
+    ]
+    first, *others = (found[1].task for found in told)
+    assert first is not None and 0.0 < first.against_float["map"] < 1.0
+    assert all(other == first for other in others)
+
+
+def shifted_detector(path: Path) -> Path:
+    """All boxes but those in the right half lie somewhere else."""
+    model = onnx.load(path)
+    model.graph.node[-1].output[0] = "z"
+    model.graph.node.extend(
+        [
+            helper.make_node("Greater", ["z", "middle"], ["right"]),
+            helper.make_node("Where", ["right", "z", "nothing"], ["y"]),
+        ]
+    )
+    middle = np.array([20, -1, -1, -1, -1, -1], np.float32)
+    model.graph.initializer.append(helper.make_tensor("middle", TensorProto.FLOAT, [1, 6, 1], middle))
+    model.graph.initializer.append(helper.make_tensor("nothing", TensorProto.FLOAT, [], [0.0]))
+    onnx.save(model, path.with_name("shifted.onnx"))
+    return path.with_name("shifted.onnx")
+
+
 def test_a_head_given_by_hand(pair: list[Path], folder: Path) -> None:
     judge = DetectionJudge(DetectionHead("columns", (HEIGHT, WIDTH)), least_score=0.1)
     told = calib8.evaluate(pair, folder, preprocess=PLAIN, task=judge, threads=1)[1].task
@@ -211,6 +244,39 @@ def test_masks_beside_fp32_and_labels(folder: Path, tmp_path: Path) -> None:
     iou = [((truth == c) & (own == c)).sum() / ((truth == c) | (own == c)).sum() for c in range(3)]
     assert second.task.against_labels["miou"] == pytest.approx(np.mean(iou), abs=1e-15)
     assert second.task.against_float == second.task.against_labels
+
+
+def embedder(path: Path, factor: float) -> Path:
+    """Means of the colours, blue ``factor`` times."""
+    weights = np.diag([1, 1, factor]).astype(np.float32).reshape(-1)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"]),
+        helper.make_node("GlobalAveragePool", ["c"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["y"]),
+    ]
+    return saved(path, nodes, [helper.make_tensor("w", TensorProto.FLOAT, [3, 3, 1, 1], weights)], [1, 3])
+
+
+def test_labels_of_embeddings_say_who_is_who(tmp_path: Path) -> None:
+    """Three people, one colour each; numbers beyond the three values of the embedding are no error."""
+    folder, rng = tmp_path / "people", np.random.default_rng(1)
+    folder.mkdir()
+    lines = []
+    for number in range(9):
+        pixels = rng.integers(0, 60, (HEIGHT, WIDTH, 3))
+        pixels[:, :, number % 3] += 150
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / f"{number}.png")
+        lines.append(f"{number}.png {100 + number % 3}")
+    (tmp_path / "who.txt").write_text("\n".join(lines))
+    models = [embedder(tmp_path / "float.onnx", 1.0), embedder(tmp_path / "blind.onnx", 0.0)]
+    first, second = calib8.evaluate(
+        models, folder, preprocess=PLAIN, task="embed", labels=tmp_path / "who.txt", threads=1
+    )
+    assert first.task is not None and second.task is not None
+    assert first.top1 is None and second.agreement is None and not first.warnings
+    assert first.task.against_labels == {"verification": 1.0}
+    assert second.task.against_labels["verification"] == 1.0  # red, green, or dark
+    assert second.task.against_float["least_cosine"] < 0.5 < second.task.against_float["cosine"]
 
 
 def test_a_judge_of_ones_own(pair: list[Path], folder: Path) -> None:

@@ -105,7 +105,7 @@ def test_runs_of_different_shapes_count_with_all_their_signal() -> None:
 def test_one_branch_is_judged_as_if_there_were_none() -> None:
     rng = np.random.default_rng(1)
     energies = np.exp(rng.normal(0.0, 4.0, (30, 1, 2)))
-    single = meaning_of(ssd(1, "Sigmoid"), outputs={"boxes": "unused"})
+    single = meaning_of(ssd(1, "Sigmoid"), branches={"boxes": "unused"})
     assert len(single.judged) == 1
     plain, alone = judged("x", energies), judged("x", energies, None, None)
     assert plain == alone and plain.branches == ()

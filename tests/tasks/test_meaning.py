@@ -40,6 +40,10 @@ DETECTORS = {
     ),
     "YOLOv5": (yolo5, "boxes y[:,:,0:4], objectness y[:,:,4:5], scores y[:,:,5:8]"),
     "YOLOX": (yolox, "boxes y[:,:,0:4], objectness y[:,:,4:5], scores y[:,:,5:13]"),
+    "RT-DETR": (
+        lambda: yolo8(behind="own_boxes = Sigmoid(four_of) y = Concat<axis=1>(own_boxes, scores)"),
+        "boxes y[:,0:4], scores y[:,4:13]",
+    ),
     "SSD by Softmax": (
         lambda: ssd(3, "Softmax<axis=2>"),
         "boxes boxes, unused scores[:,:,0:1], scores scores[:,:,1:3]",

@@ -9,7 +9,7 @@ from test_meaning import told
 
 from calib8.errors import UsageError
 from calib8.tasks.meaning import meaning_of
-from calib8.tasks.named import parse_outputs
+from calib8.tasks.named import parse_branches
 from small_models import normal
 
 
@@ -23,7 +23,7 @@ def grid() -> ir.Model:
 
 
 @pytest.mark.parametrize(
-    ("outputs", "expected"),
+    ("branches", "expected"),
     [
         ({"y": "other"}, "other y"),
         ({"y[4:9]": "objectness"}, "boxes y[:,0:4], objectness y[:,4:9], scores y[:,9:13]"),
@@ -33,12 +33,12 @@ def grid() -> ir.Model:
         ({"y[:,:,0:5]": "boxes"}, "boxes y[:,:,0:5], other y[:,:,5:20]"),
     ],
 )  # fmt: skip
-def test_names_win(outputs: dict[str, str], expected: str) -> None:
-    assert told(meaning_of(yolo8(), outputs=outputs)) == expected
+def test_names_win(branches: dict[str, str], expected: str) -> None:
+    assert told(meaning_of(yolo8(), branches=branches)) == expected
 
 
 @pytest.mark.parametrize(
-    ("outputs", "problem"),
+    ("branches", "problem"),
     [
         ({"z": "boxes"}, "no float output 'z'. It has y [N, 13, 20]"),
         ({"z[0:4]": "boxes"}, "no float output 'z'"),
@@ -53,9 +53,9 @@ def test_names_win(outputs: dict[str, str], expected: str) -> None:
         ({"y[0:1,0:4]": "boxes"}, "must cut one axis"),
     ],
 )
-def test_names_that_make_no_sense_are_refused(outputs: dict[str, str], problem: str) -> None:
+def test_names_that_make_no_sense_are_refused(branches: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError) as refused:
-        meaning_of(yolo8(), outputs=outputs)
+        meaning_of(yolo8(), branches=branches)
     assert problem in str(refused.value)
 
 
@@ -64,9 +64,9 @@ def test_a_task_that_the_outputs_do_not_fit_is_refused_with_what_it_needs() -> N
         meaning_of(grid(), task="detect")
     assert str(refused.value) == (
         "--task detect: no output fits it; the model has y [N, 9, 2, 2]. Name boxes and scores, such as "
-        "--output 'NAME[0:4]=boxes' --output 'NAME[4:84]=scores'."
+        "--branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores'."
     )
-    named = meaning_of(grid(), task="detect", outputs={"y[0:4]": "boxes", "y[4:9]": "scores"})
+    named = meaning_of(grid(), task="detect", branches={"y[0:4]": "boxes", "y[4:9]": "scores"})
     assert told(named) == "boxes y[:,0:4], scores y[:,4:9]" and named.task == "detect"
     with pytest.raises(UsageError, match="unknown task"):
         meaning_of(grid(), task="paint")
@@ -85,9 +85,9 @@ def test_a_task_decides_where_the_graph_leaves_it_open(task: str, kind: str) -> 
 
 
 def test_options_are_parsed() -> None:
-    assert parse_outputs(["a=boxes", "b[4:84] = scores"]) == {"a": "boxes", "b[4:84]": "scores"}
+    assert parse_branches(["a=boxes", "b[4:84] = scores"]) == {"a": "boxes", "b[4:84]": "scores"}
     for text, problem in (("a", "names no kind"), ("=boxes", "names no kind")):
         with pytest.raises(UsageError, match=problem):
-            parse_outputs([text])
+            parse_branches([text])
     with pytest.raises(UsageError, match="named twice"):
-        parse_outputs(["a=boxes", "a=scores"])
+        parse_branches(["a=boxes", "a=scores"])

@@ -9,11 +9,12 @@ import pytest
 from PIL import Image
 
 from calib8.data.preprocess import Preprocess
-from calib8.errors import DataError, UsageError
+from calib8.errors import Calib8Error, DataError, UsageError
 from calib8.tasks.judges.ctc import CtcJudge
 from calib8.tasks.judges.decode_points import PointHead
 from calib8.tasks.judges.detection_heads import DetectionHead
 from calib8.tasks.judges.detections import BoxTruth, DetectionJudge
+from calib8.tasks.judges.embeddings import EmbeddingJudge
 from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskHead, MaskJudge
 from calib8.tasks.truths import Pictures, read_truths
@@ -126,10 +127,45 @@ def test_labels_of_another_task(tmp_path: Path, pictures: Pictures) -> None:
     labels = coco(tmp_path, (90,), [ONE])
     with pytest.raises(DataError, match="is no folder of masks: labels of another task"):
         read_truths(MaskJudge(MaskHead()), labels, pictures, 0)
-    with pytest.raises(UsageError, match="labels of task ctc are not read from files"):
-        read_truths(CtcJudge(), labels, pictures, 0)
+    with pytest.raises(UsageError, match="labels of task embed are not read from files"):
+        read_truths(EmbeddingJudge(), labels, pictures, 0)
     with pytest.raises(DataError, match="labels of another task"):
         read_truths(KeypointJudge(PointHead("columns")), labels, pictures, 0)
     four = masks(tmp_path, 4)
     with pytest.raises(DataError, match="holds the class 4, the model has 4 classes"):
         read_truths(MaskJudge(MaskHead(classes=4)), four, pictures, 0).of("a.png")
+
+
+def texts(folder: Path, text: str) -> Path:
+    path = folder / "texts.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("text", ["a.png\tabba\nb.png\t\n", "a.png abba\n\nb.png \n"])
+def test_lines_are_numbers_of_characters(tmp_path: Path, pictures: Pictures, text: str) -> None:
+    first = CtcJudge(characters=("", "b", "a"))
+    truths = read_truths(first, texts(tmp_path, text), pictures, 0)
+    assert truths.of("a.png") == (2, 1, 1, 2) and truths.of("b.png") == ()
+    last = CtcJudge(blank=-1, characters=("b", "a", "-"))
+    assert read_truths(last, texts(tmp_path, text), pictures, 0).of("a.png") == (1, 0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("characters", "text", "problem"),
+    [
+        (None, "a.png ab\nb.png b", "the characters of the model are not known"),
+        (("", "a"), "a.png ab\nb.png a", "a.png: its text holds 'b', which is none of the 1 characters"),
+        (("-", "a"), "a.png a-\nb.png a", "its text holds '-'"),
+        (("", "a"), "a.png a", "lacks 1 of 2 images, such as 'b.png'"),
+        (("", "a"), "a.png a\na.png a\nb.png a", "line 2: lists 'a.png' a second time"),
+        (("", "a"), "a.png a\nb.png", "line 2: 'b.png' is not a file and its text"),
+        (("", "a"), "a.png\t\nb.png\t", "holds no text for any of the 2 pictures"),
+    ],
+)
+def test_texts_that_do_not_fit(
+    tmp_path: Path, pictures: Pictures, characters: Any, text: str, problem: str
+) -> None:
+    with pytest.raises(Calib8Error) as caught:
+        read_truths(CtcJudge(characters=characters), texts(tmp_path, text), pictures, 0)
+    assert problem in str(caught.value)

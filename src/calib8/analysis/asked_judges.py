@@ -32,6 +32,11 @@ class AskedJudges:
     task: TaskRecords | None
     own: OwnRecords | None
 
+    @property
+    def of_classes(self) -> bool:
+        """Whether outputs may hold scores of classes: no other task was named."""
+        return self.task is None or self.task.name == "classify"
+
     def add(self, batch: Batch, results: Outputs) -> None:
         """Judges what every model gave for a batch.
 
@@ -94,7 +99,8 @@ def asked_judges(
     if task is not None:
         pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
-        records = TaskRecords(task, sessions, reference, opener)
+        files = dataset.preprocess is not None and Path(dataset.source).is_dir()
+        records = TaskRecords(task, sessions, reference, opener, files=files)
     if own is not None:
         check_own_judge(own)
     return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference))

@@ -10,7 +10,7 @@ a bad local figure is the layer's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -20,11 +20,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.counterparts import CHANGED, Counterparts, LeftOut, Tap, find_counterparts
-from calib8.analysis.evaluate import best_classes, class_scores
 from calib8.analysis.float_reference import FloatReference, OpenReference, float_reference
 from calib8.analysis.layer_models import local_model, tap_names, tapped_int8
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.noise import Distance, DistanceSums, Spread
+from calib8.analysis.output_sums import BranchDistance, OutputSums
 from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.data.batches import Batch, batches
@@ -34,6 +34,8 @@ from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageErr
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.tasks.seen import analysable
 
 Sort = Literal["local", "cumulative"]
 SORTS: Final[tuple[Sort, ...]] = ("local", "cumulative")
@@ -96,6 +98,7 @@ class Comparison:
             no row of class scores.
         estimated: batch normalizations of the float model that were given the statistics which the int8
             model was made with (the repair ``bn``): the float model with its own is not compared.
+        branches: of the outputs where they have several, the worst first: ``outputs`` tells of the loudest.
     """
 
     fp32: str
@@ -107,6 +110,7 @@ class Comparison:
     outputs: Distance
     agreement: float | None
     estimated: int = 0
+    branches: tuple[BranchDistance, ...] = ()
 
 
 def compare(
@@ -123,6 +127,8 @@ def compare(
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
@@ -139,6 +145,7 @@ def compare(
         runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
         profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
         sort: what is worst first: SQNR of the layer alone, or of all up to it.
+        task, branches: what the outputs mean, see ``calibrate``.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -148,6 +155,7 @@ def compare(
     check_positive("--batch", batch)
     check_positive("--threads", threads)
     pair = open_pair(fp32, int8)
+    meaning = meaning_of(analysable(pair.fp32), task=task, branches=branches)
     chosen = _stored(pair) if preprocess is None else preprocess
     dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
     with closing(batches(dataset, 1, 1)) as pieces:
@@ -155,7 +163,8 @@ def compare(
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     _check_matched(found, pair)
     seen = SampleCounter("comparing", dataset.count, progress)
-    sums = _run(_open(pair, reference, found.taps, runtime, settings), dataset, batch, threads, seen)
+    opened = _open(pair, reference, found.taps, runtime, settings)
+    sums = _run(opened, OutputSums(meaning), dataset, batch, threads, seen)
     return _comparison(pair, reference, found, sums, sort)
 
 
@@ -260,16 +269,19 @@ class _Sums:
     """Running figures of all taps and of the outputs."""
 
     taps: tuple[_TapSums, ...]
-    outputs: DistanceSums = field(default_factory=DistanceSums)
+    outputs: OutputSums
     images: int = 0
-    classified: int = 0
-    agreeing: int = 0
 
 
 def _run(
-    sessions: _Sessions, dataset: Dataset, batch: int, threads: int, on_batch: Callable[[int], None]
+    sessions: _Sessions,
+    outputs: OutputSums,
+    dataset: Dataset,
+    batch: int,
+    threads: int,
+    on_batch: Callable[[int], None],
 ) -> _Sums:
-    sums = _Sums(tuple(_TapSums() for _ in sessions.taps))
+    sums = _Sums(tuple(_TapSums() for _ in sessions.taps), outputs)
     for piece in batches(dataset, batch, threads):
         _add_batch(sessions, sums, piece)
         on_batch(len(piece.names))
@@ -282,7 +294,7 @@ def _add_batch(sessions: _Sessions, sums: _Sums, batch: Batch) -> None:
     outputs = dict(
         zip((spec.name for spec in sessions.int8.outputs), sessions.int8.run(batch.inputs), strict=True)
     )
-    _add_outputs(sessions.pair, sums, floats, outputs)
+    sums.outputs.add(sessions.pair, floats, outputs)
     for tap, tally in zip(sessions.taps, sums.taps, strict=True):
         _add(tally.cumulative, tap, floats[tap.reference], outputs[tap.output], sessions.pair)
     del outputs  # the codes of the local run take their place
@@ -317,32 +329,12 @@ def _add(sums: DistanceSums, tap: Tap, reference: Array, output: Array, pair: Mo
     sums.add(reference, output, tap.code)
 
 
-def _add_outputs(pair: ModelPair, sums: _Sums, floats: dict[str, Array], outputs: dict[str, Array]) -> None:
-    """The outputs by their place: noise over all of them, agreement on the first."""
-    for index, (name, value) in enumerate(zip(pair.outputs, pair.int8.graph.outputs, strict=True)):
-        expected, output = floats.get(name), outputs[value.name or ""]
-        if expected is None or expected.dtype != np.float32 or output.dtype != np.float32:
-            continue
-        if expected.shape != output.shape:
-            raise ModelError(
-                pair.int8_name,
-                f"its output '{value.name}' has shape {list(output.shape)} instead of {list(expected.shape)}",
-                "Give the float model that it was made from",
-            )
-        sums.outputs.add(expected, output)
-        left, right = class_scores(expected), class_scores(output)
-        if index == 0 and left is not None and right is not None:
-            sums.classified += len(left)
-            sums.agreeing += int(np.sum(best_classes(left, 1) == best_classes(right, 1)))
-
-
 def _comparison(
     pair: ModelPair, reference: FloatReference, found: Counterparts, sums: _Sums, sort: Sort
 ) -> Comparison:
     tensors = [_tensor(pair, reference, tap, tally) for tap, tally in zip(found.taps, sums.taps, strict=True)]
     other = SORTS[1 - SORTS.index(sort)]
     tensors.sort(key=lambda tensor: (getattr(tensor, sort).sqnr_db, getattr(tensor, other).sqnr_db))
-    agreement = sums.agreeing / sums.classified if sums.classified else None
     return Comparison(
         pair.fp32_name,
         pair.int8_name,
@@ -350,9 +342,10 @@ def _comparison(
         sort,
         tuple(tensors),
         found.left_out,
-        sums.outputs.distance(),
-        agreement,
+        sums.outputs.together.distance(),
+        sums.outputs.agreement,
         pair.estimated,
+        sums.outputs.distances(),
     )
 
 

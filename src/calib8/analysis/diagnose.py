@@ -12,7 +12,7 @@ one, of each those first that do the most damage alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,6 +50,8 @@ from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
+from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.tasks.seen import analysable
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
@@ -67,8 +69,8 @@ class Diagnosis:
         layers: worst damage first.
         findings: the causes, the most important first.
         advice: which nodes to keep in float, None where no few of them help by ``TELLING_DB``.
-        sqnr_db: of the outputs, on the samples that damage is measured on; each branch of an output that a
-            Concat makes counts as an output.
+        sqnr_db: of the outputs, on the samples that damage is measured on; of several branches the worst
+            decides.
         looked_at: how many samples these are.
         fallback: why every layer had to run in a session of its own, empty where they did not.
         preprocess: how the images were prepared, None where arrays went in as they were.
@@ -110,6 +112,8 @@ def diagnose(
     batch: int = 1,
     threads: int = 2,
     skip_bad: bool = False,
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Diagnosis:
     """Finds the layers that cost the accuracy of an int8 model, and says what helps.
@@ -121,6 +125,7 @@ def diagnose(
         preprocess: how images become inputs, as for ``calibrate``; None takes what the int8 model has stored.
         samples: at most so many for the comparison.
         batch, threads, skip_bad, progress: see ``calibrate``; ``batch`` is that of the comparison.
+        task, branches: what the outputs mean, see ``calibrate``: layers are judged by the worst branch.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -128,14 +133,15 @@ def diagnose(
     check_positive("--threads", threads)
     comparison = compare(
         fp32, int8, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
-        skip_bad=skip_bad, progress=progress,
+        skip_bad=skip_bad, task=task, branches=branches, progress=progress,
     )  # fmt: skip
     opened = _open(fp32, int8, data, preprocess, samples, threads, skip_bad=skip_bad)
     _check_weights(comparison, opened.pair)
     runs, reference, taps = opened.runs[:LOOKED_AT], opened.reference, opened.found.taps
     constants = reference_constants(opened.pair.int8, taps, reference)
     whole = with_dropped_activations(opened.pair.int8, taps, reference.tensors)
-    dissection = Dissection(whole, constants, reference.forms[-1], runs, threads)
+    meaning = meaning_of(analysable(opened.pair.fp32), task=task, branches=branches)
+    dissection = Dissection(whole, constants, reference.forms[-1], runs, threads, meaning)
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])

@@ -3,6 +3,7 @@
 top1, top5    share of labelled images whose class is the first, or among the first five, scores
 agreement     share of images whose best class is that of the reference model
 sqnr_db       10 log10( Σ reference² / Σ (reference − output)² ) over all float outputs and images
+branches      the same of every branch of the outputs (``calib8.tasks``)
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ import numpy.typing as npt
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
+from calib8.tasks.branches import Meaning
+from calib8.tasks.figures import energies_of
 from calib8.tasks.judges.classes import best_classes as best_classes
 from calib8.tasks.judges.classes import class_scores as class_scores
 from calib8.tasks.judges.interface import TaskFigures
@@ -42,6 +45,21 @@ Outputs = Sequence[list[npt.NDArray[Any]] | None]
 
 
 @dataclass(frozen=True)
+class BranchSqnr:
+    """One branch of the outputs against the reference's.
+
+    Attributes:
+        name: of the branch.
+        kind: what it is, see ``calib8.tasks.kinds``.
+        sqnr_db: over all images; None where there is no signal or no noise.
+    """
+
+    name: str
+    kind: str
+    sqnr_db: float | None
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """Figures of one model; shares are 0 … 1, None where they cannot be told.
 
@@ -54,6 +72,8 @@ class Evaluation:
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.
         labels_left_out: why labels that were found do not count; empty where there are none, or they do.
+        branches: of the outputs against the reference's; empty where ``sqnr_db`` is None, or the outputs are
+            not known. With several of them ``sqnr_db`` tells of the loudest.
         task: figures of the task; None where none was asked for.
         own: those of the user's own judge; None where there is none, and for the reference.
         failure: which signal ended the runtime, in a sentence; there are no figures then. None: none.
@@ -72,6 +92,13 @@ class Evaluation:
     failure: str | None = None
     task: TaskFigures | None = None
     own: TaskFigures | None = None
+    branches: tuple[BranchSqnr, ...] = ()
+
+    @property
+    def worst_branch(self) -> BranchSqnr | None:
+        """The branch of the lowest SQNR, None without."""
+        told = [branch for branch in self.branches if branch.sqnr_db is not None]
+        return min(told, key=lambda branch: branch.sqnr_db or 0.0, default=None)
 
     @property
     def images_per_second(self) -> float:
@@ -94,6 +121,7 @@ class _Tally:
     agreeing: int = 0
     signal: float = 0.0
     noise: float = 0.0
+    energies: npt.NDArray[np.float64] | None = None
     seconds: float = 0.0
     labels_asked: bool = True
     misfit: str = ""
@@ -108,6 +136,8 @@ def evaluate_sessions(
     reference: int | None,
     label_offset: int = 0,
     labels_asked: bool = True,
+    classes: bool = True,
+    meaning: Meaning | None = None,
     on_batch: Callable[[int], None] = lambda samples: None,
     on_outputs: Callable[[Batch, Outputs], None] = lambda batch, outputs: None,
 ) -> list[Evaluation]:
@@ -119,6 +149,9 @@ def evaluate_sessions(
         reference: index of the float original among ``sessions``, None if there is none.
         label_offset: what is added to every label, 1 where the models have a background class at 0.
         labels_asked: a label beyond the classes is an error; otherwise labels do not count from there on.
+        classes: the first output holds scores of classes, where it looks like that.
+        meaning: what the float outputs mean, None where it is not known. Where the user says that they are
+            no classes, there is no agreement, and labels do not count.
         on_batch: called with the number of samples after each batch.
         on_outputs: called with each batch and what every model gave for it, None from one that has ended
             its runtime.
@@ -128,6 +161,7 @@ def evaluate_sessions(
             classes.
         CrashError: no model is left: each has ended its runtime.
     """
+    classes = classes and (meaning is None or not meaning.named or meaning.task == "classify")
     tallies = [_Tally(labels_asked=labels_asked) for _ in sessions]
     for batch in batches:
         results = [
@@ -138,14 +172,17 @@ def evaluate_sessions(
         for index, (outputs, tally) in enumerate(zip(results, tallies, strict=True)):
             if outputs is None:
                 continue
-            _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
+            if classes:
+                _count_labels(outputs[0], batch, label_offset, tally, sessions[index].name)
             if expected is not None and index != reference:
-                _count_differences(expected, outputs, tally, sessions[index])
+                _count_differences(expected, outputs, tally, sessions[index], classes=classes)
+                _count_branches(expected, outputs, tally, meaning)
         on_outputs(batch, results)
         on_batch(len(batch.names))
     if not tallies or all(tally.images == 0 and tally.crash is None for tally in tallies):
         raise DataError("evaluation data", "holds no sample", "Give at least one image or array")
-    return [_evaluation(s, t, i, reference) for i, (s, t) in enumerate(zip(sessions, tallies, strict=True))]
+    pairs = zip(sessions, tallies, strict=True)
+    return [_evaluation(s, t, i, reference, meaning) for i, (s, t) in enumerate(pairs)]
 
 
 def _timed_run(session: Session, batch: Batch, tally: _Tally) -> list[npt.NDArray[Any]] | None:
@@ -204,7 +241,12 @@ def _count_labels(
 
 
 def _count_differences(
-    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, session: Session
+    expected: list[npt.NDArray[Any]],
+    outputs: list[npt.NDArray[Any]],
+    tally: _Tally,
+    session: Session,
+    *,
+    classes: bool,
 ) -> None:
     if other_network(expected, outputs, session):
         raise DataError(
@@ -213,15 +255,20 @@ def _count_differences(
             "Compare models of one network",
         )
     reference_scores, scores = class_scores(expected[0]), class_scores(outputs[0])
-    if reference_scores is not None and scores is not None and len(reference_scores) == len(scores):
+    if classes and reference_scores is not None and scores is not None and _same(reference_scores, scores):
         tally.classified += len(scores)
         tally.agreeing += int(np.sum(best_classes(reference_scores, 1) == best_classes(scores, 1)))
     for left, right in zip(expected, outputs, strict=True):
         if left.dtype.kind == "f":
             signal = float(np.sum(left.astype(np.float64) ** 2))
             tally.signal += signal
-            same = left.shape == right.shape
-            tally.noise += float(np.sum((left.astype(np.float64) - right) ** 2)) if same else signal
+            noise = float(np.sum((left.astype(np.float64) - right) ** 2)) if _same(left, right) else signal
+            tally.noise += noise
+
+
+def _same(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> bool:
+    """Of one shape."""
+    return left.shape == right.shape
 
 
 def other_network(
@@ -244,7 +291,27 @@ def other_network(
     return False
 
 
-def _evaluation(session: Session, tally: _Tally, index: int, reference: int | None) -> Evaluation:
+def _count_branches(
+    expected: list[npt.NDArray[Any]], outputs: list[npt.NDArray[Any]], tally: _Tally, meaning: Meaning | None
+) -> None:
+    pairs = [pair for pair in zip(expected, outputs, strict=True) if pair[0].dtype.kind == "f"]
+    if meaning is None or any(piece.index >= len(pairs) for piece in meaning.pieces):
+        return
+    left, right = ([pair[place] for pair in pairs] for place in (0, 1))
+    found = meaning.joined(np.array(energies_of(meaning.cut(left), meaning.cut(right))))
+    tally.energies = found if tally.energies is None else tally.energies + found
+
+
+def _branches(tally: _Tally, meaning: Meaning | None) -> tuple[BranchSqnr, ...]:
+    if meaning is None or tally.energies is None:
+        return ()
+    told = zip(meaning.judged, tally.energies, strict=True)
+    return tuple(BranchSqnr(one.name, one.kind, sqnr_db(*map(float, rows))) for one, rows in told)
+
+
+def _evaluation(
+    session: Session, tally: _Tally, index: int, reference: int | None, meaning: Meaning | None
+) -> Evaluation:
     if tally.crash is not None:
         crash = str(tally.crash)
         return Evaluation(session.name, session.runtime, 0, None, None, None, None, 0.0, failure=crash)
@@ -260,6 +327,7 @@ def _evaluation(session: Session, tally: _Tally, index: int, reference: int | No
         seconds=tally.seconds,
         warnings=tuple(_warnings(tally)),
         labels_left_out=tally.misfit,
+        branches=_branches(tally, meaning),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from calib8.analysis.evaluate import Outputs
 from calib8.data.batches import Batch
+from calib8.data.fingerprints import array_fingerprint
 from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
 from calib8.tasks.judges.classes import ClassTruth
@@ -37,9 +38,10 @@ class _Model:
 
 @dataclass(frozen=True)
 class _Sample:
-    """Outputs of all models for one sample, while no judge is known."""
+    """Outputs of all models for one sample, while no judge is known; ``key`` is its place in order."""
 
     name: str
+    key: str
     label: int | None
     outputs: Sequence[list[Array] | None]
 
@@ -48,7 +50,13 @@ class TaskRecords:
     """Judges the outputs of models, sample by sample."""
 
     def __init__(
-        self, task: str | AnyJudge, sessions: Sequence[Session], reference: int | None, labels: Opener | None
+        self,
+        task: str | AnyJudge,
+        sessions: Sequence[Session],
+        reference: int | None,
+        labels: Opener | None,
+        *,
+        files: bool,
     ) -> None:
         """Begins.
 
@@ -57,16 +65,22 @@ class TaskRecords:
             sessions: the models.
             reference: index of the float one; None: there is none.
             labels: reads the labels of a task; None without any.
+            files: samples are files, whose names order them; else what they hold does.
 
         Raises:
             UsageError: there is neither a float model nor a label.
         """
-        self._task, self._reference, self._labels = task, reference, labels
+        self._task, self._reference, self._labels, self._files = task, reference, labels, files
         self._names = [[spec.name for spec in session.outputs] for session in sessions]
         self._judge: AnyJudge | None = None if isinstance(task, str) else task
         self._truths: Truths | None = None
         self._models = [_Model() for _ in sessions]
         self._waiting: list[_Sample] = []
+
+    @property
+    def name(self) -> str:
+        """Of the task."""
+        return self._task if isinstance(self._task, str) else self._task.task
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -82,7 +96,8 @@ class TaskRecords:
         each = [None if outputs is None else split_samples(outputs, batch.names) for outputs in results]
         for row, name in enumerate(batch.names):
             outputs = [None if samples is None else samples[row] for samples in each]
-            self._waiting.append(_Sample(name, batch.labels[row], outputs))
+            key = name if self._files else _digest(batch, row)
+            self._waiting.append(_Sample(name, key, batch.labels[row], outputs))
         if self._known_judge(batch.inputs):
             for sample in self._waiting:
                 self._add_sample(sample)
@@ -121,10 +136,10 @@ class TaskRecords:
                 continue
             model.samples += 1
             if truth is not None:
-                model.with_labels.records.append((name, judge.compare(answer, truth)))
+                model.with_labels.records.append((sample.key, judge.compare(answer, truth)))
             if expected is not None and index != self._reference:
                 record = judge.compare(answer, judge.as_truth(expected))
-                model.with_float.records.append((name, record))
+                model.with_float.records.append((sample.key, record))
 
     def told(self) -> list[TaskFigures | None]:
         """Of every model, in their order; None where it was not judged.
@@ -151,6 +166,13 @@ class TaskRecords:
             for model in self._models
         ]
         return [_with_ratio(one, self._reference, found) if one.samples else None for one in found]
+
+
+def _digest(batch: Batch, row: int) -> str:
+    """SHA-256 of what one sample holds."""
+    many = len(batch.names) > 1
+    inputs = {name: array[row : row + 1] if many else array for name, array in batch.inputs.items()}
+    return array_fingerprint(inputs).hex()
 
 
 def _with_ratio(one: TaskFigures, reference: int | None, found: Sequence[TaskFigures]) -> TaskFigures:

@@ -12,6 +12,7 @@ from rich.table import Table
 from calib8.cli.documents import finite
 from calib8.cli.options import (
     DataOption,
+    MeaningOptions,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
@@ -58,6 +59,7 @@ def compare(
     sort: SortOption = "local",
     top: TopOption = 20,
     running: RuntimeOptions,
+    meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -71,7 +73,7 @@ def compare(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [fp32, int8, data])
-    preprocess = chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
     from calib8.analysis import compare as analysis
     from calib8.progress import check_positive
@@ -82,7 +84,7 @@ def compare(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,
             threads=reading.thread_count, skip_bad=reading.skip_bad, runtime=running.runtime or "onnxruntime",
             profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
-            progress=progress,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(comparison_table(found, top))
@@ -126,8 +128,14 @@ def say_comparison(terminal: Terminal, found: Comparison, top: int) -> None:
     shown, total = min(top, len(found.tensors)), len(found.tensors)
     terminal.say(f"{shown} of {count(total, 'tensor')} shown, worst {found.sort} SQNR first")
     agreement = "" if found.agreement is None else f", agreement {percent(found.agreement)} %"
+    for branch in found.branches:
+        distance = branch.distance
+        terminal.say(
+            f"{branch.name}: SQNR {decibels(distance.sqnr_db)} dB, cosine {cosine_text(distance.cosine)}"
+        )
+    which = "all outputs" if found.branches else "outputs"
     terminal.say(
-        f"outputs: SQNR {decibels(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
+        f"{which}: SQNR {decibels(found.outputs.sqnr_db)} dB, cosine {cosine_text(found.outputs.cosine)}"
         f"{agreement} on {count(found.images, 'sample')}"
     )
     if not found.left_out:
@@ -177,6 +185,9 @@ def _document(found: Comparison) -> dict[str, Any]:
         "sort": found.sort,
         "estimated_batch_norms": found.estimated,
         "outputs": {**_distance(found.outputs), "agreement": found.agreement},
+        "branches": [
+            {"name": one.name, "kind": one.kind, **_distance(one.distance)} for one in found.branches
+        ],
         "tensors": [comparison_document(tensor) for tensor in found.tensors],
         "left_out": [{"tensor": item.tensor, "reason": item.reason} for item in found.left_out],
     }

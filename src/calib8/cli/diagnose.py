@@ -18,11 +18,12 @@ from calib8.cli.compare import (
     say_estimated,
 )
 from calib8.cli.documents import finite, measures_document
-from calib8.cli.options import DataOption, PreprocessOptions, ReadingOptions, ReportOptions
+from calib8.cli.options import DataOption, MeaningOptions, PreprocessOptions, ReadingOptions, ReportOptions
 from calib8.cli.outputs import check_outputs, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import NOTHING, both_measures, count, percent, plain_table, say_missing
+from calib8.cli.render import NOTHING, both_measures, branch_line, count, percent, plain_table, say_missing
+from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def diagnose(
     *,
     data: DataOption,
     top: TopOption = 10,
+    meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -56,7 +58,7 @@ def diagnose(
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [fp32, int8, data])
     models = [path for path in (int8, fp32) if path is not None]
-    preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8.progress import check_positive
     from calib8.remedies import diagnose_and_treat
@@ -66,7 +68,7 @@ def diagnose(
         found = diagnose_and_treat(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples,
             batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            progress=progress,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
@@ -116,7 +118,10 @@ def say_diagnosis(terminal: Terminal, found: Treated, top: int) -> None:
     model = "a model with ranges of 'mse', no repairs" if found.made_here else "INT8"
     looked = count(diagnosis.looked_at, "sample")
     measures = both_measures(diagnosis.figures)
-    terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB ({measures}) on {looked}")
+    if diagnosis.figures.branches:
+        terminal.say(f"{model}: {branch_line(diagnosis.figures)} on {looked}; layers by the worst of them")
+    else:
+        terminal.say(f"{model}: outputs {decibels(diagnosis.sqnr_db)} dB ({measures}) on {looked}")
     if diagnosis.fallback:
         text = f"note: every layer was run by itself, which takes longer ({diagnosis.fallback})"
         terminal.say(text)
@@ -179,13 +184,6 @@ def quantize_command(found: Treated, remedy: Remedy, fp32: Path, data: Path, rea
     words = ["calib8", "quantize", str(fp32), "--data", str(data), *reading_flags(reading)]
     words += preprocessing_flags(found.diagnosis.preprocess)
     return shlex.join([*words, *found.flags(remedy), "-o", f"{fp32.stem}.repaired.onnx"])
-
-
-def reading_flags(reading: ReadingOptions) -> list[str]:
-    """The flags that were given."""
-    given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}
-    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    return [*words, "--skip-bad"] if reading.skip_bad else words
 
 
 def _document(found: Treated, fp32: Path, int8: Path | None, commands: Sequence[str]) -> dict[str, Any]:

@@ -34,6 +34,9 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "top5": e.top5,
         "agreement": e.agreement,
         "sqnr_db": finite(e.sqnr_db),
+        "branches": [
+            {"name": one.name, "kind": one.kind, "sqnr_db": finite(one.sqnr_db)} for one in e.branches
+        ],
         "seconds": e.seconds,
         "warnings": list(e.warnings),
         "failure": e.failure,
@@ -106,7 +109,8 @@ def auto_document(report: AutoReport) -> dict[str, Any]:
         "wins": dict(report.wins),
         "checks": [
             {"name": c.name, "sqnr_db": finite(c.sqnr_db), "typical_db": finite(c.typical_db),
-             "total_db": finite(c.total_db), "evaluated_db": finite(c.evaluated_db), "runs": c.runs}
+             "total_db": finite(c.total_db), "evaluated_db": finite(c.evaluated_db), "runs": c.runs,
+             "branches": branches_document(c)}
             for c in report.checks
         ],
         "scored": report.scored,
@@ -154,6 +158,18 @@ def repairs_document(found: Repaired | None) -> dict[str, Any] | None:
     }
 
 
-def measures_document(check: Check) -> dict[str, float | None]:
+def measures_document(check: Check) -> dict[str, Any]:
     """What is printed of it."""
-    return {"evaluated_db": finite(check.evaluated_db), "typical_db": finite(check.typical_db)}
+    return {
+        "evaluated_db": finite(check.evaluated_db),
+        "typical_db": finite(check.typical_db),
+        "branches": branches_document(check),
+    }
+
+
+def branches_document(check: Check) -> list[dict[str, Any]]:
+    """One entry per branch of the outputs, where there are several."""
+    return [
+        {"name": one.name, "sqnr_db": finite(one.sqnr_db), "typical_db": finite(one.typical_db)}
+        for one in check.branches
+    ]

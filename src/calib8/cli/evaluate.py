@@ -12,18 +12,18 @@ from calib8.cli.documents import evaluation_document
 from calib8.cli.options import (
     DATA,
     DataOption,
+    MeaningOptions,
     PreprocessOptions,
     ReadingOptions,
     ReportOptions,
     RuntimeOptions,
     TaskLabelsOption,
-    TaskOption,
     option,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
-from calib8.cli.render import evaluation_table, say_missing, task_tables
+from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
 from calib8.cli.terminal import open_terminal
 
 ModelsArgument = Annotated[
@@ -48,8 +48,8 @@ def evaluate(
     *,
     labels: TaskLabelsOption = None,
     label_offset: LabelOffsetOption = 0,
-    task: TaskOption = None,
     running: RuntimeOptions,
+    meaning: MeaningOptions,
     reading: ReadingOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -67,7 +67,7 @@ def evaluate(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [*models, data, labels])
-    preprocess = chosen_preprocess(preprocessing, stored_in_file(models))
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8 import judge
 
@@ -76,11 +76,12 @@ def evaluate(
             models, data, preprocess=preprocess, labels=labels, label_offset=label_offset,
             runtime=running.runtime,
             profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad, task=task,
-            progress=progress,
+            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))
+    say_branches(terminal, results)
     for table in task_tables(results):
         terminal.show(table)
     for result in results:

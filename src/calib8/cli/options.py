@@ -22,6 +22,7 @@ RUNTIME: Final = "Runtime"
 PROGRAM: Final = "Integer program"
 COMPILING: Final = "Compiling"
 EXPORTING: Final = "Exporting"
+MEANING: Final = "Meaning of outputs"
 RESULTS: Final = "Results"
 """Headings of the help."""
 
@@ -58,11 +59,6 @@ _TASK_LABELS_HELP: Final = (
     "detect or keypoints a COCO JSON file or a folder of YOLO text files, with segment a folder of PNGs."
 )
 TaskLabelsOption = Annotated[Path | None, option(DATA, "--labels", "FILE|DIR", _TASK_LABELS_HELP)]
-
-_TASK_HELP: Final = (
-    "What the outputs are for: detect, segment, classify, embed, ctc or keypoints; its figures are told too."
-)
-TaskOption = Annotated[str | None, option(DATA, "--task", "NAME", _TASK_HELP)]
 
 _KEEP_FLOAT_HELP: Final = (
     "Node to leave in float, by its name or a tensor that it yields; may be given several times."
@@ -289,6 +285,36 @@ class ProgramOptions:
     shape: Annotated[list[str] | None, option(PROGRAM, "--shape", "NAME=A,B,…", SHAPE_HELP)] = None
     until: Annotated[list[str] | None, option(PROGRAM, "--until", "TENSOR", UNTIL_HELP)] = None
     save: Annotated[Path | None, option(PROGRAM, "--save", "FILE.c8p", _SAVE_HELP)] = None
+
+
+_TASK_HELP: Final = (
+    "What the network is for: detect, segment, classify, embed, ctc or keypoints. Default: told by the graph."
+)
+_BRANCH_HELP: Final = (
+    "What an output is, or part of it: NAME=KIND or 'NAME[FIRST:LAST]=KIND', such as "
+    "'output0[4:84]=scores'. Kinds: boxes, scores, objectness, mask-coefficients, masks, map, keypoints, "
+    "logits, probabilities, embedding, ctc, unused, other. May be given several times. Default: told by the "
+    "graph."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeaningOptions:
+    """What outputs mean; None: not given."""
+
+    task: Annotated[str | None, option(MEANING, "--task", "NAME", _TASK_HELP)] = None
+    branch: Annotated[list[str] | None, option(MEANING, "--branch", "NAME=KIND", _BRANCH_HELP)] = None
+
+    @property
+    def branches(self) -> dict[str, str]:
+        """Part of an output → kind.
+
+        Raises:
+            UsageError: an option names no kind, or a part twice.
+        """
+        from calib8.tasks.named import parse_branches
+
+        return parse_branches(self.branch or ())
 
 
 @dataclass(frozen=True, kw_only=True)

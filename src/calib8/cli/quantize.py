@@ -21,6 +21,7 @@ from calib8.cli.options import (
     FromStatsOption,
     KeepFloatOption,
     LabelsOption,
+    MeaningOptions,
     ModelArgument,
     OptionalDataOption,
     PreprocessOptions,
@@ -30,7 +31,7 @@ from calib8.cli.options import (
     ReportOptions,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
-from calib8.cli.preprocessing import chosen_preprocess
+from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_binding, say_repairs, say_sizes
@@ -38,11 +39,13 @@ from calib8.cli.steps import (
     check_ranges,
     check_repairs,
     look_at_data,
+    reading_flags,
     reading_options,
     refuse_together,
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.cli.verdict import meaning_document, next_command, say_meaning, say_verdict, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.tflite.magic import is_tflite_name
@@ -144,6 +147,8 @@ class _Request:
     keep_float: list[str]
     preprocess: Preprocess | None
     shapes: dict[str, tuple[int, ...]]
+    task: str | None
+    branches: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -170,6 +175,7 @@ def quantize(
     reading: ReadingOptions,
     ranges: RangeOptions,
     repairs: RepairOptions,
+    meaning: MeaningOptions,
     keep_float: KeepFloatOption = None,
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
@@ -196,7 +202,7 @@ def quantize(
     old = _old_table(old_table, table_format, partial)
     request = _Request(
         model, old, from_stats, target, weights, labels, reading, ranges, repairs, keep_float or [],
-        preprocess, shapes,
+        preprocess, shapes, meaning.task, meaning.branches,
     )  # fmt: skip
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
@@ -211,8 +217,26 @@ def quantize(
         terminal.say(f"table {new_table}")
     if outcome.result.binding is not None:
         say_binding(terminal, outcome.result.binding)
+    command = _next_command(outcome, request, output, data)
+    say_meaning(terminal, outcome.result.meaning)
+    if outcome.result.verdict is not None:
+        say_verdict(terminal, outcome.result.verdict, command)
     if report.json is not None:
-        _write_report(report.json, model, output, new_table or old_table, outcome)
+        _write_report(report.json, model, output, new_table or old_table, outcome, command)
+
+
+def _next_command(outcome: _Outcome, request: _Request, output: Path, data: Path | None) -> list[str]:
+    """What to do with the model that was made."""
+    result, done = outcome.result, outcome.result.repaired
+    if result.verdict is None:
+        return []
+    dataset = None if result.calibration is None else result.calibration.dataset
+    flags = reading_flags(request.reading) if data is not None else []
+    flags += preprocessing_flags(None if dataset is None else dataset.preprocess)
+    flags += [] if request.task is None else ["--task", request.task]
+    flags += [word for part, kind in request.branches.items() for word in ("--branch", f"{part}={kind}")]
+    effort = "" if done is None else done.effort
+    return next_command(result.verdict, request.model, output, data, flags, effort)
 
 
 def _check_new_table(path: Path | None, source: str) -> None:
@@ -263,7 +287,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
             effort=request.repairs.effort, repair=request.repairs.names,
             samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
-            progress=progress,
+            task=request.task, branches=request.branches, progress=progress,
         )  # fmt: skip
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
@@ -283,6 +307,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             repair=request.repairs.names, keep_float=request.keep_float, shapes=request.shapes,
+            task=request.task, branches=request.branches,
         )  # fmt: skip
     samples = 0
     if result.calibration is not None:
@@ -325,6 +350,8 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             preprocess=request.preprocess,
             keep_float=request.keep_float,
             shapes=request.shapes,
+            task=request.task,
+            branches=request.branches,
         )
     _say_repaired(terminal, result)
     return _Outcome(result, None, 0)
@@ -335,7 +362,9 @@ def _say_repaired(terminal: Terminal, result: Quantization) -> None:
         say_repairs(terminal, result.repaired)
 
 
-def _write_report(path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome) -> None:
+def _write_report(
+    path: Path, model: Path, output: Path, table: Path | None, outcome: _Outcome, command: list[str]
+) -> None:
     from calib8.model.metadata import stored_entries
 
     calibration = outcome.result.calibration
@@ -355,6 +384,8 @@ def _write_report(path: Path, model: Path, output: Path, table: Path | None, out
         if calibration is None
         else calibration_document(calibration, calibration.table, outcome.samples),
         "repairs": repairs_document(outcome.result.repaired),
+        "outputs": meaning_document(outcome.result.meaning),
+        "verdict": verdict_document(outcome.result.verdict, command),
         "nodes": placement_document(outcome.result.placement),
     }
     write_json(path, document)

@@ -100,7 +100,7 @@ def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) ->
             percent(e.top1),
             percent(e.top5),
             percent(e.agreement),
-            NOTHING if e.sqnr_db is None else f"{e.sqnr_db:.2f}",
+            _sqnr(e),
             NOTHING if e.failure else f"{e.images_per_second:.1f}",
             decimal(size),
         )
@@ -129,6 +129,32 @@ def task_tables(evaluations: Sequence[Evaluation]) -> Iterator[Table]:
 
 def _figure(value: float | None, *, share: bool) -> str:
     return percent(value) if share or value is None else f"{value:.4f}"
+
+
+def _sqnr(e: Evaluation) -> str:
+    """Of several branches the worst one, by its name."""
+    worst = e.worst_branch
+    if len(e.branches) > 1 and worst is not None:
+        return f"{worst.sqnr_db:.2f} {worst.name}"
+    return NOTHING if e.sqnr_db is None else f"{e.sqnr_db:.2f}"
+
+
+def say_branches(terminal: Terminal, evaluations: Sequence[Evaluation]) -> None:
+    """A line per model whose outputs have several branches."""
+    for e in evaluations:
+        if len(e.branches) > 1:
+            each = ", ".join(f"{one.name} {_decibels(one.sqnr_db)}" for one in e.branches)
+            terminal.say(f"{e.model}: {each} (all together {_decibels(e.sqnr_db)})")
+
+
+def _decibels(value: float | None) -> str:
+    return "without a difference" if value is None else f"{value:.1f} dB"
+
+
+def branch_line(check: Check) -> str:
+    """Such as ``scores 12.1, boxes 32.6 dB``, the worst one first."""
+    ordered = sorted(check.branches, key=lambda branch: branch.sqnr_db)
+    return ", ".join(f"{branch.name} {branch.sqnr_db:.1f}" for branch in ordered) + " dB"
 
 
 def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
@@ -214,7 +240,9 @@ def count(number: int, noun: str) -> str:
 
 
 def both_measures(check: Check) -> str:
-    """What ``evaluate`` would tell of the same samples, and the figure of a typical one."""
+    """What ``evaluate`` would tell of the same samples, and the figure of a typical one; or each branch."""
+    if check.branches:
+        return branch_line(check)
     return f"total {check.evaluated_db:.1f}, typical {check.typical_db:.1f}"
 
 
@@ -245,10 +273,8 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
         if math.isnan(step.after_db):
             terminal.say(f"{step.name}: {on} changed")
         else:
-            before, after = step.before, step.after
-            total = f"total {before.evaluated_db:.1f} → {after.evaluated_db:.1f} dB"
-            typical = f"typical {before.typical_db:.1f} → {after.typical_db:.1f} dB"
-            terminal.say(f"{step.name}: {total}, {typical} {where}{f', {on}' if step.layers else ''}")
+            gains = _gains(step.before, step.after)
+            terminal.say(f"{step.name}: {gains} {where}{f', {on}' if step.layers else ''}")
         _say_notes(terminal, [step])
     left = [step for step in found.steps if not step.kept]
     idle = [step for step in left if not step.layers and not abs(step.after_db - step.before_db) > 0.0]
@@ -257,6 +283,16 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
         if steps:
             terminal.say(f"{told}: {', '.join(step.name for step in steps)}")
             _say_notes(terminal, steps)
+
+
+def _gains(before: Check, after: Check) -> str:
+    """From → to: of each branch where there are several, else of the total and of a typical sample."""
+    pairs = [(was, now) for now in after.branches if (was := before.branch(now.name)) is not None]
+    if pairs:
+        each = (f"{now.name} {was.sqnr_db:.1f} → {now.sqnr_db:.1f} dB" for was, now in pairs)
+        return ", ".join(each)
+    total = f"total {before.evaluated_db:.1f} → {after.evaluated_db:.1f} dB"
+    return f"{total}, typical {before.typical_db:.1f} → {after.typical_db:.1f} dB"
 
 
 def _say_notes(terminal: Terminal, steps: Sequence[Step]) -> None:

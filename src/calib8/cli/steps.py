@@ -156,6 +156,13 @@ def reading_options(reading: ReadingOptions, labels: Path | None) -> dict[str, o
     }
 
 
+def reading_flags(reading: ReadingOptions) -> list[str]:
+    """The flags that were given."""
+    given = {"--samples": reading.samples, "--batch": reading.batch, "--threads": reading.threads}
+    words = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+    return [*words, "--skip-bad"] if reading.skip_bad else words
+
+
 def say_calibration(
     terminal: Terminal, found: Calibration | Collection, table: CalibrationTable | None, samples: int
 ) -> None:

@@ -14,6 +14,7 @@ from calib8.cli.options import (
     DataOption,
     GivenRangesOption,
     LabelsOption,
+    MeaningOptions,
     ModelArgument,
     PowerOfTwoOption,
     PreprocessOptions,
@@ -144,6 +145,7 @@ def tune(
     promises: PromiseOptions,
     data_options: SampleOptions,
     search: SearchOptions,
+    meaning: MeaningOptions,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
 ) -> None:
@@ -164,10 +166,9 @@ def tune(
     by_task = promises.promise().by_task
     seconds_of(search.budget)
     given = parse_given(search.range or ())
-    preprocess = chosen_preprocess(preprocessing)
-    look_at_data(
-        terminal, model, data, preprocess, labels if judges is None and not by_task else None, reading
-    )
+    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing)
+    seen = labels if judges is None and not by_task else None
+    look_at_data(terminal, model, data, preprocess, seen, reading)
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
@@ -180,7 +181,7 @@ def tune(
             effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,
             samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            progress=progress,
+            task=meaning.task, branches=branches, progress=progress,
         )  # fmt: skip
     if report.json is not None:
         write_json(report.json, tuning_document(model, found))
@@ -248,7 +249,9 @@ def trials_table(found: Tuning) -> Table:
 
 def _figures(found: Tuning) -> str:
     figures, shown = found.best.figures, found.promise.shown
-    return f"it is {shown(figures.value)}, at worst {shown(figures.bound)}"
+    each = ", ".join(f"{name} {figure:.1f} dB" for name, figure in figures.branches.items())
+    told = f"it is {shown(figures.value)}, at worst {shown(figures.bound)}"
+    return f"{told} ({each})" if each else told
 
 
 def _broken_promise(found: Tuning) -> PromiseError:
@@ -295,6 +298,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "agreement": None if f.agreement is None else f.agreement / 100.0,
         "top1": None if f.top1 is None else f.top1 / 100.0,
         "sqnr_db": f.sqnr_db,
+        "branches": dict(f.branches),
         "samples": f.samples,
         "seconds": trial.seconds,
     }

@@ -26,6 +26,7 @@ import onnx_ir as ir
 
 from calib8.autorange.check import Check, Expected, Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples, too_few
+from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -47,6 +48,14 @@ CHANCE_DB: Final = 0.5
 
 
 @dataclass(frozen=True)
+class Held:
+    """Inputs of the runs that judged, and the float outputs of the float model for them."""
+
+    runs: tuple[Arrays, ...]
+    outputs: tuple[Outputs, ...]
+
+
+@dataclass(frozen=True)
 class Repaired:
     """What is left to quantize.
 
@@ -61,6 +70,7 @@ class Repaired:
         estimated: the float model as it would be loaded where repairs changed what it is meant to compute,
             None where they did not.
         reference: the same, prepared.
+        held: the runs that judged; None where none did, or nobody asks any more.
     """
 
     candidate: Candidate
@@ -72,6 +82,7 @@ class Repaired:
     warning: str = ""
     estimated: ir.Model | None = None
     reference: ir.Model | None = None
+    held: Held | None = None
 
 
 @dataclass
@@ -94,6 +105,11 @@ class _Judge:
             self.expected = Expected.of(outputs, self.meaning)
         counter = SampleCounter("checking the model", len(runs), self.progress)
         return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
+
+    def held(self) -> Held:
+        """What it judged with, after the first quality was asked for."""
+        outputs = () if self.expected is None else tuple(self.expected.outputs)
+        return Held(self.samples.held_back[: len(outputs)], outputs)
 
 
 def repair_by_effort(
@@ -148,7 +164,8 @@ def repair_by_effort(
         final, table = _Finished(candidate, bare), candidate.table
         search.steps = [replace(step, kept=False) for step in search.steps]
     steps = tuple(search.steps)
-    return Repaired(final.candidate, table, steps, effort, len(samples.held_back[: plan.held_back]))
+    held = judge.held()
+    return Repaired(final.candidate, table, steps, effort, len(held.runs), held=held)
 
 
 def repair_by_name(
@@ -190,6 +207,7 @@ def repair_by_name(
     return Repaired(
         start.candidate, candidate.table, tuple(start.steps), "", held_back, shared, "", start.estimated,
         None if start.estimated is None else start.data.prepared,
+        None if start.judge is None or not start.steps else start.judge.held(),
     )  # fmt: skip
 
 

@@ -50,7 +50,7 @@ class Piece:
         return array[(slice(None),) * self.axis + (slice(self.first, self.last),)]
 
     def __str__(self) -> str:
-        """As ``--output`` takes it."""
+        """As ``--branch`` takes it."""
         if self.axis is None:
             return self.output
         return f"{self.output}[{':,' * self.axis}{self.first}:{self.last}]"

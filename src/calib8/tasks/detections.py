@@ -37,17 +37,24 @@ def in_one_output(seen: Seen, others: Sequence[Seen]) -> tuple[Found, ...]:
     """
     if seen.rank < 2 or len(seen.parts) < 2:
         return ()
-    boxes, rest = _leading_box(seen.parts)
+    boxes, rest = _leading_box(seen.parts, transformer=seen.rank == 3)
     if not boxes or not any(part.nature in SCORING or part.nature == "chosen" for part in rest):
         return _scores_first(seen)
-    if all(part.nature == "chosen" for part in rest):
+    if not any(part.nature in SCORING for part in rest):
         return _chosen(seen, boxes, rest)
     found = [_found(part, "boxes", "four numbers, scores beside them") for part in boxes]
     return (*found, *_behind_boxes(boxes, rest, others))
 
 
-def _leading_box(parts: Sequence[SeenPart]) -> tuple[list[SeenPart], list[SeenPart]]:
-    """The first parts that hold four numbers together, and the others."""
+def _leading_box(parts: Sequence[SeenPart], *, transformer: bool) -> tuple[list[SeenPart], list[SeenPart]]:
+    """The first parts that hold four numbers together, and the others.
+
+    Those of transformers may come from a Sigmoid of their own.
+    """
+    first, second = parts[:2]
+    if transformer and first.size == 4 and first.nature == second.nature == "sigmoid":
+        apart = first.sigmoid is not second.sigmoid
+        return ([first], list(parts[1:])) if apart else ([], [])
     total = 0
     for count, part in enumerate(parts, 1):
         total += part.size

@@ -24,7 +24,7 @@ NOTHING_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 def meaning_of(
-    model: ir.Model, *, task: str | None = None, outputs: Mapping[str, str] = NOTHING_NAMED
+    model: ir.Model, *, task: str | None = None, branches: Mapping[str, str] = NOTHING_NAMED
 ) -> Meaning:
     """The branches of all float outputs.
 
@@ -32,7 +32,7 @@ def meaning_of(
         model: a float or QDQ graph, constants as initializers, shapes inferred as far as they can be: a
             prepared model, or what ``calib8.tasks.seen.analysable`` makes of another one.
         task: what the network is for, a key of ``NEEDS``; None: told by the graph.
-        outputs: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind.
+        branches: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind.
 
     Raises:
         UsageError: no such task, output or kind; parts that overlap, are empty or beyond the output; a task
@@ -41,12 +41,12 @@ def meaning_of(
     wanted = task_called(task)
     seen = seen_outputs(model)
     found = found_by_graph(seen, picture_of(model))
-    if outputs:
-        found = with_named(found, seen, as_told(outputs, seen))
+    if branches:
+        found = with_named(found, seen, as_told(branches, seen))
     if wanted is not None:
         found = as_task(wanted, found, seen)
-    branches = grouped(found)
-    return Meaning(branches, wanted or task_of(branches), wanted is not None)
+    told = grouped(found)
+    return Meaning(told, wanted or task_of(told), wanted is not None)
 
 
 def picture_of(model: ir.Model) -> tuple[Size, ...]:

@@ -1,4 +1,4 @@
-"""What the user says of outputs: ``--output NAME=KIND``, ``--output NAME[4:84]=KIND``, ``--task NAME``.
+"""What the user says of outputs: ``--branch NAME=KIND``, ``--branch NAME[4:84]=KIND``, ``--task NAME``.
 
 output0[4:84]      entries 4 … 83 of the channels
 output0[:,4:84]    of axis 1, written out
@@ -19,12 +19,12 @@ from calib8.tasks.kinds import NEEDS, Kind, Task, kind_called
 from calib8.tasks.seen import Found, Seen
 
 NEEDED: Final[Mapping[Task, str]] = {
-    "detect": "Name boxes and scores, such as --output 'NAME[0:4]=boxes' --output 'NAME[4:84]=scores'",
-    "segment": "Name the map, such as --output NAME=map: an output [N, C, H, W] or [N, H, W]",
-    "classify": "Name the scores of classes, such as --output NAME=logits: an output [N, C]",
-    "embed": "Name the vector, such as --output NAME=embedding: an output [N, C]",
-    "ctc": "Name the characters, such as --output NAME=ctc: an output [N, T, C] or [T, N, C]",
-    "keypoints": "Name the coordinates, such as --output NAME=keypoints: an output [N, K, 2], [N, K, 3] or "
+    "detect": "Name boxes and scores, such as --branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores'",
+    "segment": "Name the map, such as --branch NAME=map: an output [N, C, H, W] or [N, H, W]",
+    "classify": "Name the scores of classes, such as --branch NAME=logits: an output [N, C]",
+    "embed": "Name the vector, such as --branch NAME=embedding: an output [N, C]",
+    "ctc": "Name the characters, such as --branch NAME=ctc: an output [N, T, C] or [T, N, C]",
+    "keypoints": "Name the coordinates, such as --branch NAME=keypoints: an output [N, K, 2], [N, K, 3] or "
     "[N, 2·K]",
 }
 """What has to be there for a task, and how to say it."""
@@ -32,8 +32,8 @@ NEEDED: Final[Mapping[Task, str]] = {
 _PART: Final = re.compile(r"(?P<name>.*)\[(?P<cut>[0-9:,\s-]*)\]", re.DOTALL)
 
 
-def parse_outputs(given: Sequence[str]) -> dict[str, str]:
-    """Values of ``--output``: part of an output → kind.
+def parse_branches(given: Sequence[str]) -> dict[str, str]:
+    """Values of ``--branch``: part of an output → kind.
 
     Raises:
         UsageError: no ``=``, or the same part twice.
@@ -43,23 +43,23 @@ def parse_outputs(given: Sequence[str]) -> dict[str, str]:
         part, sign, kind = text.rpartition("=")
         if not sign or not part:
             cure = "Give NAME=KIND or NAME[FIRST:LAST]=KIND, such as output0[4:84]=scores"
-            raise UsageError(f"--output {text}", "names no kind", cure)
+            raise UsageError(f"--branch {text}", "names no kind", cure)
         part = part.strip()
         if part in found:
-            raise UsageError(f"--output {text}", f"'{part}' is named twice", "Name it once")
+            raise UsageError(f"--branch {text}", f"'{part}' is named twice", "Name it once")
         found[part] = kind.strip()
     return found
 
 
-def as_told(outputs: Mapping[str, str], seen: Sequence[Seen]) -> tuple[Found, ...]:
+def as_told(branches: Mapping[str, str], seen: Sequence[Seen]) -> tuple[Found, ...]:
     """What the user says of parts of outputs, in the order of the outputs.
 
     Raises:
         UsageError: see ``calib8.tasks.meaning.meaning_of``.
     """
     told = [
-        Found(_piece(part, seen), kind_called(kind, f"--output {part}={kind}"), "named", "named by the user")
-        for part, kind in outputs.items()
+        Found(_piece(part, seen), kind_called(kind, f"--branch {part}={kind}"), "named", "named by the user")
+        for part, kind in branches.items()
     ]
     told.sort(key=lambda one: (one.piece.index, one.piece.first))
     for one, other in pairwise(told):
@@ -70,7 +70,7 @@ def as_told(outputs: Mapping[str, str], seen: Sequence[Seen]) -> tuple[Found, ..
 def _check_apart(one: Piece, other: Piece) -> None:
     if one.output != other.output:
         return
-    both = f"--output {one} and {other}"
+    both = f"--branch {one} and {other}"
     if None not in (one.axis, other.axis) and one.axis != other.axis:
         raise UsageError(both, "are cut along different axes", "Cut an output along one axis")
     if one.axis is None or other.axis is None or other.first < one.last:
@@ -85,7 +85,7 @@ def _piece(part: str, seen: Sequence[Seen]) -> Piece:
     match = _PART.fullmatch(part)
     if match is None or match["name"] not in names:
         name = part if match is None else match["name"]
-        raise UsageError(f"--output {part}", f"the model has no float output '{name}'", _listed(seen))
+        raise UsageError(f"--branch {part}", f"the model has no float output '{name}'", _listed(seen))
     one = names[match["name"]]
     cuts = [cut.strip() for cut in match["cut"].split(",")]
     if len(cuts) == 1:
@@ -93,7 +93,7 @@ def _piece(part: str, seen: Sequence[Seen]) -> Piece:
     else:
         cutting = [place for place, cut in enumerate(cuts) if cut not in (":", "")]
         if len(cutting) != 1 or len(cuts) > max(one.rank, 1):
-            raise UsageError(f"--output {part}", "must cut one axis", f"Give such as {one.name}[:,4:84]")
+            raise UsageError(f"--branch {part}", "must cut one axis", f"Give such as {one.name}[:,4:84]")
         axis = cutting[0]
     return _cut(one, axis, cuts[axis if len(cuts) > 1 else 0], part)
 
@@ -107,12 +107,12 @@ def _cut(one: Seen, axis: int, cut: str, part: str) -> Piece:
     except ValueError:
         end = begin = -1
     if not isinstance(end, int) or begin < 0 or end < 0:
-        raise UsageError(f"--output {part}", f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
+        raise UsageError(f"--branch {part}", f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
     if end <= begin:
-        raise UsageError(f"--output {part}", "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84")
+        raise UsageError(f"--branch {part}", "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84")
     if isinstance(size, int) and end > size:
         problem = f"ends beyond the {size} entries of axis {axis} of {one.shown}"
-        raise UsageError(f"--output {part}", problem, f"Give at most {size}")
+        raise UsageError(f"--branch {part}", problem, f"Give at most {size}")
     return Piece(one.name, one.index, axis, begin, end)
 
 
@@ -127,7 +127,7 @@ def _channel_axis(one: Seen, part: str) -> int:
     known = [(size, axis) for axis, size in enumerate(one.sizes) if axis and isinstance(size, int)]
     if one.rank != 3 or not known:
         cure = f"Say which, such as {one.name}[:,4:84]"
-        raise UsageError(f"--output {part}", f"which axis of {one.shown} is meant is not known", cure)
+        raise UsageError(f"--branch {part}", f"which axis of {one.shown} is meant is not known", cure)
     return min(known)[1]
 
 

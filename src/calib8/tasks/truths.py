@@ -2,6 +2,7 @@
 
 COCO JSON, YOLO text   → boxes, points     in pixels of the model's input
 PNG                    → maps of classes   in its size
+list of texts          → lines             as numbers of characters
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from calib8.data.geometry import Geometry, geometry_of
 from calib8.data.mask_labels import VOID, mask_file, read_mask
 from calib8.data.object_labels import Objects, upright_size
 from calib8.data.preprocess import Preprocess
+from calib8.data.text_labels import read_texts
 from calib8.data.yolo_labels import read_yolo
 from calib8.errors import DataError, UsageError
+from calib8.tasks.judges.ctc import CtcJudge
 from calib8.tasks.judges.detections import BoxTruth, DetectionJudge
 from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.keypoints import KeypointJudge, PointTruth
 from calib8.tasks.judges.masks import LEFT_OUT, MaskJudge, MaskTruth
 
-OF_IMAGES: Final = ("detect", "segment", "keypoints")
+OF_IMAGES: Final = ("detect", "segment", "keypoints", "ctc")
 """Tasks whose labels are files beside the images, not one class number per sample."""
 
 
@@ -70,7 +73,8 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
 
     Args:
         judge: that of the task.
-        labels: a COCO JSON file or a folder of YOLO text files; for masks a folder of PNGs.
+        labels: a COCO JSON file or a folder of YOLO text files; for masks a folder of PNGs; for lines a list
+            of texts.
         pictures: the images.
         class_count: of the model; 0 where it does not say.
 
@@ -83,6 +87,9 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
             cure = "Give the folder of the PNGs, one per image"
             raise DataError(str(labels), "is no folder of masks: labels of another task", cure)
         return Truths(_masks(judge, labels, pictures))
+    if isinstance(judge, CtcJudge):
+        texts = read_texts(labels, pictures.files)
+        return Truths({file: judge.line(text, file) for file, text in texts.items()}.__getitem__)
     if not isinstance(judge, DetectionJudge | KeypointJudge):
         cure = "Leave --labels away: FP32 is the truth then"
         raise UsageError(str(labels), f"labels of task {judge.task} are not read from files", cure)

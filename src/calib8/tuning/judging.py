@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import reduce
@@ -21,6 +21,8 @@ from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
+from calib8.tasks.branches import Meaning
+from calib8.tasks.figures import energies_of
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
 from calib8.tuning.task_evidence import TaskEvidence, Wanted
@@ -40,8 +42,9 @@ class Figures:
         bound: what it is at worst for all samples of their kind, see ``calib8.tuning.evidence``.
         agreement: share of samples whose best class is the float model's, in percent.
         top1: of the int8 model, in percent of the labelled samples.
-        sqnr_db: of all float outputs, −120 … 120.
+        sqnr_db: of all float outputs, or of the worst of several branches, −120 … 120.
         samples: how many judged.
+        branches: name of a branch → its SQNR, where there are several.
     """
 
     value: float
@@ -50,6 +53,7 @@ class Figures:
     top1: float | None
     sqnr_db: float
     samples: int
+    branches: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,8 +91,7 @@ class _Classes:
 class _Seen:
     """What is kept of every run of an int8 model."""
 
-    signal: list[float] = field(default_factory=list)
-    noise: list[float] = field(default_factory=list)
+    energies: list[list[tuple[float, float]]] = field(default_factory=list)
     losses: list[F64] = field(default_factory=list)
     classes: list[npt.NDArray[np.intp]] = field(default_factory=list)
     records: list[Any] = field(default_factory=list)
@@ -115,6 +118,7 @@ class Judge:
         *,
         alike: Dataset | None = None,
         wanted: Wanted | None = None,
+        meaning: Meaning | None = None,
     ) -> None:
         """Runs the float model on all samples.
 
@@ -126,19 +130,21 @@ class Judge:
             progress: see ``Progress``; called while int8 models are judged.
             alike: more samples of the same kind, of which only float margins are looked at.
             wanted: what judges where a task or the user's own judge does; None: neither does.
+            meaning: branches of the outputs: of several the worst has to keep a promised SQNR; None: all of
+                the outputs count as one.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
             Calib8Error: the model cannot be run, or a sample cannot be read.
         """
-        self._reference = open_session(reference, threads=threads)
+        self._reference, self._meaning = open_session(reference, threads=threads), meaning
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
         self._kept: list[Outputs] = []
         self._bytes = 0
         self._evidence = None if wanted is None else self._opened(wanted)
-        self._judging = self._margins = self._classes(dataset, self._expected)
+        self._judging = self._margins = self._looked(dataset)
         known = None if self._judging is None else self._judging.labelled()
         self.float_top1, self.labels_digest = None, ""
         if self._judging is not None and known is not None and len(known.labels):
@@ -165,6 +171,16 @@ class Judge:
             return None
         joined = reduce(_Classes.joined, found)
         return replace(joined, labels=np.full_like(joined.labels, -1)) if self.label_note else joined
+
+    def _looked(self, dataset: Dataset) -> _Classes | None:
+        """Classes; with a task only a look at the first samples, for what does not fit it."""
+        if self._evidence is None:
+            return self._classes(dataset, self._expected)
+        with closing(batches(dataset, 1, self._threads)) as pieces:
+            any(
+                self._evidence.look(piece, self._expected(index, piece)) for index, piece in enumerate(pieces)
+            )
+        return None
 
     def _opened(self, wanted: Wanted) -> TaskEvidence:
         names = [spec.name for spec in self._reference.outputs]
@@ -212,15 +228,7 @@ class Judge:
     def _add(self, seen: _Seen, expected: Outputs, outputs: Outputs, piece: Batch, session: Session) -> None:
         if other_network(expected, outputs, session):
             raise DataError(session.name, "its outputs have other shapes than the float model's", "Report it")
-        signal = noise = 0.0
-        for left, right in zip(expected, outputs, strict=True):
-            if left.dtype.kind == "f":
-                wide = left.astype(np.float64)
-                signal += float(np.sum(wide * wide))
-                with np.errstate(invalid="ignore", over="ignore"):
-                    noise += float(np.sum((wide - right) ** 2 if left.shape == right.shape else wide**2))
-        seen.signal.append(signal)
-        seen.noise.append(noise if np.isfinite(noise) else np.inf)
+        seen.energies.append(self._energies(expected, outputs))
         seen.rows += len(piece.names)
         if self._evidence is not None:
             seen.records += self._evidence.add(piece, expected, outputs)
@@ -228,6 +236,18 @@ class Judge:
         if self._judging is not None and scores is not None and coded is not None:
             seen.losses.append(losses(scores, coded))
             seen.classes.append(runner_up(coded)[0])
+
+    def _energies(self, expected: Outputs, outputs: Outputs) -> list[tuple[float, float]]:
+        """Signal and noise of one run: of every branch where there are several, else of all together."""
+        pairs = [pair for pair in zip(expected, outputs, strict=True) if pair[0].dtype.kind == "f"]
+        left, right = ([pair[place] for pair in pairs] for place in (0, 1))
+        if self._meaning is not None and self._meaning.several:
+            rows = np.array(energies_of(self._meaning.cut(left), self._meaning.cut(right)))
+            found = [(float(signal), float(noise)) for signal, noise in self._meaning.joined(rows)]
+        else:
+            each = energies_of(left, right)
+            found = [(sum(one[0] for one in each), sum(one[1] for one in each))]
+        return [(signal, noise if np.isfinite(noise) else np.inf) for signal, noise in found]
 
     def _label(self, piece: Batch, row: int, classes: int) -> int:
         """The label, −1 where there is none or it does not fit."""
@@ -240,11 +260,11 @@ class Judge:
         return -1 if label is None else label
 
     def _told(self, seen: _Seen) -> Figures:
-        sqnr, bound = ratio_bound_db(np.array(seen.signal), np.array(seen.noise))
+        sqnr, bound, branches = self._sqnr(np.array(seen.energies))
         judging, all_margins = self._judging, self._margins
         of_task = None if self._evidence is None else self._evidence.told(seen.records)
         if judging is None or all_margins is None:
-            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, seen.rows)
+            return Figures(*(of_task or (sqnr, bound)), None, None, sqnr, seen.rows, branches)
         coded, loss = np.concatenate(seen.classes), np.concatenate(seen.losses)
         agreement = 100.0 * float(np.mean(judging.best == coded))
         change = change_bound(all_margins.margin, np.ones(len(all_margins.margin)), loss)
@@ -258,4 +278,18 @@ class Judge:
             few = all_margins.labelled()
             told["drop"] = (self.float_top1 - top1, 100.0 * change_bound(few.margin, few.gain, loss))
         samples = int(known.sum()) if self._promise.kind == "drop" else seen.rows
-        return Figures(*(of_task or told[self._promise.kind]), agreement, top1, sqnr, samples)
+        return Figures(*(of_task or told[self._promise.kind]), agreement, top1, sqnr, samples, branches)
+
+    def _sqnr(self, energies: F64) -> tuple[float, float, dict[str, float]]:
+        """The worst figure of the branches, the worst bound, and each figure; a silent branch tells nothing.
+
+        Args:
+            energies: float64 [runs, branches, 2].
+        """
+        told = [place for place in range(energies.shape[1]) if np.any(energies[:, place, 0] > 0.0)] or [0]
+        found = {place: ratio_bound_db(energies[:, place, 0], energies[:, place, 1]) for place in told}
+        branches = dict[str, float]()
+        if self._meaning is not None and self._meaning.several:
+            branches = {self._meaning.judged[place].name: sqnr for place, (sqnr, _) in found.items()}
+        sqnrs, bounds = zip(*found.values(), strict=True)
+        return min(sqnrs), min(bounds), branches

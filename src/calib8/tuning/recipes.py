@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from calib8.autorange.choose import choose_automatically
 from calib8.autorange.plain import plain_tables
-from calib8.autorange.samples import ChosenSamples, choose_samples
+from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples
 from calib8.calibration.decide import Wish, decide
 from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.gather import Checkpointing, gather
@@ -36,6 +36,7 @@ from calib8.repair.repairs import REPAIRS
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range
+from calib8.tasks.branches import Meaning
 from calib8.tuning.folder import Folder
 from calib8.tuning.stored import load_repaired, save_repaired
 from calib8.tuning.trial import USUAL, Settings
@@ -63,6 +64,7 @@ class Recipes:
         progress: see ``Progress``.
         ranges: those that the user gave, by tensor; no method chooses another one.
         power_of_two: all scales of activations are powers of two.
+        meaning: branches of the outputs, by which ranges and repairs are chosen.
     """
 
     prepared: PreparedModel
@@ -74,12 +76,13 @@ class Recipes:
     progress: Progress
     ranges: Mapping[str, Range] = field(default_factory=dict)
     power_of_two: bool = False
+    meaning: Meaning | None = None
     _found: dict[str, Repaired] = field(default_factory=dict)
 
     @cached_property
     def samples(self) -> ChosenSamples:
         """Those that repairs look at."""
-        return choose_samples(self.dataset, self.threads)
+        return choose_samples(self.dataset, self.threads, largest=bytes_to_keep(self.meaning))
 
     @property
     def begun(self) -> bool:
@@ -154,8 +157,8 @@ class Recipes:
             if not path.exists():
                 others = {} if effort == _FAST else {f"ranges {_PLAIN}": self._plain}
                 done = repaired(
-                    start, self.samples, Repairs(effort), tables=others, threads=self.threads,
-                    progress=self.progress,
+                    start, self.samples, Repairs(effort), tables=others, meaning=self.meaning,
+                    threads=self.threads, progress=self.progress,
                 )  # fmt: skip
                 save_repaired(done, start, path)
             self._found[effort] = load_repaired(start, path)
@@ -185,7 +188,7 @@ class Recipes:
             )  # fmt: skip
             table, _ = choose_automatically(
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
-                threads=self.threads, progress=self.progress,
+                meaning=self.meaning, threads=self.threads, progress=self.progress,
             )  # fmt: skip
             table.save(path)
         with self.folder.reading(path):

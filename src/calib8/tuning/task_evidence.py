@@ -127,6 +127,23 @@ class TaskEvidence:
         self._known: dict[str, tuple[Any, Any]] = {}
         self.remarks: tuple[str, ...] = ()
 
+    def look(self, piece: Batch, expected: Outputs) -> bool:
+        """Finds the judge before int8 models are made; False where the sample has an empty output.
+
+        The user's own is called with the float outputs as both.
+
+        Raises:
+            UsageError, DataError: see ``add``.
+        """
+        [real, *_] = split_samples(list(expected), piece.names)
+        if self._wanted.own is not None:
+            own_score(self._wanted.own, real, real, piece.names[0])
+        elif self._judge is None and not all(array.size for array in real):
+            return False
+        else:
+            self._found(piece, real)
+        return True
+
     def add(self, piece: Batch, expected: Outputs, outputs: Outputs) -> list[Any]:
         """Records of the samples of a run.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -25,8 +25,10 @@ from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import Range
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
+from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
@@ -110,6 +112,7 @@ def tune(
     samples: int | None = None,
     threads: int = 2,
     skip_bad: bool = False,
+    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
 ) -> Tuning:
     """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
@@ -125,7 +128,7 @@ def tune(
             What is not from this search gets another name while none does, ``NAME.earlier.onnx``.
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
         min_agreement: promise: the best class is the float model's in so many percent of the samples.
-        min_sqnr: promise: SQNR of the outputs in dB.
+        min_sqnr: promise: SQNR of the outputs in dB, of the worst branch where they have several.
         min_map_ratio, min_recall: promises about boxes, 0 … 1: mAP over that of the float model, by labels or
             else by the float model's boxes; share of the float model's boxes that are found.
         min_iou, min_cosine, min_lines, min_oks: promises about masks, embeddings, lines of text and
@@ -146,7 +149,7 @@ def tune(
         budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
         work: the folder of the search, None: ``output`` with ``.tune`` behind it.
         samples: at most so many of ``data``, and of ``judge_data``.
-        threads, skip_bad, progress: see ``calib8.calibrate``.
+        threads, skip_bad, branches, progress: see ``calib8.calibrate``.
 
     Raises:
         UsageError: no promise or two, one that cannot be, a budget too small for one trial.
@@ -173,27 +176,49 @@ def tune(
     given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
     watching = clock.watching(progress)
     alike = parts.calibrating if judge_data is None else None
-    judging = Judge(prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted)
+    meaning = _meaning(prepared, promise, task, branches)
+    judging = Judge(
+        prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted, meaning=meaning
+    )
     floats = prepared.nodes_called(keep_float)
-    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted)
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted, meaning)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
         recipes = Recipes(
-            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two
-        )
-        if judging.label_note:
-            notes = (*notes, f"labels that do not fit are left out: {judging.label_note}")
-        if alike is not None:
-            notes = (*notes, *_perhaps_trained_on(judging, promise))
-        if recipes.samples.shared:
-            notes = (*notes, f"calibration: {too_few(recipes.samples)}")
+            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two,
+            meaning,
+        )  # fmt: skip
+        notes = (*notes, *_about_samples(judging, promise, recipes, halved=alike is not None))
         attempts = Attempts(recipes, judging, promise, clock, out, place / CLOSEST, notes)
         try:
             complete = _searched(attempts, recipes, effort)
             return _told(promise, attempts, folder, parts, judging, recipes, complete)
         finally:
             folder.spend(clock.spent())
+
+
+def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved: bool) -> Iterator[str]:
+    """What is odd about the samples and their labels."""
+    if judging.label_note:
+        yield f"labels that do not fit are left out: {judging.label_note}"
+    if halved:
+        yield from _perhaps_trained_on(judging, promise)
+    if recipes.samples.shared:
+        yield f"calibration: {too_few(recipes.samples)}"
+
+
+def _meaning(
+    prepared: PreparedModel, promise: Promise, task: str | AnyJudge | None, branches: Mapping[str, str]
+) -> Meaning:
+    """What the outputs mean; where the graph does not say that they fit the task, its judge has the word."""
+    name = task if isinstance(task, str) or task is None else task.task
+    try:
+        return meaning_of(prepared.model, task=name, branches=branches)
+    except UsageError:
+        if not promise.by_task or branches:
+            raise
+        return meaning_of(prepared.model, branches=branches)
 
 
 def _wanted(
@@ -284,6 +309,7 @@ class _Asked:
     ranges: Mapping[str, Range]
     power_of_two: bool
     wanted: Wanted | None
+    meaning: Meaning
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -305,6 +331,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "effort": asked.effort,
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
+        "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
     }
 
 

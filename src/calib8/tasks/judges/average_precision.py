@@ -7,8 +7,8 @@
     over all images:   p(k), r(k) = TP / (TP + FP), TP / truths   of the k best detections
         AP = 1/101 Σ_{R = 0, 0.01 … 1} max { p(k) : r(k) ≥ R };   mAP = mean over classes with truth, and t
 
-At most ``most`` detections per image and class count. Equal scores: the sample whose name comes first, then
-the detection that comes first in it.
+At most ``most`` detections per image and class count. Equal scores: the sample that comes first in the order
+of names (of arrays: of digests), then the detection that comes first in it.
 """
 
 from __future__ import annotations

@@ -37,10 +37,13 @@ class CtcJudge:
         output: index of the output: [1, steps, characters] or [steps, 1, characters], or the numbers of the
             best characters, [1, steps].
         blank: number of the character that stands for none: 0 or −1 (the last).
+        characters: what each number of the output stands for, that of the blank included, whatever it is;
+            labels need it. None: not known.
     """
 
     output: int = 0
     blank: int = 0
+    characters: tuple[str, ...] | None = None
     task: ClassVar[str] = "ctc"
 
     def read(self, outputs: Sequence[Array], name: str) -> Line:
@@ -53,6 +56,24 @@ class CtcJudge:
             problem = f"output {self.output} holds no scores of characters per step"
             raise DataError(name, problem, "Give a CtcJudge that says which output does")
         return greedy_line(scores, self.blank)
+
+    def line(self, text: str, name: str) -> Line:
+        """A labelled text as numbers of characters.
+
+        Raises:
+            UsageError: the characters are not known.
+            DataError: the text holds one that the model does not have.
+        """
+        if self.characters is None:
+            problem = "lines of text are labelled, and the characters of the model are not known"
+            raise UsageError("--task ctc", problem, "From Python give CtcJudge(characters=…)")
+        blank = self.blank % len(self.characters)
+        numbers = {one: number for number, one in enumerate(self.characters) if number != blank}
+        strange = next((one for one in text if one not in numbers), None)
+        if strange is not None:
+            problem = f"its text holds '{strange}', which is none of the {len(numbers)} characters"
+            raise DataError(name, problem, "Give the characters of this model, or other labels")
+        return tuple(numbers[one] for one in text)
 
     def as_truth(self, answer: Line) -> Line:
         """The line as it is."""

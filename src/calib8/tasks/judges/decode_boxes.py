@@ -10,6 +10,7 @@ import numpy as np
 
 from calib8.errors import DataError
 from calib8.tasks.judges.boxes import corners, suppressed
+from calib8.tasks.judges.decode_maps import decoded_maps, expected_bins, flat
 from calib8.tasks.judges.detection_heads import FIRST_STRIDES, STRIDES, DetectionHead, cells
 from calib8.tasks.judges.interface import F64, I64, Array
 
@@ -116,6 +117,7 @@ def _levels(parts: list[F64], head: DetectionHead, name: str) -> _Read:
     half, boxes, scores = len(parts) // 2, list[F64](), list[F64]()
     if half > len(STRIDES):
         raise _unfit(name, parts)
+    parts = [flat(part) for part in parts]
     for chance, reach, stride in zip(parts[:half], parts[half:], STRIDES, strict=False):
         corner, table = cells(head.size, stride), _table(reach, name)
         bins, uneven = divmod(table.shape[1], 4)
@@ -123,23 +125,27 @@ def _levels(parts: list[F64], head: DetectionHead, name: str) -> _Read:
         if rest or uneven or not each or len(chance) != len(table):
             raise _unfit(name, parts)
         middle = np.repeat((corner + (0.5 if bins > 1 else 0.0)) * stride, each, axis=0)
-        reach = _expected_bins(table, bins) * stride
+        reach = expected_bins(table, bins) * stride
         boxes.append(np.concatenate([middle - reach[:, :2], middle + reach[:, 2:]], axis=1))
         scores.append(chance.reshape(len(reach), -1))
     return _decided(np.concatenate(boxes), _probabilities(np.concatenate(scores), head), head)
 
 
-def _expected_bins(table: F64, bins: int) -> F64:
-    """[n, 4] of [n, 4·b]: the mean of 0 … b − 1, weighted by the softmax of b scores."""
-    if bins == 1:
-        return table
-    each = table.reshape(len(table), 4, bins)
-    raised = np.exp(each - each.max(axis=2, keepdims=True))
-    return np.asarray((raised * np.arange(bins)).sum(axis=2) / raised.sum(axis=2))
+def _maps(parts: list[F64], head: DetectionHead, name: str) -> _Read:
+    found = decoded_maps(parts, head)
+    if found is None:
+        raise _unfit(name, parts)
+    if found.objectness is None:
+        return _decided(found.boxes, _probabilities(found.scores, head), head)
+    chance = _activated(found.objectness, head)
+    if found.scores.shape[1]:
+        chance = chance * _probabilities(found.scores, head)
+    return _decided(found.boxes, chance, head)
 
 
 _READERS: Final = {
     "rows": _rows, "columns": _columns, "final": _final, "pair": _pair, "listed": _listed, "levels": _levels,
+    "maps": _maps,
 }  # fmt: skip
 
 
@@ -149,6 +155,7 @@ def _table(part: F64, name: str) -> F64:
         if part.ndim > 2 and part.size == part[(0,) * (part.ndim - 2)].size
         else part
     )
+    table = table[None] if table.ndim == 1 else table  # a single row, taken for the batch
     if table.ndim != 2:
         raise _unfit(name, [part])
     return table

@@ -27,14 +27,16 @@ import numpy.typing as npt
 from calib8.errors import UsageError
 from calib8.tasks.judges.interface import F64
 
-Layout: TypeAlias = Literal["rows", "columns", "final", "pair", "listed", "levels"]
-BoxForm: TypeAlias = Literal["centre", "corners", "yx", "distances", "grid", "priors", "offsets"]
+Layout: TypeAlias = Literal["rows", "columns", "final", "pair", "listed", "levels", "maps"]
+BoxForm: TypeAlias = Literal[
+    "centre", "corners", "yx", "distances", "grid", "priors", "offsets", "anchors", "anchors-exp"
+]
 ScoreForm: TypeAlias = Literal["probability", "sigmoid", "softmax"]
 
 OUTPUTS: Final[dict[Layout, int]] = {
-    "rows": 1, "columns": 1, "final": 1, "pair": 2, "listed": 3, "levels": 6,
+    "rows": 1, "columns": 1, "final": 1, "pair": 2, "listed": 3, "levels": 6, "maps": 3,
 }  # fmt: skip
-"""How many outputs a layout reads; ``levels`` two per stride."""
+"""How many outputs a layout reads; ``levels`` two per stride, ``maps`` one or more."""
 
 STRIDES: Final = (8, 16, 32, 64)
 """Pixels of the input per cell, of a head's levels in their order."""
@@ -60,6 +62,9 @@ class DetectionHead:
         nms: IoU above which the weaker of two boxes goes; None: the model has done that.
         priors: float64 [n, 4], centre x, y, w, h in parts of the input, for ``priors`` and ``offsets``.
         variances: factors of priors, of the centre and of the size.
+        bins: scores per distance in ``maps``; 1: distances as they are.
+        anchors: width and height in pixels of every anchor, per output of ``maps``, for ``anchors`` and
+            ``anchors-exp``.
     """
 
     layout: Layout
@@ -74,6 +79,8 @@ class DetectionHead:
     nms: float | None = 0.7
     priors: npt.NDArray[np.floating] | None = None
     variances: tuple[float, float] = (0.1, 0.2)
+    bins: int = 16
+    anchors: tuple[tuple[tuple[float, float], ...], ...] | None = None
 
     def __post_init__(self) -> None:
         """Refuses what cannot be decoded.
@@ -83,11 +90,21 @@ class DetectionHead:
         """
         if self.layout not in OUTPUTS:
             raise UsageError(f"layout {self.layout}", "is unknown", f"Use one of {', '.join(OUTPUTS)}")
-        count, needed = len(self.outputs), OUTPUTS[self.layout]
-        if (count % 2 or not count) if self.layout == "levels" else count != needed:
-            wanted = "two per stride" if self.layout == "levels" else str(needed)
+        count, wanted = len(self.outputs), str(OUTPUTS[self.layout])
+        fits = count == OUTPUTS[self.layout]
+        if self.layout in ("levels", "maps"):
+            wanted = "two per stride" if self.layout == "levels" else "one or more"
+            fits = count > 0 and (self.layout == "maps" or count % 2 == 0)
+        if not fits:
             problem = f"reads {count} outputs, not {wanted}"
             raise UsageError(f"layout {self.layout}", problem, "Give their indices in its order")
+        self._check_measures()
+
+    def _check_measures(self) -> None:
+        of_anchors = self.boxes in ("anchors", "anchors-exp")
+        if of_anchors != (self.anchors is not None) or (of_anchors and self.layout != "maps"):
+            problem = f"layout {self.layout}, boxes '{self.boxes}' and anchors do not go together"
+            raise UsageError("detection head", problem, "Give anchors for maps of 'anchors' or 'anchors-exp'")
         if (self.boxes in ("priors", "offsets")) != (self.priors is not None):
             problem = f"boxes '{self.boxes}' and priors do not go together"
             raise UsageError("detection head", problem, "Give priors for boxes 'priors' or 'offsets'")

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import UsageError
+from calib8.tasks.judges.decode_maps import flat
 from calib8.tasks.judges.detection_heads import (
     STRIDES,
     BoxForm,
@@ -75,8 +76,9 @@ def _unknown(names: Sequence[str], outputs: Sequence[Array], why: str) -> UsageE
 
 def _levels(names: Sequence[str], parts: Sequence[F64], size: tuple[int, int]) -> DetectionHead | None:
     """SCRFD, PicoDet: scores and distances (and points) of every stride, told by their rows."""
-    if any(part.ndim != 2 for part in parts):
+    if any(part.ndim not in (2, 3) for part in parts):
         return None
+    parts = [flat(part) for part in parts]
     scores, boxes = list[int](), list[int]()
     for stride in STRIDES:
         count = len(cells(size, stride))

@@ -5,8 +5,8 @@
     answer, truth ─────────── compare ──► record    small: what is kept of a sample
     records of all samples ── figures ──► {name: value}
 
-Figures do not depend on the order in which samples came: records are taken in the order of their names, and
-sums of real numbers are exact until their one rounding.
+Figures do not depend on the order in which samples came: records are taken in the order of the names of
+files, or of the digests of arrays, and sums of real numbers are exact until their one rounding.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Judge(Protocol[Answer, Truth, Record]):
 
 @dataclass(frozen=True)
 class Kept:
-    """Records by the name of their sample.
+    """Records by the name of their sample, or by the digest of what it holds.
 
     Attributes:
         records: in the order in which they came.
@@ -118,7 +118,7 @@ class Kept:
     records: list[tuple[str, Any]]
 
     def in_order(self) -> list[Any]:
-        """The records in the order of the names of their samples."""
+        """The records in the order of these."""
         return [record for _, record in sorted(self.records, key=lambda one: one[0])]
 
 

@@ -1,0 +1,79 @@
+"""The command line tells branches of outputs, takes names for them, and ends ``quantize`` with a verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from json_output import load
+
+from detector_nets import detector, pictures
+
+
+@pytest.fixture
+def detecting(tmp_path: Path) -> tuple[Path, Path]:
+    onnx.save(detector(), tmp_path / "detector.onnx")
+    np.savez(tmp_path / "data.npz", x=pictures(40))
+    return tmp_path / "detector.onnx", tmp_path / "data.npz"
+
+
+def test_branches_are_told_by_all(cli, detecting: tuple[Path, Path], out: Path) -> None:
+    model, data = detecting
+    made = cli(
+        "quantize", model, "--data", data, "--effort", "fast", "-o", out / "q.onnx", "--json", out / "q.json"
+    )
+    assert made.exit_code == 0, made.output
+    assert "outputs: boxes y[:,0:4] (sure), scores y[:,4:7] (sure)\n" in made.output
+    lines = made.output.splitlines()
+    assert lines[-2].startswith("verdict: ") and "scores" in lines[-2] and "16 samples held back" in lines[-2]
+    assert lines[-1].startswith("next: calib8 ")
+    document = load(out / "q.json")
+    assert [(one["kind"], one["where"]) for one in document["outputs"]] == [
+        ("boxes", "y[:,0:4]"), ("scores", "y[:,4:7]"),
+    ]  # fmt: skip
+    assert {one["name"] for one in document["verdict"]["branches"]} == {"boxes", "scores"}
+    assert f"next: {document['verdict']['next']}" == lines[-1]
+    judged = cli("evaluate", model, out / "q.onnx", "--data", data, "--json", out / "e.json")
+    assert judged.exit_code == 0, judged.output
+    branches = {one["name"]: one["sqnr_db"] for one in load(out / "e.json")["models"][1]["branches"]}
+    worst = f"{branches['scores']:.2f} scores"
+    assert worst in judged.output and f"boxes {branches['boxes']:.1f} dB" in judged.output
+    for command in (("compare", "--top", "1"), ("diagnose", "--top", "1")):
+        told = cli(command[0], model, out / "q.onnx", "--data", data, *command[1:])
+        assert told.exit_code == 0, told.output
+        assert "scores" in told.output and "boxes" in told.output
+
+
+def test_names_are_taken_and_stay_in_the_next_command(cli, detecting: tuple[Path, Path], out: Path) -> None:
+    model, data = detecting
+    flags = ("--branch", "y[0:4]=keypoints", "--branch", "y[4:7]=unused", "--effort", "fast")
+    made = cli("quantize", model, "--data", data, *flags, "-o", out / "q.onnx", "--json", out / "q.json")
+    assert made.exit_code == 0, made.output
+    [branch] = load(out / "q.json")["verdict"]["branches"]
+    assert branch["kind"] == "keypoints"
+    assert "--branch 'y[0:4]=keypoints' --branch 'y[4:7]=unused'" in made.output.splitlines()[-1]
+    both = cli(
+        "evaluate", model, out / "q.onnx", "--data", data, "--branch", "y=embedding", "--task", "embed"
+    )
+    assert both.exit_code == 0, both.output
+
+
+@pytest.mark.parametrize("command", ["quantize", "evaluate", "compare", "diagnose", "tune"])
+def test_what_does_not_fit_is_refused(
+    cli, refused, detecting: tuple[Path, Path], out: Path, command: str
+) -> None:
+    model, data = detecting
+    promise = ("--min-sqnr", "10") if command == "tune" else ()
+    output = ("-o", out / "q.onnx") if command in ("quantize", "tune") else ()
+    models = (model, model) if command == "compare" else (model,)
+    rest = ("--data", data, *promise, *output)
+    refused(cli(command, *models, *rest, "--branch", "y"), 2, "--branch y: names no kind", "Give NAME=KIND")
+    if command != "compare":  # which looks at the models first
+        refused(
+            cli(command, *models, *rest, "--task", "paint"), 2, "--task paint: unknown task", "Use one of"
+        )
+        refused(
+            cli(command, *models, *rest, "--branch", "z=map"), 2, "no float output 'z'", "It has y [N, 7, 64]"
+        )

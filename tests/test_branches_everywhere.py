@@ -1,0 +1,153 @@
+"""Every judgement of a detector tells of its branches, and searches look at the worst of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import calib8
+from calib8.analysis.diagnose import diagnose
+from calib8.autorange.check import Check
+from calib8.repair import flow
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.repairs import REPAIRS
+from calib8.tasks.figures import BranchFigures
+from detector_nets import detector, pictures
+from small_models import run
+
+
+@pytest.fixture(scope="module")
+def data() -> list[dict[str, np.ndarray]]:
+    return [{"x": one[None]} for one in pictures(40)]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory, data: list[dict[str, np.ndarray]]) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("detector")
+    onnx.save(detector(), folder / "float.onnx")
+    calib8.quantize(folder / "float.onnx", data, effort="fast", threads=1).save(folder / "int8.onnx")
+    return folder / "float.onnx", folder / "int8.onnx"
+
+
+def decibels(left: np.ndarray, right: np.ndarray) -> float:
+    wide = left.astype(np.float64)
+    return float(10.0 * np.log10(np.sum(wide**2) / np.sum((wide - right) ** 2)))
+
+
+def test_evaluate_and_compare_tell_each_branch(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    outputs = [np.concatenate([run(onnx.load(path), one)[0] for one in data]) for path in files]
+    expected = {"boxes": decibels(outputs[0][:, :4], outputs[1][:, :4]),
+                "scores": decibels(outputs[0][:, 4:], outputs[1][:, 4:])}  # fmt: skip
+    of_float, of_int8 = calib8.evaluate(files, data, threads=1)
+    assert of_float.branches == ()
+    assert {one.name: one.sqnr_db for one in of_int8.branches} == pytest.approx(expected, abs=0.2)
+    assert of_int8.worst_branch is not None and of_int8.worst_branch.name == "scores"
+    assert of_int8.sqnr_db == pytest.approx(decibels(*outputs), abs=0.2)
+    assert of_int8.sqnr_db is not None and of_int8.sqnr_db > expected["scores"] + 5.0
+    found = calib8.compare(*files, data, threads=1)
+    assert {one.name: one.distance.sqnr_db for one in found.branches} == pytest.approx(expected, abs=0.2)
+    assert found.branches[0].name == "scores"
+    named = calib8.evaluate(files, data, branches={"y": "map"}, threads=1)[1]
+    assert [(one.name, one.kind) for one in named.branches] == [("map", "map")]
+
+
+def test_diagnose_and_auto_judge_by_the_worst_branch(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    found = diagnose(*files, data, threads=1)
+    assert {one.name for one in found.figures.branches} == {"boxes", "scores"}
+    scores = found.figures.branch("scores")
+    assert scores is not None and found.sqnr_db < scores.sqnr_db + 3.0 < found.figures.evaluated_db
+    report = calib8.calibrate(files[0], data, threads=1).auto
+    assert report is not None
+    assert all({one.name for one in check.branches} == {"boxes", "scores"} for check in report.checks)
+    alone = calib8.calibrate(files[0], data, threads=1, branches={"y": "other"}).auto
+    assert alone is not None and not any(check.branches for check in alone.checks)
+
+
+def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    made = calib8.quantize(files[0], data, effort="fast", threads=1)
+    assert made.verdict is not None and {one.name for one in made.verdict.branches} == {"boxes", "scores"}
+    assert made.verdict.samples == 16 and made.repaired is not None and made.repaired.held is None
+    few = calib8.quantize(files[0], data[:8], effort="fast", threads=1).verdict
+    assert few is not None and few.state == "unknown" and "too few to prove a repair on" in few.text
+    none = calib8.quantize(files[0], data, repair=("none",), method="minmax", threads=1).verdict
+    assert none is not None and none.text == "not judged: no sample was held back to judge with"
+
+
+def ruin_scores(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Ranges that leave nothing of the scores; boxes hardly notice."""
+    entries = dict(candidate.table.entries)
+    for name in ("scores", "rc", "classes"):
+        if name in entries:
+            held = entries[name].range
+            entries[name] = replace(entries[name], range=type(held)(held.min * 4.0, held.max * 4.0))
+    return replace(candidate, table=replace(candidate.table, entries=entries)), RepairReport(("classes",))
+
+
+def test_a_repair_that_costs_scores_is_not_kept(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REPAIRS, "round", ruin_scores)  # type: ignore[arg-type]
+    found = calib8.quantize(files[0], data, method="mse", threads=1).repaired
+    assert found is not None
+    [step] = [step for step in found.steps if step.name == "round"]
+    before, after = step.before.branch("scores"), step.after.branch("scores")
+    assert before is not None and after is not None and after.sqnr_db < before.sqnr_db - 1.0
+    assert not step.kept
+
+
+def test_scores_stay_above_the_floor_of_plain_ranges(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever a search believes to gain: what leaves less of the scores than plain ranges is not taken."""
+    right = flow._Judge.quality
+    seen = list[float]()
+
+    def flattering(self: flow._Judge, candidate: Candidate) -> Check:
+        """Every model is better than the one before, and leaves 1 dB less of the scores."""
+        right(self, candidate)
+        seen.append(20.0 + len(seen))
+        scores = BranchFigures("scores", 30.0 - len(seen), 30.0 - len(seen))
+        return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (scores,))
+
+    monkeypatch.setattr(flow._Judge, "quality", flattering)
+    made = calib8.quantize(files[0], data, threads=1)
+    found = made.repaired
+    assert found is not None
+    assert {step.name for step in found.steps if step.kept} <= {"ranges mse", "bias"}
+    assert any(step.name == "round" and not step.kept for step in found.steps)
+
+
+def test_a_task_that_does_not_fit_is_refused_everywhere(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    calls = {
+        "quantize": lambda: calib8.quantize(files[0], data, task="embed", threads=1),
+        "evaluate": lambda: calib8.evaluate(files, data, task="embed", threads=1),
+        "compare": lambda: calib8.compare(*files, data, task="embed", threads=1),
+        "tune": lambda: calib8.tune(files[0], data, tmp_path / "t.onnx", min_sqnr=20, task="embed"),
+    }
+    for name, call in calls.items():
+        with pytest.raises(calib8.UsageError, match="no output fits it; the model has y") as refused:
+            call()
+        assert "--branch NAME=embedding" in str(refused.value), name
+
+
+def test_tune_promises_the_worst_branch(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    found = calib8.tune(files[0], data, tmp_path / "t.onnx", min_sqnr=5.0, effort="fast", threads=1)
+    figures = found.best.figures
+    assert figures.sqnr_db == min(figures.branches.values()) == figures.branches["scores"]
+    assert figures.branches["boxes"] > figures.branches["scores"] + 5.0
+    again = calib8.tune(files[0], data, tmp_path / "t.onnx", min_sqnr=5.0, effort="fast", threads=1)
+    assert again.best == found.best  # read from the folder
