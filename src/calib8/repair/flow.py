@@ -160,7 +160,7 @@ def repair_by_effort(
     bare, best = judge.quality(candidate), search.judged(candidate)
     best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
     table = best.candidate.table
-    for stage in stages_of(plan, candidate.scheme):
+    for stage in stages_of(plan, candidate.scheme, candidate.model):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     steps = tuple(search.steps)
