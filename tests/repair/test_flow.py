@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import onnx
 import pytest
 from small_candidates import candidate_of
 
@@ -82,12 +83,62 @@ def test_efforts_grow() -> None:
 
 
 def test_one_scale_per_weight_asks_for_equalized_layers_first(mobile: Candidate) -> None:
+    even = candidate_of(residual_net(), residual_samples().scored)[0].model
     for effort in EFFORTS.values():
-        fine, coarse = (stages_of(effort, scheme) for scheme in (target_scheme("onnxruntime"), mobile.scheme))
+        fine = stages_of(effort, target_scheme("onnxruntime"), mobile.model)
+        coarse = stages_of(effort, mobile.scheme, even)
         assert fine == effort.stages
-        assert coarse == (fine if (("cle",),) in fine else ((("cle",),), *fine))
+        assert coarse == (fine if any(("cle",) in stage for stage in fine) else ((("cle",),), *fine))
+        assert ("cle",) in coarse[0]
     found = repair_by_effort(mobile, samples(), "fast", threads=1)
     assert found.steps[0].name == "cle" and found.steps[0].kept
+
+
+SAME = "pads=[1,1,1,1]"
+
+
+def residual_net(planted: float = 1.0) -> onnx.ModelProto:
+    """A residual block in which one channel is ``planted`` times what the others are, and read as weaker."""
+    first, second = normal(8, 8, 3, 3, seed=2), normal(8, 8, 3, 3, seed=3)
+    first[3] *= planted
+    second[:, 3] /= planted
+    constants = {"w": normal(8, 3, 3, 3, seed=1), "u": first / 8, "v": second / 8, "p": normal(4, 8, 1, 1)}
+    body = f"a = Conv<{SAME}>(x, w) b = Relu(a) c = Conv<{SAME}>(b, u) d = Relu(c) e = Conv<{SAME}>(d, v)"
+    return onnx_model(
+        "float[N,3,8,8] x", "float[N,4,8,8] y", f"{body} s = Add(e, b) y = Conv(s, p)", constants
+    )
+
+
+def residual_samples() -> ChosenSamples:
+    runs = tuple({"x": normal(1, 3, 8, 8, seed=seed)} for seed in range(40, 64))
+    return ChosenSamples(runs[:12], runs[12:], shared=False)
+
+
+def test_a_channel_that_was_scaled_apart_is_found_by_the_default() -> None:
+    chosen = residual_samples()
+    sound, planted = (candidate_of(residual_net(size), chosen.scored)[0] for size in (1.0, 500.0))
+    good = repair_by_effort(sound, chosen, "balanced", threads=1)
+    cured = repair_by_effort(planted, chosen, "balanced", threads=1)
+    assert any(step.kept and step.name in ("equalize-groups", "cle") for step in cured.steps)
+    assert cured.steps[0].before_db < good.steps[0].before_db - 6.0
+    assert cured.steps[-1].after_db > good.steps[-1].after_db - 1.0
+    assert ("cle" in {step.name for step in cured.steps}) and not any(step.kept for step in good.steps[:1])
+
+
+def test_where_no_channels_differ_by_orders_the_default_does_not_try_what_would_mend_it() -> None:
+    chosen = residual_samples()
+    names = {
+        size: {
+            name
+            for stage in stages_of(EFFORTS["balanced"], target_scheme("onnxruntime"), candidate.model)
+            for alternative in stage
+            for name in alternative
+        }
+        for size in (1.0, 20.0, 500.0, 0.002)
+        for candidate in [candidate_of(residual_net(size), chosen.scored)[0]]
+    }
+    assert {size for size, found in names.items() if "cle" in found} == {500.0, 0.002}
+    assert all("equalize-groups" in found for found in names.values())
 
 
 def drawn(order: Sequence[int]) -> ChosenSamples:

@@ -13,8 +13,9 @@ it only makes the ranges of activations more alike.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
+import numpy as np
 import onnx_ir as ir
 
 from calib8.passes.channel_paths import channel_paths
@@ -25,6 +26,29 @@ from calib8.repair.refit import refitted, without_corrections
 from calib8.table import GIVEN, CalibrationTable
 
 Limits: TypeAlias = Literal["unreached", "replace", "keep"]
+
+ORDERS: Final = 30.0
+"""Channels that differ by so much from the usual one differ by orders."""
+
+
+def differ_by_orders(model: ir.Model) -> bool:
+    """Whether equalization would divide or multiply a channel 30 times as much as most channels beside it.
+
+    It looks at constants alone, so it costs next to nothing.
+
+    Args:
+        model: a prepared float graph.
+    """
+    for path in channel_paths(model):
+        written, read = path.source.output_magnitudes(), path.reader.input_magnitudes()
+        alive = (written > 0.0) & (read > 0.0)
+        factors = np.sqrt(written[alive] / read[alive])
+        if factors.size == 0 or path.limit < np.inf:
+            continue
+        usual = np.median(factors)
+        if max(np.max(factors) / usual, usual / np.min(factors)) > ORDERS:
+            return True
+    return False
 
 
 def cross_layer(

@@ -71,7 +71,7 @@ def equalize_groups(candidate: Candidate, data: RepairData) -> tuple[Candidate, 
     found = least_noise([*scene.tensor_terms(seen, free), *scene.layer_terms(seen)], free)
     gain = 10.0 * math.log10(found.before / found.after) if found.after > 0.0 else 0.0
     if gain < WORTH_DB:
-        return candidate, RepairReport((), (f"noise would fall by {gain:.1f} dB",) if gain > 0.05 else ())
+        return candidate, RepairReport(())
     return _applied(candidate, data, found, gain)
 
 

@@ -154,7 +154,7 @@ def repair_by_effort(
     table, plain = best.candidate.table, search.last or best
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
-    for stage in stages_of(plan, candidate.scheme):
+    for stage in stages_of(plan, candidate.scheme, candidate.model):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     if not search.floor.holds(final.quality):

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
+import onnx_ir as ir
+
 from calib8.autorange.samples import HELD_BACK, SCORED
 from calib8.errors import UsageError
 from calib8.passes.batch_norm_moments import Moments, batch_norm_moments
@@ -18,7 +20,7 @@ from calib8.repair.bias_analytic import correct_biases_analytically
 from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.constant_channels import cure_constant_channels
-from calib8.repair.cross_layer import cross_layer
+from calib8.repair.cross_layer import cross_layer, differ_by_orders
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_groups import equalize_groups
@@ -43,6 +45,7 @@ class Effort:
         finish: ways to correct biases, keys of ``REPAIRS``.
         repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
+        if_orders: alternatives that are left away where no channels differ by orders.
     """
 
     stages: tuple[tuple[tuple[str, ...], ...], ...]
@@ -50,6 +53,7 @@ class Effort:
     repairing: int = SCORED
     held_back: int = HELD_BACK
     method: str | None = None
+    if_orders: tuple[tuple[str, ...], ...] = ()
 
 
 def _biases_in_sequence(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -147,29 +151,39 @@ def in_turn(names: Sequence[str]) -> Repair:
     return carried_out
 
 
+CROSS_LAYER: Final = ("cle",)
+"""Comes first where there is one scale per weight: nothing else helps channels that differ by orders."""
+
+_LAYERS: Final = (("equalize-groups",), CROSS_LAYER)
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 _THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
-    "balanced": Effort(stages=(_THROUGH, _ACTIVATIONS, (("round",),)), finish=("bias", "bias-sequential")),
+    "balanced": Effort(
+        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),)),
+        finish=("bias", "bias-sequential"),
+        if_orders=(CROSS_LAYER,),
+    ),
     "best": Effort(
-        stages=((("cle",),), _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
+        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
 """What each effort tries."""
 
-ONE_SCALE_STAGE: Final = (("cle",),)
-"""Comes first where there is one scale per weight: nothing else helps channels that differ by orders."""
 
-
-def stages_of(effort: Effort, scheme: QuantScheme) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """The stages of an effort for a target."""
-    if scheme.weight_granularity == "per-channel" or ONE_SCALE_STAGE in effort.stages:
+def stages_of(
+    effort: Effort, scheme: QuantScheme, model: ir.Model
+) -> tuple[tuple[tuple[str, ...], ...], ...]:
+    """The stages of an effort for a target and a prepared float graph."""
+    if scheme.weight_granularity != "per-channel":
+        left = any(CROSS_LAYER in stage for stage in effort.stages)
+        return effort.stages if left else ((CROSS_LAYER,), *effort.stages)
+    if not effort.if_orders or differ_by_orders(model):
         return effort.stages
-    return (ONE_SCALE_STAGE, *effort.stages)
+    return tuple(tuple(one for one in stage if one not in effort.if_orders) for stage in effort.stages)
 
 
 DEFAULT_EFFORT: Final = "balanced"
