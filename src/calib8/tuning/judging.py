@@ -14,14 +14,19 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.evaluate import class_scores
+from calib8.analysis.runtimes import ONNXRUNTIME, Settings, open_own
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
+from calib8.session.prepared import NATIVE
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
+
+JUDGES: Final = (ONNXRUNTIME, NATIVE)
+"""Runtimes that can judge; each has a target of its name."""
 
 LARGEST_BYTES: Final = 1 << 27
 """Bytes of float outputs that are kept; the float model runs again for the others."""
@@ -111,6 +116,7 @@ class Judge:
         progress: Progress,
         *,
         alike: Dataset | None = None,
+        runtime: str = ONNXRUNTIME,
     ) -> None:
         """Runs the float model on all samples.
 
@@ -121,12 +127,13 @@ class Judge:
             threads: no result depends on it.
             progress: see ``Progress``; called while int8 models are judged.
             alike: more samples of the same kind, of which only float margins are looked at.
+            runtime: what runs the int8 models, one of ``JUDGES``.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
             Calib8Error: the model cannot be run, or a sample cannot be read.
         """
-        self._reference = open_session(reference, threads=threads)
+        self._reference, self._runtime = open_session(reference, threads=threads), runtime
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
@@ -176,13 +183,18 @@ class Judge:
         Raises:
             Calib8Error: it cannot be run, a sample cannot be read, or the data lack what the promise needs.
         """
-        session, seen = open_session(model, threads=self._threads), _Seen()
+        session, seen = self._opened(model), _Seen()
         counter = SampleCounter("judging", self._dataset.count, self._progress)
         with closing(batches(self._dataset, 1, self._threads)) as pieces:
             for index, piece in enumerate(pieces):
                 self._add(seen, self._expected(index, piece), session.run(piece.inputs), piece, session)
                 counter(len(piece.names))
         return self._told(seen)
+
+    def _opened(self, model: ir.Model) -> Session:
+        if self._runtime == NATIVE:
+            return open_own(ir.to_proto(model), NATIVE, Settings(self._threads))
+        return open_session(model, threads=self._threads)
 
     def _expected(self, index: int, piece: Batch) -> Outputs:
         if index < len(self._kept):
