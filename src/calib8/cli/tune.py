@@ -110,7 +110,8 @@ class SampleOptions:
 _BUDGET_HELP: Final = "Time for all runs together, such as 90s, 10m or 1h. Default: as long as it takes."
 _WORK_HELP: Final = "Folder of the search, which a later run goes on with. Default: OUT.onnx.tune."
 _EFFORT_HELP: Final = "The most that is tried to keep the accuracy: fast, balanced or best. Default: best."
-_TARGET_HELP: Final = "Runtime of the result, as for quantize. Default: onnxruntime."
+_RUNTIME_HELP: Final = "What judges the models: onnxruntime or calib8, its own engine. Default: onnxruntime."
+_TARGET_HELP: Final = "Runtime of the result, as for quantize. Default: that of --runtime."
 _ACTIVATIONS_HELP: Final = "Code of the activations. Default: what the target takes."
 _KEEP_HELP: Final = "Name of a node that is in float anyway; may be given several times."
 
@@ -122,7 +123,8 @@ class SearchOptions:
     budget: Annotated[str | None, option(SEARCH, "--budget", "TIME", _BUDGET_HELP)] = None
     work: Annotated[Path | None, option(SEARCH, "--work", "DIR", _WORK_HELP)] = None
     effort: Annotated[str | None, option(SEARCH, "--effort", "NAME", _EFFORT_HELP)] = None
-    target: Annotated[str, option(SEARCH, "--target", "NAME", _TARGET_HELP)] = "onnxruntime"
+    runtime: Annotated[str, option(SEARCH, "--runtime", "NAME", _RUNTIME_HELP)] = "onnxruntime"
+    target: Annotated[str | None, option(SEARCH, "--target", "NAME", _TARGET_HELP)] = None
     activations: Annotated[str | None, option(SEARCH, "--activations", "TYPE", _ACTIVATIONS_HELP)] = None
     weights: WeightsOption = "per-channel"
     power_of_two: PowerOfTwoOption = False
@@ -175,8 +177,8 @@ def tune(
             min_sqnr=promises.min_sqnr, min_map_ratio=promises.min_map_ratio,
             min_recall=promises.min_recall, min_iou=promises.min_iou, min_cosine=promises.min_cosine,
             min_lines=promises.min_lines, min_oks=promises.min_oks, judge_data=judges, labels=labels,
-            preprocess=preprocess,
-            target=search.target, activations=search.activations, weights=search.weights,
+            preprocess=preprocess, runtime=search.runtime, target=search.target,
+            activations=search.activations, weights=search.weights,
             power_of_two=search.power_of_two, ranges=given,
             effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,

@@ -15,17 +15,22 @@ import onnx_ir as ir
 
 from calib8.analysis.asked_judges import pictures_of
 from calib8.analysis.evaluate import class_scores, other_network
+from calib8.analysis.runtimes import ONNXRUNTIME, Settings, open_own
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
 from calib8.progress import Progress, SampleCounter
+from calib8.session.prepared import NATIVE
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
 from calib8.tuning.promise import OPTIONS, Promise
 from calib8.tuning.task_evidence import TaskEvidence, Wanted
+
+JUDGES: Final = (ONNXRUNTIME, NATIVE)
+"""Runtimes that can judge; each has a target of its name."""
 
 LARGEST_BYTES: Final = 1 << 27
 """Bytes of float outputs that are kept; the float model runs again for the others."""
@@ -119,6 +124,7 @@ class Judge:
         alike: Dataset | None = None,
         wanted: Wanted | None = None,
         meaning: Meaning | None = None,
+        runtime: str = ONNXRUNTIME,
     ) -> None:
         """Runs the float model on all samples.
 
@@ -132,18 +138,20 @@ class Judge:
             wanted: what judges where a task or the user's own judge does; None: neither does.
             meaning: branches of the outputs: of several the worst has to keep a promised SQNR; None: all of
                 the outputs count as one.
+            runtime: what runs the int8 models, one of ``JUDGES``.
 
         Raises:
             UsageError: model or data lack what the promise is about: class scores, labels.
             Calib8Error: the model cannot be run, or a sample cannot be read.
         """
         self._reference, self._meaning = open_session(reference, threads=threads), meaning
+        self._runtime = runtime
         self._dataset, self._promise, self._threads, self._progress = dataset, promise, threads, progress
         self._labels_asked = dataset.labels_asked or promise.kind == "drop"
         self.label_note = dataset.label_note
         self._kept: list[Outputs] = []
         self._bytes = 0
-        self._evidence = None if wanted is None else self._opened(wanted)
+        self._evidence = None if wanted is None else self._opened_evidence(wanted)
         self._judging = self._margins = self._looked(dataset)
         known = None if self._judging is None else self._judging.labelled()
         self.float_top1, self.labels_digest = None, ""
@@ -182,7 +190,7 @@ class Judge:
             )
         return None
 
-    def _opened(self, wanted: Wanted) -> TaskEvidence:
+    def _opened_evidence(self, wanted: Wanted) -> TaskEvidence:
         names = [spec.name for spec in self._reference.outputs]
         pictures = None if wanted.labels is None else pictures_of(wanted.labels, self._dataset)
         return TaskEvidence(wanted, names, pictures)
@@ -208,13 +216,18 @@ class Judge:
         Raises:
             Calib8Error: it cannot be run, a sample cannot be read, or the data lack what the promise needs.
         """
-        session, seen = open_session(model, threads=self._threads), _Seen()
+        session, seen = self._opened(model), _Seen()
         counter = SampleCounter("judging", self._dataset.count, self._progress)
         with closing(batches(self._dataset, 1, self._threads)) as pieces:
             for index, piece in enumerate(pieces):
                 self._add(seen, self._expected(index, piece), session.run(piece.inputs), piece, session)
                 counter(len(piece.names))
         return self._told(seen)
+
+    def _opened(self, model: ir.Model) -> Session:
+        if self._runtime == NATIVE:
+            return open_own(ir.to_proto(model), NATIVE, Settings(self._threads))
+        return open_session(model, threads=self._threads)
 
     def _expected(self, index: int, piece: Batch) -> Outputs:
         if index < len(self._kept):

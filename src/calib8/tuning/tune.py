@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from calib8.analysis.asked_judges import labels_of_images
+from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import GivenRanges, given_ranges
 from calib8.calibration.source import Model, open_data
@@ -32,7 +33,7 @@ from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
-from calib8.tuning.judging import Judge
+from calib8.tuning.judging import JUDGES, Judge
 from calib8.tuning.promise import TASK_OF, Promise, promise_of, seconds_of
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.search import Search, Ways
@@ -100,7 +101,8 @@ def tune(
     judge_data: DataSource | None = None,
     labels: str | os.PathLike[str] | None = None,
     preprocess: Preprocess | str | None = None,
-    target: str = "onnxruntime",
+    target: str | None = None,
+    runtime: str = ONNXRUNTIME,
     activations: str | None = None,
     weights: str = "per-channel",
     power_of_two: bool = False,
@@ -141,7 +143,8 @@ def tune(
         labels: a list of the samples that judge, for an image folder; with ``min_map_ratio`` a COCO JSON
             file or a folder of YOLO text files.
         preprocess: how images become inputs, or the name of a preset.
-        target: a key of ``calib8.scheme.TARGETS``.
+        target: a key of ``calib8.scheme.TARGETS``; None: that of the name of the runtime.
+        runtime: what judges the models and will run them, ``onnxruntime`` or ``calib8``.
         activations: activation type, None for the target's own.
         weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
         effort: a key of ``calib8.repair.repairs.EFFORTS``: the most that is tried.
@@ -165,8 +168,7 @@ def tune(
     clock, wanted = Clock(seconds_of(budget), str(budget)), _wanted(promise, task, judge, labels)
     effort_called(effort)
     check_positive("--threads", threads)
-    scheme = target_scheme(target).with_weights(weights)
-    scheme = scheme if activations is None else scheme.with_activations(activations)
+    scheme = _scheme(target, runtime, weights, activations)
     out = checked_path(output, "output")
     place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
     prepared, tensors, parts = _opened(
@@ -178,10 +180,11 @@ def tune(
     alike = parts.calibrating if judge_data is None else None
     meaning = _meaning(prepared, promise, task, branches)
     judging = Judge(
-        prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted, meaning=meaning
-    )
+        prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted,
+        meaning=meaning, runtime=runtime,
+    )  # fmt: skip
     floats = prepared.nodes_called(keep_float)
-    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted, meaning)
+    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted, meaning, runtime)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
@@ -196,6 +199,15 @@ def tune(
             return _told(promise, attempts, folder, parts, judging, recipes, complete)
         finally:
             folder.spend(clock.spent())
+
+
+def _scheme(target: str | None, runtime: str, weights: str, activations: str | None) -> QuantScheme:
+    """The target, that of the runtime where none is named."""
+    if runtime not in JUDGES:
+        problem = "is no runtime that tune judges in"
+        raise UsageError(f"--runtime {runtime}", problem, f"Use {' or '.join(JUDGES)}")
+    scheme = target_scheme(target or runtime).with_weights(weights)
+    return scheme if activations is None else scheme.with_activations(activations)
 
 
 def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved: bool) -> Iterator[str]:
@@ -310,6 +322,7 @@ class _Asked:
     power_of_two: bool
     wanted: Wanted | None
     meaning: Meaning
+    runtime: str
 
 
 def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked) -> dict[str, object]:
@@ -324,6 +337,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "preprocess": None if preprocess is None else json.loads(preprocess.to_json()),
         "promise": asked.promise.text,
         "target": asked.scheme.name,
+        "runtime": asked.runtime,
         "activations": asked.scheme.activation_name,
         "weights": asked.scheme.weight_granularity,
         "power_of_two": asked.power_of_two,

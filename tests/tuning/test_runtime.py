@@ -1,0 +1,54 @@
+"""The runtime that judges a search, and the target that it stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from tuned_nets import inputs
+
+import calib8
+from calib8.analysis.runtimes import open_own
+from calib8.errors import UsageError
+from calib8.model.metadata import read_metadata
+from calib8.tuning import judging
+from small_models import normal, onnx_model
+
+
+def leaky_net() -> onnx.ModelProto:
+    """A layer before a LeakyRelu, and class scores."""
+    constants = {"w": normal(8, 3, 3, 3) * np.float32(0.2), "v": normal(8, 5, seed=1)}
+    body = "c = Conv(x, w) n = LeakyRelu(c) p = GlobalAveragePool(n) f = Flatten(p) y = MatMul(f, v)"
+    return onnx_model("float[N,3,6,6] x", "float[N,5] y", body, constants)
+
+
+@pytest.mark.parametrize(
+    ("options", "target", "sessions"),
+    [
+        ({}, "onnxruntime", 0),
+        ({"runtime": "calib8"}, "calib8", 1),
+        ({"runtime": "calib8", "target": "tflite"}, "tflite", 1),
+    ],
+)
+def test_the_runtime_judges_and_names_the_target(
+    options: dict[str, Any], target: str, sessions: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened = []
+
+    def recorded(model: Any, runtime: str, settings: Any) -> Any:
+        opened.append(runtime)
+        return open_own(model, runtime, settings)
+
+    monkeypatch.setattr(judging, "open_own", recorded)
+    out = tmp_path / "out.onnx"
+    found = calib8.tune(leaky_net(), inputs(), out, min_sqnr=15.0, effort="fast", threads=1, **options)
+    assert found.kept and read_metadata(found.path)["target"] == target
+    assert opened == ["calib8"] * sessions * len(found.trials)
+
+
+def test_other_runtimes_judge_no_search(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"--runtime openvino: .* Use onnxruntime or calib8"):
+        calib8.tune(leaky_net(), inputs(), tmp_path / "out.onnx", min_sqnr=15.0, runtime="openvino")
