@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 import calib8
@@ -14,8 +15,11 @@ from calib8.analysis.diagnose import diagnose
 from calib8.autorange.check import Check
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.floor import finds_fewer, share_found
 from calib8.repair.repairs import REPAIRS
 from calib8.tasks.figures import BranchFigures
+from calib8.tasks.meaning import meaning_of
+from calib8.tasks.seen import analysable
 from detector_nets import detector, pictures
 from small_models import run
 
@@ -151,3 +155,39 @@ def test_tune_promises_the_worst_branch(
     assert figures.branches["boxes"] > figures.branches["scores"] + 5.0
     again = calib8.tune(files[0], data, tmp_path / "t.onnx", min_sqnr=5.0, effort="fast", threads=1)
     assert again.best == found.best  # read from the folder
+
+
+@pytest.mark.parametrize(
+    ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([None, 0.95], False)]
+)
+def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
+    files: tuple[Path, Path],
+    data: list[dict[str, np.ndarray]],
+    monkeypatch: pytest.MonkeyPatch,
+    shares: list[float | None],
+    fewer: bool,
+) -> None:
+    """Every model looks better than the one before; ``shares`` are those of the result and the plain one."""
+    right, seen = flow._Judge.quality, list[float]()
+
+    def rising(self: flow._Judge, candidate: Candidate) -> Check:
+        right(self, candidate)
+        seen.append(20.0 + len(seen))
+        return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (BranchFigures("scores", 30.0, 30.0),))
+
+    monkeypatch.setattr(flow._Judge, "quality", rising)
+    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate: shares.pop(0))
+    found = calib8.quantize(files[0], data, method="mse", threads=1).repaired
+    assert found is not None and shares == []
+    kept = {step.name for step in found.steps if step.kept}
+    assert (kept == {"bias"}) == fewer and ("round" in kept) != fewer
+    assert any(flow.BELOW_FLOOR in step.notes for step in found.steps) == fewer
+
+
+def test_the_share_that_stays_found_is_that_of_the_scores() -> None:
+    meaning = meaning_of(analysable(ir.from_proto(detector())))
+    expected = [[np.concatenate([np.zeros((1, 4, 64)), np.full((1, 3, 64), 0.5)], axis=1)]]
+    fewer = [[expected[0][0].copy()]]
+    fewer[0][0][:, 4:, :16] = 0.2
+    assert share_found(meaning, expected, fewer) == pytest.approx(0.75)
+    assert finds_fewer(0.9, 0.93) and not finds_fewer(0.92, 0.93) and not finds_fewer(None, 0.9)

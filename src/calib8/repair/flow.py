@@ -30,7 +30,7 @@ from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.floor import NO_FLOOR, Floor
+from calib8.repair.floor import NO_FLOOR, Floor, finds_fewer, share_found
 from calib8.repair.repairs import REPAIRS, RISKY, Repair, in_turn, stages_of
 from calib8.repair.step import UNKNOWN, Step
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
@@ -106,6 +106,14 @@ class _Judge:
         counter = SampleCounter("checking the model", len(runs), self.progress)
         return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
 
+    def found(self, candidate: Candidate) -> float | None:
+        """Share of the scores that stay found."""
+        held = self.held()
+        if self.meaning is None or not held.runs:
+            return None
+        outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
+        return share_found(self.meaning, held.outputs, outputs)
+
     def held(self) -> Held:
         """What it judged with, after the first quality was asked for."""
         outputs = () if self.expected is None else tuple(self.expected.outputs)
@@ -157,7 +165,7 @@ def repair_by_effort(
     for stage in stages_of(plan, candidate.scheme, candidate.model):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
-    if not search.floor.holds(final.quality):
+    if not search.floor.holds(final.quality) or search.finds_fewer(final, plain):
         final, table = search.back_to(plain, tables), plain.candidate.table
     elif final.quality.sqnr_db < bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0):
         # what was found only serves with corrected biases
@@ -306,10 +314,17 @@ class _Search:
             changed, report, quality = self._finished(judged, name, known)
             tried.append(Step((name,), known, quality, False, report.layers, report.notes))
             better = quality.sqnr_db > max(found.quality.sqnr_db, known.sqnr_db + GAIN_DB)
+            better = better or not self.floor.allows(found.quality, judged.quality)
             if better and self.floor.allows(quality, judged.quality):
                 found, winner = _Finished(changed, quality), (name,)
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
+
+    def finds_fewer(self, final: _Finished, plain: _Judged) -> bool:
+        """Whether the result loses detections that the plain candidate with corrected biases keeps."""
+        if not self.floor.least or final.candidate is plain.corrected:
+            return False
+        return finds_fewer(self.judge.found(final.candidate), self.judge.found(plain.corrected))
 
     def back_to(self, plain: _Judged, tables: Mapping[str, CalibrationTable]) -> _Finished:
         """The plain candidate with corrected biases: of all that was found its ranges alone are kept."""
