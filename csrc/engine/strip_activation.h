@@ -65,21 +65,24 @@ class StripActivation {
       fixed_codes(rescale_, acc, steps);
     }
   }
+  // Codes are collected beside the output, whose bytes might be any of what is read here.
   void two_sided(const int32_t* acc, uint8_t* codes) const {
+    alignas(16) uint8_t result[kStrip];
     if (rescale_.kind == Rescale::kFloat) {
       for (int i = 0; i < kStrip; ++i) {
         const float factor = acc[i] < 0 ? negative_.factor[i] : rescale_.factor[i];
         float value = static_cast<float>(acc[i]) * factor;
         value = value > rescale_.least ? value : rescale_.least;
         value = value < rescale_.most ? value : rescale_.most;
-        codes[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(value)) + rescale_.zero_point);
+        result[i] = static_cast<uint8_t>(static_cast<int32_t>(std::nearbyint(value)) + rescale_.zero_point);
       }
-      return;
+    } else {
+      alignas(32) int16_t above[kStrip], below[kStrip];
+      fixed_codes(rescale_, acc, above);
+      fixed_codes(negative_, acc, below);
+      for (int i = 0; i < kStrip; ++i) result[i] = static_cast<uint8_t>(acc[i] < 0 ? below[i] : above[i]);
     }
-    uint8_t above[kStrip], below[kStrip];
-    fixed_codes(rescale_, acc, above);
-    fixed_codes(negative_, acc, below);
-    for (int i = 0; i < kStrip; ++i) codes[i] = acc[i] < 0 ? below[i] : above[i];
+    std::memcpy(codes, result, kStrip);
   }
 
   int64_t kind_;

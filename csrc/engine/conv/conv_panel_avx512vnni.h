@@ -175,12 +175,13 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
     const float* negative = memory.constant<float>(activation.negative) + panel.place;
     return below_one(negative, channels) ? Ending::kTwoSided : Ending::kSums;
   }
-  if (activation.kind != Activation::kNone) return Ending::kSums;
+  if (activation.kind == Activation::kTwoSided) return Ending::kSums;
   if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
   const bool single = rule.kind == Rescale::kSingle;
-  if (split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
+  const bool curve = activation.kind == Activation::kCurve;
+  if (!curve && split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
     if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
     return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
   }
@@ -188,6 +189,10 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   if (!small) return Ending::kSums;
   for (int64_t c = 0; c < channels; c += kLanes) {
     prepare_lanes(multiplier + c, shift + c, single, fixed.lanes[c / kLanes]);
+  }
+  if (curve) {
+    fixed.curve = CurveTable(activation, memory);
+    return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
   }
   return single ? Ending::kSingle : Ending::kDouble;
 }
@@ -328,7 +333,9 @@ constexpr int64_t kLeastFlow = 24;                    // pixels for which that i
 
 // A shallow layer whose codes go from registers to the output.
 inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
-  return way.direct() && way.ending != Ending::kSums && block.count >= kLeastFlow &&
+  const bool taken =
+      way.ending != Ending::kSums && way.ending != Ending::kSingleCurve && way.ending != Ending::kDoubleCurve;
+  return way.direct() && taken && block.count >= kLeastFlow &&
          step.taps * step.depth / 4 <= kShallow[panel.width];
 }
 

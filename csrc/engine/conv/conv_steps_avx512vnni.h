@@ -125,6 +125,13 @@ struct WholeSteps : PlainSteps {
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int) const { return acc; }
 };
 
+// … as steps of a curve.
+template <bool whole>
+struct WholeCurveNumbers : WholeSteps {
+  static constexpr bool kCurve = true, kWhole = whole;
+  using WholeSteps::WholeSteps;
+};
+
 // What is added to whole numbers in 16 bits.
 enum class Shift { kNone, kAdded, kHalved };
 

@@ -30,9 +30,11 @@ enum class Ending : int64_t {
   kSplitSumRight,
   kSingle,  // FixedRescale
   kDouble,
-  kTwoSided,    // kFloat with other factors below 0
-  kCurve,       // float32 factors, then a curve
-  kWholeCurve,  // … whose segments are all of 16 bits
+  kTwoSided,     // kFloat with other factors below 0
+  kCurve,        // float32 factors, then a curve
+  kWholeCurve,   // … whose segments are all of 16 bits
+  kSingleCurve,  // FixedRescale, then a curve
+  kDoubleCurve,
 };
 
 // Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.

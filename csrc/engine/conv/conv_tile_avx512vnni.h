@@ -69,6 +69,13 @@ template <bool with_sign, int mr, int width>
   });
 }
 
+// Codes of steps of a curve.
+template <int mr, int width>
+[[gnu::always_inline]] inline void store_curve(const Tile& tile, const __m512i (&acc)[mr][width]) {
+  if (tile.curve->whole) return store_rows<WholeCurveNumbers<true>, Shift::kNone, true>(tile, acc);
+  store_rows<WholeCurveNumbers<false>, Shift::kNone, true>(tile, acc);
+}
+
 template <int mr, int width>
 __attribute__((noinline)) void run_tile(const Tile& tile) {
   __m512i acc[mr][width];
@@ -88,6 +95,12 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       return store_rows<CurveSteps<width, false>, Shift::kNone, true>(tile, acc);
     case Ending::kWholeCurve:
       return store_rows<CurveSteps<width, true>, Shift::kNone, true>(tile, acc);
+    case Ending::kSingleCurve:
+      multiply<multiplied_single>(tile, acc);
+      return store_curve<mr, width>(tile, acc);
+    case Ending::kDoubleCurve:
+      multiply<multiplied_double>(tile, acc);
+      return store_curve<mr, width>(tile, acc);
     case Ending::kSumLeft:
       return store_rows<SumSteps<width, false, false>, Shift::kAdded, true>(tile, acc);
     case Ending::kSumRight:
