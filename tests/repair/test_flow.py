@@ -288,7 +288,7 @@ def test_what_is_done_where_nothing_is_asked_for() -> None:
     assert not repairs_wanted(None, None, with_data=False, with_table=False)
     assert not repairs_wanted(None, [NONE], with_data=False, with_table=False)
     assert repairs_wanted(None, ["scales"], with_data=False, with_table=True).names == ("scales",)
-    assert repairs_wanted("fast", None, with_data=True, with_table=True).method == "mse"
+    assert repairs_wanted("fast", None, with_data=True, with_table=True).method == "mse-behind"
 
 
 def test_repairs_without_data_are_done_and_not_judged(mobile: Candidate) -> None:
