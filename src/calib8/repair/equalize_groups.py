@@ -31,8 +31,8 @@ from calib8.repair.channel_noise import ORDER, LayerTerm, LeastNoise, TensorTerm
 from calib8.repair.refit import refitted, without_corrections
 from calib8.table import GIVEN
 
-WORTH_DB: Final = 1.0
-"""What the noise must fall by, as far as it can be foreseen."""
+WORTH_DB: Final = 3.0
+"""What the noise must fall by, as far as it can be foreseen; about half of it is seen."""
 
 MOST_ROWS: Final = 256
 """Output channels of a layer that are looked at, evenly spread."""
