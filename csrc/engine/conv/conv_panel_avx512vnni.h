@@ -106,23 +106,6 @@ class Panels {
   Panel panel_{};
 };
 
-inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool single, FixedLanes& lanes) {
-  for (int64_t c = 0; c < kLanes; ++c) {
-    const int64_t left = multiplier[c] == 0 ? -1 : shift[c];
-    lanes.multiplier[c] = multiplier[c];
-    lanes.odd_multiplier[c & ~int64_t{1}] = multiplier[c];
-    lanes.half_right[c] = static_cast<int32_t>(single ? 0 : -left - 1);
-    const int64_t right = 31 - left;
-    if (c % 2 == 0) {
-      lanes.right[c / 2] = right;
-      lanes.round[c / 2] = int64_t{1} << (right - 1);
-    } else {
-      lanes.odd_right[c / 2] = right - 32;
-      lanes.odd_round[c / 2] = int64_t{1} << (right - 1);
-    }
-  }
-}
-
 // Whether the residual is a FloatSum, with factors that keep sums of codes far from the end of int32.
 inline bool adds_floats(const SumRule& sum) {
   constexpr double kTame = 1 << 20;
@@ -154,9 +137,23 @@ inline bool below_one(const float* factor, int64_t channels) {
 // Constants of a panel with FixedRescale, and those of a curve.
 struct FixedPanel {
   SplitFactors split;
-  FixedLanes lanes[4];
+  FixedLanes lanes[4], negative[4];
   CurveTable curve;
 };
+
+// FixedRescale with factors of their own below 0, which may be too large.
+inline Ending sided_ending(const Activation& activation, const Memory& memory, const Panel& panel,
+                           FixedPanel& fixed, bool single) {
+  const int32_t* multiplier = memory.constant<int32_t>(activation.negative) + panel.place;
+  const int32_t* shift = memory.constant<int32_t>(activation.negative_shift) + panel.place;
+  for (int64_t c = 0; c < panel.width * kLanes; ++c) {
+    if (shift[c] >= 0 && multiplier[c] != 0) return Ending::kSums;
+  }
+  for (int64_t c = 0; c < panel.width * kLanes; c += kLanes) {
+    prepare_lanes(multiplier + c, shift + c, single, fixed.negative[c / kLanes]);
+  }
+  return single ? Ending::kSingleSides : Ending::kDoubleSides;
+}
 
 // How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
 inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
@@ -175,13 +172,13 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
     const float* negative = memory.constant<float>(activation.negative) + panel.place;
     return below_one(negative, channels) ? Ending::kTwoSided : Ending::kSums;
   }
-  if (activation.kind == Activation::kTwoSided) return Ending::kSums;
   if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
   const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
   const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
   const bool single = rule.kind == Rescale::kSingle;
   const bool curve = activation.kind == Activation::kCurve;
-  if (!curve && split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
+  const bool plain = activation.kind == Activation::kNone;
+  if (plain && split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
     if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
     return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
   }
@@ -194,6 +191,7 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
     fixed.curve = CurveTable(activation, memory);
     return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
   }
+  if (!plain) return sided_ending(activation, memory, panel, fixed, single);
   return single ? Ending::kSingle : Ending::kDouble;
 }
 
@@ -305,6 +303,7 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   }
   tile.curve = &fixed.curve;
   tile.fixed = fixed.lanes;
+  tile.negative_fixed = fixed.negative;
   tile.channels = panel.stored;
   const bool summed = sums_up(ending), split = is_split(ending) && !summed;
   if (summed) {
@@ -333,8 +332,7 @@ constexpr int64_t kLeastFlow = 24;                    // pixels for which that i
 
 // A shallow layer whose codes go from registers to the output.
 inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
-  const bool taken =
-      way.ending != Ending::kSums && way.ending != Ending::kSingleCurve && way.ending != Ending::kDoubleCurve;
+  const bool taken = way.ending != Ending::kSums && way.ending < Ending::kSingleCurve;
   return way.direct() && taken && block.count >= kLeastFlow &&
          step.taps * step.depth / 4 <= kShallow[panel.width];
 }

@@ -35,6 +35,8 @@ enum class Ending : int64_t {
   kWholeCurve,   // … whose segments are all of 16 bits
   kSingleCurve,  // FixedRescale, then a curve
   kDoubleCurve,
+  kSingleSides,  // FixedRescale with other factors below 0
+  kDoubleSides,
 };
 
 // Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.
@@ -44,6 +46,23 @@ struct alignas(64) FixedLanes {
   int64_t right[8], odd_right[8];              // kSingle: odd ones stay in the upper half, 32 less
   int32_t half_right[16];                      // kDouble: right shift behind the product, minus 1
 };
+
+inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool single, FixedLanes& lanes) {
+  for (int64_t c = 0; c < 16; ++c) {
+    const int64_t left = multiplier[c] == 0 ? -1 : shift[c];
+    lanes.multiplier[c] = multiplier[c];
+    lanes.odd_multiplier[c & ~int64_t{1}] = multiplier[c];
+    lanes.half_right[c] = static_cast<int32_t>(single ? 0 : -left - 1);
+    const int64_t right = 31 - left;
+    if (c % 2 == 0) {
+      lanes.right[c / 2] = right;
+      lanes.round[c / 2] = int64_t{1} << (right - 1);
+    } else {
+      lanes.odd_right[c / 2] = right - 32;
+      lanes.odd_round[c / 2] = int64_t{1} << (right - 1);
+    }
+  }
+}
 
 // Constants of a FloatSum behind a FloatRescale. The residual and the code are raw ones: stored − shift.
 struct SumLanes {
@@ -65,10 +84,11 @@ struct Tile {
   const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
   const float* low_factor;  // kSplit and its kin, as nudge
   const float* nudge;
-  const float* negative;    // kTwoSided
-  const CurveTable* curve;  // kCurve, kWholeCurve
-  const FixedLanes* fixed;  // kSingle, kDouble: one per 16 channels
-  SumLanes sum;             // with a residual
+  const float* negative;             // kTwoSided
+  const CurveTable* curve;           // kCurve, kWholeCurve
+  const FixedLanes* fixed;           // kSingle, kDouble and their kin: one per 16 channels
+  const FixedLanes* negative_fixed;  // kSingleSides, kDoubleSides
+  SumLanes sum;                      // with a residual
   const uint8_t* residual;
   const int64_t* residual_offsets;
   bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0

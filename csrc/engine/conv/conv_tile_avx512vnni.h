@@ -69,6 +69,18 @@ template <bool with_sign, int mr, int width>
   });
 }
 
+// … by the constants of either side of 0.
+template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
+[[gnu::always_inline]] inline void multiply_sides(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    repeat<mr>([&](auto i) CALIB8_INLINE {
+      const __m512i above = multiplied(acc[i][j], tile.fixed[j]);
+      const __m512i below = multiplied(acc[i][j], tile.negative_fixed[j]);
+      acc[i][j] = _mm512_mask_mov_epi32(above, _mm512_movepi32_mask(acc[i][j]), below);
+    });
+  });
+}
+
 // Codes of steps of a curve.
 template <int mr, int width>
 [[gnu::always_inline]] inline void store_curve(const Tile& tile, const __m512i (&acc)[mr][width]) {
@@ -95,6 +107,12 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
       return store_rows<CurveSteps<width, false>, Shift::kNone, true>(tile, acc);
     case Ending::kWholeCurve:
       return store_rows<CurveSteps<width, true>, Shift::kNone, true>(tile, acc);
+    case Ending::kSingleSides:
+      multiply_sides<multiplied_single>(tile, acc);
+      return store_rows<WholeSteps, Shift::kAdded, true>(tile, acc);
+    case Ending::kDoubleSides:
+      multiply_sides<multiplied_double>(tile, acc);
+      return store_rows<WholeSteps, Shift::kAdded, true>(tile, acc);
     case Ending::kSingleCurve:
       multiply<multiplied_single>(tile, acc);
       return store_curve<mr, width>(tile, acc);
