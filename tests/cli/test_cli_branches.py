@@ -54,10 +54,8 @@ def test_names_are_taken_and_stay_in_the_next_command(cli, detecting: tuple[Path
     [branch] = load(out / "q.json")["verdict"]["branches"]
     assert branch["kind"] == "keypoints"
     assert "--branch 'y[0:4]=keypoints' --branch 'y[4:7]=unused'" in made.output.splitlines()[-1]
-    both = cli(
-        "evaluate", model, out / "q.onnx", "--data", data, "--branch", "y=embedding", "--task", "embed"
-    )
-    assert both.exit_code == 0, both.output
+    whole = cli("evaluate", model, out / "q.onnx", "--data", data, "--branch", "y=embedding")
+    assert whole.exit_code == 0, whole.output
 
 
 @pytest.mark.parametrize("command", ["quantize", "evaluate", "compare", "diagnose", "tune"])

@@ -105,7 +105,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path, out: Path) -> None:
 
 
 @pytest.mark.parametrize("loading", [False, True])
-@pytest.mark.parametrize("place", ["outcomes.save_model", "pipeline.choose_automatically"])
+@pytest.mark.parametrize("place", ["outcomes.save_model", "autorange.chosen_table.choose_automatically"])
 def test_ctrl_c_while_results_are_made(
     cli, monkeypatch: pytest.MonkeyPatch, model: Path, images: Path, out: Path, place: str, loading: bool
 ) -> None:

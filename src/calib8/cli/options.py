@@ -312,9 +312,11 @@ class MeaningOptions:
         Raises:
             UsageError: an option names no kind, or a part twice.
         """
+        if not self.branch:
+            return {}
         from calib8.tasks.named import parse_branches
 
-        return parse_branches(self.branch or ())
+        return parse_branches(self.branch)
 
 
 @dataclass(frozen=True, kw_only=True)
