@@ -134,11 +134,3 @@ class Meaning:
     def kind(self, kind: Kind) -> Branch | None:
         """The first branch of a kind."""
         return next((branch for branch in self.branches if branch.kind == kind), None)
-
-
-def whole_outputs(names: Sequence[str]) -> Meaning:
-    """Every float output as a branch of its own, of which nothing is known."""
-    branches = (
-        Branch(name, "other", (Piece(name, index),), "guessed", "") for index, name in enumerate(names)
-    )
-    return Meaning(tuple(branches))
