@@ -20,6 +20,7 @@ ROOMS = (
     {"quantization"},
     {"tasks"},
     {"autorange"},
+    {"dissection"},
     {"program", "formats", "repair"},
     {"engine", "exporting"},
     {"session", "outcomes"},

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import onnx
 
 from calib8.analysis.counterparts import Tap, find_counterparts
-from calib8.analysis.damage import Dissection, reference_constants
+from calib8.analysis.damage import reference_constants
 from calib8.analysis.float_reference import float_reference
 from calib8.analysis.model_pair import open_pair
+from calib8.dissection.dissect import Dissection
 
 Array = npt.NDArray[Any]
 

@@ -6,7 +6,7 @@ import pytest
 from dissected import dissected
 from named_nets import CONV, RUNS, int8, net
 
-from calib8.analysis.float_nodes import float_nodes
+from calib8.dissection.float_nodes import float_nodes
 from calib8.model.load import load_model
 from calib8.quantization.qdq import readable_copy
 from calib8.scheme import TARGETS

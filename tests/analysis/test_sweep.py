@@ -9,9 +9,11 @@ from compared import images
 from dissected import dissected
 
 import calib8
-from calib8.analysis import sweep
-from calib8.analysis.damage import Dissection, Part, code_part, damages, number_of_parts, weight_part
-from calib8.analysis.sweep import part_energies
+from calib8.analysis.damage import code_part, damages, number_of_parts, weight_part
+from calib8.dissection import sweep
+from calib8.dissection.dissect import Dissection
+from calib8.dissection.sweep import part_energies
+from calib8.dissection.sweep_graph import Part
 from calib8.errors import DataError
 from small_nets import NETS, Net, clean
 

@@ -8,13 +8,12 @@ Gemm, MatMul     macs = elements of the output · K                     for [M, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from typing import Final
 
 import onnx_ir as ir
 
 from calib8.model.graph import constant, graph_inputs, input_at, int_attribute
-from calib8.model.infer_shapes import infer_shapes
+from calib8.model.infer_shapes import with_input_shapes
 from calib8.quantization.qdq import QUANTIZERS, dequantizer, float_origin, nodes
 from calib8.scheme import WEIGHTED_OPS
 
@@ -49,19 +48,6 @@ def with_batch_of_one(model: ir.Model) -> ir.Model:
         if value.shape is not None and value.shape.rank() > 0 and not _known(value.shape[0])
     }
     return with_input_shapes(model, shapes)
-
-
-def with_input_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int | ir.SymbolicDim]]) -> ir.Model:
-    """A copy whose inputs have these shapes, by name, and all other shapes inferred from them."""
-    copy = model.clone()
-    for value in copy.graph.inputs:
-        if value.name in shapes:
-            value.shape = ir.Shape(shapes[value.name or ""])
-    for node in copy.graph:
-        for value in node.outputs:
-            value.shape = None
-    infer_shapes(copy)
-    return copy
 
 
 def samples_per_run(model: ir.Model) -> int:

@@ -24,7 +24,7 @@ from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_
 from calib8.analysis.colour_order import red_and_blue_exchanged
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
-from calib8.analysis.damage import Damage, Dissection, damages, number_of_parts, reference_constants
+from calib8.analysis.damage import Damage, damages, number_of_parts, reference_constants
 from calib8.analysis.dead_channels import dead_channels
 from calib8.analysis.dropped_activations import with_dropped_activations
 from calib8.analysis.findings import (
@@ -45,6 +45,7 @@ from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.dissection.dissect import Dissection
 from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays

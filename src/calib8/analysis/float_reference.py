@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.dissection.float_constants import FloatConstants
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import constant, input_at
 from calib8.model.runtime import Arrays, Session, open_session
@@ -27,19 +28,6 @@ from calib8.quantization.qdq import ACTIVATIONS, readable_copy
 from calib8.scheme import WEIGHTED_OPS
 
 UNCHANGED: Final = ChannelFactors()
-
-
-@dataclass(frozen=True)
-class FloatConstants:
-    """What a layer computes with in the float model.
-
-    Attributes:
-        weight: float32, in the layer's own layout.
-        bias: float32, None where the float layer has none.
-    """
-
-    weight: npt.NDArray[Any]
-    bias: npt.NDArray[Any] | None
 
 
 @dataclass(frozen=True)

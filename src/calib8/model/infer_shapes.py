@@ -6,7 +6,7 @@ onnx knows nothing of the operators of other domains, and little of some of its 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -148,3 +148,16 @@ def _alone(model: ir.Model, node: ir.Node) -> ir.Model:
         name="alone",
     )
     return ir.Model(graph, ir_version=model.ir_version)
+
+
+def with_input_shapes(model: ir.Model, shapes: Mapping[str, Sequence[int | ir.SymbolicDim]]) -> ir.Model:
+    """A copy whose inputs have these shapes, by name, and all other shapes inferred from them."""
+    copy = model.clone()
+    for value in copy.graph.inputs:
+        if value.name in shapes:
+            value.shape = ir.Shape(shapes[value.name or ""])
+    for node in copy.graph:
+        for value in node.outputs:
+            value.shape = None
+    infer_shapes(copy)
+    return copy

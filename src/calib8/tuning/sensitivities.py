@@ -18,17 +18,14 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.damage import Dissection
-from calib8.analysis.float_reference import FloatConstants
-from calib8.analysis.sweep_graph import Part
+from calib8.dissection.dissect import Dissection
+from calib8.dissection.float_constants import layer_constants
+from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
-from calib8.model.graph import constant, input_at
 from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
 from calib8.progress import Progress, SampleCounter
-from calib8.quantization.qdq import label
 from calib8.repair.candidate import Candidate
-from calib8.scheme import WEIGHTED_OPS
 from calib8.tuning.costs import Unit
 
 LOOKED_AT: Final = 4
@@ -121,7 +118,7 @@ def _part_noise(
     candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
 ) -> Noise:
     quantized = candidate.quantized()
-    constants = _float_constants(candidate.model)
+    constants = layer_constants(candidate.model)
     dissection = Dissection(quantized.model, constants, candidate.model, runs, threads)
     layers = [name for name in dissection.layers if name in constants]
     parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
@@ -155,15 +152,3 @@ def _units_around(model: ir.Model, placement: Placement, units: Sequence[Unit]) 
 
 def _noise(sqnr_db: float) -> float:
     return float(10.0 ** (-sqnr_db / 10.0)) if math.isfinite(sqnr_db) else 1e12
-
-
-def _float_constants(model: ir.Model) -> dict[str, FloatConstants]:
-    """What the layers of the float graph compute with."""
-    found = {}
-    for node in model.graph:
-        if node.op_type not in WEIGHTED_OPS:
-            continue
-        weight, bias = constant(node.inputs[1]), constant(input_at(node, 2))
-        if weight is not None:
-            found[label(node)] = FloatConstants(weight, bias)
-    return found

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from calib8.analysis.partly_coded import code_readers, coded_layer_names, coded_tensors, partly_coded
+from calib8.dissection.partly_coded import code_readers, coded_layer_names, coded_tensors, partly_coded
 from calib8.quantization.qdq import label, readable_copy
 from small_models import graph, normal, run
 

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.counts import with_input_shapes
-from calib8.analysis.float_reference import FloatConstants
-from calib8.analysis.partly_coded import coded_pairs
-from calib8.analysis.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.autorange.check import Outputs
+from calib8.dissection.float_constants import FloatConstants
+from calib8.dissection.partly_coded import coded_pairs
+from calib8.dissection.sweep_graph import Part, SweepGraph, sweep_graph
 from calib8.errors import DataError, ModelError, UnsupportedModelError
+from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.runtime import Arrays, keep_quantizers, open_session
 from calib8.quantization.qdq import label
 

@@ -21,8 +21,8 @@ import numpy as np
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.analysis.batch_axis import with_rows
-from calib8.analysis.float_reference import FloatConstants
+from calib8.dissection.batch_axis import with_rows
+from calib8.dissection.float_constants import FloatConstants
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import Names, input_at, opset_version
 from calib8.quantization.qdq import dequantizer, label, weight_is_coded

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from calib8.analysis.batch_axis import with_rows
+from calib8.dissection.batch_axis import with_rows
 from calib8.model.graph import Names
 from small_models import Array, normal, run
 from untyped_nets import untyped

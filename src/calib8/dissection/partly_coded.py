@@ -15,8 +15,8 @@ from collections.abc import Collection, Mapping
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.analysis.float_nodes import scheme_of
-from calib8.analysis.float_reference import FloatConstants
+from calib8.dissection.float_constants import FloatConstants
+from calib8.dissection.float_nodes import scheme_of
 from calib8.model.graph import Names, input_at
 from calib8.quantization.qdq import (
     ACTIVATIONS,
@@ -58,7 +58,7 @@ def partly_coded(
         tensors: names of the tensors that keep their codes.
         layers: labels of the layers that keep their codes.
         floats: labels of nodes that are in float, whatever the others say; the outputs that they yield too.
-            ``calib8.analysis.float_nodes`` says which are in float together.
+            ``calib8.dissection.float_nodes`` says which are in float together.
     """
     copy = model.clone()
     kept = set(layers) - set(floats)

@@ -1,0 +1,37 @@
+"""What layers compute with in the float model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy.typing as npt
+import onnx_ir as ir
+
+from calib8.model.graph import constant, input_at, label
+from calib8.scheme import WEIGHTED_OPS
+
+
+@dataclass(frozen=True)
+class FloatConstants:
+    """What a layer computes with in the float model.
+
+    Attributes:
+        weight: float32, in the layer's own layout.
+        bias: float32, None where the float layer has none.
+    """
+
+    weight: npt.NDArray[Any]
+    bias: npt.NDArray[Any] | None
+
+
+def layer_constants(model: ir.Model) -> dict[str, FloatConstants]:
+    """Label of every layer of a float graph with constant weights → what it computes with."""
+    found = {}
+    for node in model.graph:
+        if node.op_type not in WEIGHTED_OPS:
+            continue
+        weight, bias = constant(node.inputs[1]), constant(input_at(node, 2))
+        if weight is not None:
+            found[label(node)] = FloatConstants(weight, bias)
+    return found
