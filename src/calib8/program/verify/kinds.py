@@ -8,6 +8,7 @@ else            plain numbers of the slot's type (int16 and int32 without scales
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -91,6 +92,21 @@ def kind(slot: Slot) -> str:
     if slot.is_codes:
         return "16-bit codes" if slot.is_wide else "8-bit codes"
     return "sums" if slot.scales.size else slot.dtype
+
+
+def takes_wide(step: op.Instruction, slots: Sequence[Slot]) -> bool:
+    """Whether an instruction has 16-bit codes where its slots do; any but a known one has.
+
+    Args:
+        step: the instruction.
+        slots: its inputs, then its output.
+    """
+    takes = TAKES.get(type(step))
+    if takes is None:
+        return True
+    inputs = takes.inputs * (len(slots) - 1) if takes.variadic else takes.inputs
+    pairs = zip(slots, (*inputs, takes.output), strict=False)
+    return all(not slot.is_wide or not kinds or kind(slot) in kinds for slot, kinds in pairs)
 
 
 def check_kinds(step: Step) -> None:
