@@ -23,14 +23,19 @@ Ints = npt.NDArray[np.int64]
 
 INT32_MIN: Final = -(1 << 31)
 INT32_MAX: Final = (1 << 31) - 1
+MULTIPLIER_BITS: Final = 31
 MIN_SHIFT: Final = -31
 MAX_SHIFT: Final = 30
 
 
-def encode_multiplier(factor: float) -> tuple[int, int]:
+def encode_multiplier(factor: float, bits: int = MULTIPLIER_BITS) -> tuple[int, int]:
     """Multiplier and shift of a real factor ≥ 0: ``factor ≈ multiplier · 2^(shift − 31)``.
 
     Factors below 2^−32 become (0, 0), as in TFLite.
+
+    Args:
+        factor: finite.
+        bits: of the multiplier, up to 31; fewer leave room for larger sums.
 
     Raises:
         ValueError: the factor is negative, not finite, or needs a left shift beyond 30.
@@ -40,21 +45,22 @@ def encode_multiplier(factor: float) -> tuple[int, int]:
     if factor == 0.0:
         return 0, 0
     fraction, shift = math.frexp(factor)
-    multiplier = math.floor(fraction * (1 << 31) + 0.5)
-    if multiplier == 1 << 31:
-        multiplier, shift = 1 << 30, shift + 1
+    multiplier = math.floor(fraction * (1 << bits) + 0.5)
+    if multiplier == 1 << bits:
+        multiplier, shift = 1 << (bits - 1), shift + 1
     if shift < MIN_SHIFT:
         return 0, 0
+    shift += MULTIPLIER_BITS - bits
     if shift > MAX_SHIFT:
         raise ValueError(f"{factor} is too large for a fixed-point multiplier (limit 2^{MAX_SHIFT})")
     return multiplier, shift
 
 
 def encode_multipliers(
-    factors: npt.NDArray[np.float64],
+    factors: npt.NDArray[np.float64], bits: int = MULTIPLIER_BITS
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """``encode_multiplier`` of every element: multipliers and shifts of the same shape."""
-    pairs = [encode_multiplier(float(factor)) for factor in factors.reshape(-1)]
+    pairs = [encode_multiplier(float(factor), bits) for factor in factors.reshape(-1)]
     multipliers = np.array([multiplier for multiplier, _ in pairs], np.int32).reshape(factors.shape)
     shifts = np.array([shift for _, shift in pairs], np.int32).reshape(factors.shape)
     return multipliers, shifts

@@ -5,12 +5,12 @@ A target is a value, never a class with code: adding one means adding a line to 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from calib8.errors import UsageError
-from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
+from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
 """How many scales a weight has: one per output channel, or one."""
@@ -84,6 +84,8 @@ class QuantScheme:
         quantize_outputs: the graph's outputs pass through Q/DQ even where the last op could give floats.
         takes: names of the activation types that the target can run.
         cautions: activation type → what the user should know before choosing it.
+        spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
+            target has no integer form for them.
     """
 
     name: str
@@ -101,11 +103,16 @@ class QuantScheme:
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
+    spots: QuantSpec | None = None
 
     @property
     def activation_name(self) -> str:
         """Key of ``ACTIVATION_TYPES`` for ``activations``."""
         return next(name for name, spec in ACTIVATION_TYPES.items() if spec == self.activations)
+
+    def code_of(self, tensor: str, spots: Collection[str]) -> QuantSpec:
+        """Code of an activation, where some of them are spots."""
+        return self.spots if self.spots is not None and tensor in spots else self.activations
 
     def with_activations(self, name: str) -> QuantScheme:
         """The same scheme with another activation type.
@@ -151,7 +158,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     for scheme in (
         _ONNXRUNTIME,
         replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
-        replace(_ONNXRUNTIME, name="calib8", fuses=LIMITS | {ANY_FUNCTION}, cautions={}),
+        replace(_ONNXRUNTIME, name="calib8", fuses=LIMITS | {ANY_FUNCTION}, cautions={}, spots=INT16),
         QuantScheme(
             "openvino",
             shared_scale_ops=frozenset({"Concat"}),

@@ -120,7 +120,7 @@ KINDS = [
     step("Concat", "reads 0 slots and writes 1. It reads 1 or more", inputs=()),
     of(writes_nothing, "writes 0. It reads 1 and writes 1", "Reshape"),
     slot("Quantize", 0, '"x", which holds plain float64. It takes float32', dtype="float64"),
-    slot("Conv", 0, "holds plain int32. It takes codes", dtype="int32", scales=floats(), zero_point=0),
+    slot("Conv", 0, "holds plain int32. It takes 8-bit codes", dtype="int32", scales=floats(), zero_point=0),
     slot("Requantize", 0, "holds plain int32. It takes sums", scales=floats()),
     slot("Dequantize", 1, "holds plain float16. It takes float32", dtype="float16"),
     slot("ArgMax", 1, "holds plain int16. It takes int64 or int32", dtype="int16"),

@@ -110,7 +110,13 @@ def curve_code(rule: CurveRescale, acc: int, channel: int, low: int, high: int, 
     t = _saturated(value + _part((_part(bend * distance) + slope) * distance))
     beyond = _saturated(v - u)
     y = _saturated(t + _part(beyond * (rule.above if beyond > 0 else rule.below)))
-    return min(max(y // 64 + int(np.iinfo(dtype).min), low), high)
+    above = 4 * y if dtype == "int16" else y // 64
+    return min(max(above + int(np.iinfo(dtype).min), low), high)
+
+
+def rescaled_code(rule: Rescale, acc: int, channel: int, zero_point: int, low: int, high: int) -> int:
+    """The code of one sum in Python's integers and fractions; of floats, float32 operations one by one."""
+    return min(max(_steps(rule, acc, channel) + zero_point, low), high)
 
 
 def _steps(rule: Rescale, acc: int, channel: int) -> int:

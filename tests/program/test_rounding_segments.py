@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -92,6 +93,25 @@ def test_curves_of_networks_are_near_their_functions(name: str, low: float, high
         assert abs(near - exact) <= rule.error / 1000 + 1e-3, (place, near, exact)
 
 
+@pytest.mark.parametrize(("name", "low", "high"), NEAR[::4])
+def test_curves_to_16_bits_are_near_their_functions(name: str, low: float, high: float) -> None:
+    """Within 32 of 65536 codes everywhere, and within 6 on average."""
+    scale = float(np.float32((high - low) / 65535))
+    zero = round(-low / scale) - 32768
+    target = codes("y", 1, scale=scale, zero_point=zero, dtype="int16")
+    values = np.vectorize(FUNCTIONS[name], otypes=[np.float64])
+    sums = replace(SUMS, input_scale=SUMS.input_scale / 256, wide_sums=1 << 38)
+    rule = curve_rescale("onnx", values, sums, target, -32768, 32767)
+    assert rule is not None and rule.error <= 32000
+    unit = sums.input_scale * float(sums.weight_scales[0])
+    acc = np.unique(np.round(np.linspace(low - 1, high + 1, 4001) / unit))
+    got = layer_codes(acc.astype(np.int64)[:, None], rule, zero, -32768, 32767, "int16")[:, 0]
+    exact = np.clip(values(acc * unit) / scale + zero, -32768, 32767)
+    assert len(np.unique(got)) > 1000
+    assert np.abs(got - exact).max() <= rule.error / 1000 + 1
+    assert np.sqrt(((got - exact) ** 2).mean()) <= 6
+
+
 @pytest.mark.parametrize(("name", "low", "high"), NEAR)
 def test_sixteen_bits_reach_as_far_as_codes_change(name: str, low: float, high: float) -> None:
     rule, wanted = found(FUNCTIONS[name], low, high)
@@ -120,7 +140,7 @@ def test_a_function_that_is_no_number_somewhere_has_no_curve_there() -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16"])
 def test_the_formula_in_plain_loops(profile: Profile, dtype: str) -> None:
     """Every number as a Python int, for likely curves and for segments at random."""
     rng = np.random.default_rng(5)
@@ -131,12 +151,10 @@ def test_the_formula_in_plain_loops(profile: Profile, dtype: str) -> None:
         rows = np.random.default_rng(seed).integers(-16383, 16384, (3, 32)).astype(np.int16)
         wild = CurveRescale(likely.steps, 11 - seed, -16 + seed, *rows, below=31000, above=-32767, error=0)
         for rule in (likely, wild):
-            got = layer_codes(
-                np.stack([acc, acc], axis=1), rule, 0, 7 if dtype == "uint8" else -100, 120, dtype
-            )
+            low, high = {"uint8": (7, 120), "int8": (-100, 120), "int16": (-30000, 32700)}[dtype]
+            got = layer_codes(np.stack([acc, acc], axis=1), rule, 0, low, high, dtype)
             for channel in (0, 1):
-                low = 7 if dtype == "uint8" else -100
-                wanted = [curve_code(rule, int(x), channel, low, 120, dtype) for x in acc]
+                wanted = [curve_code(rule, int(x), channel, low, high, dtype) for x in acc]
                 assert got[:, channel].tolist() == wanted
 
 

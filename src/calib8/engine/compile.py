@@ -30,6 +30,7 @@ from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo
+from calib8.errors import UnsupportedModelError
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
@@ -70,7 +71,15 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
 
 
 def compile_program(program: Program) -> Plan:
-    """The plan of a verified program."""
+    """The plan of a verified program.
+
+    Raises:
+        UnsupportedModelError: it holds 16-bit codes.
+    """
+    wide = next((slot.name for slot in program.slots if slot.is_wide), None)
+    if wide is not None:
+        problem = f"tensor '{wide}' has 16-bit codes, for which the engine has no kernels"
+        raise UnsupportedModelError(program.name or "program", problem, "Run it with the runtime 'reference'")
     program = with_room(few_axes(compose(program)))
     works = fuse(program)
     layouts = plan_layouts(program, works)

@@ -6,14 +6,18 @@
 3. shared      ops that need one scale on all sides: every class takes the hull of its members
 4. rounded     where scales are to be powers of two
 
+A class with one spot (``passes/spots``) in it has 16-bit codes as a whole; where limits are known, its range
+ends one step of those before them.
+
 A range that the user gave stays as it is through all of them, and its class takes it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final, TypeAlias
 
 import onnx_ir as ir
@@ -40,6 +44,7 @@ def resolve_ranges(
     table: CalibrationTable,
     scheme: QuantScheme,
     rounding: Rounding | None = None,
+    spots: frozenset[str] = frozenset(),
 ) -> dict[str, Range]:
     """The final range of every tensor that carries Q/DQ.
 
@@ -49,10 +54,46 @@ def resolve_ranges(
         table: what was chosen for each, or given by the user.
         scheme: the target's rules.
         rounding: what makes of a range one whose scale can be used, None: any scale can.
+        spots: tensors of 16-bit codes, whole classes of them as ``shared_with`` names them.
 
     Raises:
         TableError: the table lacks a tensor, or two given ranges differ where there is one scale only.
     """
+    ranges, fixed, given = _before_sharing(model, placement, table, scheme)
+    kept = _share(model, placement, ranges, fixed, given, scheme, spots)
+    if rounding is None:
+        return ranges
+    return {
+        name: found if name in kept else rounding(found, scheme.code_of(name, spots))
+        for name, found in ranges.items()
+    }
+
+
+def shared_with(
+    model: ir.Model,
+    placement: Placement,
+    table: CalibrationTable,
+    scheme: QuantScheme,
+    tensors: Collection[str],
+) -> dict[str, frozenset[str]]:
+    """Each of the tensors → all that share its scale, itself included.
+
+    Args:
+        model, placement, table, scheme: as for ``resolve_ranges``.
+        tensors: of ``placement.readers``.
+
+    Raises:
+        TableError: the table lacks a tensor.
+    """
+    ranges, fixed, given = _before_sharing(model, placement, table, scheme)
+    classes = _classes(model, placement, ranges, fixed, given, scheme)
+    return {name: frozenset(classes.members_of_classes({name})) for name in tensors}
+
+
+def _before_sharing(
+    model: ir.Model, placement: Placement, table: CalibrationTable, scheme: QuantScheme
+) -> tuple[dict[str, Range], dict[str, str], set[str]]:
+    """Ranges after steps 1 and 2, tensors of known limits → op, and those whose range the user gave."""
     missing = [name for name in placement.readers if name not in table.entries]
     if missing:
         raise TableError(
@@ -63,13 +104,8 @@ def resolve_ranges(
     ranges = {name: table.entries[name].range.widened_to_zero() for name in placement.readers}
     given = {name for name in ranges if table.entries[name].method == GIVEN}
     fixed = _fix(model, ranges, scheme.activations, given)
-    _hand_up(model, placement, ranges, fixed | given)
-    kept = _share(model, placement, ranges, fixed, given, scheme)
-    if rounding is None:
-        return ranges
-    return {
-        name: found if name in kept else rounding(found, scheme.activations) for name, found in ranges.items()
-    }
+    _hand_up(model, placement, ranges, {*fixed, *given})
+    return ranges, fixed, given
 
 
 def fixed_range(op_type: str, spec: QuantSpec) -> Range:
@@ -84,13 +120,13 @@ def fixed_range(op_type: str, spec: QuantSpec) -> Range:
     return Range(low, high - (high - low) / (1 << spec.bits))
 
 
-def _fix(model: ir.Model, ranges: dict[str, Range], spec: QuantSpec, given: set[str]) -> set[str]:
-    fixed: set[str] = set()
+def _fix(model: ir.Model, ranges: dict[str, Range], spec: QuantSpec, given: set[str]) -> dict[str, str]:
+    fixed: dict[str, str] = {}
     for node in model.graph:
         name = node.outputs[0].name or ""
         if node.op_type in FIXED_LIMITS and name in ranges and name not in given:
             ranges[name] = fixed_range(node.op_type, spec)
-            fixed.add(name)
+            fixed[name] = node.op_type
     return fixed
 
 
@@ -168,15 +204,14 @@ class _Classes:
         self.limit[kept] = min(self.limit[kept], self.limit[gone])
 
 
-def _share(
+def _classes(
     model: ir.Model,
     placement: Placement,
-    ranges: dict[str, Range],
-    fixed: set[str],
+    ranges: Mapping[str, Range],
+    fixed: Collection[str],
     given: set[str],
     scheme: QuantScheme,
-) -> set[str]:
-    """Gives every class its range; returns the names in classes that have a given one."""
+) -> _Classes:
     quantized = placement.quantized_nodes()
     clips = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if node.op_type == "Clip"}
     limits = {name: clips.get(name, math.inf) for name in ranges}
@@ -187,15 +222,32 @@ def _share(
             members = _one_scale(node, classes, fixed, given, scheme)
             for name in members[1:]:
                 classes.join(members[0], name)
+    return classes
+
+
+def _share(
+    model: ir.Model,
+    placement: Placement,
+    ranges: dict[str, Range],
+    fixed: Mapping[str, str],
+    given: set[str],
+    scheme: QuantScheme,
+    spots: frozenset[str],
+) -> set[str]:
+    """Gives every class its range; returns the names in classes that have a given one."""
+    classes = _classes(model, placement, ranges, fixed, given, scheme)
     groups: dict[str, list[str]] = {}
     for name in ranges:
         groups.setdefault(classes.root(name), []).append(name)
     kept: set[str] = set()
-    for root, members in groups.items():
+    for members in groups.values():
+        for name in spots & fixed.keys() & set(members):
+            ranges[name] = fixed_range(fixed[name], scheme.code_of(name, spots))
+        hull = reduce(Range.hull, (ranges[name] for name in members))
         if pinned := _given_range(members, ranges, given):
             kept.update(members)
         constants = _constants(model, set(members), scheme)
-        chosen = pinned or _group_range(members, classes.hull[root], ranges, fixed, constants)
+        chosen = pinned or _group_range(members, hull, ranges, fixed, constants)
         for name in members:
             ranges[name] = chosen
     return kept
@@ -217,7 +269,7 @@ def _given_range(members: list[str], ranges: Mapping[str, Range], given: set[str
 
 
 def _one_scale(
-    node: ir.Node, classes: _Classes, fixed: set[str], given: set[str], scheme: QuantScheme
+    node: ir.Node, classes: _Classes, fixed: Collection[str], given: set[str], scheme: QuantScheme
 ) -> list[str]:
     """Names of the tensors of a node that must have one scale, none where they may differ."""
     inputs = [value.name or "" for value in activation_inputs(node)]
@@ -227,7 +279,7 @@ def _one_scale(
     elif node.op_type == "Concat":
         always = math.isinf(scheme.concat_share_ratio)
         own = set() if always else classes.members_of_classes(given)
-        free = [name for name in inputs if name not in fixed | own]
+        free = [name for name in inputs if name not in fixed and name not in own]
         fits = own.isdisjoint(outputs) and _alike([*free, *outputs], classes, scheme.concat_share_ratio)
         inputs = free if fits else []
     elif node.op_type not in scheme.shared_scale_ops:
@@ -262,7 +314,11 @@ def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
 
 
 def _group_range(
-    members: list[str], hull: Range, ranges: Mapping[str, Range], fixed: set[str], constants: list[float]
+    members: list[str],
+    hull: Range,
+    ranges: Mapping[str, Range],
+    fixed: Collection[str],
+    constants: list[float],
 ) -> Range:
     """The fixed range of a member if it holds everything up to one step of the code, else the hull."""
     for value in constants:

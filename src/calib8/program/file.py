@@ -42,9 +42,12 @@ from calib8.program.magic import is_program_file as is_program_file
 from calib8.program.program import Program
 from calib8.program.verify import verify
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
+FUNCTIONS_VERSION: Final = 2
+"""Knows no 16-bit codes; programs without them are still written so."""
+
 FIRST_VERSION: Final = 1
-"""Knows no functions behind layers; programs without them are still written so."""
+"""Knows no functions behind layers either."""
 
 PREFIX: Final = struct.Struct("<8sIQQ")
 ALIGNMENT: Final = 64
@@ -121,9 +124,11 @@ def load_program(path: str | os.PathLike[str]) -> Program:
 
 def _version(program: Program) -> int:
     """The first format that can hold a program."""
+    if any(slot.is_wide for slot in program.slots):
+        return FORMAT_VERSION
     found = (getattr(step, "rescale", None) for step in program.instructions)
     functions = any(isinstance(rule, rules.TwoSidedRescale | rules.CurveRescale) for rule in found)
-    return FORMAT_VERSION if functions else FIRST_VERSION
+    return FUNCTIONS_VERSION if functions else FIRST_VERSION
 
 
 class _BrokenHeaderError(Exception):

@@ -21,6 +21,7 @@ from calib8.program.rules import (
     Rescale,
     SoftmaxRule,
     SumRule,
+    Table,
 )
 
 
@@ -66,12 +67,15 @@ class Dequantize(Instruction):
 class Weighted(Instruction):
     """What all layers with weights have: ``acc[o] = Σ (x − z_x)(w[o] − z_w[o]) + bias[o]``.
 
+    Of 8-bit codes x they fit int32; of 16-bit ones they are whole numbers below 2^40 in magnitude, none of
+    whose bits is lost.
+
     Attributes:
         weight: int8 or uint8; layout per instruction.
         weight_zero_point: int32 [1] or [output channels]; [0] for symmetric weights.
         bias: int32 [output channels].
         rescale: how acc becomes a code, a function behind the layer included; None: the output is a slot of
-            sums.
+            sums, which fit int32.
         low, high: clamp of the output codes, fused activation included; the type's range without one.
             Meaningless for sums.
     """
@@ -205,11 +209,12 @@ class Lookup(Instruction):
     """A unary function of codes, a change of scale included: ``output = table[code − lowest code]``.
 
     Attributes:
-        table: codes of the output: [256], or [channels, 256] with one row per index of the last axis.
+        table: codes of the output: [256], or [channels, 256] with one row per index of the last axis;
+            [65536] for 16-bit codes of the input.
         function: what it computes, for the listing (``Sigmoid``, ``Requantize`` …).
     """
 
-    table: Codes
+    table: Table
     function: str
 
 

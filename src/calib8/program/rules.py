@@ -19,6 +19,7 @@ F32 = npt.NDArray[np.float32]
 I32 = npt.NDArray[np.int32]
 I16 = npt.NDArray[np.int16]
 Codes = npt.NDArray[np.uint8] | npt.NDArray[np.int8]
+Table = Codes | I16
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +39,8 @@ class FixedRescale:
     """``code = clip(multiply(acc, multiplier[c], shift[c]) + zero_point)``, integers only.
 
     Attributes:
-        multiplier: int32 [1] or [channels], 0 or in [2^30, 2^31); TFLite's Mean also has [2^29, 2^30).
+        multiplier: int32 [1] or [channels], 0 or in [2^30, 2^31); TFLite's Mean also has [2^29, 2^30), and
+            what reads 16-bit codes [2^21, 2^31): |acc| · multiplier stays below 2^62.
         shift: int32 of the same shape, −31 … 30, positive = left.
         rounding: the function of ``fixedpoint``: ``double``, ``single`` or ``away``.
     """
@@ -69,6 +71,9 @@ CURVE_SHIFT_MAX: Final = 11
 CURVE_FRACTION_BITS: Final = 6
 """Of the results of a CurveRescale before they become codes."""
 
+CURVE_WIDE_SHIFT: Final = 2
+"""From the results of a CurveRescale to 16-bit codes."""
+
 CURVE_SUMS_MAX: Final = (1 << 30) - 1
 """Up to here goes what ``steps`` of a CurveRescale make of sums, before it saturates."""
 
@@ -82,7 +87,8 @@ class CurveRescale:
         d = (u mod 2^shift) · 2^(15 − shift)
         t = value[i] + R((R(bend[i]·d) + slope[i])·d),   R(p) = (p + 2^14) >> 15
         y = t + R((v − u)·(above where v > u, else below))
-        code = clip((y >> 6) + lowest code of the type)
+        code = clip((y >> 6) + lowest code of the type)         of 8 bits
+        code = clip(4·y + lowest code of the type)              of 16 bits
 
     Sums and differences saturate at 16 bits.
 
@@ -167,10 +173,12 @@ class ScaledSum:
 class AlignedSum:
     """``((A−z_a)·lhs ± (B−z_b)·rhs + 2^(shift−1)) >> shift``, one rounding: profile ``single``.
 
-    XNNPACK's form. The sum of the products stays below 2^30; shifts up to 30 need no more than int32.
+    XNNPACK's form. The sum of the products stays below 2^30; shifts up to 30 need no more than int32. Where
+    one of the tensors has 16-bit codes, it stays below 2^47, in int64; profile ``tflite`` adds those so too.
 
     Attributes:
-        lhs, rhs: 0 … 2^21, the larger one in [2^20, 2^21] (less only where the shift is 62).
+        lhs, rhs: 0 … 2^21, the larger one in [2^20, 2^21] (less only where the shift is 62); of what reads
+            16-bit codes 0 … 2^30, the larger one in [2^29, 2^30].
         shift: right shift, 1 … 62.
     """
 

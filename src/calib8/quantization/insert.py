@@ -60,6 +60,7 @@ def insert_quantizers(
     ranges: Mapping[str, Range],
     scheme: QuantScheme,
     corrections: Corrections = NO_CORRECTIONS,
+    spots: frozenset[str] = frozenset(),
 ) -> QuantizedModel:
     """The int8 form of ``prepared``, which is not changed.
 
@@ -70,6 +71,7 @@ def insert_quantizers(
         scheme: types of the codes and rules of the target.
         corrections: what replaces the plain rounding of constants; of layers that stay float they are not
             used.
+        spots: tensors of 16-bit codes, see ``calib8.passes.spots``.
 
     Raises:
         ModelError: a correction is for a layer that the graph does not have, or for one of another shape.
@@ -77,16 +79,17 @@ def insert_quantizers(
     _check_corrections(prepared, corrections)
     model = prepared.clone()
     tensors = {value: value.name or "" for value in _values(model)}
-    qparams = activation_codes(model, placement, ranges, scheme)
+    qparams = activation_codes(model, placement, ranges, scheme, spots)
     if "Concat" in scheme.shared_scale_ops:
         _pass_on_to_inner_concats(model, qparams)
     names = Names(model.graph)
     float_layers, dropped = _quantize_layers(names, placement, qparams, scheme, corrections)
     if scheme.placement == "every-op":
-        _quantize_operands(names, placement, qparams, scheme)
+        _quantize_operands(names, placement, qparams, scheme, spots)
     for value in list(_values(model)):
         if value.name in qparams:
-            _quantize_value(names, value, qparams[value.name], placement.readers[value.name], scheme)
+            spec, readers = scheme.code_of(value.name, spots), placement.readers[value.name]
+            _quantize_value(names, value, qparams[value.name], readers, spec)
     _requantize_for_concat(names, qparams, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
@@ -114,16 +117,19 @@ def _check_corrections(model: ir.Model, corrections: Corrections) -> None:
 
 
 def activation_codes(
-    model: ir.Model, placement: Placement, ranges: Mapping[str, Range], scheme: QuantScheme
+    model: ir.Model,
+    placement: Placement,
+    ranges: Mapping[str, Range],
+    scheme: QuantScheme,
+    spots: frozenset[str] = frozenset(),
 ) -> dict[str, QParams]:
-    """Scale and zero point of every tensor that carries Q/DQ.
+    """Scale and zero point of every tensor that carries Q/DQ, those of ``spots`` of 16-bit codes.
 
     Behind a Clip(0, limit) the scale is rounded so that the top code does not exceed the limit: the
     quantizer then does the clipping and the runtime drops the node. Tensors that share a range keep
     sharing: the limit then holds for all of them. A range with
     negative values keeps its scale: no quantizer of it does what the Clip does, and they would be cut off.
     """
-    spec = scheme.activations
     limits: dict[Range, float] = {}
     for node in model.graph:
         name = node.outputs[0].name or ""
@@ -131,6 +137,7 @@ def activation_codes(
             limits[ranges[name]] = min(limits.get(ranges[name], np.inf), clip_limits(node)[1])
     result = {}
     for name in placement.readers:
+        spec = scheme.code_of(name, spots)
         qparams = activation_qparams(ranges[name].min, ranges[name].max, spec)
         limit = limits.get(ranges[name], np.inf)
         reaches = ranges[name].min >= 0.0 and ranges[name].max <= limit < np.inf
@@ -244,19 +251,24 @@ def _dequantized_constant(
 
 
 def _quantize_operands(
-    names: Names, placement: Placement, activations: Mapping[str, QParams], scheme: QuantScheme
+    names: Names,
+    placement: Placement,
+    activations: Mapping[str, QParams],
+    scheme: QuantScheme,
+    spots: frozenset[str],
 ) -> None:
     """Constant sides of Add, Sub, Mul and Concat get codes of the activations' type from their own range.
 
-    Where Concat needs one scale, they take that of its output. Those of chains stay float, as what they are
-    computed with is.
+    That is the type of the widest activation around the node. Where Concat needs one scale, they take that of
+    its output. Those of chains stay float, as what they are computed with is.
     """
-    spec = scheme.activations
     quantized = placement.quantized_nodes()
     apart = quantized - {name for chain in placement.chains for name in chain}
     for node in list(names.graph):
         if node.name not in apart or node.op_type not in BINARY_OPS | {"Concat"}:
             continue
+        around = {value.name or "" for value in (*node.inputs, *node.outputs) if value is not None}
+        spec = scheme.code_of(next(iter(around & spots), ""), spots)
         for index, value in enumerate(node.inputs):
             array = constant(value)
             if array is None or array.dtype != np.float32:
@@ -275,13 +287,13 @@ def _quantize_value(
     value: ir.Value,
     qparams: QParams,
     readers: frozenset[str] | None,
-    scheme: QuantScheme,
+    spec: QuantSpec,
 ) -> None:
     """Q/DQ behind ``value`` for the given readers (all of them, outputs included, where None)."""
     graph, name = names.graph, value.name or ""
     uses = [use for use in value.uses() if readers is None or use.node.name in readers]
     becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
-    quantize_node, dequantize_node = _pair(names, name, value, qparams, scheme.activations)
+    quantize_node, dequantize_node = _pair(names, name, value, qparams, spec)
     result = dequantize_node.outputs[0]
     anchor = value.producer()
     if anchor is None:

@@ -1,4 +1,4 @@
-"""From a prepared model and a table to the int8 graph: place → resolve ranges → insert → seal."""
+"""From a prepared model and a table to the int8 graph: place, find spots, resolve ranges, insert, seal."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import onnx_ir as ir
 from calib8.calibration.decide import one_sided_power_of_two
 from calib8.passes.place import Placement, place
 from calib8.passes.resolve_ranges import resolve_ranges
+from calib8.passes.spots import NO_SPOTS, Spots, find_spots
 from calib8.qparams import QParams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
+from calib8.quantization.own_quantizers import restore_own_quantizers
 from calib8.quantization.seal import seal_float_layers
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
@@ -30,6 +32,7 @@ class QuantizedGraph:
         keep_float: nodes that were asked to stay float, and those that had to.
         dropped: layer → number of channels of which not all codes of its correction could stay: their scale,
             or a pair of them, is not what the target takes. Codes of repairs fit.
+        spots: which tensors have 16-bit codes, and why others that were to have them do not.
     """
 
     model: ir.Model
@@ -37,6 +40,7 @@ class QuantizedGraph:
     qparams: dict[str, QParams]
     keep_float: frozenset[str]
     dropped: Mapping[str, int]
+    spots: Spots = NO_SPOTS
 
 
 def quantize_graph(
@@ -48,6 +52,7 @@ def quantize_graph(
     unranged: Mapping[str, str] = MappingProxyType({}),
     power_of_two: bool = False,
     corrections: Corrections = NO_CORRECTIONS,
+    spots: frozenset[str] = frozenset(),
 ) -> QuantizedGraph:
     """The int8 graph of a prepared model, which is not changed.
 
@@ -61,6 +66,7 @@ def quantize_graph(
         unranged: nodes that stay float for want of a range → reason.
         power_of_two: all scales are powers of two; a table that was made so asks for it by itself.
         corrections: what repairs put in the place of plain rounding.
+        spots: names of tensors that are to have 16-bit codes; those that cannot keep 8 bits.
 
     Raises:
         TableError: the table lacks a tensor.
@@ -70,12 +76,14 @@ def quantize_graph(
     while True:
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared, scheme, floats)
-        ranges = resolve_ranges(prepared, placement, table, scheme, rounding)
-        result = insert_quantizers(prepared, placement, ranges, scheme, corrections)
+        found = find_spots(prepared, placement, table, scheme, spots)
+        ranges = resolve_ranges(prepared, placement, table, scheme, rounding, found.taken)
+        result = insert_quantizers(prepared, placement, ranges, scheme, corrections, found.taken)
         if not result.float_layers:
             break
         overflowing |= result.float_layers
     if scheme.seal_float_layers:
         seal_float_layers(result.model)
+    restore_own_quantizers(result.model)
     placement = keep_layers_float(placement, overflowing)
-    return QuantizedGraph(result.model, placement, result.qparams, floats, result.dropped)
+    return QuantizedGraph(result.model, placement, result.qparams, floats, result.dropped, found)

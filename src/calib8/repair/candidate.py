@@ -33,6 +33,7 @@ class Candidate:
         keep_float: names of nodes that stay float.
         power_of_two: all scales of activations are powers of two.
         corrections: what replaces the plain rounding of constants.
+        spots: names of tensors that are to have 16-bit codes, see ``calib8.passes.spots``.
     """
 
     model: ir.Model
@@ -41,6 +42,7 @@ class Candidate:
     keep_float: frozenset[str] = frozenset()
     power_of_two: bool = False
     corrections: Corrections = field(default_factory=lambda: NO_CORRECTIONS)
+    spots: frozenset[str] = frozenset()
 
     def quantized(self, unranged: Mapping[str, str] = MappingProxyType({})) -> QuantizedGraph:
         """The int8 graph.
@@ -53,7 +55,7 @@ class Candidate:
         """
         return quantize_graph(
             self.model, self.table, self.scheme, self.keep_float, unranged=unranged,
-            power_of_two=self.power_of_two, corrections=self.corrections,
+            power_of_two=self.power_of_two, corrections=self.corrections, spots=self.spots,
         )  # fmt: skip
 
     @cached_property

@@ -35,6 +35,7 @@ from calib8.program.lower.canonical import (
     standard_domain,
 )
 from calib8.program.lower.canonical.movers import MOVES
+from calib8.quantization.own_quantizers import CONTRIB_VERSION, restore_own_quantizers
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     QUANTIZERS,
@@ -183,8 +184,8 @@ def _has_int8_layers(model: ir.Model) -> bool:
 def _finish(model: ir.Model, own: Mapping[str, ir.Shape | None]) -> None:
     """No leftovers, and the operator sets that the nodes are of."""
     ir_passes.RemoveUnusedNodesPass()(model)
-    standard_domain.restore_own_quantizers(model)
+    restore_own_quantizers(model)
     if any(node.domain == CONTRIB for node in model.graph):
-        model.graph.opset_imports[CONTRIB] = standard_domain.CONTRIB_VERSION
+        model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
     infer_shapes(model)
     forget_inferred_names(model, own)

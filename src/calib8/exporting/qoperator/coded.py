@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import CONTRIB, Names
-from calib8.program.lower.canonical.codings import Coding, coding_of, source_coding
+from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, coding_of, source_coding
 from calib8.program.lower.canonical.edits import Attributes, new_node, replace, set_type
 from calib8.program.lower.readers import Tail, clipped, tail_of
 from calib8.qparams import QuantSpec, quantize
@@ -30,6 +30,7 @@ Fused = ir.Node | str
 NOT_CODED: Final = "an input is not in 8-bit codes of one scale"
 NOT_QUANTIZED: Final = "its result is not read as codes alone"
 SEVERAL: Final = "its result is read as codes of several scales"
+WIDE: Final = "its result is read as 16-bit codes"
 MIXED_TYPES: Final = "no operator takes these types of codes together"
 
 
@@ -81,7 +82,7 @@ class Result:
 def operand(value: ir.Value | None) -> Operand | None:
     """The 8-bit codes with one scale that ``value`` stands for; None for anything else."""
     node, coding = dequantizer(value), source_coding(value)
-    if node is None or coding is None or node.inputs[0] is None:
+    if node is None or coding is None or coding.dtype not in BYTE_TYPES or node.inputs[0] is None:
         return None
     return Operand(node.inputs[0], coding)
 
@@ -100,6 +101,8 @@ def result_of(value: ir.Value, bounds: tuple[float, float] = (-math.inf, math.in
     coding = coding_of(quantizers[0])
     if len(quantizers) > 1 or coding is None:
         return SEVERAL
+    if coding.dtype not in BYTE_TYPES:
+        return WIDE
     spec = QuantSpec(signed=coding.dtype == ir.DataType.INT8)
     limits = np.array([clipped(bound, *_limits(tail)) for bound in bounds], np.float32)
     low, high = quantize(limits, coding.scale, coding.zero_point, spec).tolist()

@@ -27,7 +27,7 @@ from calib8.exporting.qoperator.coded import (
     result_of,
 )
 from calib8.model.graph import CONTRIB, Names, constant, input_at, int_attribute, rank
-from calib8.program.lower.canonical.codings import CODE_TYPES, constant_codes
+from calib8.program.lower.canonical.codings import BYTE_TYPES, constant_codes
 from calib8.program.lower.canonical.edits import new_node, set_type
 from calib8.quantization.qdq import Codes, codes_of, dequantizer, output_axis, stored_type
 
@@ -147,7 +147,7 @@ def _layer(node: ir.Node) -> Layer | str:
 
 def _is_weight(node: ir.Node, found: Codes) -> bool:
     """8-bit codes of one scale, or constant ones with a scale per output channel."""
-    if found.scale is None or found.zero_point is None or found.dtype not in CODE_TYPES:
+    if found.scale is None or found.zero_point is None or found.dtype not in BYTE_TYPES:
         return False
     stored = constant(found.node.inputs[0])
     if found.scale.ndim == 0:

@@ -110,6 +110,11 @@ def to_tflite(
     if program.profile != "tflite":
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
         raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")
+    wide = [f"'{slot.name}'" for slot in program.slots if slot.is_wide]
+    if wide:
+        raise UnsupportedModelError(
+            name, f"has 16-bit codes in {', '.join(wide)}", "Quantize it without spots"
+        )
     signed = signed_program(program)
     builder = Builder(signed.slots, notes=_ties(program))
     builder.reserve([port.name for port in (*program.inputs, *program.outputs)])

@@ -19,7 +19,7 @@ from calib8.program.expressions import Apply, Constant, Source
 from calib8.program.instructions import Lookup
 from calib8.program.program import Slot
 from calib8.program.rounding.tables import table
-from calib8.program.rules import Codes
+from calib8.program.rules import Table
 from calib8.tflite.graph import Option
 
 CODES: Final = 256
@@ -39,7 +39,7 @@ class Candidate(NamedTuple):
     op: str
     options: dict[str, Option]
     between: Slot | None
-    entries: Codes
+    entries: Table
     limited: bool = False
 
 

@@ -18,7 +18,7 @@ from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.forms import Coded, CodeType, Curve, Form, Real, Sums
 from calib8.program.lower.layout import axes_between, image_order, logical_order
 from calib8.program.lower.rows import in_rows, lookup, varying_axes, with_vectors
-from calib8.program.program import Slot
+from calib8.program.program import WIDE_TYPE, Slot
 from calib8.program.rounding.linear import clamp, sums_rescale
 from calib8.program.rounding.tables import table
 from calib8.qparams import dequantize, quantize
@@ -45,7 +45,8 @@ def _converted(builder: Builder, value: ir.Value, form: Form | None, kind: CodeT
             return form
         return tabulated(builder, value, Curve(form, Source()), kind, "Requantize")
     if isinstance(form, Curve):
-        return tabulated(builder, value, form, kind)
+        wide = builder.slots[form.source.slot].is_wide
+        return None if wide and varying_axes(form.expression) else tabulated(builder, value, form, kind)
     if isinstance(form, Sums):
         return _requantized(builder, value, form, kind)
     return quantized(builder, value, form, kind) if isinstance(form, Real) else None
@@ -64,7 +65,12 @@ def tabulated(builder: Builder, value: ir.Value, curve: Curve, kind: CodeType, f
     return result
 
 
-def _requantized(builder: Builder, value: ir.Value, sums: Sums, kind: CodeType) -> Coded:
+def _requantized(builder: Builder, value: ir.Value, sums: Sums, kind: CodeType) -> Coded | None:
+    """Of sums that a layer has written; 16-bit codes are made of their float values."""
+    if kind.dtype == WIDE_TYPE:
+        if not sums.unbounded:
+            return None
+        return quantized(builder, value, Real(dequantized(builder, value, sums)), kind)
     result = builder.codes(value, sums.order, kind)
     slot = builder.slots[result.slot]
     rule = sums_rescale(builder.profile, builder.slots[sums.slot].scales, kind.scale)

@@ -39,7 +39,7 @@ def dequantize(builder: Builder, node: ir.Node) -> str:
     if kind is None:
         return _why_not_codes(node)
     if value is None or not isinstance(form, Coded) or not is_integer(value):
-        return "its input is not in 8-bit codes"
+        return "its input is not in codes"
     builder.forms[node.outputs[0]] = relabelled(builder, node.outputs[0], form, kind)
     return ""
 

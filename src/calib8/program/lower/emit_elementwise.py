@@ -71,13 +71,14 @@ def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> s
         left, right = right, left
     inputs = (left.slot, right.slot)
     a, b = builder.kind(left).qparams, builder.kind(right).qparams
+    wide = any(builder.slots[slot].is_wide for slot in inputs)
 
     def make(to: Target) -> Instruction:
         if node.op_type == "Mul":
-            factor = product_rule(builder.profile, a.scale, b.scale, to.kind.scale)
+            factor = product_rule(builder.profile, a.scale, b.scale, to.kind.scale, wide=wide)
             return Mul(to.name, inputs, to.outputs, factor, to.low, to.high)
         add = node.op_type == "Add"
-        rule = sum_rule(builder.profile, "add" if add else "sub", a, b, to.kind.qparams)
+        rule = sum_rule(builder.profile, "add" if add else "sub", a, b, to.kind.qparams, wide=wide)
         return (Add if add else Sub)(to.name, inputs, to.outputs, rule, to.low, to.high)
 
     return deliver(builder, node, order, make)

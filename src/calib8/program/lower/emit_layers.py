@@ -43,6 +43,7 @@ from calib8.program.lower.weights import (
 )
 from calib8.program.rounding.linear import layer_rescale, sums_rescale
 from calib8.program.rules import F32, I32, Codes, LayerRescale
+from calib8.program.verify.bounds import largest_wide_sum
 
 NEGATIVE_PADS: Final = "its padding is negative"
 
@@ -226,6 +227,7 @@ def _write(
             layer.weights.scales,
             target.kind.scale,
             fully_connected=layer.make is FullyConnected,
+            wide_sums=largest_wide_sum(step, builder.slots[layer.source.slot]),
         )
         builder.steps.append(_delivered(step, target, rule))
     elif not _write_function(builder, layer, value, nodes, step):

@@ -18,11 +18,12 @@ from calib8.model.graph import CONTRIB
 from calib8.model.save import model_bytes
 from calib8.program.instructions import Float, Instruction
 from calib8.program.lower.builder import Builder, shape_of, values_read
-from calib8.program.lower.canonical.standard_domain import restore_own_quantizers
 from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.convert import dequantized
 from calib8.program.lower.forms import Coded, Real, Sums
 from calib8.program.lower.layout import logical_order
+from calib8.program.lower.readers import CODE_TYPES
+from calib8.quantization.own_quantizers import restore_own_quantizers
 from calib8.quantization.qdq import label
 
 UNQUANTIZED_RESULT = "float nodes or outputs read its result"
@@ -74,7 +75,7 @@ def real_slot(builder: Builder, value: ir.Value) -> int:
 
 def is_integer(value: ir.Value) -> bool:
     """A tensor of codes as such, not of what they stand for."""
-    return value.dtype in (ir.DataType.UINT8, ir.DataType.INT8)
+    return value.dtype in CODE_TYPES
 
 
 def _exists(builder: Builder, value: ir.Value) -> bool:

@@ -1,6 +1,6 @@
 """In what form the program holds a float tensor of the graph while it is being lowered.
 
-    Coded   8-bit codes in a slot                       x = scale · (code − zero_point)
+    Coded   codes in a slot                             x = scale · (code − zero_point)
     Sums    int32 sums of a layer, perhaps clamped      x = clip(scale[c] · acc, low, high)
     Curve   a function of one coded tensor              x = f(source), a table once a quantizer reads it
     Real    float32 (or any other type) at the border
@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from calib8.program.expressions import Expression
+from calib8.program.program import WIDE_TYPE
 from calib8.program.rules import F32
 from calib8.qparams import QParams, QuantSpec
 
@@ -24,7 +25,7 @@ Order = tuple[int, ...]
 
 @dataclass(frozen=True)
 class CodeType:
-    """What 8-bit codes mean: type, scale (a float32 value) and zero point."""
+    """What codes mean: type, scale (a float32 value) and zero point."""
 
     dtype: str
     scale: float
@@ -43,7 +44,7 @@ class CodeType:
     @property
     def spec(self) -> QuantSpec:
         """The type as ``qparams.quantize`` wants it."""
-        return QuantSpec(bits=8, signed=self.dtype == "int8")
+        return QuantSpec(bits=16 if self.dtype == WIDE_TYPE else 8, signed=self.dtype != "uint8")
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from calib8.program.program import Slot
 from calib8.program.rounding.segments import LayerSums, curve_rescale
 from calib8.program.rounding.two_sided import two_sided_rescale
 from calib8.program.rules import CURVE_SUMS_MAX, F32, CurveRescale, FloatRescale, Profile, TwoSidedRescale
-from calib8.program.verify.bounds import layer_sums
+from calib8.program.verify.bounds import largest_wide_sum, layer_sums
 
 STANDARD_DOMAINS = ("", "ai.onnx")
 
@@ -151,7 +151,16 @@ def function_rule(
     dense = isinstance(layer.step, FullyConnected)
     if slopes is not None:
         source, target = layer.source.scale, layer.target.scale
-        rule = two_sided_rescale(profile, source, layer.weight_scales, slopes, target, fully_connected=dense)
+        wide_sums = largest_wide_sum(layer.step, layer.source)
+        rule = two_sided_rescale(
+            profile,
+            source,
+            layer.weight_scales,
+            slopes,
+            target,
+            fully_connected=dense,
+            wide_sums=wide_sums,
+        )
         if rule is not None:
             return rule
     return None if varying_axes(expression) else _curve(profile, expression, layer, dense)
@@ -177,7 +186,8 @@ def _curve(profile: Profile, expression: Expression, layer: CodedLayer, dense: b
     reach = float((largest * steps).max())
     if reach == 0.0 or not math.isfinite(reach):
         return None
-    sums = LayerSums(layer.source.scale, layer.weight_scales, reach, dense)
+    wide_sums = largest_wide_sum(layer.step, layer.source)
+    sums = LayerSums(layer.source.scale, layer.weight_scales, reach, dense, wide_sums)
     rule = curve_rescale(
         profile, lambda x: evaluate(expression, x), sums, layer.target, layer.low, layer.high
     )

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from calib8.errors import ModelError, UnsupportedModelError
-from calib8.program.instructions import Add, AveragePool, MatMul, Mean, Mul, Sub, Weighted
+from calib8.program.instructions import Add, AveragePool, Instruction, MatMul, Mean, Mul, Sub, Weighted
 from calib8.program.lower.builder import Builder, values_read
 from calib8.program.lower.canonical import canonical_qdq
 from calib8.program.lower.finish import Draft, finished, live_draft
@@ -26,6 +26,7 @@ from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import Profile
 from calib8.program.verify import verify
 from calib8.program.verify.bounds import check_bounds
+from calib8.program.verify.kinds import takes_wide
 from calib8.quantization.qdq import label
 from calib8.quantization.qdq import nodes as all_nodes
 from calib8.tensors import shape_text
@@ -90,13 +91,14 @@ def emit(model: ir.Model, profile: Profile, nodes: Sequence[ir.Node]) -> Draft:
 
 
 def _input(builder: Builder, value: ir.Value) -> Port:
-    """8-bit inputs hold the codes of the DequantizeLinear that reads them; others plain values."""
+    """Inputs of integers hold the codes of the DequantizeLinear that reads them; others plain values."""
     number = builder.plain(value)
     slot = builder.slots[number]
     builder.forms[value] = Real(number)
-    if slot.is_codes:
-        kinds = (code_kind(node) for node in builder.readers.get(value, ()))
-        kind = next((kind for kind in kinds if kind is not None), CodeType(slot.dtype, 1.0, 0))
+    kinds = (code_kind(node) for node in builder.readers.get(value, ()))
+    kind = next((kind for kind in kinds if kind is not None and kind.dtype == slot.dtype), None)
+    if slot.is_codes or kind is not None:
+        kind = CodeType(slot.dtype, 1.0, 0) if kind is None else kind
         builder.slots[number] = Slot(slot.name, slot.shape, slot.dtype, kind.scales, kind.zero_point)
         builder.forms[value] = Coded(number, logical_order(len(slot.shape)))
     return Port(value.name or "", number)
@@ -105,11 +107,13 @@ def _input(builder: Builder, value: ir.Value) -> Port:
 def _emit_node(builder: Builder, node: ir.Node) -> None:
     """Emits a node, or puts it among those that wait for a Float instruction.
 
-    An integer form whose sums could leave int32 is none.
+    An integer form whose sums could leave int32 is none, nor is one whose instructions have 8-bit codes alone
+    where the graph has 16-bit ones.
     """
     mark = builder.mark()
     try:
         reason = _why_float(builder, node) or EMIT[node.op_type](builder, node)
+        reason = reason or _why_narrow(builder, builder.steps[mark.steps :])
         emitted = (step for step in builder.steps[mark.steps :] if isinstance(step, SUMMING))
         check_bounds(Program(builder.profile, tuple(builder.slots), tuple(emitted), (), ()))
     except ModelError as error:
@@ -118,6 +122,15 @@ def _emit_node(builder: Builder, node: ir.Node) -> None:
         builder.back_to(mark)
         builder.pending.append(node)
         builder.reasons[node] = reason
+
+
+def _why_narrow(builder: Builder, emitted: Sequence[Instruction]) -> str:
+    """What new instructions cannot do with 16-bit codes; empty where they can all they are to."""
+    for step in emitted:
+        slots = [builder.slots[slot] for slot in (*step.inputs, *step.outputs)]
+        if any(slot.is_wide for slot in slots) and not takes_wide(step, slots):
+            return f"{type(step).__name__} has 8-bit codes alone"
+    return ""
 
 
 def _why_float(builder: Builder, node: ir.Node) -> str:

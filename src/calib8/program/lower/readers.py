@@ -18,7 +18,7 @@ from calib8.program.lower.constants import fixed
 from calib8.program.lower.forms import CodeType
 from calib8.quantization.qdq import ACTIVATIONS, codes_of
 
-CODE_TYPES = {ir.DataType.UINT8: "uint8", ir.DataType.INT8: "int8"}
+CODE_TYPES = {ir.DataType.UINT8: "uint8", ir.DataType.INT8: "int8", ir.DataType.INT16: "int16"}
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def finite(bound: float) -> float | None:
 
 
 def code_kind(node: ir.Node) -> CodeType | None:
-    """The 8-bit per-tensor codes of a QuantizeLinear or DequantizeLinear; None for anything else."""
+    """The per-tensor codes of a QuantizeLinear or DequantizeLinear; None for anything else."""
     if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or node.domain not in ("", "ai.onnx"):
         return None
     codes = codes_of(node)

@@ -23,7 +23,7 @@ from calib8.program.lower.builder import Builder
 from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import physical
 from calib8.program.program import Slot
-from calib8.program.rules import Codes
+from calib8.program.rules import Table
 
 MAX_TABLES: Final = 1 << 15
 """Most tables of one Lookup: 8 MB."""
@@ -103,7 +103,7 @@ def with_vectors(rows: Rows, expression: Expression) -> Expression:
 
 
 def lookup(
-    builder: Builder, rows: Rows, name: str, outputs: tuple[int, ...], table: Codes, function: str
+    builder: Builder, rows: Rows, name: str, outputs: tuple[int, ...], table: Table, function: str
 ) -> Instruction:
     """The instruction that writes ``outputs``; several varying axes are joined to one before it.
 

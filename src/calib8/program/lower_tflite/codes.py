@@ -15,7 +15,7 @@ from calib8.program.instructions import Lookup
 from calib8.program.lower_tflite.builder import Builder, NoFormError
 from calib8.program.program import Slot
 from calib8.program.rounding.tables import table
-from calib8.program.rules import Codes
+from calib8.program.rules import Codes, Table
 
 TOLERANCE: Final = 1e-6
 """Scales that differ by less are the same to TFLite's kernels, which copy the codes."""
@@ -41,7 +41,7 @@ def in_codes_of(builder: Builder, place: int, like: Slot) -> int:
     return copy
 
 
-def requantized(source: Slot, target: Slot) -> Codes:
+def requantized(source: Slot, target: Slot) -> Table:
     """Table [256] of a change of scale, zero point or type."""
     return table("tflite", Source(), source, target)
 

@@ -24,7 +24,7 @@ from calib8.program.program import Slot
 from calib8.program.rounding.hard_swish import hard_swish_steps
 from calib8.program.rounding.softmax import softmax_rule
 from calib8.program.rounding.tables import table
-from calib8.program.rules import Codes
+from calib8.program.rules import Codes, Table
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator
 
@@ -107,7 +107,7 @@ def leaky_relu(builder: Builder, operator: Operator) -> None:
     _lookup(builder, operator, table("tflite", expression, x, y), expression.op)
 
 
-def _lookup(builder: Builder, operator: Operator, codes: Codes, name: str) -> None:
+def _lookup(builder: Builder, operator: Operator, codes: Table, name: str) -> None:
     numbers = ((builder.number(operator.inputs[0]),), (builder.number(operator.outputs[0]),))
     builder.steps.append(Lookup(builder.name(operator), *numbers, codes, name))
 

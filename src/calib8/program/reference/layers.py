@@ -9,7 +9,12 @@
 with ``x' = x − z_x`` and ``w' = w − z_w[o]``, so that padding (which holds z_x) adds 0; then ``acc + bias``.
 
 The products are summed by a float matrix product over whole numbers. That is exact in every order of
-summation as long as no partial sum reaches 2^24 in float32, or 2^53 in float64; int32 sums never reach 2^53.
+summation as long as no partial sum reaches 2^24 in float32, or 2^53 in float64; sums of 8-bit codes stay
+below 2^31, of 16-bit codes below 2^40. An engine without sums of that width computes
+
+    Σ (x − z_x)·w' + bias  =  256 · Σ hi·w' + Σ lo·w' + (bias − z_x·Σ w'),     x = 256·hi + lo
+
+with hi in −128 … 127 and lo in 0 … 255, where either sum is one of 8-bit codes and fits int32.
 """
 
 from __future__ import annotations

@@ -18,11 +18,12 @@ import numpy.typing as npt
 
 from calib8.fixedpoint import multiply_double_rounding, multiply_rounding_away, multiply_single_rounding
 from calib8.program.instructions import Requantize
-from calib8.program.program import Slot
+from calib8.program.program import WIDE_TYPE, Slot
 from calib8.program.reference.operand import Ints, Operand
 from calib8.program.rules import (
     CURVE_FRACTION_BITS,
     CURVE_SEGMENTS,
+    CURVE_WIDE_SHIFT,
     CurveRescale,
     FixedRescale,
     FloatProduct,
@@ -57,13 +58,18 @@ def layer_codes(
         return np.where(acc >= 0, above, below)
     if isinstance(rule, CurveRescale):
         steps = rescale(acc, rule.steps, 0, INT16_MIN, INT16_MAX, "int16").astype(np.int64)
-        lowest = np.iinfo(dtype).min
-        return clipped((curve_values(steps, rule) >> CURVE_FRACTION_BITS) + lowest, low, high, dtype)
+        values = curve_values(steps, rule)
+        wide = dtype == WIDE_TYPE
+        codes = values << CURVE_WIDE_SHIFT if wide else values >> CURVE_FRACTION_BITS
+        return clipped(codes + np.iinfo(dtype).min, low, high, dtype)
     return rescale(acc, rule, zero_point, low, high, dtype)
 
 
 def curve_values(v: Ints, rule: CurveRescale) -> Ints:
-    """What a curve makes of 16-bit steps: codes above the lowest one, with 6 more bits and half a code."""
+    """What a curve makes of 16-bit steps: codes above the lowest one.
+
+    8-bit codes with 6 more bits and half a code, or 16-bit codes by four.
+    """
     start = rule.first << rule.shift
     u = np.clip(v, start, start + (CURVE_SEGMENTS << rule.shift) - 1)
     segment = u >> rule.shift
@@ -94,14 +100,15 @@ def rescale(
     high: int,
     dtype: str,
 ) -> npt.NDArray[Any]:
-    """Codes of int32 sums.
+    """Codes of sums.
 
     Args:
-        acc: sums, int64 within int32, channels on the last axis.
+        acc: sums, int64 within int32 or, of what reads 16-bit codes, within 41 bits; channels on the last
+            axis.
         rule: the factors, one or one per channel.
         zero_point: of the output.
         low, high: clamp of the codes.
-        dtype: of the codes, ``uint8`` or ``int8``, or of the steps of a curve, ``int16``.
+        dtype: of the codes, or ``int16`` for the steps of a curve.
     """
     if acc.ndim == 0:  # an array of one factor would make an axis of it
         return rescale(acc[None], rule, zero_point, low, high, dtype)[0, ...]

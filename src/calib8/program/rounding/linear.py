@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UnsupportedModelError
-from calib8.fixedpoint import encode_multiplier, encode_multipliers
+from calib8.fixedpoint import MULTIPLIER_BITS, encode_multiplier, encode_multipliers
 from calib8.program.program import Slot
 from calib8.program.rounding.fma import fused_multiply_add
 from calib8.program.rules import (
@@ -45,7 +45,14 @@ ALIGNED_BITS: Final = 20
 """The larger multiplier of an AlignedSum lies in [2^20, 2^21]: 2·255·2^21 fits int32."""
 
 ALIGNED_SUMS_BITS: Final = 29
-"""The larger multiplier of an AlignedSums lies in [2^29, 2^30]: 2·2^31·2^30 fits int64."""
+"""The larger multiplier of an AlignedSums lies in [2^29, 2^30]: 2·2^31·2^30 fits int64. So does that of an
+AlignedSum that reads 16-bit codes."""
+
+PRODUCT_BITS: Final = 62
+"""Sums times a multiplier stay below 2^62, so that half of what is shifted away can be added in int64."""
+
+WIDE_PRODUCT: Final = ((1 << 16) - 1) ** 2
+"""The largest (a − z_a)(b − z_b) of 16-bit codes."""
 
 MAX_RIGHT_SHIFT: Final = 62
 MAX_RATIO_EXPONENT: Final = 19
@@ -59,6 +66,7 @@ def layer_rescale(
     output_scale: float,
     *,
     fully_connected: bool = False,
+    wide_sums: int | None = None,
 ) -> Rescale:
     """How ``Σ (x − z_x)(w − z_w) + bias`` becomes a code.
 
@@ -68,6 +76,8 @@ def layer_rescale(
         weight_scales: s_w, [1] or [output channels].
         output_scale: s_y.
         fully_connected: TFLite's FullyConnected rounds once, ties away from zero; only ``tflite`` asks.
+        wide_sums: of a layer that reads 16-bit codes, the largest magnitude of its sums: multipliers then
+            leave room for it, and ``tflite`` rounds as ``single``.
 
     Raises:
         UnsupportedModelError: a factor is too large to be encoded.
@@ -77,8 +87,15 @@ def layer_rescale(
             factor = np.float32(input_scale) * weight_scales.astype(np.float32) / np.float32(output_scale)
         return FloatRescale(_finite(factor, (input_scale, float(weight_scales.max())), output_scale))
     factors = float(input_scale) * weight_scales.astype(np.float64) / float(output_scale)
-    rounding = _fixed_rounding(profile, fully_connected=fully_connected)
-    return _fixed_rescale(factors, rounding, (input_scale, float(weight_scales.max())), output_scale)
+    rounding = _fixed_rounding(profile, fully_connected=fully_connected, wide=wide_sums is not None)
+    scales = (input_scale, float(weight_scales.max()))
+    return _fixed_rescale(factors, rounding, scales, output_scale, multiplier_bits(wide_sums))
+
+
+def multiplier_bits(wide_sums: int | None) -> int:
+    """As many as leave room for sums of 16-bit codes; 31 for those within int32."""
+    left = MULTIPLIER_BITS if wide_sums is None else PRODUCT_BITS - wide_sums.bit_length()
+    return min(MULTIPLIER_BITS, left)
 
 
 def sums_rescale(profile: Profile, sum_scales: F32, output_scale: float) -> Rescale:
@@ -95,8 +112,16 @@ def sums_rescale(profile: Profile, sum_scales: F32, output_scale: float) -> Resc
     return layer_rescale(profile, 1.0, sum_scales, output_scale)
 
 
-def sum_rule(profile: Profile, op: Literal["add", "sub"], a: QParams, b: QParams, y: QParams) -> SumRule:
-    """How two tensors of codes are added or subtracted.
+def sum_rule(
+    profile: Profile,
+    op: Literal["add", "sub"],
+    a: QParams,
+    b: QParams,
+    y: QParams,
+    *,
+    wide: bool = False,
+) -> SumRule:
+    """How two tensors of codes are added or subtracted; ``wide``: one of them has 16 bits.
 
     ``onnx``, Add: ONNX Runtime's kernel takes an operand that is one number per run of the last axis first.
     Where that is the left one, exchange the operands and their parameters.
@@ -106,7 +131,9 @@ def sum_rule(profile: Profile, op: Literal["add", "sub"], a: QParams, b: QParams
     """
     if profile == "onnx":
         return _float_sum(a, b, y) if op == "add" else DequantizedSum(a.scale, b.scale, y.scale)
-    return _scaled_sum(a, b, y) if profile == "tflite" else _aligned_sum(a, b, y)
+    if wide:
+        return _aligned_sum(a, b, y, ALIGNED_SUMS_BITS)
+    return _scaled_sum(a, b, y) if profile == "tflite" else _aligned_sum(a, b, y, ALIGNED_BITS)
 
 
 def _float_sum(a: QParams, b: QParams, y: QParams) -> FloatSum:
@@ -116,7 +143,7 @@ def _float_sum(a: QParams, b: QParams, y: QParams) -> FloatSum:
     """
     with np.errstate(over="ignore", under="ignore"):
         lhs, rhs = np.float32(a.scale) / np.float32(y.scale), np.float32(b.scale) / np.float32(y.scale)
-        _finite(np.array([lhs, rhs]) * np.float32(512.0), (max(a.scale, b.scale),), y.scale)
+        _finite(np.array([lhs, rhs]) * np.float32(1 << 17), (max(a.scale, b.scale),), y.scale)
         offsets = fused_multiply_add(lhs, np.float32(a.zero_point), rhs * np.float32(b.zero_point))
         fixed = np.float32(y.zero_point) - offsets
     return FloatSum(float(lhs), float(rhs), float(fixed))
@@ -134,7 +161,7 @@ def _scaled_sum(a: QParams, b: QParams, y: QParams) -> ScaledSum:
     return ScaledSum(ADD_LEFT_SHIFT, lhs, rhs, output)
 
 
-def _aligned_sum(a: QParams, b: QParams, y: QParams) -> AlignedSum:
+def _aligned_sum(a: QParams, b: QParams, y: QParams, bits: int) -> AlignedSum:
     """XNNPACK's Add: both ratios, rounded to float32, as integers over one power of two."""
     with np.errstate(over="ignore", under="ignore"):
         lhs = float(np.float32(a.scale) / np.float32(y.scale))
@@ -142,7 +169,7 @@ def _aligned_sum(a: QParams, b: QParams, y: QParams) -> AlignedSum:
     exponent = math.frexp(max(lhs, rhs))[1] - 1
     if not max(lhs, rhs) < 2.0 ** (MAX_RATIO_EXPONENT + 1):
         raise _too_large((max(a.scale, b.scale),), y.scale)
-    shift = min(ALIGNED_BITS - exponent, MAX_RIGHT_SHIFT)
+    shift = min(bits - exponent, MAX_RIGHT_SHIFT)
     return AlignedSum(round(math.ldexp(lhs, shift)), round(math.ldexp(rhs, shift)), shift)
 
 
@@ -173,8 +200,10 @@ def sums_rule(profile: Profile, a_scales: F32, b_scales: F32, output_scale: floa
     )
 
 
-def product_rule(profile: Profile, a_scale: float, b_scale: float, output_scale: float) -> ProductRule:
-    """How ``(a − z_a)(b − z_b)`` becomes a code.
+def product_rule(
+    profile: Profile, a_scale: float, b_scale: float, output_scale: float, *, wide: bool = False
+) -> ProductRule:
+    """How ``(a − z_a)(b − z_b)`` becomes a code; ``wide``: one of them has 16 bits.
 
     Raises:
         UnsupportedModelError: the factor is too large to be encoded.
@@ -185,7 +214,8 @@ def product_rule(profile: Profile, a_scale: float, b_scale: float, output_scale:
         return FloatProduct(float(_finite(factor.reshape(1), (a_scale, b_scale), output_scale)[0]))
     exact = float(a_scale) * float(b_scale) / float(output_scale)
     factors = np.array([float(factor) if profile == "tflite" else exact])
-    return _fixed_rescale(factors, _fixed_rounding(profile), (a_scale, b_scale), output_scale)
+    rounding, bits = _fixed_rounding(profile, wide=wide), multiplier_bits(WIDE_PRODUCT if wide else None)
+    return _fixed_rescale(factors, rounding, (a_scale, b_scale), output_scale, bits)
 
 
 def clamp(profile: Profile, slot: Slot, low: float | None, high: float | None) -> tuple[int, int]:
@@ -216,9 +246,9 @@ def _code(profile: Profile, slot: Slot, bound: float) -> int:
 
 
 def _fixed_rounding(
-    profile: Profile, *, fully_connected: bool = False
+    profile: Profile, *, fully_connected: bool = False, wide: bool = False
 ) -> Literal["double", "single", "away"]:
-    if profile == "single":
+    if profile == "single" or wide:
         return "single"
     return "away" if fully_connected else "double"
 
@@ -228,9 +258,10 @@ def _fixed_rescale(
     rounding: Literal["double", "single", "away"],
     input_scales: tuple[float, ...],
     output_scale: float,
+    bits: int,
 ) -> FixedRescale:
     try:
-        multiplier, shift = encode_multipliers(factors)
+        multiplier, shift = encode_multipliers(factors, bits)
     except ValueError as error:
         raise _too_large(input_scales, output_scale) from error
     return FixedRescale(multiplier, shift, rounding)

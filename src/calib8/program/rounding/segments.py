@@ -1,6 +1,9 @@
 """A function of a layer's result as a curve of integers: where its segments lie, what is in them, how near.
 
     x = v·δ,   F(x) = f(x) / s_y + z_y − lowest code,   y ≈ 64·F(x) + 32        (``rules.CurveRescale``)
+               F(x) = (f(x) / s_y + z_y − lowest code) / 256,   y ≈ 64·F(x)      of 16-bit codes
+
+A code below is one of 8 bits: of 16-bit codes the 256th part of their range.
 
 δ is chosen so that 16 bits reach as far as the codes change. For every width of a segment its polynomial
 goes through F at the three nodes of Chebyshev, which is close to the best one; 32 segments side by side are
@@ -37,14 +40,20 @@ from calib8.program.rules import (
 Floats = npt.NDArray[np.float64]
 Function = Callable[[Floats], npt.NDArray[Any]]
 
-MAX_ERROR: Final = 250
-"""In thousandths of a code: a curve that is farther from its function is none."""
+MAX_ERROR: Final = 0.25
+"""In codes: a curve that is farther from its function is none."""
 
-GOOD_ERROR: Final = 70
-"""In thousandths of a code: no better curve is looked for."""
+GOOD_ERROR: Final = 0.07
+"""In codes: no better curve is looked for."""
+
+WIDE_GOOD_ERROR: Final = 0.0
+"""Of 16-bit codes all curves are compared."""
 
 FLAT: Final = 0.02
 """In codes: how much a function may still change where it counts as constant."""
+
+WIDE_FLAT: Final = 0.002
+"""The same of 16-bit codes."""
 
 FAR: Final = 256.0
 """Codes beyond the range of the type up to which a function is followed."""
@@ -69,15 +78,27 @@ class Aim:
     Attributes:
         codes: real numbers → codes above the lowest one, not rounded.
         low, high: the clamp of the codes, above the lowest one.
+        wide: the codes have 16 bits.
     """
 
     codes: Callable[[Floats], Floats]
-    low: int
-    high: int
+    low: float
+    high: float
+    wide: bool = False
+
+    @property
+    def unit(self) -> int:
+        """Codes of the type in one as they are counted here."""
+        return 256 if self.wide else 1
+
+    @property
+    def half(self) -> int:
+        """What ``value`` has to have more, in 64ths of a code, so that what is cut off is rounded."""
+        return 0 if self.wide else ONE // 2
 
     def clamped(self, codes: Floats) -> Floats:
         """What rounding and the clamp can tell apart."""
-        return np.clip(codes, self.low - 0.5, self.high + 0.5)
+        return np.clip(codes, self.low - 0.5 / self.unit, self.high + 0.5 / self.unit)
 
     def followed(self, x: Floats) -> Floats:
         """Codes at real numbers, finite."""
@@ -93,13 +114,14 @@ class LayerSums:
     Attributes:
         input_scale, weight_scales: their steps are worth ``input_scale · weight_scales[c]``.
         reach: the largest magnitude of a real number that they can stand for.
-        fully_connected: as ``layer_rescale`` takes it.
+        fully_connected, wide_sums: as ``layer_rescale`` takes them.
     """
 
     input_scale: float
     weight_scales: F32
     reach: float
     fully_connected: bool = False
+    wide_sums: int | None = None
 
 
 def curve_rescale(
@@ -114,17 +136,24 @@ def curve_rescale(
         target: slot of the codes.
         low, high: their clamp.
     """
-    lowest = int(np.iinfo(target.dtype).min)
-    scale, zero = target.scale, target.zero_point - lowest
-    aim = Aim(lambda x: function(x).astype(np.float64) / scale + zero, low - lowest, high - lowest)
+    aim = _aim(function, target, low, high)
+    good = WIDE_GOOD_ERROR if aim.wide else GOOD_ERROR
     best: CurveRescale | None = None
     for step, shift in _candidates(aim, _range(aim, sums.reach)):
         found = _fitted(profile, sums, aim, step, shift)
         if found is not None and (best is None or found.error < best.error):
             best = found
-        if best is not None and best.error <= GOOD_ERROR:
+        if best is not None and best.error <= 1000 * good * aim.unit:
             break
-    return best if best is not None and best.error <= MAX_ERROR else None
+    return best if best is not None and best.error <= 1000 * MAX_ERROR * aim.unit else None
+
+
+def _aim(function: Function, target: Slot, low: int, high: int) -> Aim:
+    lowest = int(np.iinfo(target.dtype).min)
+    unit = 256 if target.is_wide else 1
+    scale, zero = unit * target.scale, (target.zero_point - lowest) / unit
+    ends = (low - lowest) / unit, (high - lowest) / unit
+    return Aim(lambda x: function(x).astype(np.float64) / scale + zero, *ends, target.is_wide)
 
 
 def _range(aim: Aim, reach: float) -> float:
@@ -133,7 +162,7 @@ def _range(aim: Aim, reach: float) -> float:
     ends = []
     for sign in (1.0, -1.0):
         codes = aim.clamped(aim.followed(sign * distances))
-        changed = np.nonzero(np.abs(codes - codes[0]) > FLAT)[0]
+        changed = np.nonzero(np.abs(codes - codes[0]) > (WIDE_FLAT if aim.wide else FLAT))[0]
         ends.append(distances[max(changed[0] - 1, 0)] if changed.size else distances[-1])
     return float(max(ends))
 
@@ -202,7 +231,12 @@ def _fitted(profile: Profile, sums: LayerSums, aim: Aim, step: float, shift: int
     """The best curve with a step and a width of segments."""
     try:
         steps = layer_rescale(
-            profile, sums.input_scale, sums.weight_scales, step, fully_connected=sums.fully_connected
+            profile,
+            sums.input_scale,
+            sums.weight_scales,
+            step,
+            fully_connected=sums.fully_connected,
+            wide_sums=sums.wide_sums,
         )
     except UnsupportedModelError:
         return None
@@ -216,7 +250,7 @@ def _fitted(profile: Profile, sums: LayerSums, aim: Aim, step: float, shift: int
         return None
     first = place - (1 << (15 - shift))
     below, above = (round(end * _steepest(shift)) for end in slopes)
-    rows = {"value": _int16(value + ONE // 2), "slope": _int16(slope), "bend": _int16(bend)}
+    rows = {"value": _int16(value + aim.half), "slope": _int16(slope), "bend": _int16(bend)}
     return _measured(CurveRescale(steps, shift, first, **rows, below=below, above=above, error=0), aim, step)
 
 
@@ -265,8 +299,8 @@ def _straight(aim: Aim, polynomials: Polynomials, end: int, side: int, shift: in
 def _measured(rule: CurveRescale, aim: Aim, step: float) -> CurveRescale:
     """The rule with its error: at every v, against real numbers that are rounded to it."""
     v = np.arange(-INT16, INT16)
-    codes = aim.clamped((curve_values(v, rule) - ONE // 2) / ONE)
+    codes = aim.clamped((curve_values(v, rule) - aim.half) / ONE)
     borders = np.arange(-INT16, INT16 + 1).astype(np.float64) - 0.5
     beside = aim.clamped(aim.followed(borders * step))
     error = max(np.abs(codes - beside[:-1]).max(), np.abs(codes - beside[1:]).max())
-    return replace(rule, error=math.ceil(1000 * error))
+    return replace(rule, error=math.ceil(1000 * error * aim.unit))

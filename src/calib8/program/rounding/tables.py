@@ -1,4 +1,4 @@
-"""Functions of 8-bit codes as tables: one entry per code, or one row of entries per channel.
+"""Functions of codes as tables: one entry per code, or one row of entries per channel.
 
     onnx      clip(rint(fl(f(fl(s_x·(q − z_x))) / s_y)) + z_y)        float32, as DQ → f → Q computes it
     tflite    clip(round(f(s_x·(q − z_x)) / s_y) + z_y)               float64, ties away from zero
@@ -6,7 +6,7 @@
 
 ``tflite`` and ``single`` compute what is linear on either side of zero (a change of scale, Relu, Clip,
 LeakyRelu, PRelu) with multiplier and shift, and ``tflite`` has a recipe of its own for HardSwish; TFLite's
-Logistic and Tanh come out as the float64 line.
+Logistic and Tanh come out as the float64 line. Recipes of TFLite are for 8-bit codes on both sides.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from calib8.program.expressions import Apply, Constant, Expression, Source, chan
 from calib8.program.program import Slot
 from calib8.program.rounding.hard_swish import hard_swish_steps
 from calib8.program.rounding.linear import clamp
-from calib8.program.rules import F32, Codes, Profile
+from calib8.program.rules import F32, Profile, Table
 
 Wide = npt.NDArray[np.float64]
 
-SATURATING: Final = 1024.0
-"""A factor from which one step of the input leaves the range of the output."""
+SATURATING: Final = 4.0
+"""How many times the range of the output one step of the input may be worth."""
 
 
-def table(profile: Profile, expression: Expression, source: Slot, target: Slot) -> Codes:
+def table(profile: Profile, expression: Expression, source: Slot, target: Slot) -> Table:
     """Codes of ``target`` for every code of ``source``, lowest first.
 
     Args:
@@ -44,22 +44,23 @@ def table(profile: Profile, expression: Expression, source: Slot, target: Slot) 
         source, target: slots of codes.
 
     Returns:
-        [256], or [channels, 256] if a constant of the expression is a vector.
+        [256], or [channels, 256] if a constant of the expression is a vector; of a 16-bit source [65536].
 
     Raises:
         KeyError: an operator that ``expressions`` does not have.
         ValueError: vectors of different lengths.
     """
     count = channels(expression)
-    steps = np.arange(256, dtype=np.int64)[:, None] + np.iinfo(source.dtype).min - source.zero_point
+    limits = np.iinfo(source.dtype)
+    steps = np.arange(limits.min, limits.max + 1, dtype=np.int64)[:, None] - source.zero_point
     codes: Ints | Wide = (
         _float_codes(expression, steps, source, target)
         if profile == "onnx"
         else _integer_codes(profile, expression, steps, source, target)
     )
     low, high = _limits(profile, expression, target)
-    columns = np.broadcast_to(codes, (256, count or 1))
-    rows: Codes = np.ascontiguousarray(np.clip(columns.T, low, high).astype(target.dtype))
+    columns = np.broadcast_to(codes, (len(steps), count or 1))
+    rows: Table = np.ascontiguousarray(np.clip(columns.T, low, high).astype(target.dtype))
     return rows[0] if count is None else rows
 
 
@@ -75,9 +76,11 @@ def _integer_codes(
 ) -> Ints | Wide:
     slope = _slopes(profile, expression, source, target)
     if slope is not None:
-        above = _multiply(profile, steps, slope[0])
-        return np.where(steps >= 0, above, _multiply(profile, steps, slope[1])) + target.zero_point
-    if profile == "tflite" and isinstance(expression, Apply) and expression.op == "HardSwish":
+        most = SATURATING * (1 << 16 if target.is_wide else 1 << 8)
+        above, below = (_multiply(profile, steps, np.clip(side, -most, most)) for side in slope)
+        return np.where(steps >= 0, above, below) + target.zero_point
+    narrow = not (source.is_wide or target.is_wide)
+    if profile == "tflite" and narrow and isinstance(expression, Apply) and expression.op == "HardSwish":
         fixed = hard_swish_steps(steps, source.scale, target.scale) if _of_source(expression) else None
         if fixed is not None:
             return fixed + target.zero_point
@@ -121,7 +124,7 @@ def _float32_ratio(alpha: F32, source: Slot, target: Slot) -> Wide:
 
 def _multiply(profile: Profile, steps: Ints, factor: Wide) -> Ints:
     """``steps · factor`` in fixed point; a negative factor turns the steps, so that its ties turn with it."""
-    multiplier, shift = encode_multipliers(np.minimum(np.abs(factor), SATURATING))
+    multiplier, shift = encode_multipliers(np.abs(factor))
     if profile == "tflite":
         return np.where(factor < 0, -1, 1) * multiply_double_rounding(steps, multiplier, shift)
     return multiply_single_rounding(np.where(factor < 0, -steps, steps), multiplier, shift)

@@ -1,4 +1,4 @@
-"""Proof, from the actual weights, that no accumulator leaves int32.
+"""Proof, from the actual weights, that no accumulator leaves its type.
 
 With P = Σ max(w − z_w, 0) and N = Σ min(w − z_w, 0) of an output channel, and codes x in [qmin, qmax],
 
@@ -15,6 +15,12 @@ The second is for engines that feed unsigned codes and fold the rest into
 ``bias − (z_x − qmin)·Σ(w − z_w)``; that bias is the accumulator at x = qmin, so the first covers it.
 Partial sums stay inside, in any order, for 0 lies in every range. A transposed convolution is bounded as if
 all taps met in one output.
+
+Of 16-bit codes x = 256·hi + lo the second is required alone: it holds the sums of hi (−128 … 127) and of lo
+(0 … 255) within int32, and with them the accumulator below 2^40. Sums that are written as such fit int32
+like all others, and fixed-point multipliers leave room:
+
+    max |Σ (x − z_x)(w − z_w) + bias| · multiplier < 2^62
 """
 
 from __future__ import annotations
@@ -34,6 +40,8 @@ from calib8.program.verify.step import Step, steps
 Ints = npt.NDArray[np.int64]
 LEVELS: Final = 255
 """Largest unsigned code."""
+
+PRODUCT_LIMIT: Final = 1 << 62
 
 RECALIBRATE: Final = "Weights, biases or scales are far out of range: quantize the model again"
 
@@ -66,6 +74,7 @@ def check_bounds(program: Program) -> None:
         reached = _reached(step, known)
         if reached is not None:
             _check_left_shift(step, reached)
+            _check_room(step, reached)
             _check_curve_reach(step, reached)
             sums.update(dict.fromkeys(step.instruction.outputs, reached))
         if isinstance(getattr(step.instruction, "rule", None), ScaledSum):
@@ -103,7 +112,8 @@ def _layer(step: Step, layer: op.Weighted) -> Interval:
     positive, negative = weight_sums(layer)
     low, high = _products(step.inputs[0], positive, negative)
     bias = layer.bias.astype(np.int64)
-    _check(step, np.maximum(-low, high) + np.abs(bias), "sums and bias")
+    if layer.rescale is None or not step.inputs[0].is_wide:
+        _check(step, np.maximum(-low, high) + np.abs(bias), "sums and bias")
     _check(step, LEVELS * np.maximum(positive, -negative), "sums over unsigned codes")
     return Interval(low + bias, high + bias)
 
@@ -113,6 +123,14 @@ def layer_sums(layer: op.Weighted, source: Slot) -> Interval:
     low, high = _products(source, *weight_sums(layer))
     bias = layer.bias.astype(np.int64)
     return Interval(low + bias, high + bias)
+
+
+def largest_wide_sum(layer: op.Weighted, source: Slot) -> int | None:
+    """The largest magnitude of the sums of a layer that reads 16-bit codes; None for 8-bit ones."""
+    if not source.is_wide:
+        return None
+    reached = layer_sums(layer, source)
+    return int(np.maximum(-reached.low, reached.high).max())
 
 
 def _products(source: Slot, positive: Ints, negative: Ints) -> tuple[Ints, Ints]:
@@ -172,6 +190,21 @@ def _check_left_shift(step: Step, reached: Interval) -> None:
         if isinstance(rescale, FixedRescale) and rescale.rounding == "double":
             shift = np.maximum(rescale.shift.astype(np.int64), 0)
             _check_shifted(step, np.maximum(-(reached.low + 1), reached.high), shift)
+
+
+def _check_room(step: Step, reached: Interval) -> None:
+    """Products of wide sums and fixed-point multipliers, and half of what is shifted away, fit int64."""
+    rule = getattr(step.instruction, "rescale", None)
+    if not any(slot.is_wide for slot in step.inputs):
+        return
+    sides = (rule.positive, rule.negative) if isinstance(rule, TwoSidedRescale) else (rule,)
+    largest = int(np.maximum(-reached.low, reached.high).max())
+    for rescale in (rule.steps,) if isinstance(rule, CurveRescale) else sides:
+        if isinstance(rescale, FixedRescale):
+            multiplier = int(np.abs(rescale.multiplier.astype(np.int64)).max())
+            if largest * multiplier >= PRODUCT_LIMIT:
+                problem = f"multiplies sums up to {largest} by {multiplier}, beyond 2^62"
+                raise step.error(problem, "Give it a multiplier of fewer bits")
 
 
 def _check_curve_reach(step: Step, reached: Interval) -> None:

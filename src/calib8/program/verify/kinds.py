@@ -1,12 +1,14 @@
 """What each instruction reads and writes: codes, sums or plain numbers, and where slots share their scale.
 
-codes    uint8 or int8 with one scale and a zero point
-sums     int32 with scales
-else     plain numbers of the slot's type (int32 without scales too)
+8-bit codes     uint8 or int8 with one scale and a zero point
+16-bit codes    int16 with one scale and a zero point
+sums            int32 with scales
+else            plain numbers of the slot's type (int16 and int32 without scales too)
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,9 +20,10 @@ from calib8.program.rules import CodeAverage
 from calib8.program.verify.step import Step
 
 Kinds = tuple[str, ...]
-CODES: Final[Kinds] = ("codes",)
+CODES: Final[Kinds] = ("8-bit codes",)
+ANY_CODES: Final[Kinds] = ("8-bit codes", "16-bit codes")
 SUMS: Final[Kinds] = ("sums",)
-EITHER: Final[Kinds] = ("codes", "sums")
+EITHER: Final[Kinds] = (*CODES, *SUMS)
 ANYTHING: Final[Kinds] = ()
 
 
@@ -42,27 +45,30 @@ class Takes:
 
 
 UNARY: Final = Takes((CODES,), CODES)
-BINARY: Final = Takes((CODES, CODES), CODES)
+WIDE_UNARY: Final = Takes((ANY_CODES,), ANY_CODES)
+WIDE_BINARY: Final = Takes((ANY_CODES, ANY_CODES), ANY_CODES)
 SELECTION: Final = Takes((CODES,), CODES, shared=True)
+WIDE_SELECTION: Final = Takes((ANY_CODES,), ANY_CODES, shared=True)
 MOVE: Final = Takes((ANYTHING,), ANYTHING, shared=True)
+LAYER: Final = Takes((ANY_CODES,), (*ANY_CODES, *SUMS))
 
 TAKES: Final[dict[type[op.Instruction], Takes]] = {
-    op.Quantize: Takes((("float32",),), CODES),
-    op.Dequantize: Takes((EITHER,), ("float32",)),
-    op.Conv: Takes((CODES,), EITHER),
-    op.DepthwiseConv: Takes((CODES,), EITHER),
-    op.ConvTranspose: Takes((CODES,), EITHER),
-    op.FullyConnected: Takes((CODES,), EITHER),
+    op.Quantize: Takes((("float32",),), ANY_CODES),
+    op.Dequantize: Takes(((*ANY_CODES, *SUMS),), ("float32",)),
+    op.Conv: LAYER,
+    op.DepthwiseConv: LAYER,
+    op.ConvTranspose: LAYER,
+    op.FullyConnected: LAYER,
     op.MatMul: Takes((CODES, CODES), EITHER),
     op.Requantize: Takes((SUMS,), CODES),
-    op.Add: BINARY,
-    op.Sub: BINARY,
+    op.Add: WIDE_BINARY,
+    op.Sub: WIDE_BINARY,
     op.AddSums: Takes((EITHER, EITHER), CODES),
-    op.Mul: BINARY,
+    op.Mul: WIDE_BINARY,
     op.Maximum: Takes((CODES, CODES), CODES, shared=True),
     op.Minimum: Takes((CODES, CODES), CODES, shared=True),
-    op.Lookup: UNARY,
-    op.MaxPool: SELECTION,
+    op.Lookup: WIDE_UNARY,
+    op.MaxPool: WIDE_SELECTION,
     op.AveragePool: UNARY,
     op.Mean: UNARY,
     op.ReduceMax: SELECTION,
@@ -72,7 +78,7 @@ TAKES: Final[dict[type[op.Instruction], Takes]] = {
     op.Concat: Takes((ANYTHING,), ANYTHING, shared=True, variadic=True),
     op.ResizeNearest: MOVE,
     op.ResizeLinear: UNARY,
-    op.Pad: SELECTION,
+    op.Pad: WIDE_SELECTION,
     op.Transpose: MOVE,
     op.Reshape: MOVE,
     op.Slice: MOVE,
@@ -82,10 +88,25 @@ TAKES: Final[dict[type[op.Instruction], Takes]] = {
 
 
 def kind(slot: Slot) -> str:
-    """``codes``, ``sums`` or the type of plain numbers."""
+    """``8-bit codes``, ``16-bit codes``, ``sums`` or the type of plain numbers."""
     if slot.is_codes:
-        return "codes"
+        return "16-bit codes" if slot.is_wide else "8-bit codes"
     return "sums" if slot.scales.size else slot.dtype
+
+
+def takes_wide(step: op.Instruction, slots: Sequence[Slot]) -> bool:
+    """Whether an instruction has 16-bit codes where its slots do; any but a known one has.
+
+    Args:
+        step: the instruction.
+        slots: its inputs, then its output.
+    """
+    takes = TAKES.get(type(step))
+    if takes is None:
+        return True
+    inputs = takes.inputs * (len(slots) - 1) if takes.variadic else takes.inputs
+    pairs = zip(slots, (*inputs, takes.output), strict=False)
+    return all(not slot.is_wide or not kinds or kind(slot) in kinds for slot, kinds in pairs)
 
 
 def check_kinds(step: Step) -> None:

@@ -5,7 +5,8 @@
     tflite    FixedRescale double or away, ScaledSum, AlignedSums, CodeAverage, FixedSoftmax
     single    FixedRescale single, AlignedSum, AlignedSums, TableSoftmax of integers
 
-LinearAxis and Quantize belong to a profile by their type of fraction and their rounding.
+LinearAxis and Quantize belong to a profile by their type of fraction and their rounding. What reads 16-bit
+codes has, in ``tflite``, FixedRescale single and AlignedSum in place of double, away and ScaledSum.
 """
 
 from __future__ import annotations
@@ -49,6 +50,20 @@ FIXED_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
 }
 """Profile → roundings of its FixedRescale."""
 
+WIDE_PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
+    **PROFILES,
+    rules.ScaledSum: (),
+    rules.AlignedSum: ("tflite", "single"),
+}
+"""Rule → profiles that use it in what reads 16-bit codes."""
+
+WIDE_ROUNDINGS: Final[dict[Profile, tuple[str, ...]]] = {
+    "onnx": (),
+    "tflite": ("single",),
+    "single": ("single",),
+}
+"""Profile → roundings of FixedRescale in what reads 16-bit codes."""
+
 BORDER_ROUNDING: Final[dict[Profile, str]] = {"onnx": "even", "tflite": "away", "single": "even"}
 """Profile → rounding of its Quantize."""
 
@@ -64,6 +79,9 @@ MULTIPLIER_MAX: Final = (1 << 31) - 1
 INT16_MAX: Final = (1 << 15) - 1
 MEAN_MULTIPLIER_MIN: Final = 1 << 29
 """TFLite divides the multiplier of a Mean by the count and keeps what is left of its bits."""
+
+WIDE_MULTIPLIER_MIN: Final = 1 << 21
+"""Sums of 16-bit codes leave 22 bits to a multiplier at least."""
 
 ADD_LEFT_SHIFT: Final = 20
 ALIGNED_MIN, ALIGNED_MAX = 1 << 20, 1 << 21
@@ -100,10 +118,14 @@ def check_rules(step: Step) -> None:
 def _check_rule(step: Step, rule: object) -> None:
     if type(rule) not in PROFILES:
         return
-    if step.profile not in PROFILES[type(rule)]:
+    if step.profile not in (WIDE_PROFILES if _reads_wide(step) else PROFILES)[type(rule)]:
         raise _foreign(step, type(rule).__name__)
     if type(rule) in CHECKS:
         CHECKS[type(rule)](step, rule)
+
+
+def _reads_wide(step: Step) -> bool:
+    return any(slot.is_wide for slot in step.inputs)
 
 
 def _foreign(step: Step, what: str) -> Exception:
@@ -118,13 +140,14 @@ def _check_float_rescale(step: Step, rule: rules.FloatRescale, *, signed: bool =
 
 
 def _check_fixed_rescale(step: Step, rule: rules.FixedRescale, *, signed: bool = False) -> None:
-    if rule.rounding not in FIXED_ROUNDINGS[step.profile]:
+    wide = _reads_wide(step)
+    if rule.rounding not in (WIDE_ROUNDINGS if wide else FIXED_ROUNDINGS)[step.profile]:
         raise _foreign(step, f"rounding {rule.rounding}")
     _check_length(step, rule.multiplier, "multipliers")
     if rule.shift.shape != rule.multiplier.shape:
         raise step.error(f"has {rule.shift.size} shifts", f"Give one per multiplier: {rule.multiplier.size}")
     of_mean = isinstance(step.instruction, op.Mean) and step.profile == "tflite"
-    least = MEAN_MULTIPLIER_MIN if of_mean else MULTIPLIER_MIN
+    least = MEAN_MULTIPLIER_MIN if of_mean else WIDE_MULTIPLIER_MIN if wide else MULTIPLIER_MIN
     magnitude = np.abs(rule.multiplier.astype(np.int64)) if signed else rule.multiplier
     bad = rule.multiplier[(magnitude != 0) & ((magnitude < least) | (magnitude > MULTIPLIER_MAX))]
     if bad.size:
@@ -233,9 +256,10 @@ def _check_scaled_sum(step: Step, rule: rules.ScaledSum) -> None:
 
 def _check_aligned_sum(step: Step, rule: rules.AlignedSum) -> None:
     _check_range(step, "shift", rule.shift, 1, MAX_RIGHT_SHIFT)
-    least = 0 if rule.shift == MAX_RIGHT_SHIFT else ALIGNED_MIN
-    _check_range(step, "larger multiplier", max(rule.lhs, rule.rhs), least, ALIGNED_MAX)
-    _check_range(step, "smaller multiplier", min(rule.lhs, rule.rhs), 0, ALIGNED_MAX)
+    low, high = (ALIGNED_SUMS_MIN, ALIGNED_SUMS_MAX) if _reads_wide(step) else (ALIGNED_MIN, ALIGNED_MAX)
+    least = 0 if rule.shift == MAX_RIGHT_SHIFT else low
+    _check_range(step, "larger multiplier", max(rule.lhs, rule.rhs), least, high)
+    _check_range(step, "smaller multiplier", min(rule.lhs, rule.rhs), 0, high)
 
 
 def _check_aligned_sums(step: Step, rule: rules.AlignedSums) -> None:

@@ -173,7 +173,9 @@ def _elementwise(step: Step, instruction: op.Instruction) -> tuple[Shape, ...]:
 
 def _lookup(step: Step, instruction: op.Lookup) -> tuple[Shape, ...]:
     shape = step.inputs[0].shape
-    allowed = ((256,), (shape[-1], 256)) if shape else ((256,),)
+    allowed: tuple[Shape, ...] = ((256,), (shape[-1], 256)) if shape else ((256,),)
+    if step.inputs[0].is_wide:
+        allowed = ((1 << 16,),)
     if instruction.table.shape not in allowed:
         raise step.error(
             f"has a table of shape {list(instruction.table.shape)}",

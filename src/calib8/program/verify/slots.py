@@ -22,7 +22,8 @@ BORDER_TYPES: Final = (
     "uint32",
     "uint64",
 )
-"""Types of slots that hold plain numbers; int32 without scales holds plain numbers too."""
+"""Types of slots that hold plain numbers; int16 with a scale holds codes, and int32 without
+scales plain numbers."""
 
 ELEMENT_LIMIT: Final = 1 << 31
 """Tensors have fewer elements, so that an int32 can name each."""
@@ -62,7 +63,10 @@ def _shape_problem(slot: Slot) -> Problem | None:
 
 def _type_problem(slot: Slot) -> Problem | None:
     if not (slot.is_codes or slot.dtype == "int32" or slot.dtype in BORDER_TYPES):
-        return f"has the unknown type {slot.dtype!r:.60}", "Slots hold uint8, int8, int32 or a border type"
+        return (
+            f"has the unknown type {slot.dtype!r:.60}",
+            "Slots hold uint8, int8, int16, int32 or a border type",
+        )
     return None
 
 

@@ -8,8 +8,9 @@ What the result guarantees:
   There is no Constant or Dropout node, and an Identity only where an output of the graph is an input, a
   constant or another output.
 - **Quantizers.** All are of the standard domain, operator set ≥ 17, with constant float32 scales, finite and
-  > 0. Those of 8-bit codes (and int32 ones of constants) state scale and zero point as initializers of shape
-  [], or [C] and then ``axis`` ≥ 0; the zero point has the type of the codes. Left as the model has them:
+  > 0. Those of 8-bit and int16 codes (and int32 ones of constants) state scale and zero point as initializers
+  of shape [], or [C] and then ``axis`` ≥ 0; the zero point has the type of the codes; int16 stands for uint16
+  too. Left as the model has them:
   other types of codes, scales per block, scales per channel of activations (but for depthwise layers, which
   read codes of one scale), and codes that a DequantizeLinear reads with other parameters than they were
   made with.
@@ -60,6 +61,7 @@ from calib8.program.lower.canonical import (
     shapes,
     standard_domain,
     two_dimensions,
+    unsigned_codes,
 )
 from calib8.program.lower.canonical.shapes import Given, fix_inputs, refuse_open_shapes
 
@@ -72,6 +74,7 @@ REWRITES: Final[tuple[Rewrite, ...]] = (
     qoperators.rewrite,
     explicit_windows.rewrite,
     shapes.rewrite,
+    unsigned_codes.rewrite,
     check_quantizers.rewrite,
     constant_codes.rewrite,
     shapes.rewrite,

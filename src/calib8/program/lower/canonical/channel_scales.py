@@ -24,7 +24,7 @@ from calib8.program.lower.canonical.channel_limits import (
     chain_before,
     common_limits,
 )
-from calib8.program.lower.canonical.codings import CODE_TYPES, Coding, constant_codes
+from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, constant_codes
 from calib8.program.lower.canonical.edits import coded_constant, insert_behind, new_node, replace
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, dequantize
 from calib8.quantization.qdq import codes_of
@@ -86,7 +86,7 @@ def _channel_codes(quantizer: ir.Node) -> ChannelCodes | None:
     found, codes = codes_of(quantizer), quantizer.outputs[0]
     if found.scale is None or found.zero_point is None or found.dtype is None:
         return None
-    if found.dtype not in CODE_TYPES or found.scale.ndim != 1 or found.axis != 1 or codes.is_graph_output():
+    if found.dtype not in BYTE_TYPES or found.scale.ndim != 1 or found.axis != 1 or codes.is_graph_output():
         return None
     dequantizers = tuple(use.node for use in codes.uses())
     for node in dequantizers:

@@ -53,7 +53,7 @@ BOUNDS: Final[dict[str, tuple[int, ...]]] = {"Clip": (1, 2), "Pad": (2,)}
 
 
 def rewrite(model: ir.Model) -> int:
-    """Every op of ``OPERANDS`` on uint8 or int8 whose scale is known works on dequantized values instead.
+    """Every op of ``OPERANDS`` on codes whose scale is known works on dequantized values instead.
 
     The scale is that of the quantizers before it, else that of a DequantizeLinear behind it. Bounds stated
     in codes become real numbers. A value of codes keeps its name. Exact for all of them, but a Resize that

@@ -13,19 +13,22 @@ from calib8.model.graph import constant, input_at
 from calib8.qparams import dequantize
 from calib8.quantization.qdq import QUANTIZERS, codes_of, dequantizer
 
-CODE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
+BYTE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
+"""Codes of 8 bits, which alone weights have."""
+
+CODE_TYPES: Final = (*BYTE_TYPES, ir.DataType.INT16)
 PLAIN_TYPES: Final = (*CODE_TYPES, ir.DataType.INT32)
 """What constants are coded in; int32 is for biases."""
 
 
 @dataclass(frozen=True)
 class Coding:
-    """One scale and zero point of 8-bit codes.
+    """One scale and zero point of codes.
 
     Attributes:
         scale: a float32 value, > 0.
         zero_point: within ``dtype``.
-        dtype: UINT8 or INT8.
+        dtype: UINT8, INT8 or INT16.
         parameters: the initializers of scale and zero point.
     """
 
@@ -37,7 +40,12 @@ class Coding:
     @property
     def lowest(self) -> int:
         """Smallest code of the type."""
-        return 0 if self.dtype == ir.DataType.UINT8 else -128
+        return int(np.iinfo(self.dtype.numpy()).min)
+
+    @property
+    def highest(self) -> int:
+        """Largest code of the type."""
+        return int(np.iinfo(self.dtype.numpy()).max)
 
     def real(self, code: int) -> float:
         """float32 value of a code."""
@@ -47,7 +55,7 @@ class Coding:
         """Some code stands for exactly this value."""
         step = np.rint(np.float32(value) / np.float32(self.scale))
         code = float(step) + self.zero_point
-        return bool(self.lowest <= code <= self.lowest + 255) and self.real(int(code)) == value
+        return bool(self.lowest <= code <= self.highest) and self.real(int(code)) == value
 
 
 def coding_of(node: ir.Node | None) -> Coding | None:
@@ -85,7 +93,7 @@ class ConstantCodes:
 
     Attributes:
         node: the DequantizeLinear.
-        codes: uint8, int8 or int32.
+        codes: uint8, int8, int16 or int32.
         scale: float32, [] or [size of ``axis``].
         zero_point: int64, of the same shape.
         axis: ≥ 0, None per-tensor.

@@ -60,7 +60,7 @@ def _fold_quantize(names: Names, node: ir.Node) -> bool:
     if found.scale.ndim:
         shape[found.axis] = -1
     scale, point = found.scale.astype(np.float32).reshape(shape), found.zero_point.reshape(shape)
-    spec = QuantSpec(bits=8, signed=found.dtype == ir.DataType.INT8)
+    spec = QuantSpec(bits=found.dtype.bitwidth, signed=found.dtype != ir.DataType.UINT8)
     codes = quantize(values, scale, point, spec).reshape(values.shape)
     return redirect(output, names.constant(f"{output.name}/codes", codes))
 
@@ -122,6 +122,7 @@ def _fold_dequantize(names: Names, node: ir.Node) -> bool:
 def _wants_codes(reader: ir.Node, place: int, source: ConstantCodes) -> bool:
     """A weight in 8 bits, a bias of any width, an operand with one scale."""
     eight_bits = source.codes.dtype in (np.uint8, np.int8)
+    sixteen_bits = source.codes.dtype == np.int16
     if reader.op_type in WEIGHTED_OPS:
         return place == 2 or (eight_bits and (place == 1 or source.axis is None))
-    return eight_bits and source.axis is None and reader.op_type in OPERAND_OPS
+    return (eight_bits or sixteen_bits) and source.axis is None and reader.op_type in OPERAND_OPS

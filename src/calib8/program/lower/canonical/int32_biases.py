@@ -16,7 +16,7 @@ from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
 from calib8.passes.fold_affine import output_channels
 from calib8.program.lower.canonical.codings import (
-    CODE_TYPES,
+    BYTE_TYPES,
     ConstantCodes,
     constant_codes,
     real_constant,
@@ -74,7 +74,7 @@ def _is_plain(layer: ir.Node, weight: ConstantCodes) -> bool:
     """8-bit codes with scales along the output channels, and no factors."""
     if any(name in layer.attributes for name in ("alpha", "beta")) and not _factors_are_one(layer):
         return False
-    eight_bits = ir.DataType.from_numpy(weight.codes.dtype) in CODE_TYPES
+    eight_bits = ir.DataType.from_numpy(weight.codes.dtype) in BYTE_TYPES
     return eight_bits and weight.axis in (None, output_axis(layer, weight.codes.ndim))
 
 

@@ -54,7 +54,7 @@ def _drop(node: ir.Node) -> bool:
     producer = source.producer()
     bounds = None if producer is None else activation_bounds(producer)
     if producer is not None and bounds is not None:
-        low, high = coding.real(coding.lowest), coding.real(coding.lowest + 255)
+        low, high = coding.real(coding.lowest), coding.real(coding.highest)
         source = producer.inputs[0] if bounds[0] <= low and high <= bounds[1] else None
     before = dequantizer(source)
     if before is None or coding_of(before) != coding or before.inputs[0] is None:

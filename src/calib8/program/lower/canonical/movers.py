@@ -78,5 +78,5 @@ def stays_on_grid(node: ir.Node, coding: Coding) -> bool:
     bounds = activation_bounds(node)
     if bounds is None:
         return bool(data_inputs(node))
-    low, high = coding.real(coding.lowest), coding.real(coding.lowest + 255)
+    low, high = coding.real(coding.lowest), coding.real(coding.highest)
     return all(not low < bound < high or coding.holds(bound) for bound in bounds)

@@ -4,7 +4,7 @@ com.microsoft.DequantizeLinear(x, s, z, axis) → DequantizeLinear(x, s, z, axis
 com.microsoft.NhwcMaxPool(x)                  → Transpose(MaxPool(Transpose(x)))
 
 Where a model is written that ONNX Runtime is to load, quantizers of codes that the standard took up later go
-back to its own domain.
+back to its own domain (``quantization/own_quantizers``).
 """
 
 from __future__ import annotations
@@ -13,18 +13,12 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import CONTRIB, Names, opset_version
+from calib8.model.graph import CONTRIB, Names
 from calib8.program.lower.canonical.edits import new_node, replace
-from calib8.quantization.qdq import QUANTIZERS, codes_of
+from calib8.quantization.qdq import QUANTIZERS
 
 LONG_NAME: Final = "ai.onnx"
 """Another name of the standard domain."""
-
-CONTRIB_VERSION: Final = 1
-
-ALL_CODES_OPSET: Final = 21
-LATER_CODES: Final = frozenset({ir.DataType.UINT16, ir.DataType.INT16, ir.DataType.UINT4, ir.DataType.INT4})
-"""Codes that the standard's quantizers take from that operator set on; ONNX Runtime's own did before."""
 
 FROM_NHWC: Final = (0, 3, 1, 2)
 TO_NHWC: Final = (0, 2, 3, 1)
@@ -46,25 +40,6 @@ def rewrite(model: ir.Model) -> int:
             _channels_first(names, node)
             rewritten += 1
     return rewritten
-
-
-def restore_own_quantizers(model: ir.Model) -> int:
-    """Quantizers of codes that the model's operator set does not know become those of ONNX Runtime.
-
-    DequantizeLinear(int4 x) → com.microsoft.DequantizeLinear(int4 x) below operator set 21
-
-    Returns:
-        Nodes renamed.
-    """
-    late = [
-        node for node in model.graph if node.op_type in QUANTIZERS and codes_of(node).dtype in LATER_CODES
-    ]
-    if not late or opset_version(model) >= ALL_CODES_OPSET:
-        return 0
-    for node in late:
-        node.domain = CONTRIB
-    model.graph.opset_imports[CONTRIB] = CONTRIB_VERSION
-    return len(late)
 
 
 def _channels_first(names: Names, node: ir.Node) -> None:
