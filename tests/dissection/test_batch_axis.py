@@ -17,6 +17,7 @@ INTS = {
     "shape": np.int64([1, 8, 8]), "flat": np.int64([-1, 64]), "apart": np.int64([2, 4, 8]),
     "pads": np.int64([0, 0, 1, 1, 0, 0, 1, 1]), "batch_pads": np.int64([1, 0, 0, 0, 0, 0, 0, 0]),
     "sizes": np.int64([1, 4, 8, 8]), "indices": np.int64([0, 2]),
+    "halves": np.int64([1, 3]), "none_and_all": np.int64([0, 1]),
 }  # fmt: skip
 FLOATS = {
     "w": normal(6, 4, 3, 3), "b": normal(6, seed=1), "matrix": normal(4, 5, seed=2),
@@ -46,6 +47,7 @@ FINE = {
     "Pad": "y = Pad(x, pads)",
     "Slice": "y = Slice(x, zero, two, one)",
     "Gather": "y = Gather<axis=1>(x, indices)",
+    "Split": "y, other = Split<axis=1>(x, halves)",
 }
 MIXING = {
     "Transpose": "y = Transpose<perm=[1,0,2,3]>(x)",
@@ -59,6 +61,7 @@ MIXING = {
     "Unsqueeze": "y = Unsqueeze(x, zero)",
     "operand along axis 0": "y = Add(x, tall)",
     "CumSum": "axis = Constant<value = int64 {0}>() y = CumSum(x, axis)",
+    "Split": "y, other = Split<axis=-4>(x, none_and_all)",
     "two outputs": "y, indices_of_it = MaxPool<kernel_shape=[2,2]>(x)",
 }
 

@@ -7,28 +7,15 @@ Gemm, MatMul     macs = elements of the output · K                     for [M, 
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import constant, graph_inputs, input_at, int_attribute
+from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
+from calib8.model.work import WEIGHT_INPUT, elements
 from calib8.quantization.qdq import QUANTIZERS, dequantizer, float_origin, nodes
 from calib8.scheme import WEIGHTED_OPS
-
-WEIGHT_INPUT: Final = {
-    "Conv": 1,
-    "ConvTranspose": 1,
-    "Gemm": 1,
-    "MatMul": 1,
-    "ConvInteger": 1,
-    "MatMulInteger": 1,
-    "QLinearConv": 3,
-    "QLinearMatMul": 3,
-    "QGemm": 3,
-}
-"""Ops that multiply and accumulate → index of their weight."""
 
 BIAS_INPUT: Final = {"QLinearConv": 8, "QGemm": 6}
 """Integer ops → index of their bias."""
@@ -60,24 +47,6 @@ def samples_per_run(model: ir.Model) -> int:
     return first if isinstance(first, int) and len(inputs[0]) > 1 and first == last else 1
 
 
-def macs(node: ir.Node) -> int | None:
-    """Multiply-accumulates for the shapes in the graph; 0 for other ops, None where a size is unknown."""
-    if node.op_type not in WEIGHT_INPUT:
-        return 0
-    output, weight = elements(node.outputs[0]), input_at(node, WEIGHT_INPUT[node.op_type])
-    sizes = _sizes(weight)
-    if sizes is None or output is None:
-        return None
-    if node.op_type == "ConvTranspose":
-        source = elements(node.inputs[0])
-        return None if source is None else source * math.prod(sizes[1:])
-    if node.op_type in ("Conv", "ConvInteger", "QLinearConv"):
-        return output * math.prod(sizes[1:])
-    if node.op_type in ("Gemm", "QGemm") and int_attribute(node, "transB", 0):
-        return output * sizes[1]
-    return output * sizes[max(len(sizes) - 2, 0)]
-
-
 def stored_values(node: ir.Node) -> list[ir.Value]:
     """The constants that a node was trained to, as they are stored: float, or codes behind DequantizeLinear.
 
@@ -101,12 +70,6 @@ def parameters(model: ir.Model) -> int:
     return sum(stored.values())
 
 
-def elements(value: ir.Value | None) -> int | None:
-    """Number of elements, None for no value or where a size is unknown."""
-    sizes = _sizes(value)
-    return None if sizes is None else math.prod(sizes)
-
-
 def _stored(value: ir.Value | None) -> ir.Value | None:
     """The stored constant behind an input, None where it is computed or belongs to shape arithmetic."""
     if value is None:
@@ -117,13 +80,6 @@ def _stored(value: ir.Value | None) -> ir.Value | None:
         return origin if constant(origin) is not None else None
     array = constant(value)
     return value if array is not None and array.dtype.kind == "f" else None
-
-
-def _sizes(value: ir.Value | None) -> tuple[int, ...] | None:
-    if value is None or value.shape is None:
-        return None
-    sizes = tuple(size for size in value.shape if isinstance(size, int) and size >= 0)
-    return sizes if len(sizes) == value.shape.rank() else None
 
 
 def _known(size: int | ir.SymbolicDim) -> bool:

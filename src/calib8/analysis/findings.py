@@ -17,13 +17,13 @@ import onnx_ir as ir
 
 from calib8.analysis.causes import Facts, Reason, why
 from calib8.analysis.compare import TensorComparison
-from calib8.analysis.counts import macs
 from calib8.analysis.damage import Damage
 from calib8.analysis.node_names import NodeNames
 from calib8.dissection.dissect import Dissection
 from calib8.dissection.partly_coded import code_readers
 from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.runtime import Arrays
+from calib8.model.work import macs
 from calib8.quantization.qdq import label
 
 FINDINGS: Final = 8

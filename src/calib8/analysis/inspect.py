@@ -18,8 +18,6 @@ import onnx_ir as ir
 from calib8.analysis.batch_norms import BatchNormInspection, inspect_batch_norms
 from calib8.analysis.counts import (
     UNCOUNTED_OPS,
-    elements,
-    macs,
     parameters,
     samples_per_run,
     stored_values,
@@ -38,6 +36,7 @@ from calib8.model.graph import (
 from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
+from calib8.model.work import elements, macs
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare

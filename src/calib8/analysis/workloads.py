@@ -111,9 +111,9 @@ def _of_tflite(name: str, batch: int | None, shapes: Shapes) -> Workload:
 
 
 def _of_model(name: str, batch: int | None, shapes: Shapes) -> Workload:
-    from calib8.analysis.counts import macs
     from calib8.model.graph import graph_inputs
     from calib8.model.load import load_model
+    from calib8.model.work import macs
     from calib8.quantization.qdq import holds_codes, nodes, readable_copy
 
     model = readable_copy(load_model(name))

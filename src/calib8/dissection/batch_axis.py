@@ -51,9 +51,11 @@ def with_rows(node: ir.Node, rows: int, changing: Collection[ir.Value]) -> Input
     Returns:
         Constants in place of inputs, such as the shape of a Reshape.
     """
-    if node.domain not in ("", "ai.onnx") or any(output.name for output in node.outputs[1:]):
-        return None
     op = node.op_type
+    if node.domain not in ("", "ai.onnx") or (
+        op != "Split" and any(value.name for value in node.outputs[1:])
+    ):
+        return None
     if op in _EACH_ALONE:
         others = (value for value in node.inputs[1:] if value is not None)
         return None if any(value in changing for value in others) else AS_THEY_ARE
@@ -197,5 +199,6 @@ _RULES: Final[Mapping[str, Callable[[ir.Node, int], Inputs | None]]] = {
     "Resize": _resize,
     "Pad": _pad,
     "Slice": _slice,
+    "Split": _along(0),
 }
 """Op → what it needs."""

@@ -86,8 +86,11 @@ class Dissection:
 
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
+        return self._check(part).sqnr_db
+
+    def _check(self, part: Part) -> Check:
         model = self._partly(part)
-        return check_model("", model, self.runs, self.bare, self.threads, configure=keep_quantizers).sqnr_db
+        return check_model("", model, self.runs, self.bare, self.threads, configure=keep_quantizers)
 
     def qualities(
         self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
@@ -98,6 +101,12 @@ class Dissection:
             parts: each may name any layers and tensors.
             on_part: called with the number of parts that are done, ``len(parts)`` in all.
         """
+        return tuple(check.sqnr_db for check in self.checks(parts, on_part))
+
+    def checks(
+        self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
+    ) -> tuple[Check, ...]:
+        """The figures of ``qualities`` with those of each branch; the same arguments."""
         if not parts:
             return ()
         done = 0
@@ -121,15 +130,15 @@ class Dissection:
             self.fallback = f"{error.subject}: {error.problem}"
             return self._one_by_one(parts, done, on_part)
         signals = self.bare.signals
-        return tuple(judged("", energies, self.meaning, signals).sqnr_db for energies in found)
+        return tuple(judged("", energies, self.meaning, signals) for energies in found)
 
     def _one_by_one(
         self, parts: Sequence[Part], done: int, on_part: Callable[[int], None]
-    ) -> tuple[float, ...]:
+    ) -> tuple[Check, ...]:
         """A session for each part; so many are already said to be done."""
         found = []
         for number, part in enumerate(parts):
-            found.append(self.quality(part))
+            found.append(self._check(part))
             on_part(1 if number >= done else 0)
         return tuple(found)
 

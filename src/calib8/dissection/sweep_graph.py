@@ -199,7 +199,8 @@ class _Builder:
     def _plain(self, node: ir.Node, ids: tuple[int, ...]) -> None:
         """All rows go through a node that has no codes of its own."""
         changing = {value for value in node.inputs if value in self.found}
-        stated, size = with_rows(node, len(ids), changing), _size(node.outputs[0])
+        stated, sizes = with_rows(node, len(ids), changing), {_size(value) for value in node.outputs}
+        size = sizes.pop() if len(sizes) == 1 else None
         before = {self.found[value].size for value in changing}
         if stated is None or not size or len(before) != 1 or 0 in before:
             raise _mixes(node)
@@ -210,7 +211,8 @@ class _Builder:
         ]
         for index, array in stated.items():
             inputs[index] = self.names.constant(f"calib8/{node.name}/rows", array)
-        self.found[node.outputs[0]] = _Rows(self._copy(node, inputs), ids, size)
+        for value, copy in zip(node.outputs, self._copies(node, inputs), strict=True):
+            self.found[value] = _Rows(copy, ids, size)
 
     def _rows(self, versions: _Rows, ids: tuple[int, ...]) -> ir.Value:
         """The rows ``ids`` of a tensor, row 0 for parts that do not differ from it there."""
@@ -232,17 +234,23 @@ class _Builder:
         return node.outputs[0]
 
     def _copy(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> ir.Value:
-        """The output of a copy of a node."""
+        """The only output of a copy of a node."""
+        return self._copies(node, inputs)[0]
+
+    def _copies(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> Sequence[ir.Value]:
+        """The outputs of a copy of a node."""
         copy = ir.Node(
             node.domain,
             node.op_type,
             inputs,
             list(node.attributes.values()),
+            num_outputs=len(node.outputs),
             name=self.names.node(f"calib8/{node.name}"),
         )
-        copy.outputs[0].name = self.names.value(f"calib8/{node.outputs[0].name}")
+        for value, old in zip(copy.outputs, node.outputs, strict=True):
+            value.name = self.names.value(f"calib8/{old.name}")
         self.graph.append(copy)
-        return copy.outputs[0]
+        return copy.outputs
 
     def finish(self) -> SweepGraph:
         """Outputs of row 0, then the energies; the nodes of the graph itself go away."""

@@ -20,6 +20,7 @@ from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCo
 from calib8.quantization.quantize import QuantizedGraph, quantize_graph
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
+from calib8.tasks.branches import Meaning
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class RepairData:
         prepared: the prepared model as it was before any repair.
         original: the model as it was loaded, its batch normalizations not folded.
         dataset: all calibration samples, which ranges are chosen from; None: ``runs`` are all there are.
+        meaning: branches of the outputs; None: those that the model shows.
     """
 
     runs: tuple[Arrays, ...]
@@ -92,6 +94,7 @@ class RepairData:
     prepared: ir.Model | None = None
     original: ir.Model | None = None
     dataset: Dataset | None = None
+    meaning: Meaning | None = None
 
     def after(self, model: ir.Model, report: RepairReport) -> RepairData:
         """What the next repair looks at, ``model`` being the prepared model that this one left."""

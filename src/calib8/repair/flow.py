@@ -152,7 +152,7 @@ def repair_by_effort(
         why = f"{too_few(samples)}, or name repairs with --repair"
         return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
     runs = samples.scored[: plan.repairing]
-    data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset)
+    data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset, meaning=meaning)
     judge = _Judge(
         samples, plan.held_back, threads, progress, meaning, samples.outputs[: plan.held_back]
     )  # fmt: skip
@@ -203,7 +203,7 @@ def repair_by_name(
     wanted = repairs_called(names)
     check_data(wanted, with_data=samples is not None)
     runs, dataset = ((), None) if samples is None else (samples.scored, samples.dataset)
-    data = RepairData(runs, threads, progress, candidate.model, original, dataset)
+    data = RepairData(runs, threads, progress, candidate.model, original, dataset, meaning)
     judge = None if samples is None else _Judge(
         samples, len(samples.held_back), threads, progress, meaning
     )  # fmt: skip

@@ -27,6 +27,7 @@ from calib8.repair.equalize_groups import equalize_groups
 from calib8.repair.equalize_through import equalize_through_functions
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
+from calib8.repair.spots import choose_spots
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
 from calib8.scheme import QuantScheme
 
@@ -111,6 +112,7 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "eq-tengine": equalize_outputs_like_tengine,
     "round": second_order_rounding,
     "adaround": ada_round,
+    "spots": choose_spots,
     "bias": correct_biases,
     "bias-median": partial(correct_biases, average="median"),
     "bias-sequential": _biases_in_sequence,
@@ -157,17 +159,18 @@ CROSS_LAYER: Final = ("cle",)
 _LAYERS: Final = (("equalize-groups",), CROSS_LAYER)
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
+SPOTS: Final = (("spots",),)
 _THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
     "balanced": Effort(
-        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),)),
+        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),), SPOTS),
         finish=("bias", "bias-sequential"),
         if_orders=(CROSS_LAYER,),
     ),
     "best": Effort(
-        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round"))),
+        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }

@@ -11,10 +11,11 @@ from typing import Final
 from calib8.errors import OutputError
 from calib8.int8_model import int8_model
 from calib8.model.metadata import write_metadata
+from calib8.model.work import node_macs
 from calib8.outcomes import Quantization
 from calib8.passes.place import Placement
 from calib8.tuning.clock import Clock
-from calib8.tuning.costs import Unit, additions_of, float_share, node_macs, units_of
+from calib8.tuning.costs import Unit, additions_of, float_share, units_of
 from calib8.tuning.judging import Judge
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes

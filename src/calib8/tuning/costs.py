@@ -14,10 +14,9 @@ from itertools import pairwise
 
 import onnx_ir as ir
 
-from calib8.analysis.counts import elements, macs, stored_values
 from calib8.model.graph import activation_inputs
-from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
+from calib8.model.work import elements, macs_or_weights, with_shapes_of
 from calib8.passes.place import Placement
 from calib8.scheme import FUNCTION_OPS, UNARY_OPS
 
@@ -35,16 +34,6 @@ class Unit:
     nodes: tuple[str, ...]
     macs: int
     work: int
-
-
-def node_macs(model: ir.Model, sample: Arrays) -> dict[str, int]:
-    """Name of every node of a float graph → its multiply-accumulates for inputs shaped like ``sample``.
-
-    Where a size stays unknown, the number of the weights stands for them.
-    """
-    return {
-        node.name or "": _macs_or_weights(node) for node in _with_shapes_of(model, sample).graph if node.name
-    }
 
 
 def float_share(counted: Mapping[str, int], placement: Placement) -> float:
@@ -66,7 +55,7 @@ def units_of(model: ir.Model, placement: Placement, sample: Arrays) -> tuple[Uni
     home: dict[str, str] = {}
     before = {name: one for chain in placement.chains for one, name in pairwise(chain)}
     as_one = {name: frozenset(chain) for chain in placement.chains for name in chain}
-    for node in _with_shapes_of(model, sample).graph:
+    for node in with_shapes_of(model, sample).graph:
         name = node.name or ""
         if name not in quantized:
             continue
@@ -94,24 +83,6 @@ def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:
 
 
 def _unit(nodes: list[ir.Node]) -> Unit:
-    counted = sum(_macs_or_weights(node) for node in nodes)
+    counted = sum(macs_or_weights(node) for node in nodes)
     yielded = sum(elements(value) or 0 for node in nodes for value in node.outputs)
     return Unit(tuple(node.name or "" for node in nodes), counted, counted + yielded)
-
-
-def _macs_or_weights(node: ir.Node) -> int:
-    found = macs(node)
-    return sum(elements(value) or 0 for value in stored_values(node)) if found is None else found
-
-
-def _with_shapes_of(model: ir.Model, sample: Arrays) -> ir.Model:
-    copy = model.clone()
-    for value in copy.graph.inputs:
-        array = sample.get(value.name or "")
-        if array is not None:
-            value.shape = ir.Shape(array.shape)
-    for node in copy.graph:
-        for value in node.outputs:
-            value.shape = None
-    infer_shapes(copy)
-    return copy

@@ -1,0 +1,187 @@
+"""Spots: the few activations that lose too much in 8 bits get 16.
+
+    noise(t, b)   10^(−SQNR/10) of branch b of the outputs where the codes of tensor t alone are left
+    share(c)      max over b of  Σ tensors of class c  noise(t, b) / Σ of all        a class has one scale
+    price(c)      multiply-accumulates of the layers that read the class / those of all layers
+    taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 15 % together
+
+Only where the outputs are worse than 30 dB: what is kept needs no slower layers. A spot gets the range of all
+values that were seen, widened by half: 16 bits have room for what 8 bits must cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.autorange.check import Check
+from calib8.dissection.dissect import Dissection
+from calib8.dissection.float_constants import layer_constants
+from calib8.dissection.sweep_graph import Part
+from calib8.errors import Calib8Error
+from calib8.model.runtime import Arrays
+from calib8.model.work import node_macs
+from calib8.passes.resolve_ranges import shared_with
+from calib8.passes.spots import find_spots
+from calib8.progress import SampleCounter
+from calib8.qparams import FLOAT32_MAX
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
+
+ENOUGH_DB: Final = 30.0
+"""Worst branch of the outputs above which nothing needs 16 bits."""
+
+LOOKED_AT: Final = 8
+"""Runs: what ranks tensors is a difference of many dB."""
+
+LEAST_SHARE: Final = 0.01
+"""Of the noise of a branch, below which no tensor is worth a slower layer."""
+
+LEAST_PRICE: Final = 0.002
+"""What every spot counts for at least: codes of two bytes are moved even where no layer reads them."""
+
+BUDGET: Final = 0.15
+"""All prices together: so much of the multiply-accumulates is done twice."""
+
+ROOM: Final = 0.5
+"""How much wider the range of a spot is than that of the values seen."""
+
+_WIDE: Final = "16 bits: all that was seen, and half more"
+
+
+@dataclass(frozen=True)
+class _Class:
+    """Tensors with one scale.
+
+    Attributes:
+        members: their names.
+        share, price: see the top of the file.
+    """
+
+    members: frozenset[str]
+    share: float
+    price: float
+
+    @property
+    def worth(self) -> float:
+        """What of the noise is gone per work."""
+        return self.share / (self.price + LEAST_PRICE)
+
+
+def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Gives the tensors of most noise per work 16-bit codes, as many as the budget allows.
+
+    Args:
+        candidate: what to repair; spots that it has stay.
+        data: the first of its runs tell the noise.
+
+    Returns:
+        The candidate with its spots and their ranges, and what was done; the report names the nodes that
+        yield spots. Nothing is done where the target has no 16-bit codes, or its outputs are good enough.
+
+    Raises:
+        TableError: the table lacks a tensor.
+        ModelError, DataError: ONNX Runtime cannot run the model.
+    """
+    runs = data.runs[:LOOKED_AT]
+    if candidate.scheme.spots is None or not runs:
+        return candidate, RepairReport(())
+    try:
+        constants = layer_constants(candidate.model)
+        taken_apart = Dissection(
+            candidate.coded.model, constants, candidate.model, runs, data.threads, data.meaning
+        )
+    except Calib8Error as error:  # not what the float model computes once its codes are gone
+        return candidate, RepairReport((), (f"no spots: {error.problem}",))
+    if taken_apart.whole().sqnr_db >= ENOUGH_DB:
+        return candidate, RepairReport(())
+    parts = [Part((), (name,)) for name in taken_apart.tensors]
+    counter = SampleCounter("looking for spots", len(parts), data.progress)
+    noise = dict(zip(taken_apart.tensors, taken_apart.checks(parts, counter), strict=True))
+    chosen = _chosen(_classes(candidate, noise, runs[0]))
+    return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
+
+
+def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate, RepairReport]:
+    """The candidate with the chosen spots, and the report."""
+    names = frozenset().union(*(one.members for one in chosen))
+    entries = dict(candidate.table.entries)
+    for name in names & entries.keys():
+        entries[name] = _roomy(entries[name])
+    table = CalibrationTable(candidate.table.model_hash, entries, candidate.table.inputs)
+    changed = replace(candidate, table=table, spots=candidate.spots | names)
+    makers = [node.name or "" for node in candidate.model.graph if any(v.name in names for v in node.outputs)]
+    told = f"tensors with 16-bit codes: {len(names)}"
+    work = f"multiply-accumulates done twice: {100.0 * sum(one.price for one in chosen):.1f} %"
+    return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
+
+
+def _roomy(entry: TableEntry) -> TableEntry:
+    """The range of all that was seen and room for more; one that the user gave stays."""
+    if entry.method == GIVEN:
+        return entry
+    seen = entry.range.hull(entry.observed).widened_to_zero()
+    low, high = (max(-FLOAT32_MAX, min(FLOAT32_MAX, end * (1.0 + ROOM))) for end in (seen.min, seen.max))
+    return replace(entry, range=Range(low, high), clipped=0.0, reason=_WIDE)
+
+
+def _chosen(classes: Sequence[_Class]) -> list[_Class]:
+    """The best ones, as many as the budget allows."""
+    spent, found = 0.0, []
+    for one in sorted(classes, key=lambda one: (-one.worth, sorted(one.members))):
+        if one.share >= LEAST_SHARE and spent + one.price <= BUDGET:
+            spent += one.price
+            found.append(one)
+    return found
+
+
+def _classes(candidate: Candidate, noise: Mapping[str, Check], sample: Arrays) -> list[_Class]:
+    """All classes that may be spots."""
+    placement, model = candidate.coded.placement, candidate.model
+    asked = [name for name in noise if name in placement.readers and name not in candidate.spots]
+    found = find_spots(model, placement, candidate.table, candidate.scheme, asked)
+    free = [name for name in asked if name not in found.refused]
+    members = set(shared_with(model, placement, candidate.table, candidate.scheme, free).values())
+    shares, work = _shares(noise), node_macs(model, sample)
+    whole = max(sum(work.values()), 1)
+    return [
+        _Class(names, _share(names, shares), _read_by(model, names, work) / whole)
+        for names in sorted(members, key=sorted)
+    ]
+
+
+def _shares(noise: Mapping[str, Check]) -> dict[str, dict[str, float]]:
+    """Branch → tensor → its share of the noise of all tensors there."""
+    by_branch: dict[str, dict[str, float]] = {}
+    for name, check in noise.items():
+        for branch, figure in _figures(check).items():
+            by_branch.setdefault(branch, {})[name] = 10.0 ** (-figure / 10.0)
+    totals = {branch: sum(found.values()) for branch, found in by_branch.items()}
+    return {
+        branch: {name: value / totals[branch] for name, value in found.items()}
+        for branch, found in by_branch.items()
+        if totals[branch] > 0.0
+    }
+
+
+def _figures(check: Check) -> dict[str, float]:
+    """Branch → dB; of one branch alone, all."""
+    found = {one.name: (one.typical_db + one.sqnr_db) / 2.0 for one in check.branches}
+    return found or {"": check.sqnr_db}
+
+
+def _share(names: frozenset[str], shares: Mapping[str, Mapping[str, float]]) -> float:
+    sums = (sum(found.get(name, 0.0) for name in sorted(names)) for found in shares.values())
+    return max(sums, default=0.0)
+
+
+def _read_by(model: ir.Model, names: frozenset[str], work: Mapping[str, int]) -> int:
+    """Multiply-accumulates of the layers that read one of the tensors."""
+    return sum(
+        work.get(node.name or "", 0)
+        for node in model.graph
+        if any(value is not None and value.name in names for value in node.inputs)
+    )
