@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from importlib.metadata import version
 from types import MappingProxyType
 from typing import Final
@@ -21,6 +22,7 @@ from calib8.calibration.kept_runs import KeptRun
 from calib8.calibration.ranges import BEHIND
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
+from calib8.errors import UsageError
 from calib8.model.metadata import write_metadata
 from calib8.model.trial_run import try_to_run
 from calib8.outcomes import Calibration, Quantization
@@ -32,7 +34,7 @@ from calib8.quantization.quantize import QuantizedGraph
 from calib8.repair.candidate import Candidate
 from calib8.repair.flow import Repaired, repaired
 from calib8.repair.wanted import Repairs, effort_called
-from calib8.scheme import WEIGHTED_OPS
+from calib8.scheme import TARGETS, WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import unjudged, verdict_of
@@ -138,6 +140,8 @@ def int8_model(
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
+    if final.spots:
+        entries["spots"] = json.dumps(sorted(final.spots))
     if done is not None:
         entries["repairs"] = json.dumps([name for step in done.steps if step.kept for name in step.names])
         changes = channel_factors(done.reference or prepared.model, final.model)
@@ -155,7 +159,7 @@ def int8_model(
     return Quantization(
         result.model, result.placement, result.qparams, table, prepared, None, caution,
         notes=(*without_effect(start.table, result.placement, final.model), *_dropped(result),
-               *([stumbles] if stumbles else [])), repaired=done,
+               *_wide(result), *([stumbles] if stumbles else [])), repaired=done, spots=result.spots.taken,
     )  # fmt: skip
 
 
@@ -177,6 +181,39 @@ def judged_model(found: Quantization, meaning: Meaning, threads: int) -> Quantiz
     outputs = float_outputs(found.model, held.runs, threads)
     verdict = verdict_of(meaning, held.outputs, outputs, shared=done.shared)
     return replace(found, verdict=verdict, meaning=meaning, repaired=replace(done, held=None))
+
+
+def _wide(result: QuantizedGraph) -> Iterator[str]:
+    """Which tensors have 16-bit codes, and which were to have them and do not."""
+    if result.spots.taken:
+        yield f"16-bit codes: {', '.join(sorted(result.spots.taken))}"
+    for name, reason in result.spots.refused.items():
+        yield f"'{name}' keeps 8-bit codes: {reason}"
+
+
+def check_spots(start: Candidate, unranged: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Refuses tensors that the user wants in 16 bits and that cannot have them.
+
+    Args:
+        start: what is to be quantized, before repairs.
+        unranged: nodes that stay float for want of a range → reason.
+
+    Raises:
+        UsageError: names the first of them, with the reason.
+        TableError: the table lacks a tensor.
+    """
+    if not start.spots:
+        return
+    if start.scheme.spots is None:
+        able = " or ".join(name for name, scheme in TARGETS.items() if scheme.spots is not None)
+        problem = f"the target '{start.scheme.name}' has 8-bit codes alone"
+        raise UsageError(f"--spot {min(start.spots)}", problem, f"Use --target {able}, or leave it away")
+    graph = start.quantized(unranged) if unranged else start.coded
+    for name, reason in graph.spots.refused.items():
+        cure = "Name a tensor that carries codes, as the table lists them, or leave it away"
+        near = get_close_matches(name, graph.placement.readers, 3)
+        similar = f": {', '.join(near)}" if near and name not in graph.placement.readers else ""
+        raise UsageError(f"--spot {name}", reason, f"{cure}{similar}")
 
 
 def _dropped(result: QuantizedGraph) -> Iterator[str]:

@@ -99,6 +99,7 @@ class Quantization:
         notes: what to know of the ranges that the user gave, and of codes of repairs that did not fit.
         repaired: which repairs were tried and what they gained, None where none was wanted.
         meaning: what the float outputs mean, by which all was judged.
+        spots: names of the tensors that have 16-bit codes.
         verdict: kept, visibly damaged or ruined, on samples held back; it says so where there were none.
     """
 
@@ -114,6 +115,7 @@ class Quantization:
     repaired: Repaired | None = None
     verdict: Verdict | None = None
     meaning: Meaning | None = None
+    spots: frozenset[str] = frozenset()
 
     def save(
         self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None

@@ -30,7 +30,14 @@ from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
-from calib8.int8_model import STATISTICS_METHOD, int8_model, judged_model, other_tables, repaired_candidate
+from calib8.int8_model import (
+    STATISTICS_METHOD,
+    check_spots,
+    int8_model,
+    judged_model,
+    other_tables,
+    repaired_candidate,
+)
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
@@ -264,6 +271,7 @@ def quantize(
     threads: int = 2,
     skip_bad: bool = False,
     keep_float: Sequence[str] = (),
+    spots: Sequence[str] = (),
     example_inputs: object = None,
     shapes: Shapes | None = None,
     task: str | None = None,
@@ -291,6 +299,8 @@ def quantize(
         repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
             for none at all. All but ``DATA_FREE`` ones need data.
         keep_float: names of nodes to keep in float.
+        spots: names of tensors whose codes have 16 bits in place of 8, see ``calib8.passes.spots``; only the
+            target ``calib8`` has such codes.
         shapes: without data: input name → sizes, where the model leaves them open and neither table nor
             preprocessing say them.
         task, branches: see ``calibrate``; repairs and the verdict judge by them too.
@@ -311,7 +321,8 @@ def quantize(
         return _with_table(
             model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, shapes=shapes, named=(task, branches), progress=progress,
+            skip_bad=skip_bad, shapes=shapes, named=(task, branches), spots=frozenset(spots),
+            progress=progress,
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
@@ -330,7 +341,10 @@ def quantize(
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     floats = calibration.prepared.nodes_called(keep_float)
-    start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
+    start = Candidate(
+        calibration.prepared.model, calibration.table, scheme, floats, power_of_two, spots=frozenset(spots)
+    )
+    check_spots(start)
     others = {} if method is not None else other_tables(calibration, start)
     meaning = meaning_of(calibration.prepared.model, task=task, branches=branches)
     done = repaired_candidate(
@@ -360,6 +374,7 @@ def _with_table(
     skip_bad: bool,
     shapes: Shapes | None,
     named: tuple[str | None, Mapping[str, str]],
+    spots: frozenset[str],
     progress: Progress,
 ) -> Quantization:
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
@@ -376,7 +391,8 @@ def _with_table(
         dataset = open_dataset(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
-    start = Candidate(prepared.model, table, scheme, floats, power_of_two)
+    start = Candidate(prepared.model, table, scheme, floats, power_of_two, spots=spots)
+    check_spots(start, unranged)
     meaning = meaning_of(prepared.model, task=named[0], branches=named[1])
     done = repaired_candidate(
         start, wanted, dataset, {}, meaning, threads, progress, original=original, unranged=unranged

@@ -284,7 +284,7 @@ class Clinic:
         added = self.calibration.prepared.nodes_called(wish.keep_float)
         candidate = Candidate(
             self.calibration.prepared.model, table, self.scheme, added | frozenset(self.basis.keep_float),
-            self.basis.power_of_two,
+            self.basis.power_of_two, spots=frozenset(self.basis.spots),
         )  # fmt: skip
         if wish.repairs:
             candidate = self._repaired(candidate, wish.repairs)

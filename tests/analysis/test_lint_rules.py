@@ -266,7 +266,11 @@ PLANTED: dict[str, list[Case]] = {
         ("conv_chain", ORT, set_point("relu2_out", 10, np.uint8), "relu2"),
         ("conv_chain", ORT, set_point("clip4_out", 10, np.uint8), "clip4"),
     ],
-    "types-combine": [("conv_chain", ORT, set_point("last_out", 0, np.int8), "last")],
+    "types-combine": [
+        ("conv_chain", ORT, set_point("last_out", 0, np.int8), "last"),
+        ("conv_chain", ORT, set_point("last_out", 0, np.int16), "last"),
+        ("conv_chain", "calib8", set_point("last_out", 0, np.int8), "last"),
+    ],
     "moves-keep-codes": [("classifier", ORT, set_point("maxpool2_out", 1, np.uint8), "maxpool2")],
     "activations-have-8-bits": [
         ("conv_chain", "openvino", set_point("last_out", 0, np.uint16), "last_out/QuantizeLinear"),
@@ -328,6 +332,12 @@ def test_int8_activations_take_no_uint8_weights_in_onnxruntime() -> None:
     assert lint(proto, "onnxruntime") == ()
     unsigned_weight("c1/codes")(proto)
     assert [(v.node, v.rule) for v in lint(proto, "onnxruntime")] == [("layer", "types-combine")]
+
+
+def test_16_bit_codes_stand_beside_others_in_calib8() -> None:
+    proto = clean("conv_chain", "calib8")
+    set_point("last_out", 0, np.int16)(proto)
+    assert lint(proto, "calib8") == ()
 
 
 def test_weights_that_saturate_without_vnni_are_named() -> None:

@@ -115,6 +115,7 @@ def test_other_data_than_those_of_the_training_come_first(cli, tmp_path: Path, o
         ("--target", "openvino", "--activations", "int8-symmetric", "--method", "minmax"),
         ("--target", "tensorrt", "--method", "mse", "--power-of-two", "--keep-float", "first"),
         ("--method", "percentile", "--percent", "99.5", "--range", "x=-4.0,4.5"),
+        ("--target", "calib8", "--spot", "x"),
     ],
     ids=str,
 )
@@ -135,7 +136,7 @@ def test_the_command_keeps_what_the_user_asked_for(
     monkeypatch.chdir(out)
     assert cli(*words[1:]).exit_code == 0
     before, after = (read_metadata(out / name) for name in ("int8.onnx", "net.repaired.onnx"))
-    for key in ("target", "activations", "method", "power_of_two", "ranges"):
+    for key in ("target", "activations", "method", "power_of_two", "ranges", "spots"):
         assert after.get(key) == before.get(key)
     assert set(json.loads(before["keep_float"])) <= set(json.loads(after["keep_float"]))
     gain = load(out / "d.json")["remedies"][0]["gain_db"]

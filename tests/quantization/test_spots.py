@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,11 +18,15 @@ from quantized_models import CONV, seen_ranges
 from calib8.model.graph import model_hash, opset_version
 from calib8.model.load import load_model
 from calib8.passes.prepare import prepare
+from calib8.passes.spots import with_wide_ranges
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.quantization.quantize import QuantizedGraph, quantize_graph
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.repairs import REPAIRS
 from calib8.scheme import TARGETS
+from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 from small_models import Array, normal, onnx_model, run
 
 CALIB8 = TARGETS["calib8"]
@@ -334,3 +339,59 @@ def test_16_bit_models_of_onnx_runtime_become_programs(kind: QuantType, opset: i
     wanted = run(onnx.load(tmp_path / "int.onnx"), FEEDS)[0]
     scale = program.slots[program.instructions[-1].inputs[0]].scale
     assert np.max(np.abs(result - wanted)) <= 1.01 * scale
+
+
+def entry(low: float, high: float, seen: tuple[float, float], method: str = "mse") -> TableEntry:
+    return TableEntry(Range(low, high), method, 0.0, 100, 0, Range(*seen))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "seen", "wide"),
+    [
+        (-1, 2, (-1.5, 7), (-1.5, 7)),
+        (0, 2, (-0.3, 7), (0, 7)),
+        (-1, 2, (-100, 1000), (-16, 32)),
+        (-1, 2, (-0.5, 1), (-1, 2)),
+        (0.5, 2, (0.5, 3), (0, 3)),
+    ],
+)
+def test_spots_have_the_range_that_was_seen(
+    low: float, high: float, seen: tuple[float, float], wide: tuple[float, float]
+) -> None:
+    table = CalibrationTable("", {"n": entry(low, high, seen), "m": entry(low, high, seen)})
+    found = with_wide_ranges(table, {"n", "unheard of"}).entries
+    assert found["n"].range == Range(*wide) and found["m"].range == Range(low, high)
+    given = CalibrationTable("", {"n": entry(low, high, seen, GIVEN)})
+    assert with_wide_ranges(given, {"n"}).entries["n"].range == Range(low, high)
+
+
+def test_clipped_ranges_open_for_spots_alone() -> None:
+    prepared, expected = whole("silu")
+    table = seen_ranges(prepared, FEEDS)
+    entries = {
+        name: replace(one, range=Range(one.range.min / 3, one.range.max / 3), method="mse")
+        if name == "n"
+        else one
+        for name, one in table.entries.items()
+    }
+    clipped = replace(table, entries=entries)
+    narrow = quantize_graph(prepared, clipped, CALIB8, frozenset())
+    spot = quantize_graph(prepared, clipped, CALIB8, frozenset(), spots=frozenset({"n"}))
+    assert sqnr(expected, run(narrow.model, FEEDS)[0]) < 20 < sqnr(expected, run(spot.model, FEEDS)[0])
+    assert spot.qparams["n"].scale == pytest.approx(3 * narrow.qparams["n"].scale / 257, rel=1e-3)
+
+
+def test_weights_before_16_bits_are_rounded_as_before_8() -> None:
+    """Repairs that weigh products of coded inputs look at 8 bits of a spot; its columns would overflow."""
+    prepared, _ = whole("two in a row")
+    table = seen_ranges(prepared, FEEDS)
+    data = RepairData(runs=tuple({"x": FEEDS["x"][i : i + 1]} for i in range(2)), threads=1)
+    made = {}
+    for spots in (frozenset[str](), frozenset({"r", "n"})):
+        start = Candidate(prepared, table, CALIB8, spots=spots)
+        done, report = REPAIRS["round"](start, data)
+        assert len(report.layers) == 3
+        made[spots] = {name: found.weight for name, found in done.corrections.items()}
+    plain, wide = made.values()
+    for name, weight in plain.items():
+        assert np.mean(weight != wide[name]) < 0.05

@@ -1,6 +1,7 @@
 """What a model that calib8 made has stored of the wishes of its user, to be carried out again.
 
-target, activations, weights, keep_float, repairs, method, power_of_two, ranges    metadata ``calib8.<name>``
+target, activations, weights, keep_float, spots,
+repairs, method, power_of_two, ranges               metadata ``calib8.<name>``
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Basis:
         ranges: tensors of which the user gave the range.
         keep_float: names of nodes that are float.
         repairs: keys of ``calib8.repair.repairs.REPAIRS`` that were carried out.
+        spots: names of tensors that were asked to have 16-bit codes.
     """
 
     target: str = "onnxruntime"
@@ -49,6 +51,7 @@ class Basis:
     ranges: tuple[tuple[str, Range], ...] = ()
     keep_float: tuple[str, ...] = ()
     repairs: tuple[str, ...] = ()
+    spots: tuple[str, ...] = ()
 
     def scheme(self) -> QuantScheme:
         """Target, type of the activations, scales of the weights."""
@@ -72,6 +75,8 @@ class Basis:
             found += ["--range", f"{tensor}={held.min!r},{held.max!r}"]
         for node in self.keep_float:
             found += ["--keep-float", node]
+        for tensor in self.spots:
+            found += ["--spot", tensor]
         return tuple(found)
 
 
@@ -98,6 +103,7 @@ def basis_of(fp32: Model, int8: Model) -> Basis:
     try:
         kept = [str(name) for name in _read(stored, "keep_float", []) if name in nodes]
         ranges = {str(name): Range(*map(float, ends)) for name, ends in _read(stored, "ranges", {}).items()}
+        spots = tuple(str(name) for name in _read(stored, "spots", []))
         repairs = _repairs([str(name) for name in _read(stored, "repairs", [])])
     except (ValueError, TypeError, AttributeError) as error:
         raise ModelError(
@@ -105,7 +111,7 @@ def basis_of(fp32: Model, int8: Model) -> Basis:
         ) from error
     return Basis(
         scheme.name, scheme.activation_name, scheme.weight_granularity, method, percent,
-        "power_of_two" in stored, tuple(ranges.items()), tuple(kept), repairs,
+        "power_of_two" in stored, tuple(ranges.items()), tuple(kept), repairs, spots,
     )  # fmt: skip
 
 

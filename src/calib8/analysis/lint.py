@@ -60,7 +60,7 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
         layers.bias_is_coded,
         symmetric.activations_are_per_tensor,
         onnxruntime.inputs_are_all_coded,
-        onnxruntime.types_combine,
+        engine.types_combine,
         onnxruntime.moves_keep_codes,
         engine.sums_become_codes,
     ),

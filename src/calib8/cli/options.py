@@ -65,6 +65,11 @@ _KEEP_FLOAT_HELP: Final = (
 )
 KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NODE", _KEEP_FLOAT_HELP)]
 
+_SPOT_HELP: Final = (
+    "Tensor whose codes have 16 bits in place of 8, with --target calib8; may be given several times."
+)
+SpotOption = Annotated[list[str] | None, option(RANGES, "--spot", "TENSOR", _SPOT_HELP)]
+
 
 _BATCH_HELP: Final = (
     "Samples per run; no result depends on it. Default: 1, for calibration what serves the model best."

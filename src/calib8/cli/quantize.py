@@ -29,6 +29,7 @@ from calib8.cli.options import (
     ReadingOptions,
     RepairOptions,
     ReportOptions,
+    SpotOption,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
 from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags
@@ -145,6 +146,7 @@ class _Request:
     ranges: RangeOptions
     repairs: RepairOptions
     keep_float: list[str]
+    spots: list[str]
     preprocess: Preprocess | None
     shapes: dict[str, tuple[int, ...]]
     task: str | None
@@ -177,6 +179,7 @@ def quantize(
     repairs: RepairOptions,
     meaning: MeaningOptions,
     keep_float: KeepFloatOption = None,
+    spot: SpotOption = None,
     shape: ShapeOption = None,
     preprocessing: PreprocessOptions,
     report: ReportOptions,
@@ -202,7 +205,7 @@ def quantize(
     old = _old_table(old_table, table_format, partial)
     request = _Request(
         model, old, from_stats, target, weights, labels, reading, ranges, repairs, keep_float or [],
-        preprocess, shapes, meaning.task, meaning.branches,
+        spot or [], preprocess, shapes, meaning.task, meaning.branches,
     )  # fmt: skip
     outcome = _outcome(terminal, request, data)
     if new_table is not None:
@@ -287,7 +290,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
             effort=request.repairs.effort, repair=request.repairs.names,
             samples=reading.samples, batch=reading.batch,
             threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
-            task=request.task, branches=request.branches, progress=progress,
+            spots=request.spots, task=request.task, branches=request.branches, progress=progress,
         )  # fmt: skip
     if result.calibration is not None:
         say_calibration(terminal, result.calibration, result.table, progress.done)
@@ -307,7 +310,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
             method=ranges.method, percent=ranges.percent,
             power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
             repair=request.repairs.names, keep_float=request.keep_float, shapes=request.shapes,
-            task=request.task, branches=request.branches,
+            spots=request.spots, task=request.task, branches=request.branches,
         )  # fmt: skip
     samples = 0
     if result.calibration is not None:
@@ -349,6 +352,7 @@ def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
             repair=request.repairs.names,
             preprocess=request.preprocess,
             keep_float=request.keep_float,
+            spots=request.spots,
             shapes=request.shapes,
             task=request.task,
             branches=request.branches,

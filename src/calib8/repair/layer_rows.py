@@ -24,6 +24,7 @@ import onnx_ir as ir
 from calib8._core import second_order
 from calib8.model.graph import constant
 from calib8.model.weight_layout import groups_of
+from calib8.qparams import INT16, QParams, QuantSpec, activation_qparams, representable_range
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import within_limit
 from calib8.quantization.quantize import QuantizedGraph
@@ -135,8 +136,16 @@ def rounded_layers(
     """
     small = {layer.node: layer for layer in layers if _inputs(layer) <= MOST_INPUTS}
     spec = candidate.scheme.activations
-    for node, moments in layer_moments(candidate.model, list(small), graph.qparams, spec, data):
+    codes = {name: _in_8_bits(code, spec) if name in graph.spots.taken else code
+             for name, code in graph.qparams.items()}  # fmt: skip
+    for node, moments in layer_moments(candidate.model, list(small), codes, spec, data):
         yield layer_rows(small[node], candidate.scheme), moments
+
+
+def _in_8_bits(code: QParams, spec: QuantSpec) -> QParams:
+    """The code of the same range: products of 16-bit codes would not be exact, nor choose other weights."""
+    low, high = representable_range(code, INT16)
+    return activation_qparams(low, high, spec)
 
 
 def passed_over(layers: Sequence[CodedLayer]) -> tuple[str, ...]:

@@ -11,10 +11,15 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
-from calib8.analysis.rules.onnxruntime import FLOAT_RESULT_OPS, reads_codes
+from calib8.analysis.rules.onnxruntime import FLOAT_RESULT_OPS, mixed_types, reads_codes
 from calib8.passes.functions import fused_layers, tensor_functions
 from calib8.quantization.qdq import label, nodes
 from calib8.scheme import TARGETS, WEIGHTED_OPS
+
+
+def types_combine(model: ir.Model) -> Iterator[Finding]:
+    """8-bit activations around an op have one type; 16-bit ones may stand beside them."""
+    return mixed_types(model, (ir.DataType.INT16,))
 
 
 def sums_become_codes(model: ir.Model) -> Iterator[Finding]:

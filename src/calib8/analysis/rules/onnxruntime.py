@@ -9,7 +9,7 @@ qdq_transformer (selectors and ClipQuantFusion).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import numpy as np
@@ -117,6 +117,11 @@ def activation_is_implied(model: ir.Model) -> Iterator[Finding]:
 
 def types_combine(model: ir.Model) -> Iterator[Finding]:
     """Activations before and behind an op have one type; int8 activations take int8 weights only."""
+    return mixed_types(model)
+
+
+def mixed_types(model: ir.Model, apart: Collection[ir.DataType] = ()) -> Iterator[Finding]:
+    """What ``types_combine`` finds; types ``apart`` may stand beside any other."""
     for node in _computing(model):
         if not reads_codes(node):
             continue
@@ -124,8 +129,9 @@ def types_combine(model: ir.Model) -> Iterator[Finding]:
         types += [
             kind for kind in (codes_of(q).dtype for q in result_quantizers(node)[0]) if kind is not None
         ]
-        if len(set(types)) > 1:
-            names = " and ".join(sorted({str(kind) for kind in types}))
+        several = set(types).difference(apart)
+        if len(several) > 1:
+            names = " and ".join(sorted(str(kind) for kind in several))
             yield label(node), f"mixes {names} activations", "Code all its activations in one type"
         weight = codes_behind(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
         if weight is not None and weight.dtype == ir.DataType.UINT8 and ir.DataType.INT8 in types:
