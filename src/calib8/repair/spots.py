@@ -5,13 +5,13 @@
     price(c)      multiply-accumulates of the layers that read the class / those of all layers
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 15 % together
 
-Only where the outputs are worse than 30 dB: what is kept needs no slower layers. A spot gets the range of all
+Branches of 30 dB and more do not count: what is kept needs no slower layers. A spot gets the range of all
 values that were seen, widened by half: 16 bits have room for what 8 bits must cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -32,7 +32,7 @@ from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 
 ENOUGH_DB: Final = 30.0
-"""Worst branch of the outputs above which nothing needs 16 bits."""
+"""A branch of the outputs that needs no 16 bits."""
 
 LOOKED_AT: Final = 8
 """Runs: what ranks tensors is a difference of many dB."""
@@ -96,12 +96,13 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         )
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
-    if taken_apart.whole().sqnr_db >= ENOUGH_DB:
+    poor = {name for name, figure in _figures(taken_apart.whole()).items() if figure < ENOUGH_DB}
+    if not poor:
         return candidate, RepairReport(())
     parts = [Part((), (name,)) for name in taken_apart.tensors]
     counter = SampleCounter("looking for spots", len(parts), data.progress)
     noise = dict(zip(taken_apart.tensors, taken_apart.checks(parts, counter), strict=True))
-    chosen = _chosen(_classes(candidate, noise, runs[0]))
+    chosen = _chosen(_classes(candidate, _shares(noise, poor), runs[0]))
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
 
@@ -138,14 +139,15 @@ def _chosen(classes: Sequence[_Class]) -> list[_Class]:
     return found
 
 
-def _classes(candidate: Candidate, noise: Mapping[str, Check], sample: Arrays) -> list[_Class]:
-    """All classes that may be spots."""
+def _classes(candidate: Candidate, shares: Mapping[str, Mapping[str, float]], sample: Arrays) -> list[_Class]:
+    """All classes that may be spots; ``shares`` are those of ``_shares``."""
     placement, model = candidate.coded.placement, candidate.model
-    asked = [name for name in noise if name in placement.readers and name not in candidate.spots]
+    named = {name for found in shares.values() for name in found}
+    asked = sorted(named & placement.readers.keys() - candidate.spots)
     found = find_spots(model, placement, candidate.table, candidate.scheme, asked)
     free = [name for name in asked if name not in found.refused]
     members = set(shared_with(model, placement, candidate.table, candidate.scheme, free).values())
-    shares, work = _shares(noise), node_macs(model, sample)
+    work = node_macs(model, sample)
     whole = max(sum(work.values()), 1)
     return [
         _Class(names, _share(names, shares), _read_by(model, names, work) / whole)
@@ -153,11 +155,13 @@ def _classes(candidate: Candidate, noise: Mapping[str, Check], sample: Arrays) -
     ]
 
 
-def _shares(noise: Mapping[str, Check]) -> dict[str, dict[str, float]]:
-    """Branch → tensor → its share of the noise of all tensors there."""
+def _shares(noise: Mapping[str, Check], poor: Collection[str]) -> dict[str, dict[str, float]]:
+    """Poor branch → tensor → its share of the noise of all tensors there."""
     by_branch: dict[str, dict[str, float]] = {}
     for name, check in noise.items():
         for branch, figure in _figures(check).items():
+            if branch not in poor:
+                continue
             by_branch.setdefault(branch, {})[name] = 10.0 ** (-figure / 10.0)
     totals = {branch: sum(found.values()) for branch, found in by_branch.items()}
     return {

@@ -1,0 +1,143 @@
+"""The tensor that ruins the outputs gets 16 bits, and none other; nothing happens where nothing is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import numpy_helper
+from small_candidates import candidate_of
+
+import calib8
+from calib8.autorange.check import Expected, check_model, float_outputs
+from calib8.repair import spots
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.spots import choose_spots
+from calib8.scheme import target_scheme
+from calib8.table import GIVEN
+from small_models import Array, normal
+from small_nets import Net
+
+RUNS = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(10)]
+CALIB8 = target_scheme("calib8")
+
+
+def scaled(model: onnx.ModelProto, layer: str, index: int, place: object, factor: float) -> None:
+    """Multiplies a part of a constant of a layer."""
+    name = next(node.input[index] for node in model.graph.node if node.name == layer)
+    tensor = next(one for one in model.graph.initializer if one.name == name)
+    values = numpy_helper.to_array(tensor).copy()
+    values[place] *= np.float32(factor)
+    tensor.CopyFrom(numpy_helper.from_array(values, name))
+
+
+def network(louder: float) -> onnx.ModelProto:
+    """Three layers; a channel between the first two is so much louder, for nothing: nobody listens."""
+    net = Net()
+    loud = net.op("Relu", net.conv("x", 4, 8, name="first"), name="loud")
+    soft = net.op("Relu", net.conv(loud, 8, 8, name="second"), name="soft")
+    model = net.model(net.conv(soft, 8, 4, name="last"))
+    scaled(model, "first", 1, np.s_[0], louder)
+    scaled(model, "first", 2, np.s_[0], louder)
+    scaled(model, "second", 1, np.s_[:, 0], 0.0)
+    return model
+
+
+def made(louder: float, target: str = "calib8") -> tuple[Candidate, RepairData]:
+    return candidate_of(network(louder), RUNS, method="minmax", scheme=target_scheme(target))
+
+
+def quality(candidate: Candidate) -> float:
+    expected = Expected.of(float_outputs(candidate.model, RUNS, 1), None)
+    return check_model("", candidate.coded.model, RUNS, expected, 1).sqnr_db
+
+
+def test_the_loud_tensor_alone_gets_16_bits() -> None:
+    before, data = made(100.0)
+    after, report = choose_spots(before, data)
+    assert after.spots == {"loud_out"} and report.layers == ("loud",)
+    assert report.notes[0] == "tensors with 16-bit codes: 1"
+    second = 8 * 8 * 9 / (8 * 8 * 9 + 2 * 4 * 8 * 9)
+    assert report.notes[1] == f"multiply-accumulates done twice: {100 * second:.1f} %"
+    assert quality(after) > quality(before) + 15.0
+
+
+@pytest.fixture(autouse=True)
+def whole_layers_are_no_price(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With three layers, each of them is more than the usual budget."""
+    monkeypatch.setattr(spots, "BUDGET", 0.6)
+
+
+def test_its_range_has_room_for_more_than_was_seen() -> None:
+    before, data = made(100.0)
+    after, _ = choose_spots(before, data)
+    seen, now = before.table.entries["loud_out"].observed, after.table.entries["loud_out"]
+    assert now.range.min == 0.0 and now.range.max == pytest.approx(1.5 * seen.max)
+    assert now.reason and now.clipped == 0.0
+    others = before.table.entries.keys() - {"loud_out"}
+    assert all(after.table.entries[name] == before.table.entries[name] for name in others)
+
+
+def test_a_range_that_the_user_gave_stays() -> None:
+    before, data = made(100.0)
+    entries = dict(before.table.entries)
+    entries["loud_out"] = replace(entries["loud_out"], method=GIVEN)
+    given = replace(before, table=replace(before.table, entries=entries))
+    after, _ = choose_spots(given, data)
+    assert after.spots == {"loud_out"}
+    assert after.table.entries["loud_out"] == entries["loud_out"]
+
+
+def test_a_target_without_16_bits_gets_none() -> None:
+    before, data = made(100.0, "onnxruntime")
+    after, report = choose_spots(before, data)
+    assert after is before and not report.layers
+
+
+def test_outputs_that_are_good_enough_get_none() -> None:
+    before, data = made(1.0)
+    assert quality(before) > spots.ENOUGH_DB
+    after, report = choose_spots(before, data)
+    assert after is before and not report.layers
+
+
+def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, data = made(100.0)
+    monkeypatch.setattr(spots, "BUDGET", 0.4)
+    after, _ = choose_spots(before, data)
+    assert "loud_out" not in after.spots
+
+
+def test_threads_change_nothing() -> None:
+    before, data = made(100.0)
+    once, twice = (choose_spots(before, replace(data, threads=threads))[0] for threads in (1, 2))
+    assert once.spots == twice.spots and once.table == twice.table
+
+
+def test_the_worst_branch_decides() -> None:
+    """Two outputs, one a thousand times louder and sound: what ruins the quiet one is found."""
+    net = Net()
+    sound = net.conv(net.op("Relu", net.conv("x", 4, 8, name="sound")), 8, 4, name="big")
+    loud = net.op("Relu", net.conv("x", 4, 8, name="first"), name="loud")
+    model = net.model(sound, net.conv(loud, 8, 4, name="second"))
+    scaled(model, "first", 1, np.s_[0], 300.0)
+    scaled(model, "second", 1, np.s_[:, 0], 0.0)
+    scaled(model, "big", 1, np.s_[:], 1000.0)
+    found, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
+    after, _ = choose_spots(found, data)
+    assert after.spots == {"loud_out"}
+
+
+def test_by_name_and_by_effort() -> None:
+    data: list[dict[str, Array]] = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(40)]
+    named = calib8.quantize(network(100.0), data, target="calib8", repair=["spots", "bias"])
+    assert named.repaired is not None
+    assert next(step.names for step in named.repaired.steps if step.kept) == ("spots",)
+    assert named.repaired.candidate.spots == {"loud_out"}
+    codes = [node.outputs[0] for node in named.model.graph if node.op_type == "QuantizeLinear"]
+    assert [value.name for value in codes if value.dtype == ir.DataType.INT16] == ["loud_out/quantized"]
+    good = calib8.quantize(network(1.0), data, target="calib8", effort="balanced")
+    assert good.repaired is not None and not good.repaired.candidate.spots
