@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from calib8.autorange.check import float_outputs
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
+from calib8.autorange.score_ranges import WHOLE, with_whole_scores
 from calib8.calibration.choose import PLAIN
 from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.functions_behind import functions_behind
@@ -226,7 +227,8 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave."""
     entries: dict[str, str] = {}
     given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
-    found = {entry.method.removesuffix(POWER_OF_TWO) for entry in table.entries.values()} - {GIVEN}
+    chosen = (entry for entry in table.entries.values() if entry.reason != WHOLE)
+    found = {entry.method.removesuffix(POWER_OF_TWO) for entry in chosen} - {GIVEN}
     methods = {name.removeprefix(f"{AUTO}: ") for name in found}
     if len(methods) == 1 or methods == {PLAIN, BEHIND}:
         entries["method"] = max(methods, key=len)
@@ -237,7 +239,9 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     return entries
 
 
-def other_tables(calibration: Calibration, start: Candidate) -> dict[str, CalibrationTable]:
+def other_tables(
+    calibration: Calibration, start: Candidate, meaning: Meaning | None
+) -> dict[str, CalibrationTable]:
     """Ranges of the default method for statistics, where those of another default were chosen."""
     if calibration.auto is None:
         return {}
@@ -247,4 +251,6 @@ def other_tables(calibration: Calibration, start: Candidate) -> dict[str, Calibr
         calibration.statistics, None, start.scheme.activations, wish, given,
         functions=functions_behind(calibration.prepared.model),
     )  # fmt: skip
+    tensors, model = calibration.statistics.tensors, calibration.prepared.model
+    table = with_whole_scores(table, model, meaning, tensors, start.scheme.activations, wish)
     return {f"ranges {STATISTICS_METHOD}": table}

@@ -345,8 +345,8 @@ def quantize(
         calibration.prepared.model, calibration.table, scheme, floats, power_of_two, spots=frozenset(spots)
     )
     check_spots(start)
-    others = {} if method is not None else other_tables(calibration, start)
     meaning = meaning_of(calibration.prepared.model, task=task, branches=branches)
+    others = {} if method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress,
         original=load_model(model) if wanted.names else None, kept=calibration.kept,

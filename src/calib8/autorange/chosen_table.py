@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calib8.autorange.choose import AutoReport, choose_automatically
 from calib8.autorange.plain import plain_tables
+from calib8.autorange.score_ranges import with_whole_scores
 from calib8.calibration.collect_layouts import count_again
 from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.functions_behind import functions_for
@@ -54,11 +55,13 @@ def chosen_table(
                 progress=progress, without=given,
             )  # fmt: skip
         seen = statistics, found.averages
-        return decide(*seen, spec, wish, given, counts, functions, threads=threads), None
+        table = decide(*seen, spec, wish, given, counts, functions, threads=threads)
+        return with_whole_scores(table, model, meaning, statistics.tensors, spec, wish), None
     plain = plain_tables(
         statistics, spec, power_of_two=wish.power_of_two, given=given, functions=functions, threads=threads
     )
-    return choose_automatically(
+    table, report = choose_automatically(
         model, plain, source.dataset, scheme, keep_float=source.prepared.nodes_called(keep_float),
         meaning=meaning, threads=threads, progress=progress,
     )  # fmt: skip
+    return with_whole_scores(table, model, meaning, statistics.tensors, spec, wish), report

@@ -17,11 +17,7 @@ from typing import Final
 from calib8.autorange.check import Check
 from calib8.tasks.branches import Meaning
 from calib8.tasks.kept import Runs, kept
-from calib8.tasks.kinds import Kind
-
-LEADING: Final[frozenset[Kind]] = frozenset({"scores", "objectness"})
-"""Branches that decide whether something is found."""
-
+from calib8.tasks.kinds import LEADING
 
 FEWER: Final = 0.02
 """So much less of the scores that stay found is chance on a few dozen objects."""

@@ -47,6 +47,10 @@ OF_DETECTION: Final[frozenset[Kind]] = frozenset(
 """Branches that come in parts, by scales of the picture: all parts of a kind are one branch."""
 
 
+LEADING: Final[frozenset[Kind]] = frozenset({"scores", "objectness"})
+"""Branches that decide whether something is found."""
+
+
 def kind_called(name: str, subject: str) -> Kind:
     """The kind of that name.
 

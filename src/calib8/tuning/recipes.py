@@ -20,7 +20,8 @@ import onnx_ir as ir
 from calib8.autorange.choose import choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples
-from calib8.calibration.decide import Wish, decide
+from calib8.autorange.score_ranges import with_whole_scores
+from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.gather import Checkpointing, gather
 from calib8.calibration.ranges import BEHIND
@@ -170,8 +171,14 @@ class Recipes:
     @cached_property
     def _plain(self) -> CalibrationTable:
         wish, spec = Wish(_PLAIN, power_of_two=self.power_of_two), self.scheme.activations
-        return decide(
+        table = decide(
             self.statistics, None, spec, wish, self.ranges, functions=self._functions, threads=self.threads
+        )
+        return self._whole_scores(table, wish)
+
+    def _whole_scores(self, table: CalibrationTable, wish: Wish) -> CalibrationTable:
+        return with_whole_scores(
+            table, self.prepared.model, self.meaning, self.statistics.tensors, self.scheme.activations, wish
         )
 
     @cached_property
@@ -190,7 +197,7 @@ class Recipes:
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
                 meaning=self.meaning, threads=self.threads, progress=self.progress,
             )  # fmt: skip
-            table.save(path)
+            self._whole_scores(table, Wish(AUTO, power_of_two=self.power_of_two)).save(path)
         with self.folder.reading(path):
             return CalibrationTable.load(path)
 

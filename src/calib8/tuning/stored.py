@@ -51,6 +51,7 @@ def save_repaired(found: Repaired, start: Candidate, path: Path) -> None:
         arrays["model"] = np.frombuffer(model_bytes(found.candidate.model), np.uint8)
     document = {
         "layers": list(corrections),
+        "spots": sorted(found.candidate.spots),
         "steps": [asdict(step) for step in found.steps],
         "effort": found.effort,
         "held_back": found.held_back,
@@ -82,7 +83,8 @@ def load_repaired(start: Candidate, path: Path) -> Repaired:
         if "model" in arrays:
             model = ir.from_proto(onnx.load_model_from_string(arrays["model"].tobytes()))
         ranges, table = (CalibrationTable.from_json(document[key]) for key in ("ranges", "table"))
-        candidate = replace(start, model=model, table=ranges, corrections=corrections)
+        spots = frozenset(map(str, document["spots"]))
+        candidate = replace(start, model=model, table=ranges, corrections=corrections, spots=spots)
         steps = tuple(_step(step) for step in document["steps"])
         return Repaired(
             candidate, table, steps, str(document["effort"]), int(document["held_back"]),
