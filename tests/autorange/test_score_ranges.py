@@ -57,7 +57,7 @@ def test_a_method_that_is_named_is_taken_at_its_word(method: str) -> None:
 
 
 def test_what_a_function_reads_keeps_the_low_end_that_was_chosen() -> None:
-    found, plain = calibrated("mse-behind").entries["c1"], calibrated("mse").entries["c1"]
+    found, plain = (calibrated(method).entries["classes"] for method in ("mse-behind", "mse"))
     assert found.range.max == found.observed.max and found.observed.min < found.range.min
     assert plain.range.max < found.range.max
 
