@@ -15,7 +15,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session
-from calib8.tasks.judges.find import AnyJudge, check_task
+from calib8.tasks.judges.find import AnyJudge, check_task, task_name
 from calib8.tasks.judges.own import OwnJudge, check_own_judge
 from calib8.tasks.truths import OF_IMAGES, Pictures, Truths, read_truths
 
@@ -69,7 +69,7 @@ def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str]
     if isinstance(task, str):
         check_task(task)
     path = None if labels is None else checked_path(labels, "labels")
-    name = task if isinstance(task, str) else getattr(task, "task", None)
+    name = task_name(task)
     if path is None or name in OF_IMAGES:
         return path
     if path.is_dir() or path.suffix.lower() == ".json":

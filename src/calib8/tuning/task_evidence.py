@@ -15,7 +15,7 @@ from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
 from calib8.tasks.judges.average_precision import Matches, average_precisions, mean_average_precision
-from calib8.tasks.judges.find import AnyJudge, check_task, find_judge
+from calib8.tasks.judges.find import AnyJudge, check_task, find_judge, task_name
 from calib8.tasks.judges.interface import split_samples
 from calib8.tasks.judges.own import OwnJudge, check_own_judge, own_score
 from calib8.tasks.truths import Pictures, Truths, read_truths
@@ -55,7 +55,7 @@ class Wanted:
         if (kind == "score") != (self.own is not None):
             problem = "needs a judge" if kind == "score" else "does not go with a judge of your own"
             raise UsageError(option, problem, "Give judge=f and min_score=… together, and no other promise")
-        name = self.task if isinstance(self.task, str) else getattr(self.task, "task", None)
+        name = task_name(self.task)
         if isinstance(self.task, str):
             check_task(self.task)
         if name is not None and kind in TASK_OF and not _fits(self.promise, name):

@@ -32,6 +32,11 @@ def check_task(task: str) -> None:
         raise UsageError(f"--task {task}", "unknown task", f"Use one of {', '.join(TASKS)}")
 
 
+def task_name(task: str | AnyJudge | None) -> str | None:
+    """The name of a task that was given by name or as a judge."""
+    return task if isinstance(task, str) else getattr(task, "task", None)
+
+
 def find_judge(
     task: str, names: Sequence[str], outputs: Sequence[Array], feeds: Mapping[str, npt.NDArray[np.generic]]
 ) -> AnyJudge:
