@@ -111,7 +111,7 @@ def evaluate(
     )  # fmt: skip
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
     meaning = None if reference is None else meaning_of_file(models[reference], task, branches)
-    judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
+    judges = asked_judges(task, judge, sessions, reference, of_images, dataset, meaning)
     found = evaluate_sessions(
         sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,

@@ -15,6 +15,7 @@ from calib8.data.batches import Batch
 from calib8.data.fingerprints import array_fingerprint
 from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
@@ -57,6 +58,7 @@ class TaskRecords:
         labels: Opener | None,
         *,
         files: bool,
+        meaning: Meaning | None = None,
     ) -> None:
         """Begins.
 
@@ -66,11 +68,13 @@ class TaskRecords:
             reference: index of the float one; None: there is none.
             labels: reads the labels of a task; None without any.
             files: samples are files, whose names order them; else what they hold does.
+            meaning: branches of the outputs of the float model; None: they are not known.
 
         Raises:
             UsageError: there is nothing to compare with.
         """
         self._task, self._reference, self._labels, self._files = task, reference, labels, files
+        self._meaning = meaning
         self._names = [[spec.name for spec in session.outputs] for session in sessions]
         self._judge: AnyJudge | None = None if isinstance(task, str) else task
         self._truths: Truths | None = None
@@ -113,7 +117,7 @@ class TaskRecords:
                 first = self._reference
             shown = sample.outputs[first] or []
             if self._judge is None and all(array.size for array in shown):
-                self._judge = find_judge(str(self._task), self._names[first], shown, feeds)
+                self._judge = find_judge(str(self._task), self._names[first], shown, feeds, self._meaning)
             if self._judge is not None and self._labels is not None and self._truths is None:
                 count = getattr(self._judge.read(shown, sample.name), "class_count", 0)
                 self._truths = self._labels(self._judge, count)

@@ -167,8 +167,8 @@ def as_task(
 ) -> list[Found]:
     """What was found, read as the task asks where it leaves that open.
 
-    What the graph is sure of is not read anew; where that is all that another task needs, neither is what is
-    likely, such as the points beside its boxes.
+    Where the graph is sure of all that another task needs, only what it guesses is read anew: not the points
+    beside boxes.
 
     Args:
         task: what the user says.
@@ -183,7 +183,7 @@ def as_task(
         return list(found)
     outputs, sure = {one.name: one for one in seen}, [one for one in found if one.sureness == "sure"]
     other = next((name for name in NEEDS if fits(name, sure)), None)
-    known = ("named", "sure") if other is None else ("named", "sure", "likely")
+    known = ("named",) if other is None else ("named", "sure", "likely")
     read = [one if one.sureness in known else _read_as(task, one, outputs[one.piece.output]) for one in found]
     if fits(task, read):
         return read
