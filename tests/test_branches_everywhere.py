@@ -12,6 +12,7 @@ import pytest
 
 import calib8
 from calib8.analysis.diagnose import diagnose
+from calib8.analysis.partly_coded import partly_coded
 from calib8.autorange.check import Check
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -73,6 +74,48 @@ def test_diagnose_and_auto_judge_by_the_worst_branch(
     assert all({one.name for one in check.branches} == {"boxes", "scores"} for check in report.checks)
     alone = calib8.calibrate(files[0], data, threads=1, branches={"y": "other"}).auto
     assert alone is not None and not any(check.branches for check in alone.checks)
+
+
+def test_diagnose_names_what_ruins_each_branch_and_what_is_still_found(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    """Far too wide a range of what only the scores are made of, and of what only the boxes are."""
+    for tensor, moved, branch, other in (
+        ("classes", "rc", "scores", "boxes"), ("box", "rb", "boxes", "scores"),
+    ):  # fmt: skip
+        given = {tensor: (-300.0, 300.0)}
+        coded = calib8.quantize(files[0], data, effort="fast", ranges=given, threads=1).model
+        found = diagnose(files[0], ir.to_proto(coded), data, threads=1)
+        told = {one.name: one for one in found.branches}
+        worst = told[branch].culprits[0]
+        assert worst.tensor in (tensor, moved) and worst.share > 0.5
+        assert worst.tensor not in [one.tensor for one in told[other].culprits]
+        [loss] = [loss for loss in found.layers if loss.row.tensor == worst.tensor]
+        assert worst.sqnr_db == loss.damage.branches[branch]
+        figures = {one.name: one.sqnr_db for one in found.figures.branches}
+        assert [one.name for one in found.branches] == sorted(figures, key=lambda name: figures[name])
+        assert worst.share == pytest.approx(min(1, 10 ** ((figures[branch] - worst.sqnr_db) / 10)))
+    told_by_judge = calib8.evaluate(files, data[:32], task="detect", threads=1)[1].task
+    again = diagnose(*files, data[:32], threads=1).task
+    assert again is not None and told_by_judge is not None
+    assert again.samples == 32 and again.against_float == pytest.approx(dict(told_by_judge.against_float))
+    assert diagnose(*files, data, threads=1, branches={"y": "other"}).task is None
+
+
+def test_what_a_layer_costs_a_branch_is_measured(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    """Against the sums over the outputs of two graphs: without any codes, and with those of one layer."""
+    found = diagnose(*files, data, threads=1)
+    parts, runs = found.dissection, found.dissection.runs
+    tensor = next(name for name in parts.tensors if name in ("f", "f0"))
+    [loss] = [loss for loss in found.layers if loss.row.tensor == tensor]
+    layers = [name for name in parts.layers if name == loss.row.node]
+    graph = partly_coded(parts.model, parts.constants, tensors=(tensor,), layers=layers)
+    bare, coded = ([run(ir.to_proto(model), feeds)[0] for feeds in runs] for model in (parts.plain, graph))
+    whole, part = np.concatenate(bare), np.concatenate(coded)
+    expected = {"boxes": decibels(whole[:, :4], part[:, :4]), "scores": decibels(whole[:, 4:], part[:, 4:])}
+    assert loss.damage.branches == pytest.approx(expected, abs=0.1)
 
 
 def test_the_verdict_tells_each_branch_and_where_no_sample_judged(

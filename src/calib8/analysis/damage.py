@@ -11,7 +11,7 @@ one sweep (``calib8.analysis.sweep``); where the graph does not allow that, in a
 of many dB, not of tenths.
 
     dissection = Dissection(int8 graph, constants, float model, runs, threads)
-    dissection.qualities([Part(layers, tensors), …])      any parts, one sweep
+    dissection.qualities([Part(layers, tensors), …])      any parts, one sweep; ``checks`` tells branches too
     dissection.with_floats(nodes)                         all codes but those of some nodes, one session
     damages(dissection, taps)                             three parts per tap
 """
@@ -19,7 +19,7 @@ of many dB, not of tenths.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import onnx_ir as ir
@@ -53,11 +53,13 @@ class Damage:
         weights: the layer's weight and bias.
         codes: the tensor that it yields.
         both: the two together.
+        branches: of each branch of the outputs, the two together; empty where there is a single one.
     """
 
     weights: float | None
     codes: float | None
     both: float
+    branches: Mapping[str, float] = field(default_factory=dict)
 
 
 class Dissection:
@@ -111,13 +113,22 @@ class Dissection:
 
     def quality(self, part: Part) -> float:
         """SQNR of the outputs in dB where only ``part`` has codes, by a session of its own."""
+        return self._check(part).sqnr_db
+
+    def _check(self, part: Part) -> Check:
         model = self._partly(part)
-        return check_model("", model, self.runs, self.bare, self.threads, configure=keep_quantizers).sqnr_db
+        return check_model("", model, self.runs, self.bare, self.threads, configure=keep_quantizers)
 
     def qualities(
         self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
     ) -> tuple[float, ...]:
-        """``quality`` of all parts, in one sweep where that can be.
+        """``quality`` of all parts; the arguments are those of ``checks``."""
+        return tuple(check.sqnr_db for check in self.checks(parts, on_part))
+
+    def checks(
+        self, parts: Sequence[Part], on_part: Callable[[int], None] = lambda parts: None
+    ) -> tuple[Check, ...]:
+        """The outputs where only a part has codes, for all parts, in one sweep where that can be.
 
         Args:
             parts: each may name any layers and tensors.
@@ -146,15 +157,15 @@ class Dissection:
             self.fallback = f"{error.subject}: {error.problem}"
             return self._one_by_one(parts, done, on_part)
         signals = self.bare.signals
-        return tuple(judged("", energies, self.meaning, signals).sqnr_db for energies in found)
+        return tuple(judged("", energies, self.meaning, signals) for energies in found)
 
     def _one_by_one(
         self, parts: Sequence[Part], done: int, on_part: Callable[[int], None]
-    ) -> tuple[float, ...]:
+    ) -> tuple[Check, ...]:
         """A session for each part; so many are already said to be done."""
         found = []
         for number, part in enumerate(parts):
-            found.append(self.quality(part))
+            found.append(self._check(part))
             on_part(1 if number >= done else 0)
         return tuple(found)
 
@@ -198,13 +209,14 @@ def damages(
     """
     pairs = [(weight_part(dissection, tap), code_part(dissection, tap)) for tap in taps]
     parts = list(dict.fromkeys(part for pair in pairs for part in _single_and_both(*pair)))
-    found = dict(zip(parts, dissection.qualities(parts, on_part), strict=True))
+    found = dict(zip(parts, dissection.checks(parts, on_part), strict=True))
     result = []
     for weights, codes in pairs:
-        alone = [found[part] if part is not None else None for part in (weights, codes)]
+        alone = [found[part].sqnr_db if part is not None else None for part in (weights, codes)]
         together = _single_and_both(weights, codes)
-        both = found[together[-1]] if together else LARGEST_DB
-        result.append(Damage(alone[0], alone[1], both))
+        check = found[together[-1]] if together else None
+        branches = {} if check is None else {one.name: one.sqnr_db for one in check.branches}
+        result.append(Damage(alone[0], alone[1], LARGEST_DB if check is None else check.sqnr_db, branches))
     return tuple(result)
 
 
