@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,7 +12,9 @@ import onnx_ir as ir
 import pytest
 
 import calib8
+from calib8.analysis.damage import Damage
 from calib8.analysis.diagnose import diagnose
+from calib8.analysis.findings import LayerLoss, _suspects
 from calib8.analysis.partly_coded import partly_coded
 from calib8.autorange.check import Check
 from calib8.repair import flow
@@ -100,6 +103,23 @@ def test_diagnose_names_what_ruins_each_branch_and_what_is_still_found(
     assert again is not None and told_by_judge is not None
     assert again.samples == 32 and again.against_float == pytest.approx(dict(told_by_judge.against_float))
     assert diagnose(*files, data, threads=1, branches={"y": "other"}).task is None
+
+
+def test_layers_that_only_the_worst_branch_accuses_are_suspects_too() -> None:
+    """Eight layers cost the boxes most; of five others two cost the scores more than these do."""
+    row: Any = None
+    boxes = [
+        LayerLoss(row, Damage(None, None, 20.0 + n, {"boxes": 10.0, "scores": 30.0}), None) for n in range(8)
+    ]
+    scores = [
+        LayerLoss(row, Damage(None, None, 29.0 + n, {"boxes": 40.0, "scores": figure}), None)
+        for n, figure in enumerate((35.0, 29.0, 31.0, 28.0, 40.0))
+    ]
+    figures = (BranchFigures("boxes", 25.0, 25.0), BranchFigures("scores", 12.0, 12.0))
+    check = Check("", 12.0, 12.0, 12.0, 8, 20.0, figures)
+    found = _suspects([*boxes, *scores], check)
+    assert found[:8] == boxes and found[8:] == [scores[3], scores[1]]
+    assert _suspects([*boxes, *scores], replace(check, branches=())) == boxes
 
 
 def test_what_a_layer_costs_a_branch_is_measured(

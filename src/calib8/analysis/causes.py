@@ -301,7 +301,7 @@ def _weights(row: TensorComparison, damage: Damage, facts: Facts) -> Reason | No
             f"channel {one.channel} has a weight of {one.largest:.4g}, the median one is {one.median:.4g}: "
             f"{100.0 * one.vanished:.0f} % of its weights have the code 0"
         )
-        return Reason("weights", text, "Leave that weight its codes or equalize it", _RESCALING)
+        return Reason("weights", text, "Let a search clip that weight, or equalize the channels", _RESCALING)
     if row.weight_sqnr_db is None or row.weight_sqnr_db >= POOR_WEIGHT_DB:
         return None
     text = f"the codes of its weight are {row.weight_sqnr_db:.1f} dB from it"

@@ -114,10 +114,11 @@ def find_causes(
         dissection: the int8 graph.
         facts: what is known of the float model.
         names: what nodes are to be called.
-        whole: SQNR of the outputs in dB.
+        figures: of the outputs of the int8 graph.
 
     Returns:
-        Inputs first, then what has a cause, then what has none; of each in the order of the losses.
+        Inputs first, then what has a cause, then what has none; of each in the order of the losses, those
+        that only the worst branch accuses last.
     """
     gains: dict[tuple[str, ...], float] = {(): 0.0}
     found: dict[tuple[str, ...], Finding] = {}
@@ -186,7 +187,8 @@ def find_advice(
     """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help.
 
     Args:
-        losses, dissection, names, whole: see ``find_causes``.
+        losses, dissection, names: see ``find_causes``.
+        whole: SQNR of the outputs in dB.
     """
     model = dissection.model
     nodes = list(dict.fromkeys(name for one in losses for name in _floats_for(model, one, (), names)))
