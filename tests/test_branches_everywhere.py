@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import onnx_ir as ir
 import pytest
 
 import calib8
+from calib8.analysis.branch_losses import branch_losses
 from calib8.analysis.damage import Damage
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import LayerLoss, _suspects
@@ -21,6 +23,7 @@ from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import finds_fewer, share_found
 from calib8.repair.repairs import REPAIRS
+from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.figures import BranchFigures
 from calib8.tasks.meaning import meaning_of
 from calib8.tasks.seen import analysable
@@ -120,6 +123,24 @@ def test_layers_that_only_the_worst_branch_accuses_are_suspects_too() -> None:
     found = _suspects([*boxes, *scores], check)
     assert found[:8] == boxes and found[8:] == [scores[3], scores[1]]
     assert _suspects([*boxes, *scores], replace(check, branches=())) == boxes
+
+
+def test_the_worst_layers_of_a_branch_come_first_and_innocent_ones_not_at_all() -> None:
+    """Seven layers, of which one leaves more than ten times less noise than all together."""
+    losses = []
+    for n, figure in enumerate((21.0, 15.0, 30.5, 18.0, 28.0, 25.0, 29.9)):
+        row: Any = SimpleNamespace(node=f"n{n}", tensor=f"t{n}")
+        losses.append(LayerLoss(row, Damage(None, None, 9.0, {"scores": figure}), None))
+    figures = (BranchFigures("boxes", 25.0, 25.0), BranchFigures("scores", 20.0, 20.0))
+    check = Check("", 12.0, 12.0, 12.0, 8, 20.0, figures)
+    branches = tuple(Branch(kind, kind, (), "sure", "") for kind in ("boxes", "scores"))
+    first, second = branch_losses(check, Meaning(branches), losses)
+    assert (first.name, second.name, second.culprits) == ("scores", "boxes", ())
+    assert [one.node for one in first.culprits] == ["n1", "n3", "n0", "n5", "n4"]
+    shares = [1.0, 1.0, 10**-0.1, 10**-0.5, 10**-0.8]
+    assert [one.share for one in first.culprits] == pytest.approx(shares)
+    few = branch_losses(check, Meaning(branches), [losses[2], losses[6]])[0]
+    assert [one.node for one in few.culprits] == ["n6"]
 
 
 def test_what_a_layer_costs_a_branch_is_measured(
