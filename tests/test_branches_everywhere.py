@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,12 +13,17 @@ import onnx_ir as ir
 import pytest
 
 import calib8
+from calib8.analysis.branch_losses import branch_losses
+from calib8.analysis.damage import Damage
 from calib8.analysis.diagnose import diagnose
+from calib8.analysis.findings import LayerLoss, _suspects
 from calib8.autorange.check import Check
+from calib8.dissection.partly_coded import partly_coded
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import finds_fewer, share_found
 from calib8.repair.repairs import REPAIRS
+from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.figures import BranchFigures
 from calib8.tasks.meaning import meaning_of
 from calib8.tasks.seen import analysable
@@ -73,6 +80,83 @@ def test_diagnose_and_auto_judge_by_the_worst_branch(
     assert all({one.name for one in check.branches} == {"boxes", "scores"} for check in report.checks)
     alone = calib8.calibrate(files[0], data, threads=1, branches={"y": "other"}).auto
     assert alone is not None and not any(check.branches for check in alone.checks)
+
+
+def test_diagnose_names_what_ruins_each_branch_and_what_is_still_found(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    """Far too wide a range of what only the scores are made of, and of what only the boxes are."""
+    for tensor, moved, branch, other in (
+        ("classes", "rc", "scores", "boxes"), ("box", "rb", "boxes", "scores"),
+    ):  # fmt: skip
+        given = {tensor: (-300.0, 300.0)}
+        coded = calib8.quantize(files[0], data, effort="fast", ranges=given, threads=1).model
+        found = diagnose(files[0], ir.to_proto(coded), data, threads=1)
+        told = {one.name: one for one in found.branches}
+        worst = told[branch].culprits[0]
+        assert worst.tensor in (tensor, moved) and worst.share > 0.5
+        assert worst.tensor not in [one.tensor for one in told[other].culprits]
+        [loss] = [loss for loss in found.layers if loss.row.tensor == worst.tensor]
+        assert worst.sqnr_db == loss.damage.branches[branch]
+        figures = {one.name: one.sqnr_db for one in found.figures.branches}
+        assert [one.name for one in found.branches] == sorted(figures, key=lambda name: figures[name])
+        assert worst.share == pytest.approx(min(1, 10 ** ((figures[branch] - worst.sqnr_db) / 10)))
+    told_by_judge = calib8.evaluate(files, data[:32], task="detect", threads=1)[1].task
+    again = diagnose(*files, data[:32], threads=1).task
+    assert again is not None and told_by_judge is not None
+    assert again.samples == 32 and again.against_float == pytest.approx(dict(told_by_judge.against_float))
+    assert diagnose(*files, data, threads=1, branches={"y": "other"}).task is None
+
+
+def test_layers_that_only_the_worst_branch_accuses_are_suspects_too() -> None:
+    """Eight layers cost the boxes most; of five others two cost the scores more than these do."""
+    row: Any = None
+    boxes = [
+        LayerLoss(row, Damage(None, None, 20.0 + n, {"boxes": 10.0, "scores": 30.0}), None) for n in range(8)
+    ]
+    scores = [
+        LayerLoss(row, Damage(None, None, 29.0 + n, {"boxes": 40.0, "scores": figure}), None)
+        for n, figure in enumerate((35.0, 29.0, 31.0, 28.0, 40.0))
+    ]
+    figures = (BranchFigures("boxes", 25.0, 25.0), BranchFigures("scores", 12.0, 12.0))
+    check = Check("", 12.0, 12.0, 12.0, 8, 20.0, figures)
+    found = _suspects([*boxes, *scores], check)
+    assert found[:8] == boxes and found[8:] == [scores[3], scores[1]]
+    assert _suspects([*boxes, *scores], replace(check, branches=())) == boxes
+
+
+def test_the_worst_layers_of_a_branch_come_first_and_innocent_ones_not_at_all() -> None:
+    """Seven layers, of which one leaves more than ten times less noise than all together."""
+    losses = []
+    for n, figure in enumerate((21.0, 15.0, 30.5, 18.0, 28.0, 25.0, 29.9)):
+        row: Any = SimpleNamespace(node=f"n{n}", tensor=f"t{n}")
+        losses.append(LayerLoss(row, Damage(None, None, 9.0, {"scores": figure}), None))
+    figures = (BranchFigures("boxes", 25.0, 25.0), BranchFigures("scores", 20.0, 20.0))
+    check = Check("", 12.0, 12.0, 12.0, 8, 20.0, figures)
+    branches = tuple(Branch(kind, kind, (), "sure", "") for kind in ("boxes", "scores"))
+    first, second = branch_losses(check, Meaning(branches), losses)
+    assert (first.name, second.name, second.culprits) == ("scores", "boxes", ())
+    assert [one.node for one in first.culprits] == ["n1", "n3", "n0", "n5", "n4"]
+    shares = [1.0, 1.0, 10**-0.1, 10**-0.5, 10**-0.8]
+    assert [one.share for one in first.culprits] == pytest.approx(shares)
+    few = branch_losses(check, Meaning(branches), [losses[2], losses[6]])[0]
+    assert [one.node for one in few.culprits] == ["n6"]
+
+
+def test_what_a_layer_costs_a_branch_is_measured(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]]
+) -> None:
+    """Against the sums over the outputs of two graphs: without any codes, and with those of one layer."""
+    found = diagnose(*files, data, threads=1)
+    parts, runs = found.dissection, found.dissection.runs
+    tensor = next(name for name in parts.tensors if name in ("f", "f0"))
+    [loss] = [loss for loss in found.layers if loss.row.tensor == tensor]
+    layers = [name for name in parts.layers if name == loss.row.node]
+    graph = partly_coded(parts.model, parts.constants, tensors=(tensor,), layers=layers)
+    bare, coded = ([run(ir.to_proto(model), feeds)[0] for feeds in runs] for model in (parts.plain, graph))
+    whole, part = np.concatenate(bare), np.concatenate(coded)
+    expected = {"boxes": decibels(whole[:, :4], part[:, :4]), "scores": decibels(whole[:, 4:], part[:, 4:])}
+    assert loss.damage.branches == pytest.approx(expected, abs=0.1)
 
 
 def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
@@ -138,13 +222,13 @@ def test_a_task_that_does_not_fit_is_refused_everywhere(
         "quantize": lambda: calib8.quantize(files[0], data, task="embed", threads=1),
         "compare": lambda: calib8.compare(*files, data, task="embed", threads=1),
         "tune": lambda: calib8.tune(files[0], data, tmp_path / "t.onnx", min_sqnr=20, task="embed"),
+        "tune by the task": lambda: calib8.tune(files[0], data, tmp_path / "t.onnx", min_cosine=0.9),
+        "evaluate": lambda: calib8.evaluate(files, data, task="embed", threads=1),
     }
     for name, call in calls.items():
         with pytest.raises(calib8.UsageError, match="no output fits it; the model has y") as refused:
             call()
         assert "--branch NAME=embedding" in str(refused.value), name
-    with pytest.raises(calib8.UsageError, match="none is one row of numbers per sample"):
-        calib8.evaluate(files, data, task="embed", threads=1)
 
 
 def test_tune_promises_the_worst_branch(

@@ -110,8 +110,8 @@ def evaluate(
         samples=samples, skip_bad=skip_bad,
     )  # fmt: skip
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
-    meaning = None if reference is None else _meaning(models[reference], task, branches)
-    judges = asked_judges(task, judge, sessions, reference, of_images, dataset)
+    meaning = None if reference is None else meaning_of_file(models[reference], task, branches)
+    judges = asked_judges(task, judge, sessions, reference, of_images, dataset, meaning)
     found = evaluate_sessions(
         sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
@@ -121,34 +121,21 @@ def evaluate(
     return [_with_label_warning(result, dataset) for result in judges.beside(found)]
 
 
-def _meaning(
-    model: str | os.PathLike[str], task: str | AnyJudge | None, branches: Mapping[str, str]
-) -> Meaning | None:
-    """What the outputs mean; where the graph does not say that they fit the task, its judge has the word."""
-    name = task if isinstance(task, str) or task is None else task.task
-    try:
-        return meaning_of_file(model, name, branches)
-    except UsageError:
-        if name is None or branches:
-            raise
-        return meaning_of_file(model, None, branches)
-
-
 def meaning_of_file(
-    model: str | os.PathLike[str], task: str | None, branches: Mapping[str, str]
+    model: str | os.PathLike[str], task: str | AnyJudge | None, branches: Mapping[str, str]
 ) -> Meaning | None:
     """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
 
     Raises:
         ModelError: it cannot be read.
-        UsageError: see ``calib8.tasks.meaning.meaning_of``.
+        UsageError: see ``calib8.tasks.meaning.judged_meaning``.
     """
     from calib8.model.load import load_model
-    from calib8.tasks.meaning import meaning_of
+    from calib8.tasks.meaning import judged_meaning
     from calib8.tasks.seen import analysable
 
     try:
-        return meaning_of(analysable(load_model(model)), task=task, branches=branches)
+        return judged_meaning(analysable(load_model(model)), task, branches)
     except ModelError:
         if task is not None or branches:
             raise

@@ -198,6 +198,8 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
     if again and causes & {"preprocessing", "input"}:
         return (Wish(repairs=done), *others)
     found: dict[Wish, None] = {}
+    if again and causes & {"bias", "unused"}:  # codes that no calibration on these data gives
+        found.setdefault(Wish(repairs=done))
     given = [name for finding in diagnosis.findings for name in finding.reason.without_ranges]
     if given:
         found.setdefault(Wish(repairs=done))

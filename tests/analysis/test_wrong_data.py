@@ -24,6 +24,8 @@ from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.repair.batch_norm_statistics import batch_norm_drift
+from calib8.tasks.meaning import meaning_of
+from calib8.tasks.seen import analysable
 from small_models import Array, normal, onnx_model, run
 
 CONV = "Conv<pads=[1,1,1,1]>"
@@ -130,6 +132,45 @@ def test_red_and_blue_exchanged_are_told_by_how_sure_a_classifier_is() -> None:
     told = red_and_blue_exchanged(Witness(model, runs(exchanged), 1), None, None)
     assert told is not None and "surer of its classes with red and blue exchanged (entropy" in told.text
     assert "on 16 of 16 samples" in told.text and "array[:, ::-1]" in told.cure
+
+
+def red_finder(*, logits: bool = False) -> ir.Model:
+    """Boxes where they are, and beside them how red each place is."""
+    scores = "scores = Sigmoid(rc)" if not logits else "scores = Identity(rc)"
+    body = f"""
+        box = Conv(x, wb) classes = Conv(x, wc, bc) rb = Reshape(box, by4) rc = Reshape(classes, by2) {scores}
+        tb = Transpose<perm=[0,2,1]>(rb) boxes = Add(tb, anchors) ts = Transpose<perm=[0,2,1]>(scores)
+        found = Identity(ts)
+    """
+    constants = {
+        "wb": normal(4, 3, 1, 1), "wc": np.float32([[3, 0, 0], [0, 0, 0.2]]).reshape(2, 3, 1, 1),
+        "bc": np.float32([-3, -3]), "by4": np.int64([0, 4, -1]), "by2": np.int64([0, 2, -1]),
+        "anchors": normal(1, 144, 4, seed=1),
+    }  # fmt: skip
+    outputs = "float[N,144,4] boxes, float[N,144,2] found"
+    return ir.from_proto(onnx_model("float[N,3,12,12] x", outputs, body, constants))
+
+
+@pytest.mark.parametrize("logits", [False, True])
+def test_red_and_blue_exchanged_are_told_by_what_a_detector_finds(logits: bool) -> None:
+    model = red_finder(logits=logits)
+    meaning = meaning_of(analysable(model), task="detect")
+    sharp = [normal(1, 3, 12, 12, seed=seed) + np.float32([1, 0, -1]).reshape(3, 1, 1) for seed in range(16)]
+    exchanged = [reversed_channels(image, 1) for image in sharp]
+    assert red_and_blue_exchanged(Witness(model, runs(sharp), 1, meaning=meaning), None, None) is None
+    told = red_and_blue_exchanged(Witness(model, runs(exchanged), 1, meaning=meaning), None, None)
+    assert told is not None and "on 16 of 16 samples" in told.text and "array[:, ::-1]" in told.cure
+
+    def best(images: list[Array]) -> float:
+        """The geometric mean over the samples of the mean of the ten best scores."""
+        parts = []
+        for image in images:
+            rows = np.maximum(3 * image[0, 0] - 3, 0.2 * image[0, 2] - 3).ravel()
+            parts.append(math.log(np.mean(sorted(1 / (1 + np.exp(-rows.astype(np.float64))))[-10:])))
+        return math.exp(sum(parts) / len(parts))
+
+    assert f"(best scores {best(exchanged):.2f} → {best(sharp):.2f}, on" in told.text
+    assert red_and_blue_exchanged(Witness(model, runs(exchanged), 1), None, None) is None
 
 
 def test_entropies_by_the_formula() -> None:

@@ -306,6 +306,29 @@ def test_without_a_float_model_only_labels_judge(folder: Path, tmp_path: Path) -
         calib8.evaluate([quantized(tmp_path, folder)], folder, preprocess=PLAIN, task="segment", threads=1)
 
 
+def test_a_float_model_alone_needs_labels(pair: list[Path], folder: Path, tmp_path: Path) -> None:
+    """Of boxes that is known before anything runs; class numbers may lie beside the data."""
+    with pytest.raises(UsageError, match=r"--task detect: has nothing to judge.*Add an int8 model"):
+        calib8.evaluate(pair[:1], folder, preprocess=PLAIN, task="detect", threads=1)
+    with pytest.raises(UsageError, match="judge: compares with the float model, and nothing else"):
+        calib8.evaluate(pair[:1], folder, preprocess=PLAIN, judge=lambda a, b: 1.0, threads=1)
+    alone, _ = (
+        calib8.evaluate(models, folder, preprocess=PLAIN, task="detect", labels=labels(tmp_path), threads=1)[
+            0
+        ]
+        for models in (pair[:1], pair)
+    )
+    assert alone.task is not None and alone.task.against_labels["recall"] == 1.0
+    classes = [embedder(tmp_path / "classes.onnx", 1.0)]
+    with pytest.raises(UsageError, match="--task classify: has nothing to judge"):
+        calib8.evaluate(classes, folder, preprocess=PLAIN, task="classify", threads=1)
+    (tmp_path / "list.txt").write_text("\n".join(f"{name} 1" for name in SCENES))
+    found = calib8.evaluate(
+        classes, folder, preprocess=PLAIN, task="classify", labels=tmp_path / "list.txt", threads=1
+    )
+    assert found[0].task is not None and "top1" in found[0].task.against_labels
+
+
 def quantized(tmp_path: Path, folder: Path) -> Path:
     out = tmp_path / "int8.onnx"
     model = segmenter(tmp_path / "plain.onnx", 1.0)

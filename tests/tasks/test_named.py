@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 from heads import head, yolo5, yolo8
 from test_meaning import told
 
 from calib8.errors import UsageError
-from calib8.tasks.meaning import meaning_of
+from calib8.tasks.judges.ctc import CtcJudge
+from calib8.tasks.meaning import judged_meaning, meaning_of
 from calib8.tasks.named import parse_branches
 from small_models import normal
 
@@ -82,6 +84,46 @@ def test_a_task_decides_where_the_graph_leaves_it_open(task: str, kind: str) -> 
                {"w": normal(3, 64)})  # fmt: skip
     found = meaning_of(net, task=task)
     assert told(found) == f"{kind} y" and found.named
+
+
+FACES = head(
+    "float[N,3,4,4] p", "float[N,16,2] scores, float[N,16,4] boxes, float[N,16,10] points",
+    """
+    c = Conv(p, six) d = Conv(p, box) e = Conv(p, ten)
+    cr = Reshape(c, by2) ct = Transpose<perm=[0,2,1]>(cr) ch = Slice(ct, zero, by16, one)
+    scores = Softmax<axis=2>(ch)
+    dr = Reshape(d, by4) boxes = Transpose<perm=[0,2,1]>(dr)
+    er = Reshape(e, by10) points = Transpose<perm=[0,2,1]>(er)
+    """,
+    {"six": normal(2, 3, 1, 1), "ten": normal(10, 3, 1, 1), "by2": np.int64([0, 2, -1]),
+     "by16": np.int64([16]), "by4": np.int64([0, 4, -1]), "by10": np.int64([0, 10, -1])},
+)  # fmt: skip
+"""Scores by Softmax and boxes, of which the graph is sure, and points, of which it is not."""
+
+
+@pytest.mark.parametrize("task", ["ctc", "segment", "embed", "classify"])
+@pytest.mark.parametrize("judge", [False, True])
+def test_what_the_graph_is_sure_of_is_not_read_as_another_task(task: str, judge: bool) -> None:
+    ask = judged_meaning if judge else lambda model, name: meaning_of(model, task=name)
+    with pytest.raises(UsageError) as refused:
+        ask(FACES, task)
+    assert "the model has scores [N, 16, 2], boxes [N, 16, 4], points [N, 16, 10]" in str(refused.value)
+    assert "its graph shows task detect: scores[:,:,1:2] is scores (Softmax" in str(refused.value)
+    assert "Use --task detect; if the graph is read wrongly, name the" in str(refused.value)
+
+
+def test_what_the_user_names_wins_over_a_graph_that_is_sure() -> None:
+    named = judged_meaning(FACES, "ctc", {"scores": "ctc"})
+    assert named.task == "ctc" and told(named).startswith("ctc scores, boxes boxes")
+    own = judged_meaning(FACES, CtcJudge())
+    assert own.task == "detect" and not own.named
+
+
+def test_a_judge_has_the_word_where_the_graph_is_not_sure() -> None:
+    found = judged_meaning(grid(), "detect")
+    assert told(found) == "map y" and found.task == "segment" and not found.named
+    with pytest.raises(UsageError, match="no output fits it"):
+        judged_meaning(grid(), "detect", {"y[0:4]": "boxes"})
 
 
 def test_options_are_parsed() -> None:

@@ -15,7 +15,8 @@ from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session
-from calib8.tasks.judges.find import AnyJudge, check_task
+from calib8.tasks.branches import Meaning
+from calib8.tasks.judges.find import AnyJudge, check_task, task_name
 from calib8.tasks.judges.own import OwnJudge, check_own_judge
 from calib8.tasks.truths import OF_IMAGES, Pictures, Truths, read_truths
 
@@ -69,7 +70,7 @@ def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str]
     if isinstance(task, str):
         check_task(task)
     path = None if labels is None else checked_path(labels, "labels")
-    name = task if isinstance(task, str) else getattr(task, "task", None)
+    name = task_name(task)
     if path is None or name in OF_IMAGES:
         return path
     if path.is_dir() or path.suffix.lower() == ".json":
@@ -80,7 +81,7 @@ def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str]
 
 def asked_judges(
     task: str | AnyJudge | None, own: OwnJudge | None, sessions: Sequence[Session], reference: int | None,
-    labels: Path | None, dataset: Dataset,
+    labels: Path | None, dataset: Dataset, meaning: Meaning | None = None,
 ) -> AskedJudges:  # fmt: skip
     """What the user asked for.
 
@@ -91,6 +92,7 @@ def asked_judges(
         reference: index of the float one, None without any.
         labels: what ``labels_of_images`` gave.
         dataset: the samples.
+        meaning: branches of the outputs of the float model; None: they are not known.
 
     Raises:
         UsageError: nothing to compare with, or labels of images for arrays.
@@ -100,7 +102,7 @@ def asked_judges(
         pictures = None if labels is None else pictures_of(labels, dataset)
         opener = None if labels is None or pictures is None else partial(_read_truths, labels, pictures)
         files = dataset.preprocess is not None and Path(dataset.source).is_dir()
-        records = TaskRecords(task, sessions, reference, opener, files=files)
+        records = TaskRecords(task, sessions, reference, opener, files=files, meaning=meaning)
     if own is not None:
         check_own_judge(own)
     return AskedJudges(records, None if own is None else OwnRecords(own, sessions, reference))

@@ -1,21 +1,19 @@
 """Why a layer loses much: what its tensors, its weights and the data tell, in plain words.
 
-input       the input's codes do not fit the data: more than 1 % clipped, or less than a third in use
+input, clipped, unused                          see ``calib8.analysis.range_reasons``
+bias        the code of an int32 bias ran over  (``calib8.analysis.layer_constants``)
 branches    inputs of a Concat that share codes, or entries of a constant factor, differ 8 times in reach
 batch normalization   one channel is scaled 100 times as much as the median channel
 scale       one channel reaches 30 times the median of the channels: max_c |t_c| / median_c |t_c|
-clipped     more than 1 % of the values lie outside of the codes
-weights     codes of the weight that are worse than 30 dB
+weights     one weight of a channel takes the codes of the others, or the weight's codes are worse than 30 dB
 codes       none of these
 """
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,21 +23,12 @@ from calib8.analysis.batch_norms import MAX_RATIO, MIN_VARIANCE, BatchNormInspec
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.float_reference import FloatReference
+from calib8.analysis.layer_constants import ConstantFaults
+from calib8.analysis.range_reasons import clipped_reason, given_reason, input_reason, unused_reason
+from calib8.analysis.reason import Reason
 from calib8.model.graph import constant, sole_consumer
 from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.quantization.qdq import label
-
-Cause = Literal[
-    "statistics",
-    "preprocessing",
-    "input",
-    "batch normalization",
-    "scale",
-    "branches",
-    "clipped",
-    "weights",
-    "codes",
-]
 
 DOMINANT: Final = 30.0
 """A channel that reaches so many times as far as the median channel dominates its tensor."""
@@ -47,8 +36,6 @@ DOMINANT: Final = 30.0
 APART: Final = 8.0
 """Branches that differ by more lose bits of the smaller one."""
 
-CLIPPED: Final = 0.01
-USED: Final = 1.0 / 3.0
 POOR_WEIGHT_DB: Final = 30.0
 STEPS: Final = 6
 """So many nodes with one input may lie between a BatchNormalization and the tensor that has codes."""
@@ -58,33 +45,11 @@ _MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Id
 _EQUALIZE: Final = "Equalize the layers around it"
 _EQUALIZING: Final = (("cle", "bias"), ("equalize-activations-wide", "bias"))
 
+_RESCALING: Final = (("cle", "bias"), ("scales", "bias"))
+
 _APART_ADVICE: Final = "Keep the Concat in float: each branch then has codes of its own"
 
 Maxima = Mapping[str, npt.NDArray[np.float64]]
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a layer loses much.
-
-    Attributes:
-        cause: one of ``Cause``.
-        text: the observation, one sentence with its figures.
-        advice: what may help, one sentence; empty where keeping the node in float is all.
-        repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
-        tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
-            empty where the damage tells.
-        method: a range method worth a try, None for none.
-        without_ranges: tensors whose range the user gave and had better not.
-    """
-
-    cause: Cause
-    text: str
-    advice: str
-    repairs: tuple[tuple[str, ...], ...] = ()
-    tensors: tuple[str, ...] = ()
-    method: str | None = None
-    without_ranges: tuple[str, ...] = ()
 
 
 class Facts:
@@ -93,6 +58,7 @@ class Facts:
     Attributes:
         maxima: tensor → largest magnitude per entry of axis 1, in the scale of the int8 model.
         given: tensors whose range the user gave.
+        constants: layer → what is wrong with its constants in the int8 model.
     """
 
     def __init__(
@@ -101,6 +67,7 @@ class Facts:
         maxima: Maxima,
         dead: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
         given: Collection[str] = (),
+        constants: Mapping[str, ConstantFaults] = MappingProxyType({}),
     ) -> None:
         """Looks for suspicious normalizations.
 
@@ -108,9 +75,9 @@ class Facts:
             reference: the float model.
             maxima: see there.
             dead: layer → output channels whose weights are 0 in the int8 model: no factor is left there.
-            given: see there.
+            given, constants: see there.
         """
-        self.maxima, self.given = maxima, frozenset(given)
+        self.maxima, self.given, self.constants = maxima, frozenset(given), constants
         self._tensors, self._original = reference.tensors, _values(reference.forms[0])
         found = inspect_batch_norms(reference.forms[0])
         outputs = {label(node): node.outputs[0].name for node in reference.forms[0].graph}
@@ -213,29 +180,14 @@ def why(row: TensorComparison, damage: Damage, facts: Facts) -> Reason:
         facts: what else is known.
     """
     reasons = (
-        _given(row, facts), _input(row), _branches(row, facts), _shared(row, facts), _factors(row, facts),
-        _norm(row, facts),
-        _scale(row, facts), _clipped(row, facts), _weights(row, damage),
+        _bias(row, facts), given_reason(row, facts), input_reason(row), _branches(row, facts),
+        _shared(row, facts), _factors(row, facts),
+        _norm(row, facts), _scale(row, facts), clipped_reason(row, facts), _weights(row, damage, facts),
+        unused_reason(row, facts),
     )  # fmt: skip
     found = next((reason for reason in reasons if reason is not None), None)
     text = f"no cause stands out, SQNR of the layer alone {row.local.sqnr_db:.1f} dB"
     return found or Reason("codes", text, "")
-
-
-def _input(row: TensorComparison) -> Reason | None:
-    """An input whose codes are not those of such data."""
-    if row.node is not None or row.representable is None or row.saturated is None:
-        return None
-    low, high = row.representable
-    seen = (max(row.observed[1], 0.0) - min(row.observed[0], 0.0)) / (high - low)
-    if row.saturated <= CLIPPED and seen >= USED:
-        return None
-    text = (
-        f"its codes hold {low:.4g} … {high:.4g}, the data {row.observed[0]:.4g} … {row.observed[1]:.4g} "
-        f"({100.0 * row.saturated:.1f} % clipped): the model was calibrated with other preprocessing or "
-        "other data"
-    )
-    return Reason("input", text, "Compare mean, scale and colour order with those of the training")
 
 
 def _branches(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -328,52 +280,29 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
     return Reason("scale", text, _EQUALIZE, _EQUALIZING)
 
 
-def _given(row: TensorComparison, facts: Facts) -> Reason | None:
-    """A range that the user gave and that the data leave."""
-    seen = _outside(row)
-    if not seen or row.tensor not in facts.given:
+def _bias(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A bias that its int32 code does not hold."""
+    found = facts.constants.get(row.node or "")
+    if found is None or found.bias is None:
         return None
-    text, advice = f"the range given with --range clips: {seen}", f"Leave --range '{row.tensor}=…' away"
-    return Reason("clipped", text, advice, without_ranges=(row.tensor,))
+    one = found.bias
+    text = f"channel {one.channel} has the bias {one.coded:.4g} by its int32 code and {one.real:.4g} in FP32"
+    advice = "Quantize again: calib8 gives a channel whose bias would overflow a larger scale"
+    return Reason("bias", text, advice)
 
 
-def _outside(row: TensorComparison) -> str:
-    """How much is clipped, empty where that is little."""
-    if row.saturated is None or row.saturated <= CLIPPED or row.representable is None:
-        return ""
-    low, high = row.representable
-    return (
-        f"{100.0 * row.saturated:.1f} % of its values lie outside of {low:.4g} … {high:.4g} (they reach "
-        f"{row.observed[0]:.4g} … {row.observed[1]:.4g})"
-    )
-
-
-def _clipped(row: TensorComparison, facts: Facts) -> Reason | None:
-    text = _outside(row)
-    if not text:
-        return None
-    fixed = facts.limits(row.tensor)
-    if fixed is None or not _is_fixed(row, *fixed[1:]):
-        advice = "Calibrate on more typical data, or with --method minmax"
-        return Reason("clipped", text, advice, method="minmax")
-    op, least, most = fixed
-    given = shlex.quote(f"{row.tensor}={least:g},{most:g}")
-    text += f", and a {op} has this range whatever the data are"
-    return Reason("clipped", text, f"Give it another one with --range {given}, or keep it in float")
-
-
-def _is_fixed(row: TensorComparison, least: float, most: float) -> bool:
-    """Whether the codes are those of an op with limits: up to a step they end there."""
-    if row.scale is None or row.representable is None:
-        return False
-    step = 1.5 * max(row.scale)
-    return all(abs(end - limit) <= step for end, limit in zip(row.representable, (least, most), strict=True))
-
-
-def _weights(row: TensorComparison, damage: Damage) -> Reason | None:
-    if row.weight_sqnr_db is None or row.weight_sqnr_db >= POOR_WEIGHT_DB:
-        return None
+def _weights(row: TensorComparison, damage: Damage, facts: Facts) -> Reason | None:
     if damage.weights is None or (damage.codes is not None and damage.codes < damage.weights):
         return None
+    found = facts.constants.get(row.node or "")
+    if found is not None and found.weight is not None:
+        one = found.weight
+        text = (
+            f"channel {one.channel} has a weight of {one.largest:.4g}, the median one is {one.median:.4g}: "
+            f"{100.0 * one.vanished:.0f} % of its weights have the code 0"
+        )
+        return Reason("weights", text, "Let a search clip that weight, or equalize the channels", _RESCALING)
+    if row.weight_sqnr_db is None or row.weight_sqnr_db >= POOR_WEIGHT_DB:
+        return None
     text = f"the codes of its weight are {row.weight_sqnr_db:.1f} dB from it"
-    return Reason("weights", text, "Equalize its channels", (("cle", "bias"), ("scales", "bias")))
+    return Reason("weights", text, "Equalize its channels", _RESCALING)

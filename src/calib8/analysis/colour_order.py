@@ -1,7 +1,7 @@
 """Whether a float model wants red and blue of its images exchanged.
 
 Where its first normalization sees the input, that tells alone, as it fits one of the orders; else the entropy
-of class scores does, see ``calib8.data.channel_order``.
+of class scores does, or of a detector the best scores, see ``calib8.data.channel_order``.
 """
 
 from __future__ import annotations
@@ -98,6 +98,12 @@ def _told_by_entropy(witness: Witness, axis: int) -> str:
         return ""
     fed, other = found
     surer = int(np.sum(fed.entropy > other.entropy))
+    if not fed.of:
+        before, after = (float(np.exp(-one.entropy.mean())) for one in (fed, other))
+        return (
+            "the model is surer of what it finds with red and blue exchanged (best scores "
+            f"{before:.2f} → {after:.2f}, on {surer} of {len(fed.entropy)} samples)"
+        )
     return (
         "the model is surer of its classes with red and blue exchanged (entropy "
         f"{fed.entropy.mean():.2f} → {other.entropy.mean():.2f}, on {surer} of {len(fed.entropy)} samples)"

@@ -9,8 +9,8 @@ The parts of a ``Dissection`` (``calib8.dissection.dissect``), three for every t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import onnx_ir as ir
@@ -35,11 +35,13 @@ class Damage:
         weights: the layer's weight and bias.
         codes: the tensor that it yields.
         both: the two together.
+        branches: of each branch of the outputs, the two together; empty where there is a single one.
     """
 
     weights: float | None
     codes: float | None
     both: float
+    branches: Mapping[str, float] = field(default_factory=dict)
 
 
 def damages(
@@ -54,13 +56,14 @@ def damages(
     """
     pairs = [(weight_part(dissection, tap), code_part(dissection, tap)) for tap in taps]
     parts = list(dict.fromkeys(part for pair in pairs for part in _single_and_both(*pair)))
-    found = dict(zip(parts, dissection.qualities(parts, on_part), strict=True))
+    found = dict(zip(parts, dissection.checks(parts, on_part), strict=True))
     result = []
     for weights, codes in pairs:
-        alone = [found[part] if part is not None else None for part in (weights, codes)]
+        alone = [found[part].sqnr_db if part is not None else None for part in (weights, codes)]
         together = _single_and_both(weights, codes)
-        both = found[together[-1]] if together else LARGEST_DB
-        result.append(Damage(alone[0], alone[1], both))
+        check = found[together[-1]] if together else None
+        branches = {} if check is None else {one.name: one.sqnr_db for one in check.branches}
+        result.append(Damage(alone[0], alone[1], LARGEST_DB if check is None else check.sqnr_db, branches))
     return tuple(result)
 
 

@@ -2,6 +2,7 @@
 
 1. compare     every tensor, its layer alone and the model up to it            (``calib8.analysis.compare``)
 2. damage      the codes of one layer alone, at the outputs                    (``calib8.analysis.damage``)
+               and at each branch of them                               (``calib8.analysis.branch_losses``)
 3. reasons     what the worst layers have in common with known failures        (``calib8.analysis.causes``)
 4. inputs      whether the data are what the network was trained and calibrated with
 5. gains       the model with a layer in float, and with the worst ones together
@@ -20,7 +21,8 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.analysis.basis import ranges_given
-from calib8.analysis.causes import Facts, Maxima, Reason, norm_name, tensors_to_look_at
+from calib8.analysis.branch_losses import BranchLoss, branch_losses
+from calib8.analysis.causes import Facts, Maxima, norm_name, tensors_to_look_at
 from calib8.analysis.colour_order import red_and_blue_exchanged
 from calib8.analysis.compare import Comparison, compare
 from calib8.analysis.counterparts import Counterparts, find_counterparts
@@ -37,11 +39,13 @@ from calib8.analysis.findings import (
     named,
 )
 from calib8.analysis.float_reference import FloatReference, float_reference
+from calib8.analysis.layer_constants import constant_faults
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.node_names import find_node_names
+from calib8.analysis.reason import Reason
 from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
-from calib8.autorange.check import Check
+from calib8.autorange.check import Check, float_outputs
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.samples import Dataset, DataSource, open_dataset
@@ -51,11 +55,17 @@ from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
+from calib8.tasks.branches import Meaning
+from calib8.tasks.judged import judged_runs
+from calib8.tasks.judges.interface import TaskFigures
 from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
-from calib8.tasks.seen import analysable
+from calib8.tasks.seen import analysable, is_float
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
+
+JUDGED: Final = 32
+"""Samples that the judge of the task looks at."""
 
 FOREIGN_DB: Final = 5.0
 """Weights so far from those of the float model, in the median layer, are those of another one."""
@@ -76,6 +86,8 @@ class Diagnosis:
         fallback: why every layer had to run in a session of its own, empty where they did not.
         preprocess: how the images were prepared, None where arrays went in as they were.
         figures: ``sqnr_db`` with its parts.
+        branches: of the outputs, each with the layers that ruin it; empty where there is a single one.
+        task: what the judge of the task says of INT8; None where nothing is known to decode the outputs.
         dissection: to judge other int8 forms on the same samples.
     """
 
@@ -88,6 +100,8 @@ class Diagnosis:
     fallback: str
     preprocess: Preprocess | None
     figures: Check
+    branches: tuple[BranchLoss, ...]
+    task: TaskFigures | None
     dissection: Dissection
 
 
@@ -147,17 +161,32 @@ def diagnose(
     found = damages(dissection, taps, counter)
     losses = _losses(opened.pair.int8, comparison, opened.found, found, runs[0])
     maxima = _channel_maxima(reference, opened.found, runs, threads)
-    facts = Facts(reference, maxima, dead_channels(opened.pair.int8), ranges_given(opened.pair.int8))
+    facts = _facts(opened, maxima)
     figures = dissection.whole()
     sqnr_db = figures.sqnr_db
     names = find_node_names(whole, opened.pair.outputs, reference)
-    causes = find_causes(losses, dissection, facts, names, sqnr_db)
-    findings = _explaining((*_inputs(opened, threads), *causes))
+    causes = find_causes(losses, dissection, facts, names, figures)
+    findings = _explaining((*_inputs(opened, meaning, threads), *causes))
+    layers = tuple(named(loss, names) for loss in losses)
     return Diagnosis(
-        comparison, tuple(named(loss, names) for loss in losses), findings,
-        find_advice(losses, dissection, names, sqnr_db), sqnr_db, len(runs), dissection.fallback,
-        opened.dataset.preprocess, figures, dissection,
+        comparison, layers, findings, find_advice(losses, dissection, names, sqnr_db), sqnr_db, len(runs),
+        dissection.fallback, opened.dataset.preprocess, figures, branch_losses(figures, meaning, layers),
+        _judged(opened, whole, meaning, threads), dissection,
     )  # fmt: skip
+
+
+def _judged(opened: _Opened, int8: ir.Model, meaning: Meaning, threads: int) -> TaskFigures | None:
+    """The figures of the task on samples of the data."""
+    reference, runs = opened.reference.forms[-1], opened.seen[:JUDGED]
+    names = [value.name or "" for value in opened.pair.fp32.graph.outputs if is_float(value)]
+    expected, found = (float_outputs(model, runs, threads) for model in (reference, int8))
+    return judged_runs(meaning, names, expected, found, runs)
+
+
+def _facts(opened: _Opened, maxima: Maxima) -> Facts:
+    int8, reference = opened.pair.int8, opened.reference
+    faults = constant_faults(int8, opened.found.taps, reference)
+    return Facts(reference, maxima, dead_channels(int8), ranges_given(int8), faults)
 
 
 def _open(
@@ -228,7 +257,7 @@ def _channel_maxima(
     return maxima
 
 
-def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
+def _inputs(opened: _Opened, meaning: Meaning, threads: int) -> tuple[Finding, ...]:
     """What is wrong with the data as a whole, and with statistics that do not fit them."""
     found = []
     given, stored = opened.dataset.preprocess, _stored(opened.pair)
@@ -237,7 +266,7 @@ def _inputs(opened: _Opened, threads: int) -> tuple[Finding, ...]:
         text = f"the images are prepared in another way than for the calibration ({difference})"
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
     drifts = batch_norm_drift(opened.pair.fp32, opened.seen, threads)
-    witness = Witness(opened.pair.fp32, opened.seen, threads)
+    witness = Witness(opened.pair.fp32, opened.seen, threads, meaning=meaning)
     order = red_and_blue_exchanged(witness, drifts[0] if drifts else None, given)
     if order is not None:
         found.append(Reason("statistics", order.text, f"Exchange red and blue. {order.cure}"))

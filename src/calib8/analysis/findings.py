@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.causes import Facts, Reason, why
+from calib8.analysis.causes import Facts, why
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.node_names import NodeNames
+from calib8.analysis.reason import Reason
+from calib8.autorange.check import LARGEST_DB, Check
 from calib8.dissection.dissect import Dissection
 from calib8.dissection.partly_coded import code_readers
 from calib8.model.infer_shapes import with_input_shapes
@@ -40,6 +41,9 @@ TELLING_DB: Final = 1.0
 
 INNOCENT_DB: Final = 10.0
 """A layer that alone leaves the outputs so much better than all codes do is no cause: 1/10 of the noise."""
+
+CERTAIN: Final = ("input", "bias")
+"""Causes that are told whatever is gained: the codes themselves show them."""
 
 MOST_MACS: Final = 0.25
 """Share of the multiply-accumulates that an advice may keep in float."""
@@ -103,7 +107,7 @@ def mac_shares(model: ir.Model, feeds: Arrays) -> dict[str, float | None]:
 
 
 def find_causes(
-    losses: Sequence[LayerLoss], dissection: Dissection, facts: Facts, names: NodeNames, whole: float
+    losses: Sequence[LayerLoss], dissection: Dissection, facts: Facts, names: NodeNames, figures: Check
 ) -> tuple[Finding, ...]:
     """The worst layers with their reasons; each node once.
 
@@ -112,14 +116,16 @@ def find_causes(
         dissection: the int8 graph.
         facts: what is known of the float model.
         names: what nodes are to be called.
-        whole: SQNR of the outputs in dB.
+        figures: of the outputs of the int8 graph.
 
     Returns:
-        Inputs first, then what has a cause, then what has none; of each in the order of the losses.
+        Inputs first, then what has a cause, then what has none; of each in the order of the losses, those
+        that only the worst branch accuses last.
     """
     gains: dict[tuple[str, ...], float] = {(): 0.0}
     found: dict[tuple[str, ...], Finding] = {}
-    for loss in islice(losses, FINDINGS):
+    whole = figures.sqnr_db
+    for loss in _suspects(losses, figures):
         reason = why(loss.row, loss.damage, facts)
         blamed = tuple(names.makers[tensor] for tensor in reason.tensors if tensor in names.makers)
         floats = _floats_for(dissection.model, loss, blamed, names)
@@ -128,7 +134,7 @@ def find_causes(
         known = found.get(floats)
         fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
         innocent = loss.damage.both > whole + INNOCENT_DB  # what is in float with it gains, not the layer
-        if (gains[floats] < fewest or innocent) and reason.cause != "input":
+        if (gains[floats] < fewest or innocent) and reason.cause not in CERTAIN:
             continue
         if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
             node = blamed[0] if blamed else loss.row.node
@@ -137,6 +143,18 @@ def find_causes(
     listed = sorted(found.values(), key=lambda one: order.get(one.reason.cause, 1))
     told = [one for place, one in enumerate(listed) if not _is_told(one, listed, place)]
     return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
+
+
+def _suspects(losses: Sequence[LayerLoss], figures: Check) -> list[LayerLoss]:
+    """The worst for the outputs, then the worst for the worst branch."""
+    worst = min(figures.branches, key=lambda branch: branch.sqnr_db, default=None)
+    found = list(losses[:FINDINGS])
+    if worst is None:
+        return found
+    others = [loss for loss in losses[FINDINGS:] if worst.name in loss.damage.branches]
+    others.sort(key=lambda loss: loss.damage.branches[worst.name])
+    last = max((loss.damage.branches.get(worst.name, LARGEST_DB) for loss in found), default=LARGEST_DB)
+    return found + [loss for loss in others[: FINDINGS // 2] if loss.damage.branches[worst.name] < last]
 
 
 def _is_told(finding: Finding, listed: Sequence[Finding], place: int) -> bool:
@@ -171,7 +189,8 @@ def find_advice(
     """The smallest number of the worst nodes that gains ``ENOUGH_DB`` together, or the most that help.
 
     Args:
-        losses, dissection, names, whole: see ``find_causes``.
+        losses, dissection, names: see ``find_causes``.
+        whole: SQNR of the outputs in dB.
     """
     model = dissection.model
     nodes = list(dict.fromkeys(name for one in losses for name in _floats_for(model, one, (), names)))

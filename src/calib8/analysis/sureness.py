@@ -1,4 +1,5 @@
-"""How sure a classifier is of its classes: of inputs as they are fed, and prepared in another way."""
+"""How sure a classifier is of its classes, or a detector of what it finds: of inputs as they are fed, and
+prepared in another way."""
 
 from __future__ import annotations
 
@@ -11,9 +12,10 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.evaluate import best_classes, class_scores
-from calib8.data.channel_order import FEWEST_SAMPLES, clearly_surer
+from calib8.data.channel_order import FEWEST_SAMPLES, clearly_surer, doubts
 from calib8.data.channel_order import entropies as class_entropies
 from calib8.model.runtime import Arrays, Session, open_session
+from calib8.tasks.branches import Meaning
 
 MOST_RUNS: Final = 32
 """More are not asked."""
@@ -28,9 +30,9 @@ class Sureness:
     """How sure the model is of every sample, and how many of the labels it gives.
 
     Attributes:
-        entropy: float64 [samples], in nats.
-        best: int64 [samples], the class of the highest score.
-        of: number of classes.
+        entropy: float64 [samples], in nats; of a detector what stands for it (``calib8.data.channel_order``).
+        best: int64 [samples], the class of the highest score; 0 of a detector.
+        of: number of classes; 0 of a detector.
         hits: labelled samples whose best class is the label.
     """
 
@@ -57,6 +59,7 @@ class Witness:
         labels: Sequence[Labels] = (),
         session: Session | None = None,
         scores: Sequence[Array | None] = (),
+        meaning: Meaning | None = None,
     ) -> None:
         """Takes what is known; nothing is run yet.
 
@@ -67,7 +70,9 @@ class Witness:
             labels: one per sample of every run; empty where there are none.
             session: the model, where it is open already.
             scores: ``class_scores`` of the first output in these runs, where they have been made already.
+            meaning: of the outputs, to ask a detector; None: classifiers alone are asked.
         """
+        self._meaning = meaning
         self.model, self.threads, self.runs = model, threads, runs[:MOST_RUNS]
         self._labels, self._session = labels[:MOST_RUNS], session
         self._fed = list(scores[:MOST_RUNS])
@@ -108,7 +113,10 @@ class Witness:
             if self._session is None:
                 self._session = open_session(self.model, threads=self.threads)
             feeds = {name: np.ascontiguousarray(change(array)) for name, array in run.items()}
-            found.append(class_scores(self._session.run(feeds)[0]))
+            outputs = self._session.run(feeds)
+            classes = class_scores(outputs[0])
+            detector = classes is None and self._meaning is not None
+            found.append(_place_scores(outputs, self._meaning) if detector else classes)
         return found
 
     def _told(self, scores: Sequence[Array | None]) -> Sureness | None:
@@ -117,9 +125,27 @@ class Witness:
         wrong = any(len(array) != len(given) for array, given in zip(rows, labels, strict=False))
         if not rows or len(rows) < len(scores) or wrong:
             return None
+        if any(array.ndim == 3 for array in rows):
+            told = np.concatenate([doubts(array) for array in rows])
+            return Sureness(told, np.zeros(len(told), np.int64), 0, 0)
         best = np.concatenate([best_classes(array, 1)[:, 0] for array in rows])
         known = [label for given in labels for label in given]
         hits = sum(label == int(first) for label, first in zip(known, best, strict=False))
         return Sureness(
             np.concatenate([class_entropies(array) for array in rows]), best, rows[0].shape[1], hits
         )
+
+
+def _place_scores(outputs: Sequence[Array], meaning: Meaning | None) -> Array | None:
+    """The best score of every place, [samples, places, 1]; None where the outputs are no detector's."""
+    branch = None if meaning is None else meaning.kind("objectness") or meaning.kind("scores")
+    if meaning is None or meaning.task != "detect" or branch is None or branch.chosen:
+        return None
+    parts = branch.of([array for array in outputs if array.dtype.kind == "f"])
+    if any(part.ndim not in (3, 4) for part in parts):
+        return None
+    found = []
+    for part, piece in zip(parts, branch.pieces, strict=True):
+        axis = piece.axis if piece.axis is not None else 1 if part.ndim == 4 else 2
+        found.append(part.max(axis=axis).reshape(len(part), -1))
+    return np.concatenate(found, axis=1)[:, :, None]

@@ -15,11 +15,12 @@ from calib8.data.batches import Batch
 from calib8.data.fingerprints import array_fingerprint
 from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, Kept, TaskFigures, split_samples
 from calib8.tasks.judges.own import OwnJudge, own_figures, own_score
-from calib8.tasks.truths import Truths
+from calib8.tasks.truths import OF_IMAGES, Truths
 
 Opener = Callable[[AnyJudge, int], Truths]
 """Reads labels for a judge and a number of classes."""
@@ -57,6 +58,7 @@ class TaskRecords:
         labels: Opener | None,
         *,
         files: bool,
+        meaning: Meaning | None = None,
     ) -> None:
         """Begins.
 
@@ -66,16 +68,20 @@ class TaskRecords:
             reference: index of the float one; None: there is none.
             labels: reads the labels of a task; None without any.
             files: samples are files, whose names order them; else what they hold does.
+            meaning: branches of the outputs of the float model; None: they are not known.
 
         Raises:
-            UsageError: there is neither a float model nor a label.
+            UsageError: there is nothing to compare with.
         """
         self._task, self._reference, self._labels, self._files = task, reference, labels, files
+        self._meaning = meaning
         self._names = [[spec.name for spec in session.outputs] for session in sessions]
         self._judge: AnyJudge | None = None if isinstance(task, str) else task
         self._truths: Truths | None = None
         self._models = [_Model() for _ in sessions]
         self._waiting: list[_Sample] = []
+        if self.name in OF_IMAGES and labels is None:
+            self._check_comparable()
 
     @property
     def name(self) -> str:
@@ -111,11 +117,20 @@ class TaskRecords:
                 first = self._reference
             shown = sample.outputs[first] or []
             if self._judge is None and all(array.size for array in shown):
-                self._judge = find_judge(str(self._task), self._names[first], shown, feeds)
+                self._judge = find_judge(str(self._task), self._names[first], shown, feeds, self._meaning)
             if self._judge is not None and self._labels is not None and self._truths is None:
                 count = getattr(self._judge.read(shown, sample.name), "class_count", 0)
                 self._truths = self._labels(self._judge, count)
         return self._judge is not None
+
+    def _check_comparable(self) -> None:
+        """Refuses a single model without labels: there is nothing that it could be judged by."""
+        if self._reference is None:
+            problem = "needs a float model to compare with, or labels"
+            raise UsageError(f"--task {self.name}", problem, "Add the float model to the list, or --labels")
+        if len(self._models) == 1:
+            problem = "has nothing to judge: without labels the float model is the truth, and it is alone"
+            raise UsageError(f"--task {self.name}", problem, "Add an int8 model to the list, or --labels")
 
     def _truth(self, judge: AnyJudge, label: int | None, name: str) -> Any:
         """From labels; None where there are none."""
@@ -153,9 +168,8 @@ class TaskRecords:
             raise UsageError(f"--task {self._task}", problem, "Give samples with something to find")
         if judge is None:
             return [None for _ in self._models]
-        if self._reference is None and not any(model.with_labels.records for model in self._models):
-            problem = "needs a float model to compare with, or labels"
-            raise UsageError(f"--task {judge.task}", problem, "Add the float model to the list, or --labels")
+        if not any(model.with_labels.records for model in self._models):
+            self._check_comparable()
         found = [
             TaskFigures(
                 judge.task,
@@ -193,11 +207,12 @@ class OwnRecords:
         """Begins.
 
         Raises:
-            UsageError: there is no float model.
+            UsageError: there is no float model, or no other one.
         """
-        if reference is None:
-            problem = "compares with a float model, and none is in the list"
-            raise UsageError("judge", problem, "Add the float model")
+        if reference is None or len(sessions) == 1:
+            kind = "a float model, and none" if reference is None else "the float model, and nothing else"
+            cure = "Add the float model" if reference is None else "Add an int8 model"
+            raise UsageError("judge", f"compares with {kind} is in the list", cure)
         self._judge, self._reference = judge, reference
         self._scores: list[list[float]] = [[] for _ in sessions]
 

@@ -26,8 +26,8 @@ def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> f
         layer: what ``find_counterparts`` found in it.
         reference: the float model.
     """
-    node = _node(int8, layer)
-    stored = None if node is None else _stored_weight(node)
+    node = layer_node(int8, layer)
+    stored = None if node is None else stored_weight(node)
     if stored is None or layer.reference is None:
         return None
     original = reference.constants(layer.reference, stored.shape)
@@ -38,14 +38,14 @@ def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> f
     return sums.distance().sqnr_db
 
 
-def _node(model: ir.Model, layer: Layer) -> ir.Node | None:
+def layer_node(model: ir.Model, layer: Layer) -> ir.Node | None:
     """The layer's node if it is one with a weight."""
     found = (node for node in model.graph if node.outputs and node.outputs[0].name == layer.output)
     node = next(found, None)
     return node if node is not None and node.op_type in WEIGHTED_OPS else None
 
 
-def _stored_weight(node: ir.Node) -> npt.NDArray[np.float32] | None:
+def stored_weight(node: ir.Node) -> npt.NDArray[np.float32] | None:
     """What the codes of a layer's weight stand for, also where Q and DQ follow a float constant."""
     value, source = node.inputs[1], dequantizer(node.inputs[1])
     code = None if source is None else tensor_code(codes_of(source))

@@ -40,11 +40,12 @@ def _evaluation(e: Evaluation) -> dict[str, Any]:
         "seconds": e.seconds,
         "warnings": list(e.warnings),
         "failure": e.failure,
-        "task": None if e.task is None else _task(e.task),
+        "task": None if e.task is None else task_document(e.task),
     }
 
 
-def _task(told: TaskFigures) -> dict[str, Any]:
+def task_document(told: TaskFigures) -> dict[str, Any]:
+    """What a judge says of one model."""
     return {
         "task": told.task,
         "samples": told.samples,

@@ -1,6 +1,7 @@
 """Whether images go in as a network wants them, judged by how sure it is of its answers.
 
     entropy_i = −Σ_c p_ic ln p_ic              of the class probabilities of sample i
+    entropy_i = −ln mean of the ten best scores of the places of sample i       of a detector
     d_i = entropy_i as fed − entropy_i prepared in another way,   t = mean(d) / (std(d) / √n)
 
 Trained networks are surer of images as they had them in training, in the order of channels too, though not of
@@ -33,6 +34,9 @@ SURER: Final = 6.0 / 7.0
 
 COLOURS: Final = 3
 
+BEST: Final = 10
+"""Scores that tell how sure a detector is: one object has several."""
+
 
 def colour_axis(shape: Sequence[int | str | None] | None) -> int | None:
     """The axis of an image input's three channels, 1 or 3; None where that cannot be told."""
@@ -53,6 +57,19 @@ def entropies(scores: Array) -> npt.NDArray[np.float64]:
         rows = np.exp(rows - rows.max(axis=1, keepdims=True))
         rows /= rows.sum(axis=1, keepdims=True)
     found: npt.NDArray[np.float64] = -np.sum(rows * np.log(np.maximum(rows, 1e-30)), axis=1)
+    return found
+
+
+def doubts(scores: Array) -> npt.NDArray[np.float64]:
+    """What stands for the entropy of a detector: −ln of the mean of the best scores, float64 [samples].
+
+    Args:
+        scores: [samples, places, classes]; those that leave 0 … 1 go through a sigmoid.
+    """
+    best = np.sort(scores.astype(np.float64).max(axis=2), axis=1)[:, -BEST:]
+    if float(best.min()) < 0.0 or float(best.max()) > 1.0:
+        best = 1.0 / (1.0 + np.exp(-best))
+    found: npt.NDArray[np.float64] = -np.log(np.maximum(best.mean(axis=1), 1e-30))
     return found
 
 

@@ -12,11 +12,13 @@ from types import MappingProxyType
 
 import onnx_ir as ir
 
+from calib8.errors import UsageError
 from calib8.tasks.branches import Branch, Meaning, Piece
 from calib8.tasks.composition import Size, shape_of
 from calib8.tasks.detections import chosen_rows, in_one_output, in_several_outputs
+from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, task_called
-from calib8.tasks.named import as_task, as_told, with_named
+from calib8.tasks.named import as_task, as_told, fits, with_named
 from calib8.tasks.seen import Found, Seen, seen_outputs
 from calib8.tasks.single_outputs import single_output
 
@@ -24,7 +26,11 @@ NOTHING_NAMED: Mapping[str, str] = MappingProxyType({})
 
 
 def meaning_of(
-    model: ir.Model, *, task: str | None = None, branches: Mapping[str, str] = NOTHING_NAMED
+    model: ir.Model,
+    *,
+    task: str | None = None,
+    branches: Mapping[str, str] = NOTHING_NAMED,
+    left_open: bool = False,
 ) -> Meaning:
     """The branches of all float outputs.
 
@@ -33,6 +39,7 @@ def meaning_of(
             prepared model, or what ``calib8.tasks.seen.analysable`` makes of another one.
         task: what the network is for, a key of ``NEEDS``; None: told by the graph.
         branches: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind.
+        left_open: a task that nothing shows to fit is taken, unless the graph is sure of another one.
 
     Raises:
         UsageError: no such task, output or kind; parts that overlap, are empty or beyond the output; a task
@@ -44,9 +51,35 @@ def meaning_of(
     if branches:
         found = with_named(found, seen, as_told(branches, seen))
     if wanted is not None:
-        found = as_task(wanted, found, seen)
+        found = as_task(wanted, found, seen, left_open=left_open)
     told = grouped(found)
-    return Meaning(told, wanted or task_of(told), wanted is not None)
+    named = wanted is not None and fits(wanted, found)
+    return Meaning(told, wanted if named else task_of(told), named)
+
+
+def judged_meaning(
+    model: ir.Model, task: str | AnyJudge | None, branches: Mapping[str, str] = NOTHING_NAMED
+) -> Meaning:
+    """The branches where a judge of a task reads the outputs.
+
+    Where the graph leaves open what they are, the judge has the word; where it is sure of another task, a
+    judge by name is refused, and one that the user gave with its head is not.
+
+    Args:
+        model, branches: see ``meaning_of``.
+        task: a name or a judge; None: told by the graph.
+
+    Raises:
+        UsageError: see ``meaning_of``.
+    """
+    if task is None or isinstance(task, str):
+        return meaning_of(model, task=task, branches=branches, left_open=not branches)
+    try:
+        return meaning_of(model, task=task.task, branches=branches)
+    except UsageError:
+        if branches:
+            raise
+        return meaning_of(model)
 
 
 def picture_of(model: ir.Model) -> tuple[Size, ...]:

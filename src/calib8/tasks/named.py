@@ -162,30 +162,50 @@ def _cut_again(one: Seen, own: Sequence[Found], named: Sequence[Found]) -> list[
     return result
 
 
-def as_task(task: Task, found: Sequence[Found], seen: Sequence[Seen]) -> list[Found]:
+def as_task(
+    task: Task, found: Sequence[Found], seen: Sequence[Seen], *, left_open: bool = False
+) -> list[Found]:
     """What was found, read as the task asks where it leaves that open.
+
+    Where the graph is sure of all that another task needs, only what it guesses is read anew: not the points
+    beside boxes.
+
+    Args:
+        task: what the user says.
+        found, seen: what the graph shows.
+        left_open: outputs that cannot be read so stay what they are, unless the graph is sure of another
+            task.
 
     Raises:
         UsageError: nothing can be read so.
     """
-    if _fits(task, found):
+    if fits(task, found):
         return list(found)
-    outputs = {one.name: one for one in seen}
-    read = [_read_as(task, one, outputs[one.piece.output]) for one in found]
-    if not _fits(task, read):
-        problem = f"no output fits it; the model has {', '.join(one.shown for one in seen) or 'none'}"
+    outputs, sure = {one.name: one for one in seen}, [one for one in found if one.sureness == "sure"]
+    other = next((name for name in NEEDS if fits(name, sure)), None)
+    known = ("named",) if other is None else ("named", "sure", "likely")
+    read = [one if one.sureness in known else _read_as(task, one, outputs[one.piece.output]) for one in found]
+    if fits(task, read):
+        return read
+    if left_open and other is None:
+        return list(found)
+    problem = f"no output fits it; the model has {', '.join(one.shown for one in seen) or 'none'}"
+    if other is None:
         raise UsageError(f"--task {task}", problem, NEEDED[task])
-    return read
+    told = ", ".join(f"{one.piece} is {one.kind} ({one.why})" for one in sure)
+    cure = f"Use --task {other}; if the graph is read wrongly, {NEEDED[task][0].lower()}{NEEDED[task][1:]}"
+    raise UsageError(f"--task {task}", f"{problem}, and its graph shows task {other}: {told}", cure)
 
 
-def _fits(task: Task, found: Sequence[Found]) -> bool:
+def fits(task: Task, found: Sequence[Found]) -> bool:
+    """Whether there is all that a task needs."""
     kinds: set[Kind] = {one.kind for one in found}
     return any(way <= kinds for way in NEEDS[task])
 
 
 def _read_as(task: Task, one: Found, seen: Seen) -> Found:
     """A whole output that may be what the task needs, as that."""
-    if one.sureness == "named" or one.piece.axis is not None:
+    if one.piece.axis is not None:
         return one
     vector = seen.rank >= 2 and all(size == 1 for size in seen.sizes[2:]) and seen.sizes[1] != 1
     scoring = seen.whole.nature in ("sigmoid", "softmax")

@@ -193,7 +193,7 @@ class Judge:
     def _opened_evidence(self, wanted: Wanted) -> TaskEvidence:
         names = [spec.name for spec in self._reference.outputs]
         pictures = None if wanted.labels is None else pictures_of(wanted.labels, self._dataset)
-        return TaskEvidence(wanted, names, pictures)
+        return TaskEvidence(wanted, names, pictures, self._meaning)
 
     def _check(self, classified: bool, labelled: bool) -> None:
         kind = self._promise.kind

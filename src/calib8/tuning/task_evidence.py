@@ -14,8 +14,9 @@ import numpy as np
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.average_precision import Matches, average_precisions, mean_average_precision
-from calib8.tasks.judges.find import AnyJudge, check_task, find_judge
+from calib8.tasks.judges.find import AnyJudge, check_task, find_judge, task_name
 from calib8.tasks.judges.interface import split_samples
 from calib8.tasks.judges.own import OwnJudge, check_own_judge, own_score
 from calib8.tasks.truths import Pictures, Truths, read_truths
@@ -55,7 +56,7 @@ class Wanted:
         if (kind == "score") != (self.own is not None):
             problem = "needs a judge" if kind == "score" else "does not go with a judge of your own"
             raise UsageError(option, problem, "Give judge=f and min_score=… together, and no other promise")
-        name = self.task if isinstance(self.task, str) else getattr(self.task, "task", None)
+        name = task_name(self.task)
         if isinstance(self.task, str):
             check_task(self.task)
         if name is not None and kind in TASK_OF and not _fits(self.promise, name):
@@ -113,15 +114,22 @@ class Pair:
 class TaskEvidence:
     """Judges outputs sample by sample, and tells figure and bound."""
 
-    def __init__(self, wanted: Wanted, names: Sequence[str], pictures: Pictures | None) -> None:
+    def __init__(
+        self,
+        wanted: Wanted,
+        names: Sequence[str],
+        pictures: Pictures | None,
+        meaning: Meaning | None = None,
+    ) -> None:
         """Begins.
 
         Args:
             wanted: what judges.
             names: of the outputs of the float model.
             pictures: the images that labels belong to; None without labels.
+            meaning: branches of the outputs; None: they are not known.
         """
-        self._wanted, self._names, self._pictures = wanted, names, pictures
+        self._wanted, self._names, self._pictures, self._meaning = wanted, names, pictures, meaning
         self._judge: AnyJudge | None = None if isinstance(wanted.task, str) else wanted.task
         self._truths: Truths | None = None
         self._known: dict[str, tuple[Any, Any]] = {}
@@ -165,7 +173,7 @@ class TaskEvidence:
     def _found(self, piece: Batch, real: list[Any]) -> AnyJudge:
         if self._judge is None:
             task = self._wanted.task or TASK_OF[self._wanted.promise.kind]
-            self._judge = find_judge(str(task), self._names, real, piece.inputs)
+            self._judge = find_judge(str(task), self._names, real, piece.inputs, self._meaning)
         if self._truths is None and self._wanted.labels is not None and self._pictures is not None:
             count = getattr(self._judge.read(real, piece.names[0]), "class_count", 0)
             self._truths = read_truths(self._judge, self._wanted.labels, self._pictures, count)

@@ -27,9 +27,9 @@ from calib8.repair.wanted import effort_called
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import AnyJudge
+from calib8.tasks.judges.find import AnyJudge, task_name
 from calib8.tasks.judges.own import OwnJudge
-from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.tasks.meaning import NOTHING_NAMED, judged_meaning, meaning_of
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
@@ -223,14 +223,10 @@ def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved
 def _meaning(
     prepared: PreparedModel, promise: Promise, task: str | AnyJudge | None, branches: Mapping[str, str]
 ) -> Meaning:
-    """What the outputs mean; where the graph does not say that they fit the task, its judge has the word."""
-    name = task if isinstance(task, str) or task is None else task.task
-    try:
-        return meaning_of(prepared.model, task=name, branches=branches)
-    except UsageError:
-        if not promise.by_task or branches:
-            raise
-        return meaning_of(prepared.model, branches=branches)
+    """What the outputs mean; a promise about a task names it."""
+    if promise.by_task:
+        return judged_meaning(prepared.model, task or TASK_OF.get(promise.kind), branches)
+    return meaning_of(prepared.model, task=task_name(task), branches=branches)
 
 
 def _wanted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -100,7 +101,7 @@ def _final(parts: list[F64], head: DetectionHead, name: str) -> _Read:
 
 
 def _pair(parts: list[F64], head: DetectionHead, name: str) -> _Read:
-    boxes, scores = _table(parts[0], name), parts[1].reshape(len(parts[1]), -1)
+    boxes, scores = _table(parts[0], name), parts[1].reshape(len(parts[1]), math.prod(parts[1].shape[1:]))
     if boxes.shape[1] != 4 + head.extra or len(boxes) != len(scores):
         raise _unfit(name, parts)
     return _decided(_corners(boxes[:, :4], head, name), _probabilities(scores, head), head)

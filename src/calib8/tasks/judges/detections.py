@@ -17,23 +17,15 @@ from typing import ClassVar, Final
 import numpy as np
 
 from calib8.errors import DataError
-from calib8.tasks.judges.average_precision import (
-    AREAS,
-    Matches,
-    Sided,
-    average_precisions,
-    matched,
-    mean_average_precision,
-)
+from calib8.tasks.judges.average_precision import AREAS, Sided
 from calib8.tasks.judges.boxes import areas, overlaps
 from calib8.tasks.judges.decode_boxes import Detections, detections
 from calib8.tasks.judges.detection_heads import DetectionHead
 from calib8.tasks.judges.interface import F64, I64, Array, Flags, told
+from calib8.tasks.judges.objects import WHOLE, ObjectRecord, Truths, compared, precisions
 
 MOST_PER_CLASS: Final = 100
 """Detections of one image and class that count (maxDets of COCO)."""
-
-_WHOLE: Final = (AREAS["all"],)
 
 
 @dataclass(frozen=True)
@@ -55,25 +47,6 @@ class BoxTruth:
     areas: F64
     pixel_area: float = 1.0
     labelled: bool = True
-
-
-@dataclass(frozen=True)
-class BoxRecord:
-    """What is kept of one image.
-
-    Attributes:
-        matches: for average precision.
-        truths: boxes of the truth, without crowds.
-        found: those found again.
-        claimed: boxes of the model above the score.
-        labelled: see ``BoxTruth``.
-    """
-
-    matches: Matches
-    truths: int
-    found: int
-    claimed: int
-    labelled: bool
 
 
 @dataclass(frozen=True)
@@ -104,25 +77,21 @@ class DetectionJudge:
             boxes, answer.classes[good], np.zeros(len(boxes), np.bool_), areas(boxes), labelled=False
         )
 
-    def compare(self, answer: Detections, truth: BoxTruth) -> BoxRecord:
+    def compare(self, answer: Detections, truth: BoxTruth) -> ObjectRecord:
         """Matches boxes with the truth.
 
         Raises:
             DataError: labels of more classes than the model has.
         """
         self._check(answer, truth)
-        near = overlaps(answer.boxes, truth.boxes, truth.crowd)
+        own = Sided(answer.classes, areas(answer.boxes) * truth.pixel_area)
         void = np.zeros(len(truth.boxes), np.bool_)
-        own = areas(answer.boxes) * truth.pixel_area
-        ranges = tuple(AREAS.values()) if truth.labelled else _WHOLE
-        matches = matched(
-            answer.scores, Sided(answer.classes, own), Sided(truth.classes, truth.areas), near,
-            truth.crowd, void, MOST_PER_CLASS, ranges,
+        wanted = Truths(Sided(truth.classes, truth.areas), truth.crowd, void, truth.labelled)
+        return compared(
+            answer.scores, own, wanted, overlaps(answer.boxes, truth.boxes, truth.crowd),
+            least_score=self.least_score, least=self.overlap, most=MOST_PER_CLASS,
+            ranges=tuple(AREAS.values()) if truth.labelled else WHOLE,
         )  # fmt: skip
-        sure = answer.scores > self.least_score
-        same = answer.classes[sure][:, None] == truth.classes[None, ~truth.crowd]
-        found = _pairs(np.where(same, near[sure][:, ~truth.crowd], 0.0), self.overlap)
-        return BoxRecord(matches, int(np.sum(~truth.crowd)), found, int(np.sum(sure)), truth.labelled)
 
     def _check(self, answer: Detections, truth: BoxTruth) -> None:
         highest = int(truth.classes.max(initial=-1))
@@ -130,30 +99,17 @@ class DetectionJudge:
             problem = f"hold the class {highest}, the model has {answer.class_count} classes"
             raise DataError("labels", problem, "Give labels of the classes that the model was trained on")
 
-    def figures(self, records: Sequence[BoxRecord]) -> dict[str, float]:
+    def figures(self, records: Sequence[ObjectRecord]) -> dict[str, float]:
         """Names as at the top of the file; with labels ``map_small``, ``map_medium``, ``map_large`` too."""
         truths, found = sum(one.truths for one in records), sum(one.found for one in records)
         claimed = sum(one.claimed for one in records)
-        both = mean_average_precision(average_precisions([one.matches for one in records]))
         figures: dict[str, float | None] = {
             "recall": found / truths if truths else None,
             "precision": found / claimed if claimed else None,
-            "map50": None if both is None else both[0],
-            "map": None if both is None else both[1],
+            **precisions(records),
         }
         if records and all(one.labelled for one in records):
             for number, area in enumerate(AREAS):
-                part = mean_average_precision(average_precisions([one.matches for one in records], number))
                 if area != "all":
-                    figures[f"map_{area}"] = None if part is None else part[1]
+                    figures[f"map_{area}"] = precisions(records, number)["map"]
         return told(figures)
-
-
-def _pairs(near: F64, least: float) -> int:
-    """How many truths get a box of their own: boxes, best score first, each take the nearest free truth."""
-    free = np.ones(near.shape[1], np.bool_)
-    for values in near:
-        open_ = np.where(free, values, -1.0)
-        if len(open_) and float(open_.max()) >= least:
-            free[int(np.argmax(open_))] = False
-    return int(np.sum(~free))

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UsageError
+from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.classes import find_class_judge
 from calib8.tasks.judges.ctc import find_ctc
 from calib8.tasks.judges.decode_points import find_point_head
@@ -32,8 +33,17 @@ def check_task(task: str) -> None:
         raise UsageError(f"--task {task}", "unknown task", f"Use one of {', '.join(TASKS)}")
 
 
+def task_name(task: str | AnyJudge | None) -> str | None:
+    """The name of a task that was given by name or as a judge."""
+    return task if isinstance(task, str) else getattr(task, "task", None)
+
+
 def find_judge(
-    task: str, names: Sequence[str], outputs: Sequence[Array], feeds: Mapping[str, npt.NDArray[np.generic]]
+    task: str,
+    names: Sequence[str],
+    outputs: Sequence[Array],
+    feeds: Mapping[str, npt.NDArray[np.generic]],
+    meaning: Meaning | None = None,
 ) -> AnyJudge:
     """The judge of a task.
 
@@ -42,6 +52,7 @@ def find_judge(
         names: of the outputs.
         outputs: of the float model for one sample, batch axis of length 1 included; none of them empty.
         feeds: what it was fed with.
+        meaning: branches of the outputs as the graph has them; None: it is not known.
 
     Raises:
         UsageError: an unknown task, outputs that do not fit it (they are listed), or that are empty or not
@@ -50,7 +61,7 @@ def find_judge(
     check_task(task)
     _check_telling(task, names, outputs)
     if task == "detect":
-        return DetectionJudge(find_detection_head(names, outputs, picture_size(feeds, task)))
+        return DetectionJudge(find_detection_head(names, outputs, picture_size(feeds, task), meaning))
     if task == "segment":
         return MaskJudge(find_mask_head(names, outputs))
     if task == "embed":

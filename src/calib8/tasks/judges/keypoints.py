@@ -18,16 +18,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from calib8.tasks.judges.average_precision import (
-    AREAS,
-    Matches,
-    Sided,
-    average_precisions,
-    matched,
-    mean_average_precision,
-)
+from calib8.tasks.judges.average_precision import Sided
 from calib8.tasks.judges.decode_points import PointHead, Poses, poses
 from calib8.tasks.judges.interface import F64, Array, Flags, mean, told
+from calib8.tasks.judges.objects import ObjectRecord, Truths, compared, precisions
 
 MOST: Final = 20
 """Objects of one image that count (maxDets of COCO)."""
@@ -44,7 +38,8 @@ PEOPLE: Final = (
 OTHERS: Final = 0.026
 """σ of the points of other sets: that of a nose, which can be placed exactly."""
 
-_RANGES: Final = (AREAS["all"],)
+FOUND: Final = 0.5
+"""OKS from which an object is found."""
 
 
 @dataclass(frozen=True)
@@ -66,14 +61,6 @@ class PointTruth:
     areas: F64
     crowd: Flags
     labelled: bool = True
-
-
-@dataclass(frozen=True)
-class PointRecord:
-    """What is kept of one image: OKS of the truth's objects, and matches for average precision."""
-
-    similarities: tuple[float, ...]
-    matches: Matches
 
 
 @dataclass(frozen=True)
@@ -105,35 +92,27 @@ class KeypointJudge:
         known = np.ones(points.shape[:2], np.bool_)
         return PointTruth(points, known, boxes, area, np.zeros(len(points), np.bool_), labelled=False)
 
-    def compare(self, answer: Poses, truth: PointTruth) -> PointRecord:
+    def compare(self, answer: Poses, truth: PointTruth) -> ObjectRecord:
         """Matches objects with the truth's."""
-        near = similarities(answer.points, truth, self._sigmas(truth.points.shape[1]))
+        none = np.zeros(len(truth.points), np.int64)
         void: Flags = np.logical_not(np.any(truth.labelled_points, axis=1))
-        one = np.zeros(len(answer.scores), np.int64)
-        found = Sided(one, answer.areas)
-        wanted = Sided(np.zeros(len(truth.points), np.int64), truth.areas)
-        matches = matched(answer.scores, found, wanted, near, truth.crowd, void, MOST, _RANGES)
-        counted = ~(void | truth.crowd)
-        sure = answer.scores > self.least_score
-        return PointRecord(tuple(_each(near[sure][:, counted])), matches)
+        return compared(
+            answer.scores, Sided(np.zeros(len(answer.scores), np.int64), answer.areas),
+            Truths(Sided(none, truth.areas), truth.crowd, void, truth.labelled),
+            similarities(answer.points, truth, self._sigmas(truth.points.shape[1])),
+            least_score=self.least_score, least=0.0, most=MOST,
+        )  # fmt: skip
 
     def _sigmas(self, count: int) -> F64:
         if self.sigmas is not None:
             return np.asarray(self.sigmas, np.float64)
         return np.array(PEOPLE) if count == len(PEOPLE) else np.full(count, OTHERS)
 
-    def figures(self, records: Sequence[PointRecord]) -> dict[str, float]:
+    def figures(self, records: Sequence[ObjectRecord]) -> dict[str, float]:
         """Names as at the top of the file."""
-        each = [value for one in records for value in one.similarities]
-        both = mean_average_precision(average_precisions([one.matches for one in records]))
-        return told(
-            {
-                "oks": mean(each),
-                "found": mean(float(value >= 0.5) for value in each),
-                "map50": None if both is None else both[0],
-                "map": None if both is None else both[1],
-            }
-        )
+        each = [value for one in records for value in one.each]
+        found = mean(float(value >= FOUND) for value in each)
+        return told({"oks": mean(each), "found": found, **precisions(records)})
 
 
 def around(points: F64) -> F64:
@@ -167,15 +146,3 @@ def _outside(points: F64, box: F64) -> F64:
     side = box[2:] - box[:2]
     low, high = box[:2] - side, box[:2] + 2.0 * side
     return np.asarray(np.maximum(0.0, low - points) + np.maximum(0.0, points - high))
-
-
-def _each(near: F64) -> list[float]:
-    """For every truth the OKS of the object that takes it."""
-    result = np.zeros(near.shape[1])
-    free = np.ones(near.shape[1], np.bool_)
-    for values in near:
-        open_ = np.where(free, values, -1.0)
-        if len(open_) and float(open_.max()) > 0.0:
-            best = int(np.argmax(open_))
-            result[best], free[best] = values[best], False
-    return [float(value) for value in result]

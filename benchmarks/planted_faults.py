@@ -1,0 +1,164 @@
+"""Known faults planted into a detector: does ``calib8 diagnose`` name layer, channel and cure?
+
+    python benchmarks/planted_faults.py MODEL DATA [--color rgb] [--mean 127] [--scale 0.0078125]
+                                        [--size 240,320] [--samples 24] [--threads 1] [--kinds …] [--treat]
+                                        [--json FILE]
+
+MODEL is a float ONNX file with one image input, DATA images that it was made for. Every fault of
+``detector_faults.py`` is planted alone, the network quantized plainly and diagnosed. ``--treat`` also tries
+the remedies and tells what the first of them gains.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+
+import calib8
+from calib8.analysis.diagnose import Diagnosis, diagnose
+from calib8.analysis.findings import Finding
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import DataSource, open_dataset
+from calib8.model.graph import graph_inputs
+from calib8.remedies import diagnose_and_treat
+from detector_faults import KINDS, Fault, NoSpotError
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one fault.
+
+    Attributes:
+        kind: of the fault.
+        planted: where, and the channel.
+        place: of the finding that names it, from 1; 0: there is none.
+        told: that finding, else the first one.
+        sqnr_db: of the outputs of the int8 network, on the data as they were fed.
+        gain_db: by the first remedy; None where none was tried.
+    """
+
+    kind: str
+    planted: str
+    place: int
+    told: str
+    sqnr_db: float
+    gain_db: float | None = None
+
+
+def names(fault: Fault, finding: Finding) -> bool:
+    """Whether a finding names cause, layer, channel and cure of a fault."""
+    reason = finding.reason
+    cures = " ".join((reason.advice, *(name for repairs in reason.repairs for name in repairs)))
+    told = {finding.node, finding.tensor}
+    node = bool(told & set(fault.nodes)) if fault.nodes else finding.node is None
+    channel = fault.channel is None or f"channel {fault.channel} " in f"{reason.text} "
+    return reason.cause in fault.causes and node and channel and fault.cure in cures
+
+
+def wrong(preprocess: Preprocess | None, fault: Fault) -> Preprocess | None:
+    """How the images are prepared."""
+    if preprocess is None or not fault.images:
+        return preprocess
+    images = dict(fault.images)
+    if images.get("color") == "other":
+        images["color"] = "bgr" if preprocess.color == "rgb" else "rgb"
+    return replace(preprocess, **images)
+
+
+def diagnosed(
+    fault: Fault, data: DataSource, preprocess: Preprocess | None, samples: int | None, threads: int
+) -> tuple[Diagnosis, onnx.ModelProto]:
+    """The plainly quantized network with its fault, and what is said of it."""
+    fed = wrong(preprocess, fault)
+    int8 = calib8.quantize(
+        fault.model, data, preprocess=fed, method="mse", repair=("none",), ranges=fault.ranges,
+        samples=samples, threads=threads,
+    )  # fmt: skip
+    proto = fault.broken(ir.to_proto(int8.model))
+    return diagnose(fault.model, proto, data, preprocess=fed, samples=samples, threads=threads), proto
+
+
+def outcome(
+    fault: Fault, data: DataSource, preprocess: Preprocess | None, samples: int | None, threads: int, *,
+    treat: bool = False,
+) -> Outcome:  # fmt: skip
+    """Diagnoses one fault."""
+    found, int8 = diagnosed(fault, data, preprocess, samples, threads)
+    place = next((place for place, one in enumerate(found.findings, 1) if names(fault, one)), 0)
+    shown = found.findings[place - 1 : place] if place else found.findings
+    told = " ".join(
+        f"{one.node or one.tensor or 'data'}: {one.reason.text}. {one.reason.advice}" for one in shown
+    )
+    channel = "" if fault.channel is None else f", channel {fault.channel}"
+    planted = (fault.nodes[0] if fault.nodes else "data") + channel
+    gain = None
+    if treat:
+        treated = diagnose_and_treat(
+            fault.model, int8, data, preprocess=wrong(preprocess, fault), samples=samples, threads=threads
+        )
+        gain = treated.remedies[0].gain_db if treated.remedies else None
+    return Outcome(fault.kind, planted, place, told, found.sqnr_db, gain)
+
+
+def outcomes(args: argparse.Namespace) -> list[Outcome]:
+    """Of all kinds that the network has a place for."""
+    proto = onnx.load(args.model)
+    size = None if args.size is None else tuple(int(side) for side in args.size.split(","))
+    preprocess = Preprocess(
+        color=args.color, mean=tuple(args.mean), scale=tuple(args.scale),
+        **({} if size is None else {"size": size}),
+    )  # fmt: skip
+    inputs = graph_inputs(ir.from_proto(proto))
+    dataset = open_dataset(args.data, inputs, preprocess, samples=4)
+    feeds = [dict(sample.inputs) for sample in dataset]
+    found = []
+    for kind in args.kinds or KINDS:
+        start = time.perf_counter()
+        try:
+            fault = KINDS[kind](proto, feeds)
+        except NoSpotError:
+            print(f"{kind}: this network has no place for it", flush=True)
+            continue
+        one = outcome(fault, args.data, preprocess, args.samples, args.threads, treat=args.treat)
+        found.append(one)
+        print(f"{row(one)}  ({time.perf_counter() - start:.0f} s)", flush=True)
+    return found
+
+
+def row(one: Outcome) -> str:
+    """One line of the table."""
+    where = f"finding {one.place}" if one.place else "NOT FOUND"
+    gain = "" if one.gain_db is None else f" | first remedy {one.gain_db:+.1f} dB"
+    return f"{one.kind} | {one.planted} | {one.sqnr_db:.1f} dB | {where} | {one.told}{gain}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--color", default="rgb")
+    parser.add_argument("--mean", type=float, nargs="+", default=[0.0])
+    parser.add_argument("--scale", type=float, nargs="+", default=[1 / 255])
+    parser.add_argument("--size")
+    parser.add_argument("--samples", type=int, default=24)
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS))
+    parser.add_argument("--treat", action="store_true")
+    parser.add_argument("--json", type=Path)
+    args = parser.parse_args(arguments)
+    found = outcomes(args)
+    print(f"{sum(one.place > 0 for one in found)} of {len(found)} kinds are named")
+    if args.json is not None:
+        args.json.write_text(json.dumps([vars(one) for one in found], indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+"""Why a layer loses much, in plain words, and what may help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Cause = Literal[
+    "statistics",
+    "preprocessing",
+    "input",
+    "batch normalization",
+    "scale",
+    "branches",
+    "clipped",
+    "unused",
+    "bias",
+    "weights",
+    "codes",
+]
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a layer loses much.
+
+    Attributes:
+        cause: one of ``Cause``.
+        text: the observation, one sentence with its figures.
+        advice: what may help, one sentence; empty where keeping the node in float is all.
+        repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
+        tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
+            empty where the damage tells.
+        method: a range method worth a try, None for none.
+        without_ranges: tensors whose range the user gave and had better not.
+    """
+
+    cause: Cause
+    text: str
+    advice: str
+    repairs: tuple[tuple[str, ...], ...] = ()
+    tensors: tuple[str, ...] = ()
+    method: str | None = None
+    without_ranges: tuple[str, ...] = ()

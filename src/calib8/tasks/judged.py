@@ -1,0 +1,51 @@
+"""The judge of a task on outputs that were made already: int8 beside float, where something decodes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from calib8.errors import DataError, UsageError
+from calib8.tasks.branches import Meaning
+from calib8.tasks.judges.find import AnyJudge, find_judge
+from calib8.tasks.judges.interface import Array, TaskFigures, split_samples
+
+Runs = Sequence[Sequence[Array]]
+
+
+def judged_runs(
+    meaning: Meaning,
+    names: Sequence[str],
+    expected: Runs,
+    found: Runs,
+    inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
+) -> TaskFigures | None:
+    """The figures of the task, with FP32 as the truth.
+
+    Args:
+        meaning: what the outputs mean.
+        names: of the outputs.
+        expected, found: outputs of every run, of FP32 and of INT8.
+        inputs: what they were fed with.
+
+    Returns:
+        None where the task is not known, or nothing is known to decode such outputs.
+    """
+    if meaning.task is None or not expected:
+        return None
+    try:
+        records = list[Any]()
+        judge: AnyJudge | None = None
+        for left, right, fed in zip(expected, found, inputs, strict=True):
+            rows = [str(row) for row in range(len(next(iter(fed.values()))))]
+            samples = zip(split_samples(left, rows), split_samples(right, rows), strict=True)
+            for real, coded in samples:
+                judge = judge or find_judge(meaning.task, names, real, fed, meaning)
+                truth = judge.as_truth(judge.read(real, names[0]))
+                records.append(judge.compare(judge.read(coded, names[0]), truth))
+    except (UsageError, DataError):
+        return None
+    figures = {} if judge is None else judge.figures(records)
+    return TaskFigures(meaning.task, figures, {}, len(records)) if figures else None
