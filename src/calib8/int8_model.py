@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from importlib.metadata import version
@@ -192,19 +192,23 @@ def _wide(result: QuantizedGraph) -> Iterator[str]:
         yield f"'{name}' keeps 8-bit codes: {reason}"
 
 
-def check_spots(start: Candidate, unranged: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Refuses tensors that the user wants in 16 bits and that cannot have them.
+def with_spots(
+    candidate: Candidate, spots: Collection[str], unranged: Mapping[str, str] = MappingProxyType({})
+) -> Candidate:
+    """The candidate with the 16-bit codes that the user wants.
 
     Args:
-        start: what is to be quantized, before repairs.
+        candidate: what is to be quantized, before repairs.
+        spots: names of tensors.
         unranged: nodes that stay float for want of a range → reason.
 
     Raises:
-        UsageError: names the first of them, with the reason.
+        UsageError: names the first tensor that cannot have them, with the reason.
         TableError: the table lacks a tensor.
     """
-    if not start.spots:
-        return
+    if not spots:
+        return candidate
+    start = replace(candidate, spots=frozenset(spots))
     if start.scheme.spots is None:
         able = " or ".join(name for name, scheme in TARGETS.items() if scheme.spots is not None)
         problem = f"the target '{start.scheme.name}' has 8-bit codes alone"
@@ -215,6 +219,7 @@ def check_spots(start: Candidate, unranged: Mapping[str, str] = MappingProxyType
         near = get_close_matches(name, graph.placement.readers, 3)
         similar = f": {', '.join(near)}" if near and name not in graph.placement.readers else ""
         raise UsageError(f"--spot {name}", reason, f"{cure}{similar}")
+    return start
 
 
 def _dropped(result: QuantizedGraph) -> Iterator[str]:

@@ -32,11 +32,11 @@ from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.int8_model import (
     STATISTICS_METHOD,
-    check_spots,
     int8_model,
     judged_model,
     other_tables,
     repaired_candidate,
+    with_spots,
 )
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
@@ -321,8 +321,7 @@ def quantize(
         return _with_table(
             model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
             ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, shapes=shapes, named=(task, branches), spots=frozenset(spots),
-            progress=progress,
+            skip_bad=skip_bad, shapes=shapes, named=(task, branches), spots=spots, progress=progress,
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
@@ -341,18 +340,15 @@ def quantize(
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
     floats = calibration.prepared.nodes_called(keep_float)
-    start = Candidate(
-        calibration.prepared.model, calibration.table, scheme, floats, power_of_two, spots=frozenset(spots)
-    )
-    check_spots(start)
+    start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
+    start = with_spots(start, spots)
     meaning = meaning_of(calibration.prepared.model, task=task, branches=branches)
     others = {} if method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress,
         original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
-    made = int8_model(start, done, calibration.prepared, preprocess, {})
-    result = judged_model(made, meaning, threads)
+    result = judged_model(int8_model(start, done, calibration.prepared, preprocess, {}), meaning, threads)
     return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
 
 
@@ -374,7 +370,7 @@ def _with_table(
     skip_bad: bool,
     shapes: Shapes | None,
     named: tuple[str | None, Mapping[str, str]],
-    spots: frozenset[str],
+    spots: Sequence[str],
     progress: Progress,
 ) -> Quantization:
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
@@ -391,8 +387,7 @@ def _with_table(
         dataset = open_dataset(
             data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
         )
-    start = Candidate(prepared.model, table, scheme, floats, power_of_two, spots=spots)
-    check_spots(start, unranged)
+    start = with_spots(Candidate(prepared.model, table, scheme, floats, power_of_two), spots, unranged)
     meaning = meaning_of(prepared.model, task=named[0], branches=named[1])
     done = repaired_candidate(
         start, wanted, dataset, {}, meaning, threads, progress, original=original, unranged=unranged

@@ -68,7 +68,9 @@ KeepFloatOption = Annotated[list[str] | None, option(RANGES, "--keep-float", "NO
 _SPOT_HELP: Final = (
     "Tensor whose codes have 16 bits in place of 8, with --target calib8; may be given several times."
 )
-SpotOption = Annotated[list[str] | None, option(RANGES, "--spot", "TENSOR", _SPOT_HELP)]
+SpotOption = Annotated[
+    list[str] | None, typer.Option("--spot", metavar="TENSOR", show_default=False, help=_SPOT_HELP)
+]
 
 
 _BATCH_HELP: Final = (

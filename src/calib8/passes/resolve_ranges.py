@@ -6,8 +6,8 @@
 3. shared      ops that need one scale on all sides: every class takes the hull of its members
 4. rounded     where scales are to be powers of two
 
-A class with one spot (``passes/spots``) in it has 16-bit codes as a whole; where limits are known, its range
-ends one step of those before them.
+A class with one spot (``passes/spots``) in it has 16-bit codes as a whole, and the hull of ``wide_ranges``;
+who shares is decided before. Where limits are known, its range ends one step of those before them.
 
 A range that the user gave stays as it is through all of them, and its class takes it.
 """
@@ -25,6 +25,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
 from calib8.passes.place import Placement, clip_limits
+from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
 from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
 from calib8.table import GIVEN, CalibrationTable, Range
@@ -60,7 +61,11 @@ def resolve_ranges(
         TableError: the table lacks a tensor, or two given ranges differ where there is one scale only.
     """
     ranges, fixed, given = _before_sharing(model, placement, table, scheme)
-    kept = _share(model, placement, ranges, fixed, given, scheme, spots)
+    classes = _classes(model, placement, ranges, fixed, given, scheme)
+    if spots:
+        wide, _, _ = _before_sharing(model, placement, with_wide_ranges(table, spots), scheme)
+        ranges |= {name: wide[name] for name in spots}
+    kept = _share(model, classes, ranges, fixed, given, scheme, spots)
     if rounding is None:
         return ranges
     return {
@@ -227,7 +232,7 @@ def _classes(
 
 def _share(
     model: ir.Model,
-    placement: Placement,
+    classes: _Classes,
     ranges: dict[str, Range],
     fixed: Mapping[str, str],
     given: set[str],
@@ -235,7 +240,6 @@ def _share(
     spots: frozenset[str],
 ) -> set[str]:
     """Gives every class its range; returns the names in classes that have a given one."""
-    classes = _classes(model, placement, ranges, fixed, given, scheme)
     groups: dict[str, list[str]] = {}
     for name in ranges:
         groups.setdefault(classes.root(name), []).append(name)

@@ -11,8 +11,8 @@ alone, or none; beside it there is no spot.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -30,7 +30,7 @@ from calib8.scheme import (
     WEIGHTED_OPS,
     QuantScheme,
 )
-from calib8.table import GIVEN, CalibrationTable, Range
+from calib8.table import CalibrationTable
 
 WIDE_OPS: Final = (
     WEIGHTED_OPS | BINARY_OPS | UNARY_OPS | FUNCTION_OPS | MOVE_OPS | {"Concat", "MaxPool"}
@@ -83,7 +83,7 @@ def find_spots(
             refused=dict.fromkeys(sorted(asked), f"the target '{scheme.name}' has 8-bit codes alone")
         )
     refused = {name: _NO_CODES for name in sorted(asked) if name not in placement.readers}
-    classes = _classes(model, placement, table, scheme, frozenset(asked) - refused.keys())
+    classes = shared_with(model, placement, table, scheme, frozenset(asked) - refused.keys())
     around = _Surroundings.of(model, placement)
     for name, members in sorted(classes.items()):
         reason = next((reason for member in sorted(members) for reason in around.reasons(member)), "")
@@ -92,44 +92,6 @@ def find_spots(
     taken = frozenset().union(*(members for name, members in classes.items() if name not in refused))
     return Spots(taken, refused)
 
-
-def _classes(
-    model: ir.Model,
-    placement: Placement,
-    table: CalibrationTable,
-    scheme: QuantScheme,
-    asked: frozenset[str],
-) -> dict[str, frozenset[str]]:
-    """``shared_with`` the ranges that the tensors get, which may make others join around a Concat."""
-    found = dict.fromkeys(asked, frozenset[str]())
-    while True:
-        wide = with_wide_ranges(table, frozenset().union(asked, *found.values()))
-        classes = shared_with(model, placement, wide, scheme, asked)
-        grown = {name: members | found[name] for name, members in classes.items()}
-        if grown == found:
-            return found
-        found = grown
-
-
-def with_wide_ranges(table: CalibrationTable, spots: Set[str]) -> CalibrationTable:
-    """The table with ranges for spots: all that was seen, up to ``REACH`` times what was chosen for 8 bits.
-
-    Sixteen bits need not clip what eight could not do without clipping; ranges that the user gave stay. A
-    range from 0 still begins there, so that its quantizer does the work of a Relu.
-    """
-    entries = dict(table.entries)
-    for name in spots & entries.keys():
-        entry = entries[name]
-        if entry.method != GIVEN:
-            low = max(entry.observed.min, REACH * min(entry.range.min, 0.0))
-            high = min(entry.observed.max, REACH * max(entry.range.max, 0.0))
-            wide = entry.range.hull(Range(min(low, 0.0), max(high, 0.0)))
-            entries[name] = replace(entry, range=wide)
-    return replace(table, entries=entries)
-
-
-REACH: Final = 16.0
-"""A step of 16 bits is then still the sixteenth part of one of 8 bits."""
 
 WIDE_STEP: Final = (1 << 16) - 1
 """The largest |code − zero_point| of 16 bits."""

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from calib8.calibration.decide import one_sided_power_of_two
 from calib8.passes.place import Placement, place
 from calib8.passes.resolve_ranges import resolve_ranges
-from calib8.passes.spots import NO_SPOTS, Spots, find_spots, with_wide_ranges
+from calib8.passes.spots import NO_SPOTS, Spots, find_spots
 from calib8.qparams import QParams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.insert import insert_quantizers, keep_layers_float
@@ -77,8 +77,7 @@ def quantize_graph(
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared, scheme, floats)
         found = find_spots(prepared, placement, table, scheme, spots)
-        wide = with_wide_ranges(table, found.taken)
-        ranges = resolve_ranges(prepared, placement, wide, scheme, rounding, found.taken)
+        ranges = resolve_ranges(prepared, placement, table, scheme, rounding, found.taken)
         result = insert_quantizers(prepared, placement, ranges, scheme, corrections, found.taken)
         if not result.float_layers:
             break
