@@ -233,3 +233,38 @@ def test_weights_stay_those_of_8_bits() -> None:
     (high, low) = (s for s in steps_of(compile_program(padded())) if isinstance(s, Conv))
     assert high.depth == low.depth and high.rescale.kind == low.rescale.kind == 0
     assert wide_steps.Finish in {type(step) for step in steps_of(compile_program(padded()))}
+
+
+@pytest.mark.parametrize("widths", WIDTHS)
+@pytest.mark.parametrize("depthwise", [False, True])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_bands_of_rows(stride: int, depthwise: bool, widths: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several images, a border, rows that are no multiple of those of a band."""
+    rng = np.random.default_rng((65, stride))
+    case = Case(images=2, size=(11, 9), channels=35, strides=(stride, stride))
+    program = program_of(case, 3) if depthwise else images(rng, stride)
+    program = widened(rng, program, widths)
+    verify(program)
+    feeds = fed(program, 1)
+    monkeypatch.setattr("calib8.engine.emit.wide.BAND_BYTES", 9 * 35 * 8)
+    assert kinds(program).count("finish") > 2
+    assert_same_bits(program, feeds, threads=(1, 2, 3))
+    monkeypatch.setattr("calib8.engine.emit.wide.BAND_BYTES", 1 << 30)
+    assert kinds(program).count("finish") == 1
+    assert_same_bits(program, feeds)
+
+
+def images(rng: Rng, stride: int) -> Program:
+    """A 3×3 layer of two images with 35 channels on either side."""
+    program = padded()
+    (step,), (x, y) = program.instructions, program.slots
+    rows, columns = -(-11 // stride), -(-9 // stride)
+    fields: dict[str, Any] = {
+        "weight": rng.integers(-127, 128, (35, 3, 3, 35)).astype(np.int8),
+        "bias": rng.integers(-1000, 1000, 35).astype(np.int32),
+        "rescale": rules.FloatRescale(np.full(35, 2.0**-11, np.float32)),
+        "strides": (stride, stride),
+    }
+    narrow = replace(x, shape=(2, 11, 9, 35), dtype="uint8", zero_point=7)
+    slots = (narrow, replace(y, shape=(2, rows, columns, 35)))
+    return replace(program, slots=slots, instructions=(replace(step, **fields),))

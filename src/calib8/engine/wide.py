@@ -39,10 +39,13 @@ class LowBytes(Instruction):
 
 @dataclass(frozen=True, eq=False)
 class FinishSums(Instruction):
-    """``256·first + second + bias``, or the one input as it is, rescaled as in the layer.
+    """``256·first + second + bias``, or the one tensor of sums as it is, rescaled as in the layer.
+
+    Behind the sums, ``inputs`` has what their layers read: bands of rows take turns, so it is needed until
+    the last one is done.
 
     Attributes:
-        bias: int32 [channels]; only with two inputs.
+        bias: int32 [channels]; only with two tensors of sums.
         rescale: of the layer; None stores the sums.
         low, high: clamp of the codes.
     """
@@ -51,6 +54,11 @@ class FinishSums(Instruction):
     rescale: rules.LayerRescale | None
     low: int
     high: int
+
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """Slots of the sums, one or two."""
+        return self.inputs[: len(self.inputs) // 2]
 
 
 @dataclass
@@ -85,8 +93,9 @@ def _lower(step: op.Weighted, work: _Narrowing) -> None:
     """A layer becomes layers of 8 bits and the end of their sums."""
     (source,), (target,) = step.inputs, step.outputs
     shape, wide = work.slots[target].shape, work.slots[source].is_wide
+    read = _planes(source, work) if wide else (source,)
     sums = []
-    for number in _planes(source, work) if wide else (source,):
+    for number in read:
         name = f"{work.slots[target].name} as sums of {work.slots[number].name}"
         found = work.slot(Slot(name, shape, "int32"))
         bias = np.zeros_like(step.bias) if wide else step.bias
@@ -95,7 +104,7 @@ def _lower(step: op.Weighted, work: _Narrowing) -> None:
         sums.append(found)
     work.instructions.append(
         FinishSums(
-            f"end of {step.name}", tuple(sums), step.outputs, step.bias, step.rescale, step.low, step.high
+            f"end of {step.name}", (*sums, *read), step.outputs, step.bias, step.rescale, step.low, step.high
         )
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -14,13 +15,18 @@ from calib8.engine.emit.loops import SOURCE, TARGET
 from calib8.engine.emit.pools import window_fields
 from calib8.engine.emit.rescale import layer_fields, sum_fields
 from calib8.engine.emitter import Emitter
-from calib8.engine.fields import NONE
+from calib8.engine.fields import NONE, Pair
 from calib8.engine.fuse import Work
+from calib8.engine.steps import Conv, Depthwise
 from calib8.engine.wide import BYTE, FinishSums, HighBytes, LowBytes
 from calib8.program.instructions import Add, Dequantize, Lookup, MaxPool, Mul, Quantize, Sub
 
 PADDED: Final = 64
 """What the entries of arrays per channel are filled up to a multiple of."""
+
+SUM_BYTES: Final = 4
+BAND_BYTES: Final = 1 << 18
+"""Sums of a band of rows, at least one: about as much as the second cache holds beside what layers read."""
 
 
 def emit_plane(work: Work, out: Emitter) -> None:
@@ -32,19 +38,80 @@ def emit_plane(work: Work, out: Emitter) -> None:
 
 
 def emit_finish(work: Work, out: Emitter) -> None:
-    """A Finish step."""
+    """A Finish step; with the steps of its layers in bands of rows, so that sums stay in the cache."""
     step = work.instruction
     assert isinstance(step, FinishSums)
-    channels, both = step.bias.size, len(step.inputs) == 2
+    channels, both = step.bias.size, len(step.sums) == 2
     places = np.minimum(np.arange(-(-channels // PADDED) * PADDED), channels - 1)
     rescale, activation = layer_fields(
         out, step.rescale, step.low, step.high, step.outputs[0], channels, places
     )
     bias = out.constant(step.bias[places].astype(np.int32)) if both else NONE
-    inputs = (step.inputs[0], step.inputs[-1])
-    for pair in pair_fields(out, inputs, work.output, keep_last=True):
-        size = out.item_size(work.output)
-        out.add(steps.Finish(pair, BYTE if both else 0, size, bias, rescale, activation), work)
+    inputs, size = (step.sums[0], step.sums[-1]), out.item_size(work.output)
+
+    def ended(pair: Pair) -> steps.Finish:
+        return steps.Finish(pair, BYTE if both else 0, size, bias, rescale, activation)
+
+    layers = _layers_before(step, work, out)
+    rows = _band_rows(work, out, len(layers))
+    if not layers or rows >= out.slot(work.output).shape[1]:
+        for pair in pair_fields(out, inputs, work.output, keep_last=True):
+            out.add(ended(pair), work)
+        return
+    taken = [(out.steps.pop(), out.names.pop(), out.macs.pop()) for _ in layers][::-1]
+    images, height = out.slot(work.output).shape[:2]
+    for image in range(images):
+        for first in range(0, height, rows):
+            count = min(rows, height - first)
+            for layer, (_, name, macs) in zip(layers, taken, strict=True):
+                part = _band(layer, image, first, count)
+                out.add(part, None, macs * count // (images * height), name)
+            out.add(ended(_band_pair(work, out, layers, image, first, count)), work)
+
+
+def _layers_before(step: FinishSums, work: Work, out: Emitter) -> list[Conv | Depthwise]:
+    """The steps that make the sums of images, if those are the last ones and there is one for each."""
+    last = out.steps[-len(step.sums) :]
+    layers = [layer for layer in last if isinstance(layer, Conv | Depthwise)]
+    places = [(layer.output.buffer, layer.output.offset) for layer in layers]
+    views = {replace(layer.output, offset=0) for layer in layers}
+    image = len(out.slot(work.output).shape) == 4
+    whole = image and views == {replace(out.view(step.sums[0]), offset=0)}
+    return layers if whole and places == [out.place(slot) for slot in step.sums] else []
+
+
+def _band_rows(work: Work, out: Emitter, layers: int) -> int:
+    """Rows whose sums fit the cache."""
+    shape = out.slot(work.output).shape
+    return max(BAND_BYTES // max(layers * shape[-1] * shape[-2] * SUM_BYTES, 1), 1)
+
+
+def _band(layer: Conv | Depthwise, image: int, first: int, count: int) -> Conv | Depthwise:
+    """A step for some of the rows; its sums begin where those of the first band do."""
+    view = layer.input
+    start = image * view.image_stride + first * layer.row_step * view.row_stride
+    return replace(
+        layer,
+        input=replace(view, offset=view.offset + start, images=1),
+        output=replace(layer.output, images=1, rows=count),
+    )
+
+
+def _band_pair(
+    work: Work, out: Emitter, layers: list[Conv | Depthwise], image: int, first: int, count: int
+) -> Pair:
+    """The sums of a band and the place of its codes."""
+    view, sums = out.view(work.output), layers[0].output
+    start = image * view.image_stride + first * view.row_stride
+    rows = (0, 0, 0, sums.row_stride, sums.column_stride, 1)
+    return Pair(
+        (1, 1, 1, count, view.columns, view.channels),
+        rows,
+        rows,
+        (0, 0, 0, view.row_stride, view.column_stride, 1),
+        *(sums.buffer, sums.offset, layers[-1].output.buffer, layers[-1].output.offset),
+        *(view.buffer, view.offset + start * out.item_size(work.output)),
+    )
 
 
 def emit_add(work: Work, out: Emitter) -> None:
