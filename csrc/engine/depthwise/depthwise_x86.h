@@ -116,8 +116,10 @@ void any_rule(const Task& task) {
       typename L::Ints acc[4];
       add_window<L>(step, taps, layer, load, input, acc);
       alignas(64) int32_t sums[L::kChannels];
+      const bool straight = step.rescale.kind == Rescale::kNone && task.channels == L::kChannels;
+      int32_t* to = straight ? task.memory.data<int32_t>(step.output) + place : sums;
       for (int l = 0; l < L::kChannels / 16; ++l) {
-        for (int i = 0; i < 4; ++i) Lanes<16>::store(sums + 16 * l + 4 * i, L::lane(acc[i], l));
+        for (int i = 0; i < 4; ++i) Lanes<16>::store(to + 16 * l + 4 * i, L::lane(acc[i], l));
       }
       if (activation.active()) {
         activation.store(sums, task.memory.data<uint8_t>(step.output) + place);
@@ -125,7 +127,9 @@ void any_rule(const Task& task) {
         place += step.output.column_stride;
         continue;
       }
-      if (step.rescale.kind == Rescale::kNone) {
+      if (straight) {
+        // they are there already
+      } else if (step.rescale.kind == Rescale::kNone) {
         std::memcpy(task.memory.data<int32_t>(step.output) + place, sums,
                     static_cast<size_t>(task.channels) * sizeof *sums);
       } else {
