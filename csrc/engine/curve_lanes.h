@@ -26,6 +26,7 @@ struct alignas(64) CurveTable {
   int16_t left[kWords], right[kWords];  // shifts of d and i
   int64_t left_bits[2], right_bits[2];  // the same for instructions that take one for all
   bool whole;                           // the segments are all of 16 bits
+  bool both_sides;                      // the line below them is none of codes that stay
 
   CurveTable() = default;
   CurveTable(const Activation& curve, const Memory& memory) {
@@ -47,6 +48,7 @@ struct alignas(64) CurveTable {
     left_bits[0] = 15 - curve.shift, right_bits[0] = curve.shift;
     left_bits[1] = right_bits[1] = 0;
     whole = is_whole(curve);
+    both_sides = curve.below != 0;
   }
 
   static bool is_whole(const Activation& curve) {
@@ -55,13 +57,13 @@ struct alignas(64) CurveTable {
 };
 
 #if defined(__AVX512BW__)
-inline __m512i shifted_left16(__m512i a, const CurveTable& t) {
-  return _mm512_sllv_epi16(a, _mm512_load_si512(t.left));
-}
-inline __m512i shifted_right16(__m512i a, const CurveTable& t) {
-  return _mm512_srav_epi16(a, _mm512_load_si512(t.right));
-}
-#endif
+inline __m512i shifted_left16(__m512i a, __m512i count) { return _mm512_sllv_epi16(a, count); }
+inline __m512i shifted_right16(__m512i a, __m512i count) { return _mm512_srav_epi16(a, count); }
+inline __m256i shifted_left16(__m256i a, __m256i count) { return _mm256_sllv_epi16(a, count); }
+inline __m256i shifted_right16(__m256i a, __m256i count) { return _mm256_srav_epi16(a, count); }
+inline __m128i shifted_left16(__m128i a, __m128i count) { return _mm_sllv_epi16(a, count); }
+inline __m128i shifted_right16(__m128i a, __m128i count) { return _mm_srav_epi16(a, count); }
+#else
 inline __m128i count_of(const int64_t (&bits)[2]) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(bits));
 }
@@ -77,35 +79,27 @@ inline __m128i shifted_left16(__m128i a, const CurveTable& t) {
 inline __m128i shifted_right16(__m128i a, const CurveTable& t) {
   return _mm_sra_epi16(a, count_of(t.right_bits));
 }
+#endif
 
+#if defined(__AVX512BW__)
+// Segments by the low five bits of words.
+template <class Ints>
+[[gnu::always_inline]] inline Ints picked(__m512i words, Ints place) {
+  if constexpr (sizeof(Ints) == 64) {
+    return _mm512_permutexvar_epi16(place, words);
+  } else if constexpr (sizeof(Ints) == 32) {
+    return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_castsi256_si512(place), words));
+  } else {
+    return _mm512_castsi512_si128(_mm512_permutexvar_epi16(_mm512_castsi128_si512(place), words));
+  }
+}
+#else
 // Segments of two vectors of steps by the low five bits of their words.
 template <class L>
 class Segments {
   using Ints = typename L::Ints;
 
  public:
-#if defined(__AVX512BW__)
-  [[gnu::always_inline]] Segments(const CurveTable& table, Ints first, Ints second)
-      : table_(table), first_(first), second_(second) {}
-  // Row 0: value, 1: slope, 2: bend.
-  [[gnu::always_inline]] void pick(int row, Ints& first, Ints& second) const {
-    first = picked(table_.rows[row], first_), second = picked(table_.rows[row], second_);
-  }
-  [[gnu::always_inline]] static Ints picked(const int16_t* row, Ints place) {
-    const __m512i words = _mm512_load_si512(row);
-    if constexpr (sizeof(Ints) == 64) {
-      return _mm512_permutexvar_epi16(place, words);
-    } else if constexpr (sizeof(Ints) == 32) {
-      return _mm512_castsi512_si256(_mm512_permutexvar_epi16(_mm512_castsi256_si512(place), words));
-    } else {
-      return _mm512_castsi512_si128(_mm512_permutexvar_epi16(_mm512_castsi128_si512(place), words));
-    }
-  }
-
- private:
-  const CurveTable& table_;
-  Ints first_, second_;
-#else
   // Places as bytes, those of both vectors side by side. A shuffle reaches 16 of the 32 bytes of a row: it
   // gives 0 for a place, counted from its own first one, that is none of 0 … 15, for adding 112 to such a
   // byte sets its highest bit.
@@ -127,42 +121,82 @@ class Segments {
 
   const CurveTable& table_;
   Ints lower_, upper_;
-#endif
 };
+#endif
 
-// Vectors of steps become words of codes; `whole` where the segments are all of 16 bits.
+// Vectors of steps become words of codes; `whole` where the segments are all of 16 bits. With 32 registers
+// the segments lie in three of them.
 template <class L, bool whole>
 class CurveWords {
   using Ints = typename L::Ints;
 
  public:
+  // Steps become 8-bit codes, or what comes before them: 64 parts of a code.
+  [[gnu::always_inline]] void both(Ints& first, Ints& second) const {
+    values(first, second);
+    first = code_of(first), second = code_of(second);
+  }
+  [[gnu::always_inline]] static Ints code_of(Ints y) {
+    return L::template right16<Activation::kFractionBits>(y);
+  }
+
+#if defined(__AVX512BW__)
+  [[gnu::always_inline]] explicit CurveWords(const CurveTable& table) : both_sides_(table.both_sides) {
+    for (int row = 0; row < 3; ++row) rows_[row] = kept(_mm512_load_si512(table.rows[row]));
+    if constexpr (!whole) {
+      least_ = kept(L::load(table.least)), most_ = kept(L::load(table.most));
+      below_ = L::load(table.below), above_ = kept(L::load(table.above));
+      left_ = kept(L::load(table.left)), right_ = kept(L::load(table.right));
+    }
+  }
+
+  [[gnu::always_inline]] void values(Ints& first, Ints& second) const {
+    first = value(first), second = value(second);
+  }
+  [[gnu::always_inline]] Ints operator()(Ints v) const { return code_of(value(v)); }
+  [[gnu::always_inline]] Ints value(Ints v) const {
+    if constexpr (whole) return inside(L::template right16<kShift>(v), L::template left16<15 - kShift>(v));
+    const Ints m = L::smaller16(v, most_), u = L::larger16(m, least_);
+    Ints y = inside(shifted_right16(u, right_), shifted_left16(u, left_));
+    y = L::add16(y, L::parts16(L::subtract16(v, m), above_));
+    if (__builtin_expect(both_sides_, 0)) y = L::add16(y, L::parts16(L::subtract16(m, u), below_));
+    return y;
+  }
+
+ private:
+  static constexpr int kShift = Activation::kMostShift;
+  template <class T>
+  [[gnu::always_inline]] static T kept(T value) {
+    asm("" : "+v"(value));
+    return value;
+  }
+  [[gnu::always_inline]] Ints inside(Ints place, Ints part) const {
+    const Ints d = L::and_bits(part, L::set16(0x7fff));
+    const Ints bent = L::wrap_add16(L::parts16(picked(rows_[2], place), d), picked(rows_[1], place));
+    return L::add16(picked(rows_[0], place), L::parts16(bent, d));
+  }
+  __m512i rows_[3];
+  Ints least_, most_, below_, above_, left_, right_;
+  bool both_sides_;
+#else
   explicit CurveWords(const CurveTable& table) : table_(table) {}
 
-  [[gnu::always_inline]] void both(Ints& first, Ints& second) const {
+  [[gnu::always_inline]] void values(Ints& first, Ints& second) const {
     const Ints u = inside(first), w = inside(second);
     const Segments<L> segments(table_, shifted_right16(u, table_), shifted_right16(w, table_));
     Ints value[2], slope[2], bend[2];
     segments.pick(2, bend[0], bend[1]);
     segments.pick(1, slope[0], slope[1]);
     segments.pick(0, value[0], value[1]);
-    first = code(first, u, value[0], slope[0], bend[0]);
-    second = code(second, w, value[1], slope[1], bend[1]);
+    first = line(first, u, value[0], slope[0], bend[0]);
+    second = line(second, w, value[1], slope[1], bend[1]);
   }
-#if defined(__AVX512BW__)
-  [[gnu::always_inline]] Ints operator()(Ints v) const {
-    const Ints u = inside(v), place = shifted_right16(u, table_);
-    const auto row = [&](int number) __attribute__((always_inline)) {
-      return Segments<L>::picked(table_.rows[number], place);
-    };
-    return code(v, u, row(0), row(1), row(2));
-  }
-#endif
 
  private:
   [[gnu::always_inline]] Ints inside(Ints v) const {
     return whole ? v : L::smaller16(L::larger16(v, L::load(table_.least)), L::load(table_.most));
   }
-  [[gnu::always_inline]] Ints code(Ints v, Ints u, Ints value, Ints slope, Ints bend) const {
+  [[gnu::always_inline]] Ints line(Ints v, Ints u, Ints value, Ints slope, Ints bend) const {
     const Ints d = L::and_bits(shifted_left16(u, table_), L::set16(0x7fff));
     const Ints bent = L::wrap_add16(L::parts16(bend, d), slope);
     Ints y = L::add16(value, L::parts16(bent, d));
@@ -172,10 +206,11 @@ class CurveWords {
       const Ints below = L::parts16(L::smaller16(far, none), L::load(table_.below));
       y = L::add16(y, L::wrap_add16(above, below));
     }
-    return L::template right16<Activation::kFractionBits>(y);
+    return y;
   }
 
   const CurveTable& table_;
+#endif
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ void avx2_conv(const Conv& step, const Memory& memory, Part part);
 void fill_moves_avx2(KernelTable& table);
 void fill_borders_avx2(KernelTable& table);
 void fill_pools_avx2(KernelTable& table);
+void fill_wide_avx2(KernelTable& table);
 
 void fill_avx2(KernelTable& table) {
   set_kernel<Conv, avx2_conv>(table);
@@ -17,6 +18,7 @@ void fill_avx2(KernelTable& table) {
   fill_moves_avx2(table);
   fill_borders_avx2(table);
   fill_pools_avx2(table);
+  fill_wide_avx2(table);
 }
 
 }  // namespace calib8::engine

@@ -8,6 +8,7 @@ namespace calib8::engine {
 
 void fill_borders_avx512vnni(KernelTable& table);
 void fill_pools_avx512vnni(KernelTable& table);
+void fill_wide_avx512vnni(KernelTable& table);
 
 void fill_avx512vnni(KernelTable& table) {
   set_kernel<Conv, avx512vnni_conv>(table);
@@ -15,6 +16,7 @@ void fill_avx512vnni(KernelTable& table) {
   fill_elementwise_avx512vnni(table);
   fill_borders_avx512vnni(table);
   fill_pools_avx512vnni(table);
+  fill_wide_avx512vnni(table);
 }
 
 }  // namespace calib8::engine

@@ -23,6 +23,14 @@ void fill_reference(KernelTable& table) {
   set_kernel<ArgMax, reference_arg_max>(table);
   set_kernel<Softmax, reference_softmax>(table);
   set_kernel<ResizeLinear, reference_resize_linear>(table);
+  set_kernel<Plane, reference_plane>(table);
+  set_kernel<Finish, reference_finish>(table);
+  set_kernel<WideAdd, reference_wide_add>(table);
+  set_kernel<WideMul, reference_wide_mul>(table);
+  set_kernel<WideLookup, reference_wide_lookup>(table);
+  set_kernel<WideMaxPool, reference_wide_max_pool>(table);
+  set_kernel<WideQuantize, reference_wide_quantize>(table);
+  set_kernel<WideDequantize, reference_wide_dequantize>(table);
 }
 
 }  // namespace calib8::engine

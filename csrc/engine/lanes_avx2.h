@@ -102,6 +102,10 @@ struct Lanes<16> {
   static Ints smaller16(Ints a, Ints b) { return _mm_min_epi16(a, b); }
   static Ints parts16(Ints a, Ints b) { return _mm_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
   template <int count>
+  static Ints left16(Ints a) {
+    return _mm_slli_epi16(a, count);
+  }
+  template <int count>
   static Ints right16(Ints a) {
     return _mm_srai_epi16(a, count);
   }
@@ -171,6 +175,12 @@ struct Lanes<32> {
     }
   }
 
+  // As int16, saturated.
+  static void store_words(int16_t* to, Ints values) {
+    const __m256i words = _mm256_permute4x64_epi64(pack32(values, values), 0xD8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), lane(words, 0));
+  }
+
   // The first `count` numbers of 32 bits: all ones, the others 0.
   static Ints first32(int64_t count) {
     const __m256i places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
@@ -237,6 +247,10 @@ struct Lanes<32> {
   static Ints larger16(Ints a, Ints b) { return _mm256_max_epi16(a, b); }
   static Ints smaller16(Ints a, Ints b) { return _mm256_min_epi16(a, b); }
   static Ints parts16(Ints a, Ints b) { return _mm256_mulhrs_epi16(a, b); }  // (a·b + 2^14) >> 15
+  template <int count>
+  static Ints left16(Ints a) {
+    return _mm256_slli_epi16(a, count);
+  }
   template <int count>
   static Ints right16(Ints a) {
     return _mm256_srai_epi16(a, count);

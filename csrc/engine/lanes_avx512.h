@@ -54,6 +54,10 @@ struct Lanes<64> {
     }
   }
 
+  static void store_words(int16_t* to, Ints values) {
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), _mm512_cvtsepi32_epi16(values));
+  }
+
   template <class Code>
   static __m128i codes_of_16(const float* values, const Code& code) {
     return _mm512_cvtepi32_epi8(code(numbers(values)));
@@ -104,6 +108,10 @@ struct Lanes<64> {
   template <int count>
   static Ints right16(Ints a) {
     return _mm512_srai_epi16(a, count);
+  }
+  template <int count>
+  static Ints left16(Ints a) {
+    return _mm512_slli_epi16(a, count);
   }
   static Ints subtract8(Ints a, Ints b) { return _mm512_sub_epi8(a, b); }
   static Ints saturated_add8(Ints a, Ints b) { return _mm512_adds_epu8(a, b); }

@@ -40,7 +40,7 @@ inline Ints rounding_divide(Ints x, Ints right) {
   return V::add_if_greater32(V::right(x, right), V::and_bits(x, mask), half);
 }
 
-// SRDHM(x, m), then RDPOT; m ≥ 0, 0 ≤ right.
+// SRDHM(x, m), then RDPOT; m is not INT32_MIN, 0 ≤ right.
 inline Ints multiply_double_right(Ints x, Ints multiplier, Ints right) {
   const Wide product = add_wide(multiply_wide(x, multiplier), all_wide(int64_t{1} << 30));
   return rounding_divide(V::bits_from_31(product.even, product.odd), right);
@@ -76,8 +76,9 @@ inline Ints multiply_single_by(Ints x, int32_t multiplier, int32_t shift) {
 }
 
 inline Ints multiply_away(Ints x, Ints multiplier, Ints shift) {
-  const Ints sign = V::sign(x), right = V::subtract32(V::all(31), shift);
-  const Ints magnitude = narrow(rounded_right(multiply_unsigned(V::magnitude32(x), multiplier), right));
+  const Ints sign = V::sign(V::xor_bits(x, multiplier)), right = V::subtract32(V::all(31), shift);
+  const Wide product = multiply_unsigned(V::magnitude32(x), V::magnitude32(multiplier));
+  const Ints magnitude = narrow(rounded_right(product, right));
   return V::subtract32(V::xor_bits(magnitude, sign), sign);
 }
 

@@ -124,8 +124,8 @@ template <class Step>
   return rescaled(rule, memory, acc, channel);
 }
 
-// lhs and rhs are stored codes.
-[[maybe_unused]] inline uint8_t summed(const SumRule& rule, uint8_t lhs, uint8_t rhs) {
+// lhs and rhs are codes, stored ones where they have 8 bits; so is the result.
+[[maybe_unused]] inline int64_t sum_of(const SumRule& rule, int64_t lhs, int64_t rhs) {
   const int64_t a = lhs - rule.lhs_shift, b = rhs - rule.rhs_shift;
   const int64_t sign = rule.negative != 0 ? -1 : 1;
   switch (rule.kind) {
@@ -133,14 +133,14 @@ template <class Step>
       const float inner =
           std::fma(static_cast<float>(b), static_cast<float>(rule.rhs), static_cast<float>(rule.fixed));
       const float value = std::fma(static_cast<float>(a), static_cast<float>(rule.lhs), inner);
-      return static_cast<uint8_t>(rounded_code(value, rule.output_shift, rule.low, rule.high));
+      return rounded_code(value, rule.output_shift, rule.low, rule.high);
     }
     case SumRule::kDequantized: {
       const float left = static_cast<float>(rule.lhs) * static_cast<float>(a - rule.lhs_zero);
       const float right = static_cast<float>(rule.rhs) * static_cast<float>(b - rule.rhs_zero);
       const float value = (sign > 0 ? left + right : left - right) / static_cast<float>(rule.output);
       const int64_t zero = rule.output_zero + rule.output_shift;
-      return static_cast<uint8_t>(rounded_code(value, zero, rule.low, rule.high));
+      return rounded_code(value, zero, rule.low, rule.high);
     }
     case SumRule::kScaled: {
       const int64_t left = multiply_double((a - rule.lhs_zero) * (int64_t{1} << rule.left_shift),
@@ -149,15 +149,18 @@ template <class Step>
                                             rule.rhs_multiplier, rule.rhs_exponent);
       const int64_t value =
           multiply_double(left + sign * right, rule.output_multiplier, rule.output_exponent);
-      return static_cast<uint8_t>(clamped(value + rule.output_zero + rule.output_shift, rule.low, rule.high));
+      return clamped(value + rule.output_zero + rule.output_shift, rule.low, rule.high);
     }
     default: {
       const int64_t sum =
           (a - rule.lhs_zero) * rule.lhs_multiplier + sign * (b - rule.rhs_zero) * rule.rhs_multiplier;
       const int64_t value = (sum + (int64_t{1} << (rule.right_shift - 1))) >> rule.right_shift;
-      return static_cast<uint8_t>(clamped(value + rule.output_zero + rule.output_shift, rule.low, rule.high));
+      return clamped(value + rule.output_zero + rule.output_shift, rule.low, rule.high);
     }
   }
+}
+[[maybe_unused]] inline uint8_t summed(const SumRule& rule, uint8_t lhs, uint8_t rhs) {
+  return static_cast<uint8_t>(sum_of(rule, lhs, rhs));
 }
 
 }  // namespace

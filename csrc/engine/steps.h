@@ -14,12 +14,14 @@
 #include "steps/layers.h"
 #include "steps/moves.h"
 #include "steps/pools.h"
+#include "steps/wide.h"
 
 namespace calib8::engine {
 
 using AllSteps =
     std::tuple<FillHalo, Copy, Quantize, Dequantize, Conv, Depthwise, MatMul, Requantize, Add, AddSums, Mul,
-               Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, ResizeLinear>;
+               Extreme, Lookup, MaxPool, AveragePool, Reduce, ArgMax, Softmax, ResizeLinear, Plane, Finish,
+               WideAdd, WideMul, WideLookup, WideMaxPool, WideQuantize, WideDequantize>;
 constexpr int kStepKinds = std::tuple_size_v<AllSteps>;
 
 }  // namespace calib8::engine

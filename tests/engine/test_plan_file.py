@@ -236,6 +236,16 @@ def test_a_plan_of_the_first_format_is_still_read(
         np.testing.assert_array_equal(row.fields, wanted.fields)
 
 
+def test_a_plan_of_the_second_format_is_still_read(saved: Path) -> None:
+    """It knew no 16-bit codes; its rows are those of today."""
+    wanted = load_plan(saved)
+    content = bytearray(saved.read_bytes()[:-8])
+    struct.pack_into("<I", content, len(MAGIC), 2)
+    for row, same in zip(load_plan(sealed(bytes(content), saved)).rows, wanted.rows, strict=True):
+        assert row.opcode == same.opcode
+        np.testing.assert_array_equal(row.fields, same.fields)
+
+
 def test_no_file_and_a_folder(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"none\.c8: no such file\. Give the path of a compiled plan"):
         load_plan(tmp_path / "none.c8")

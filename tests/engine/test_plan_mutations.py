@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from generated import CASES
+from wide_programs import WIDE
 
 from calib8 import InferenceSession, ModelError, _core
 from calib8.engine import plan_file
@@ -41,13 +42,16 @@ def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
     return replace(plan, rows=tuple(rows))
 
 
-def test_changed_numbers_never_end_the_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("bits", [8, 16])
+def test_changed_numbers_never_end_the_process(bits: int, tmp_path: Path) -> None:
     """A signal, or an error that is none of a broken plan, would end the script at once."""
     programs = [program for (name, _), program in EXAMPLES.items() if name != "Float"] + [chain()]
+    if bits == 16:
+        programs = [program for (_, profile), program in WIDE.items() if profile != "tflite"]
     files = [tmp_path / f"{number}.c8" for number in range(len(programs))]
     for program, file in zip(programs, files, strict=True):
         save_plan(compile_program(program), file)
-    count = 25 * CASES
+    count = (25 if bits == 8 else 10) * CASES
     result = subprocess.run(
         [sys.executable, str(SCRIPT), "7", str(count), *map(str, files)], capture_output=True, text=True
     )

@@ -40,14 +40,13 @@ struct EveryFourth : L {
 
 template <class L, Rounding kind>
 void one_by_one(const Task& task) {
-  using Ints = typename L::Ints;
   using Fourths = EveryFourth<L>;
   const Depthwise& step = task.step;
   const uint8_t* biases = task.memory.constant<uint8_t>(step.bias) + task.channel * 4;
-  const Ints taps = L::bytes(task.memory.constant<uint8_t>(step.weights) + task.channel);
+  const typename L::Ints taps = L::bytes(task.memory.constant<uint8_t>(step.weights) + task.channel);
   const CodesOfSums<Fourths, kind> codes_of(step, task.memory, task.channel);
-  const Ints order = Fourths::order();
-  Ints bias[4];
+  const typename L::Ints order = Fourths::order();
+  typename L::Ints bias[4];
   Weights<L> weights[4];
   for (int i = 0; i < 4; ++i) {
     bias[i] = Fourths::words(biases, i);
@@ -61,8 +60,9 @@ void one_by_one(const Task& task) {
     uint8_t* output = task.output(row);
     for (int64_t column = 0; column < columns; ++column, input += next, output += output_next) {
       const auto codes = Codes<L>::of(L::codes(input, apart));
-      const Ints result = codes_of(dot<L>(bias[0], codes, weights[0]), dot<L>(bias[1], codes, weights[1]),
-                                   dot<L>(bias[2], codes, weights[2]), dot<L>(bias[3], codes, weights[3]));
+      const typename L::Ints result =
+          codes_of(dot<L>(bias[0], codes, weights[0]), dot<L>(bias[1], codes, weights[1]),
+                   dot<L>(bias[2], codes, weights[2]), dot<L>(bias[3], codes, weights[3]));
       L::put(output, L::shuffle8(result, order), channels, output_apart);
     }
   }

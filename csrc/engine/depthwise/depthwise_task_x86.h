@@ -88,22 +88,22 @@ struct Block : Lanes<length> {
 template <class L, int count, int wide, class CodesOf, class Quarter>
 [[gnu::always_inline]] inline void put_tile(const Task& task, const CodesOf& codes_of, uint8_t* output,
                                             int64_t output_apart, const Quarter& quarter) {
-  using Ints = typename L::Ints;
-  const auto half = [&](int i, Ints(&codes)[count][wide]) __attribute__((always_inline)) {
-    Ints low[count][wide], high[count][wide];
+  const auto half = [&](int i, typename L::Ints(&codes)[count][wide]) __attribute__((always_inline)) {
+    typename L::Ints low[count][wide], high[count][wide];
     quarter(i, low);
     quarter(i + 1, high);
     for (int r = 0; r < count; ++r) {
       for (int x = 0; x < wide; ++x) codes[r][x] = codes_of.half(i, low[r][x], high[r][x]);
     }
   };
-  Ints first[count][wide], second[count][wide];
+  typename L::Ints first[count][wide], second[count][wide];
   half(0, first);
   half(2, second);
+  const auto packed = codes_of.packing();
   for (int r = 0; r < count; ++r) {
     for (int x = 0; x < wide; ++x) {
       uint8_t* to = output + r * task.step.output.row_stride + x * task.step.output.column_stride;
-      L::put(to, codes_of.packed(first[r][x], second[r][x]), task.channels, output_apart);
+      L::put(to, packed(first[r][x], second[r][x]), task.channels, output_apart);
     }
   }
 }

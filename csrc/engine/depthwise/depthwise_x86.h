@@ -6,16 +6,14 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <utility>
 
+#include "depthwise_activation_x86.h"
 #include "depthwise_five_x86.h"
 #include "depthwise_one_x86.h"
 #include "depthwise_three_x86.h"
 #include "lookup.h"
 #include "scratch.h"
-#include "strip_avx2.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -103,36 +101,6 @@ void any_window(const Task& task) {
   }
 }
 
-// Functions behind a layer in rules whose arithmetic needs more than 32 bits: strips of a block.
-template <class L>
-class WideActivation {
-  static constexpr int kStrips = L::kChannels / 16;
-
- public:
-  explicit WideActivation(const Task& task) : task_(task), curve_(task.step.activation, task.memory) {}
-  bool active() const { return task_.step.activation.kind != Activation::kNone; }
-
-  void store(const int32_t* sums, uint8_t* output) const {
-    alignas(64) uint8_t codes[L::kChannels];
-    for (int64_t first = 0; first < task_.channels; first += 16) {
-      strips_[first / 16].codes(curve_, sums + first, codes + first);
-    }
-    std::memcpy(output, codes, static_cast<size_t>(task_.channels));
-  }
-
- private:
-  const Task& task_;
-  CurveTable curve_;
-  std::array<StripActivation<StripSums>, kStrips> strips_ = made(std::make_integer_sequence<int, kStrips>());
-
-  template <int... strip>
-  std::array<StripActivation<StripSums>, kStrips> made(std::integer_sequence<int, strip...>) const {
-    const Depthwise& step = task_.step;
-    return {StripActivation<StripSums>(step.rescale, step.activation, task_.memory,
-                                       task_.channel + 16 * strip)...};
-  }
-};
-
 // Sums that are stored as they are, and rules whose arithmetic needs more than 32 bits.
 template <class L, class Load>
 void any_rule(const Task& task) {
@@ -148,8 +116,10 @@ void any_rule(const Task& task) {
       typename L::Ints acc[4];
       add_window<L>(step, taps, layer, load, input, acc);
       alignas(64) int32_t sums[L::kChannels];
+      const bool straight = step.rescale.kind == Rescale::kNone && task.channels == L::kChannels;
+      int32_t* to = straight ? task.memory.data<int32_t>(step.output) + place : sums;
       for (int l = 0; l < L::kChannels / 16; ++l) {
-        for (int i = 0; i < 4; ++i) Lanes<16>::store(sums + 16 * l + 4 * i, L::lane(acc[i], l));
+        for (int i = 0; i < 4; ++i) Lanes<16>::store(to + 16 * l + 4 * i, L::lane(acc[i], l));
       }
       if (activation.active()) {
         activation.store(sums, task.memory.data<uint8_t>(step.output) + place);
@@ -157,10 +127,13 @@ void any_rule(const Task& task) {
         place += step.output.column_stride;
         continue;
       }
-      for (int64_t c = 0; c < task.channels; ++c) {
-        if (step.rescale.kind == Rescale::kNone) {
-          task.memory.data<int32_t>(step.output)[place + c] = sums[c];
-        } else {
+      if (straight) {
+        // they are there already
+      } else if (step.rescale.kind == Rescale::kNone) {
+        std::memcpy(task.memory.data<int32_t>(step.output) + place, sums,
+                    static_cast<size_t>(task.channels) * sizeof *sums);
+      } else {
+        for (int64_t c = 0; c < task.channels; ++c) {
           task.memory.data<uint8_t>(step.output)[place + c] =
               rescaled(step.rescale, task.memory, sums[c], task.channel + c);
         }
@@ -173,13 +146,13 @@ void any_rule(const Task& task) {
 
 // codes[i] = table[codes[i]], nothing else written.
 void look_up_line(const uint8_t* table, uint8_t* codes, int64_t count) {
-  constexpr int64_t kWidth = 64;
-  const int64_t whole = count / kWidth * kWidth, rest = count - whole;
+  constexpr int64_t kLine = 64;
+  const int64_t whole = count / kLine * kLine, rest = count - whole;
   if (whole > 0) look_up(table, codes, codes, whole);
   if (rest > 0) {
-    alignas(64) uint8_t last[kWidth] = {};
+    alignas(64) uint8_t last[kLine] = {};
     std::memcpy(last, codes + whole, static_cast<size_t>(rest));
-    look_up(table, last, last, kWidth);
+    look_up(table, last, last, kLine);
     std::memcpy(codes + whole, last, static_cast<size_t>(rest));
   }
 }
@@ -263,8 +236,10 @@ void run_block(const Task& task) {
   if (!plain && task.step.narrow != 0 && task.step.rescale.kind == Rescale::kFloat) {
     if (activation.kind == Activation::kTwoSided)
       return narrow_rule<widest, width, Rounding::kTwoSided>(task);
-    return CurveTable::is_whole(activation) ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
-                                            : narrow_rule<widest, width, Rounding::kCurve>(task);
+    const bool unclamped = task.step.rescale.low == 0 && task.step.rescale.high == 255;
+    return unclamped && CurveTable::is_whole(activation)
+               ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
+               : narrow_rule<widest, width, Rounding::kCurve>(task);
   }
   if constexpr (widest == 64) {
     if (plain && task.step.narrow != 0 && splits<widest, width>(task)) {

@@ -32,6 +32,21 @@ struct NoTable {
 template <class L, Rounding kind>
 class CodesOfSums {
   using Ints = typename L::Ints;
+  struct Plain {
+    const Ints &low, &high;
+    [[gnu::always_inline]] Ints operator()(Ints first, Ints second) const {
+      return L::clamp8(L::pack16(first, second), low, high);
+    }
+  };
+  struct Curves {
+    CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kWholeCurve> curve;
+    const Ints &low, &high;
+    [[gnu::always_inline]] Ints operator()(Ints first, Ints second) const {
+      curve.both(first, second);
+      const Ints codes = L::pack16(first, second);
+      return kind == Rounding::kWholeCurve ? codes : L::clamp8(codes, low, high);
+    }
+  };
   static constexpr bool kSplits = kind == Rounding::kSplit || kind == Rounding::kSplitSigned;
 
  public:
@@ -69,12 +84,15 @@ class CodesOfSums {
     if constexpr (kSplits) return L::halve16(words);
     return words;
   }
-  [[gnu::always_inline]] Ints packed(Ints first, Ints second) const {
+  // What makes codes of two halves, with constants in registers where there are many.
+  [[gnu::always_inline]] auto packing() const {
     if constexpr (is_curve(kind)) {
-      CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kWholeCurve>(curve_).both(first, second);
+      return Curves{CurveWords<Lanes<sizeof(Ints)>, kind == Rounding::kWholeCurve>(curve_), low_, high_};
+    } else {
+      return Plain{low_, high_};
     }
-    return L::clamp8(L::pack16(first, second), low_, high_);
   }
+  [[gnu::always_inline]] Ints packed(Ints first, Ints second) const { return packing()(first, second); }
 
  private:
   // m·2^(shift − 31) as what the forms above need: constants to add, shifts to the right.

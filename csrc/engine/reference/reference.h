@@ -24,5 +24,13 @@ void reference_reduce(const Reduce& step, const Memory& memory, Part part);
 void reference_arg_max(const ArgMax& step, const Memory& memory, Part part);
 void reference_softmax(const Softmax& step, const Memory& memory, Part part);
 void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Part part);
+void reference_plane(const Plane& step, const Memory& memory, Part part);
+void reference_finish(const Finish& step, const Memory& memory, Part part);
+void reference_wide_add(const WideAdd& step, const Memory& memory, Part part);
+void reference_wide_mul(const WideMul& step, const Memory& memory, Part part);
+void reference_wide_lookup(const WideLookup& step, const Memory& memory, Part part);
+void reference_wide_max_pool(const WideMaxPool& step, const Memory& memory, Part part);
+void reference_wide_quantize(const WideQuantize& step, const Memory& memory, Part part);
+void reference_wide_dequantize(const WideDequantize& step, const Memory& memory, Part part);
 
 }  // namespace calib8::engine

@@ -49,14 +49,19 @@ float rounded_away(float value) {
   return std::fabs(value - whole) >= 0.5F ? whole + std::copysign(1.0F, value) : whole;
 }
 
-uint8_t quantized(const Quantize& step, float value) {
-  const float steps = value / static_cast<float>(step.scale);
-  const auto least = static_cast<float>(step.low - step.zero_point);
-  const auto most = static_cast<float>(step.high - step.zero_point);
+// The code of a number in steps, raw.
+int64_t code_of(float steps, int64_t zero_point, int64_t low, int64_t high, int64_t away) {
+  const auto least = static_cast<float>(low - zero_point);
+  const auto most = static_cast<float>(high - zero_point);
   float code = steps > least ? steps : least;  // NaN gives the lowest code
   code = code < most ? code : most;
-  code = step.away != 0 ? rounded_away(code) : std::nearbyint(code);
-  return static_cast<uint8_t>(static_cast<int64_t>(code) + step.zero_point + step.shift);
+  code = away != 0 ? rounded_away(code) : std::nearbyint(code);
+  return static_cast<int64_t>(code) + zero_point;
+}
+
+uint8_t quantized(const Quantize& step, float value) {
+  const float steps = value / static_cast<float>(step.scale);
+  return static_cast<uint8_t>(code_of(steps, step.zero_point, step.low, step.high, step.away) + step.shift);
 }
 
 template <class T>
@@ -105,6 +110,31 @@ void reference_quantize(const Quantize& step, const Memory& memory, Part part) {
     const Axes index = indices_of(place, step.sizes);
     const auto value = loaded<float>(source + distance(index, step.source_strides));
     target[distance(index, step.target_strides)] = quantized(step, value);
+  }
+}
+
+void reference_wide_quantize(const WideQuantize& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const Range places = share(part, elements(step.sizes));
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const Axes index = indices_of(place, step.sizes);
+    const float steps =
+        loaded<float>(source + distance(index, step.source_strides)) / static_cast<float>(step.scale);
+    const auto code = static_cast<int16_t>(code_of(steps, step.zero_point, INT16_MIN, INT16_MAX, step.away));
+    std::memcpy(target + distance(index, step.target_strides), &code, sizeof code);
+  }
+}
+
+void reference_wide_dequantize(const WideDequantize& step, const Memory& memory, Part part) {
+  const uint8_t* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  uint8_t* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  const Range places = share(part, elements(step.sizes));
+  for (int64_t place = places.begin; place < places.end; ++place) {
+    const Axes index = indices_of(place, step.sizes);
+    const int64_t code = loaded<int16_t>(source + distance(index, step.source_strides)) - step.zero_point;
+    const float value = static_cast<float>(step.scale) * static_cast<float>(code);
+    std::memcpy(target + distance(index, step.target_strides), &value, sizeof value);
   }
 }
 

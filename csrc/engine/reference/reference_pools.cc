@@ -1,4 +1,6 @@
 // Pools in plain loops: the largest code or the mean of the taps that lie inside the image.
+#include <limits>
+
 #include "pools/averages.h"
 #include "pools/windows.h"
 #include "reference.h"
@@ -29,21 +31,30 @@ void each_pixel(const View& output, Part part, Make make) {
   }
 }
 
-}  // namespace
-
-void reference_max_pool(const MaxPool& step, const Memory& memory, Part part) {
-  const uint8_t* input = memory.data<uint8_t>(step.input);
-  uint8_t* output = memory.data<uint8_t>(step.output);
+template <class Code, class Step>
+void largest_codes(const Step& step, const Memory& memory, Part part) {
+  const Code* input = memory.data<Code>(step.input);
+  Code* output = memory.data<Code>(step.output);
   each_pixel(step.output, part, [&](int64_t image, int64_t row, int64_t column) {
     for (int64_t channel = 0; channel < step.output.channels; ++channel) {
-      uint8_t largest = 0;
+      Code largest = std::numeric_limits<Code>::min();
       visit_taps(step.input, step.window, image, row, column, [&](int64_t place) {
-        const uint8_t code = input[place + channel];
+        const Code code = input[place + channel];
         if (code > largest) largest = code;
       });
       output[step.output.at(image, row, column) + channel] = largest;
     }
   });
+}
+
+}  // namespace
+
+void reference_max_pool(const MaxPool& step, const Memory& memory, Part part) {
+  largest_codes<uint8_t>(step, memory, part);
+}
+
+void reference_wide_max_pool(const WideMaxPool& step, const Memory& memory, Part part) {
+  largest_codes<int16_t>(step, memory, part);
 }
 
 void reference_average_pool(const AveragePool& step, const Memory& memory, Part part) {

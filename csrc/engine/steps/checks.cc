@@ -3,19 +3,23 @@
 
 namespace calib8::engine {
 
-void check_codes(int64_t low, int64_t high) {
-  require(within(low, 0, 255) && within(high, 0, 255) && low <= high, "a clamp that is none of codes");
+void check_codes(int64_t low, int64_t high, int64_t size) {
+  const int64_t least = size == 1 ? 0 : INT16_MIN, most = size == 1 ? 255 : INT16_MAX;
+  require(within(low, least, most) && within(high, least, most) && low <= high,
+          "a clamp that is none of codes");
 }
 
 void check_fixed(int64_t multiplier, int64_t shift) {
   require(multiplier >= 0 && multiplier <= INT32_MAX && within(shift, -31, 30), "a factor out of range");
 }
 
-void check_rescale(const Rescale& rule, const Limits& limits, int64_t count) {
+void check_rescale(const Rescale& rule, const Limits& limits, int64_t count, int64_t size) {
   require(within(rule.kind, Rescale::kNone, Rescale::kAway), "an unknown rescale");
   if (rule.kind == Rescale::kNone) return;
-  check_codes(rule.low, rule.high);
-  require(within(rule.zero_point, 0, 255), "a zero point that is no code");
+  check_codes(rule.low, rule.high, size);
+  const bool code =
+      size == 1 ? within(rule.zero_point, 0, 255) : within(rule.zero_point, INT16_MIN, INT16_MAX);
+  require(code, "a zero point that is no code");
   if (rule.kind == Rescale::kFloat) {
     limits.array<float>(rule.factor, count);
     return;
@@ -65,15 +69,16 @@ void check_activation(const Activation& activation, const Rescale& rule, const L
   }
 }
 
-void check_sum(const SumRule& rule) {
+void check_sum(const SumRule& rule, int64_t output_size, int64_t widest) {
   require(within(rule.kind, SumRule::kFloatSum, SumRule::kAligned), "an unknown sum");
-  check_codes(rule.low, rule.high);
+  check_codes(rule.low, rule.high, output_size);
   for (const int64_t shift : {rule.lhs_shift, rule.rhs_shift, rule.output_shift}) {
     const bool free = rule.kind == SumRule::kFloatSum && within(shift, 0, 255);
     require(free || shift == 0 || shift == 128, "a shift of codes that is neither 0 nor 128");
   }
   for (const int64_t zero : {rule.lhs_zero, rule.rhs_zero, rule.output_zero}) {
-    require(within(zero, -128, 255), "a zero point that is no code");
+    const bool code = within(zero, -128, 255) || (widest == 2 && within(zero, INT16_MIN, INT16_MAX));
+    require(code, "a zero point that is no code");
   }
   if (rule.kind == SumRule::kScaled) {
     require(within(rule.left_shift, 0, 20), "a shift out of range");
@@ -91,15 +96,16 @@ void check_table(int64_t table, const Limits& limits) {
   if (table >= 0) limits.array<uint8_t>(table, 256);
 }
 
-void check_single(const Single& tensors, Limits& limits, int64_t item) {
+void check_single(const Single& tensors, Limits& limits, int64_t item, int64_t output_size) {
   limits.reads(tensors.input_buffer, tensors.input_offset, box(tensors.sizes, tensors.input_strides), item);
-  limits.writes(tensors.output_buffer, tensors.output_offset, box(tensors.sizes, tensors.output_strides));
+  limits.writes(tensors.output_buffer, tensors.output_offset, box(tensors.sizes, tensors.output_strides),
+                output_size);
 }
 
-void check_pair(const Pair& pair, Limits& limits, int64_t lhs_size, int64_t rhs_size) {
+void check_pair(const Pair& pair, Limits& limits, int64_t lhs_size, int64_t rhs_size, int64_t output_size) {
   limits.reads(pair.lhs_buffer, pair.lhs_offset, box(pair.sizes, pair.lhs_strides), lhs_size);
   limits.reads(pair.rhs_buffer, pair.rhs_offset, box(pair.sizes, pair.rhs_strides), rhs_size);
-  limits.writes(pair.output_buffer, pair.output_offset, box(pair.sizes, pair.output_strides));
+  limits.writes(pair.output_buffer, pair.output_offset, box(pair.sizes, pair.output_strides), output_size);
 }
 
 void check_window(const Window& window, const View& input, const View& output) {

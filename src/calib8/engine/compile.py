@@ -21,6 +21,7 @@ from calib8.engine.emit import (
     pools,
     resize,
     softmax,
+    wide,
 )
 from calib8.engine.emitter import Emitter
 from calib8.engine.few_axes import few_axes
@@ -30,7 +31,7 @@ from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo
-from calib8.errors import UnsupportedModelError
+from calib8.engine.wide import FinishSums, HighBytes, LowBytes, narrowed
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
@@ -66,21 +67,28 @@ EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
     op.Reshape: moves.emit_reshape,
     op.Slice: moves.emit_slice,
     op.Gather: moves.emit_gather,
+    HighBytes: wide.emit_plane,
+    LowBytes: wide.emit_plane,
+    FinishSums: wide.emit_finish,
 }
 """How each instruction becomes steps; Float is a call of ONNX Runtime between them."""
 
 
-def compile_program(program: Program) -> Plan:
-    """The plan of a verified program.
+EMIT_WIDE: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
+    op.Quantize: wide.emit_quantize,
+    op.Dequantize: wide.emit_dequantize,
+    op.Add: wide.emit_add,
+    op.Sub: wide.emit_add,
+    op.Mul: wide.emit_mul,
+    op.Lookup: wide.emit_lookup,
+    op.MaxPool: wide.emit_max_pool,
+}
+"""In place of those, where a slot has 16-bit codes."""
 
-    Raises:
-        UnsupportedModelError: it holds 16-bit codes.
-    """
-    wide = next((slot.name for slot in program.slots if slot.is_wide), None)
-    if wide is not None:
-        problem = f"tensor '{wide}' has 16-bit codes, for which the engine has no kernels"
-        raise UnsupportedModelError(program.name or "program", problem, "Run it with the runtime 'reference'")
-    program = with_room(few_axes(compose(program)))
+
+def compile_program(program: Program) -> Plan:
+    """The plan of a verified program."""
+    program = with_room(narrowed(few_axes(compose(program))))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)
@@ -97,12 +105,18 @@ def compile_program(program: Program) -> Plan:
             continue
         _fill_halo(work.output, out, filled)
         if not _lies_in_its_input(work, out):
-            EMIT[type(work.instruction)](work, out)
+            _emit_of(work, out.program)(work, out)
     first_output = FIRST_PORT + len(program.inputs)
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
             moves.emit_port_copy(first_output + number, port.slot, out, inwards=False)
     return plan_of(out, arena_bytes, floats)
+
+
+def _emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
+    kind = type(work.instruction)
+    wide_slots = any(program.slots[slot].is_wide for slot in (*work.inputs, *work.outputs))
+    return EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]
 
 
 def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction, Lookup
-from calib8.program.program import Program, Slot
+from calib8.program.program import CODE_TYPES, Program, Slot
 from calib8.program.reference.executor import KERNELS
 from calib8.program.reference.operand import Operand
 
@@ -61,7 +61,7 @@ def _function(step: Instruction, program: Program, functions: dict[int, Function
         return None
     output = program.slots[step.outputs[0]]
     slots = [program.slots[number] for number in step.inputs]
-    if any(not slot.is_codes or slot.shape != output.shape for slot in slots):
+    if any(slot.dtype not in CODE_TYPES or slot.shape != output.shape for slot in slots) or output.is_wide:
         return None
     known = [functions.get(number) for number in step.inputs]
     sources = {number if f is None else f.source for number, f in zip(step.inputs, known, strict=True)}

@@ -69,9 +69,9 @@ def fuse(program: Program) -> list[Work]:
                 works[place] = None
                 works[host] = _with_sum(works[host], step)
                 written[step.outputs[0]] = host
-        elif isinstance(step, Lookup) and step.table.ndim == 1:
+        elif isinstance(step, Lookup) and step.table.ndim == 1 and not _any_wide(step.outputs, program):
             host = written.get(step.inputs[0])
-            if host is not None and _takes_table(works[host]) and readers[step.inputs[0]] == 1:
+            if host is not None and _takes_table(works[host], program) and readers[step.inputs[0]] == 1:
                 works[place] = None
                 works[host] = replace(works[host], output=step.outputs[0], lookup=step)  # type: ignore[type-var]
                 written[step.outputs[0]] = host
@@ -105,8 +105,9 @@ def _host_of_sum(
     written: dict[int, int],
 ) -> int | None:
     """Place of the layer that can add: it is the later side, nobody else reads it, nothing is broadcast."""
-    shapes = {program.slots[slot].shape for slot in (*step.inputs, *step.outputs)}
-    if len(shapes) != 1 or step.inputs[0] == step.inputs[1]:
+    slots = (*step.inputs, *step.outputs)
+    shapes = {program.slots[slot].shape for slot in slots}
+    if len(shapes) != 1 or step.inputs[0] == step.inputs[1] or _any_wide(slots, program):
         return None
     later = max(step.inputs, key=lambda slot: written.get(slot, -1))
     host = written.get(later)
@@ -126,7 +127,13 @@ def _with_sum(work: Work | None, step: Add | Sub) -> Work:
     return replace(work, inputs=(*work.inputs, residual), output=step.outputs[0], add=step, residual=residual)
 
 
-def _takes_table(work: Work | None) -> bool:
+def _any_wide(slots: Iterable[int], program: Program) -> bool:
+    return any(program.slots[slot].is_wide for slot in slots)
+
+
+def _takes_table(work: Work | None, program: Program) -> bool:
     if work is None or work.lookup is not None or not isinstance(work.instruction, TABLE_STEPS):
+        return False
+    if _any_wide((*work.inputs, work.output), program):
         return False
     return not isinstance(work.instruction, op.Weighted) or work.instruction.rescale is not None

@@ -8,6 +8,7 @@ from typing import Final
 
 from calib8.engine.fuse import Work
 from calib8.engine.phases import transposed_halo
+from calib8.engine.wide import FinishSums, HighBytes, LowBytes
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
@@ -45,6 +46,9 @@ VIEW_INSTRUCTIONS: Final = (
     op.Transpose,
     op.Slice,
     op.Gather,
+    HighBytes,
+    LowBytes,
+    FinishSums,
 )
 """Instructions whose steps read and write images with any strides; others want dense tensors."""
 

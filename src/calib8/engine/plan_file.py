@@ -48,7 +48,7 @@ SUFFIX: Final = ".c8"
 PROGRAM_SUFFIX: Final = ".c8p"
 ANY_MODEL: Final = "Give the path of an .onnx or .tflite file, a saved program or a plan"
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 FIRST_VERSION: Final = 1
 """Rows of layers end before their activation."""
 

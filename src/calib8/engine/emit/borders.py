@@ -16,8 +16,8 @@ def emit_quantize(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, Quantize)
     slot, limits = out.slot(work.output), np.iinfo(out.slot(work.output).dtype)
-    for nest in _nests(step, work, out):
-        source, target = _begin(nest, step.inputs[0], SOURCE, out), _begin(nest, work.output, TARGET, out)
+    for nest in border_nests(step, work, out):
+        source, target = begin(nest, step.inputs[0], SOURCE, out), begin(nest, work.output, TARGET, out)
         out.add(
             steps.Quantize(
                 *source,
@@ -42,11 +42,11 @@ def emit_dequantize(work: Work, out: Emitter) -> None:
     assert isinstance(step, Dequantize)
     number = step.inputs[0]
     scales = out.constant(out.slot(number).scales)
-    for nest in _nests(step, work, out):
+    for nest in border_nests(step, work, out):
         out.add(
             steps.Dequantize(
-                *_begin(nest, number, SOURCE, out),
-                *_begin(nest, work.output, TARGET, out),
+                *begin(nest, number, SOURCE, out),
+                *begin(nest, work.output, TARGET, out),
                 source_size=out.item_size(number),
                 sizes=nest.sizes,
                 source_strides=nest.strides(SOURCE),
@@ -59,7 +59,7 @@ def emit_dequantize(work: Work, out: Emitter) -> None:
         )
 
 
-def _nests(step: Quantize | Dequantize, work: Work, out: Emitter) -> list[Nest]:
+def border_nests(step: Quantize | Dequantize, work: Work, out: Emitter) -> list[Nest]:
     """Loops over the axes of the output, with the strides of source, target and the scales of the source."""
     number = step.inputs[0]
     sizes = (out.item_size(number), out.item_size(work.output))
@@ -77,6 +77,7 @@ def _nests(step: Quantize | Dequantize, work: Work, out: Emitter) -> list[Nest]:
     )
 
 
-def _begin(nest: Nest, number: int, tensor: int, out: Emitter) -> tuple[int, int]:
+def begin(nest: Nest, number: int, tensor: int, out: Emitter) -> tuple[int, int]:
+    """Buffer and byte offset at which a nest begins in a slot."""
     buffer, offset = out.place(number)
     return buffer, offset + nest.starts[tensor]

@@ -93,29 +93,31 @@ def emit_mul(work: Work, out: Emitter) -> None:
     """Product of codes."""
     step = work.instruction
     assert isinstance(step, Mul)
-    (lhs, rhs), output, rule = step.inputs, work.output, step.rescale
+    for pair in pair_fields(out, step.inputs, work.output):
+        out.add(steps.Mul(pair, **product_fields(step, work.output, out)), work)
+
+
+def product_fields(step: Mul, output: int, out: Emitter) -> dict[str, Any]:
+    """Fields of a product but for its tensors."""
+    lhs, rhs = step.inputs
+    rule = step.rescale
     kind, factor, multiplier, exponent = FLOAT, 0.0, 0, 0
     if isinstance(rule, rules.FixedRescale):
         kind, multiplier, exponent = KINDS[rule.rounding], int(rule.multiplier[0]), int(rule.shift[0])
     else:
         factor = rule.factor
-    for pair in pair_fields(out, step.inputs, output):
-        out.add(
-            steps.Mul(
-                pair=pair,
-                lhs_zero=out.stored_zero_point(lhs),
-                rhs_zero=out.stored_zero_point(rhs),
-                kind=kind,
-                factor=factor,
-                multiplier=multiplier,
-                exponent=exponent,
-                zero_point=out.slot(output).zero_point,
-                output_shift=out.shift(output),
-                low=step.low + out.shift(output),
-                high=step.high + out.shift(output),
-            ),
-            work,
-        )
+    return {
+        "lhs_zero": out.stored_zero_point(lhs),
+        "rhs_zero": out.stored_zero_point(rhs),
+        "kind": kind,
+        "factor": factor,
+        "multiplier": multiplier,
+        "exponent": exponent,
+        "zero_point": out.slot(output).zero_point,
+        "output_shift": out.shift(output),
+        "low": step.low + out.shift(output),
+        "high": step.high + out.shift(output),
+    }
 
 
 def emit_extreme(work: Work, out: Emitter) -> None:

@@ -172,12 +172,12 @@ def emit_pad(work: Work, out: Emitter) -> None:
     for axis, before in enumerate(step.before):
         middle = middle.at(axis, before)
     emit_copy(out, work.name, place_of(number, out), middle, inside, item)
-    if len(whole) == 4 and step.before[::3] == step.after[::3] == (0, 0):
+    if item == 1 and len(whole) == 4 and step.before[::3] == step.after[::3] == (0, 0):
         view = replace(out.view(work.output), offset=middle.offset, rows=inside[1], columns=inside[2])
         (top, left), (bottom, right) = step.before[1:3], step.after[1:3]
         out.add(steps.FillHalo(view, top, left, bottom, right, step.value + out.shift(number)), work)
         return
-    value = np.array([step.value + out.shift(number)], np.uint8)
+    value = np.array([step.value + out.shift(number)], np.uint8 if item == 1 else np.int16)
     one = Place(CONSTANTS, out.constant(value), (0,) * len(whole))
     # along an axis: all of the output where no axis before it is padded, the middle of those that are
     corner, sizes = place_of(work.output, out), list(whole)

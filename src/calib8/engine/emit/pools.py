@@ -28,7 +28,7 @@ def emit_max_pool(work: Work, out: Emitter) -> None:
     """One step; only taps inside the image are looked at, so a border may hold anything."""
     step = work.instruction
     assert isinstance(step, MaxPool)
-    window = _window(step, step.dilations)
+    window = window_fields(step, step.dilations)
     out.add(steps.MaxPool(out.view(step.inputs[0]), out.view(work.output), window), work)
 
 
@@ -46,7 +46,7 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
         steps.AveragePool(
             input=out.view(source),
             output=out.view(target),
-            window=_window(step, (1, 1)),
+            window=window_fields(step, (1, 1)),
             count_pads=int(step.count_pads),
             kind=kind,
             input_scale=scales[0],
@@ -65,7 +65,8 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
     )
 
 
-def _window(step: MaxPool | AveragePool, dilations: tuple[int, int]) -> Window:
+def window_fields(step: MaxPool | AveragePool, dilations: tuple[int, int]) -> Window:
+    """The window of a pool."""
     return Window(*step.kernel, *step.strides, *dilations, *step.pads)
 
 

@@ -111,7 +111,10 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
         **shifts,
         **zeros,
     }
-    form = _float_form(out, step, rule) if isinstance(rule, (rules.ScaledSum, rules.AlignedSum)) else None
+    wide = any(out.slot(slot).is_wide for slot in (lhs, rhs, output))
+    form = None
+    if isinstance(rule, (rules.ScaledSum, rules.AlignedSum)) and not wide:
+        form = _float_form(out, step, rule)
     return SumRule(**_numbers(rule), **common) if form is None else form
 
 
