@@ -5,8 +5,7 @@
     price(c)      multiply-accumulates of the layers that read the class / those of all layers
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 15 % together
 
-Branches of 30 dB and more do not count: what is kept needs no slower layers. A spot gets the range of all
-values that were seen, widened by half: 16 bits have room for what 8 bits must cut off.
+Branches of 30 dB and more do not count: what is kept needs no slower layers.
 """
 
 from __future__ import annotations
@@ -27,9 +26,7 @@ from calib8.model.work import node_macs
 from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
-from calib8.qparams import FLOAT32_MAX
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 
 ENOUGH_DB: Final = 30.0
 """A branch of the outputs that needs no 16 bits."""
@@ -45,11 +42,6 @@ LEAST_PRICE: Final = 0.002
 
 BUDGET: Final = 0.15
 """All prices together: so much of the multiply-accumulates is done twice."""
-
-ROOM: Final = 0.5
-"""How much wider the range of a spot is than that of the values seen."""
-
-_WIDE: Final = "16 bits: all that was seen, and half more"
 
 
 @dataclass(frozen=True)
@@ -79,7 +71,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         data: the first of its runs tell the noise.
 
     Returns:
-        The candidate with its spots and their ranges, and what was done; the report names the nodes that
+        The candidate with its spots, and what was done; the report names the nodes that
         yield spots. Nothing is done where the target has no 16-bit codes, or its outputs are good enough.
 
     Raises:
@@ -109,24 +101,11 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
 def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate, RepairReport]:
     """The candidate with the chosen spots, and the report."""
     names = frozenset().union(*(one.members for one in chosen))
-    entries = dict(candidate.table.entries)
-    for name in names & entries.keys():
-        entries[name] = _roomy(entries[name])
-    table = CalibrationTable(candidate.table.model_hash, entries, candidate.table.inputs)
-    changed = replace(candidate, table=table, spots=candidate.spots | names)
+    changed = replace(candidate, spots=candidate.spots | names)
     makers = [node.name or "" for node in candidate.model.graph if any(v.name in names for v in node.outputs)]
     told = f"tensors with 16-bit codes: {len(names)}"
     work = f"multiply-accumulates done twice: {100.0 * sum(one.price for one in chosen):.1f} %"
     return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
-
-
-def _roomy(entry: TableEntry) -> TableEntry:
-    """The range of all that was seen and room for more; one that the user gave stays."""
-    if entry.method == GIVEN:
-        return entry
-    seen = entry.range.hull(entry.observed).widened_to_zero()
-    low, high = (max(-FLOAT32_MAX, min(FLOAT32_MAX, end * (1.0 + ROOM))) for end in (seen.min, seen.max))
-    return replace(entry, range=Range(low, high), clipped=0.0, reason=_WIDE)
 
 
 def _chosen(classes: Sequence[_Class]) -> list[_Class]:
