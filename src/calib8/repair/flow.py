@@ -7,7 +7,7 @@ by effort    a search in stages, each with alternatives; what is best on samples
 
     quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected:
                   ``Check.sqnr_db``, the mean of the typical run's and the total
-    stage         best alternative by quality, taken if it gains more than ``GAIN_DB``
+    stage         best alternative by quality, taken if it gains more than ``gain_asked``
     finish        the best of: biases corrected in the ways of the effort, biases as they were
 
 The one-shot bias correction is part of the quality because some repairs only pay together with it:
@@ -31,14 +31,11 @@ from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import NO_FLOOR, Floor, finds_fewer, share_found
-from calib8.repair.repairs import REPAIRS, RISKY, Repair, in_turn, stages_of
+from calib8.repair.repairs import GAIN_DB, REPAIRS, RISKY, Repair, gain_asked, in_turn, stages_of
 from calib8.repair.step import UNKNOWN, Step
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
-
-GAIN_DB: Final = 0.1
-"""Smaller gains are no reason to change anything."""
 
 BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
 """Why a search ends with less than it found."""
@@ -300,7 +297,9 @@ class _Search:
             now = self.judged(changed)
             self.last = now if self.floor is NO_FLOOR else None
             tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
-            better = now.quality.sqnr_db > max(found.quality.sqnr_db, best.quality.sqnr_db + GAIN_DB)
+            better = now.quality.sqnr_db > max(
+                found.quality.sqnr_db, best.quality.sqnr_db + gain_asked(names)
+            )
             if better and self.floor.allows(now.quality, best.quality):
                 found, winner = now, names
         self.steps += [replace(step, kept=step.names == winner) for step in tried]

@@ -137,6 +137,19 @@ ONE_OF: Final = (
 """Repairs that do the same in different ways."""
 
 
+GAIN_DB: Final = 0.1
+"""Smaller gains are no reason to change anything."""
+
+LEAST_GAINS_DB: Final[Mapping[str, float]] = {"equalize-groups": 1.0}
+"""Repairs that must gain more: every channel then fills the codes of its tensor as far as any sample reached,
+those that judge too, and there is no room left for what other images hold."""
+
+
+def gain_asked(names: Sequence[str]) -> float:
+    """What repairs that are carried out in turn must gain to be kept, in dB."""
+    return max(LEAST_GAINS_DB.get(name, GAIN_DB) for name in names)
+
+
 def in_turn(names: Sequence[str]) -> Repair:
     """Several repairs one after the other, as one."""
     repairs = [REPAIRS[name] for name in names]
@@ -181,12 +194,13 @@ def stages_of(
     effort: Effort, scheme: QuantScheme, model: ir.Model
 ) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """The stages of an effort for a target and a prepared float graph."""
+    stages = tuple(stage for stage in effort.stages if stage != SPOTS or scheme.spots is not None)
     if scheme.weight_granularity != "per-channel":
-        left = any(CROSS_LAYER in stage for stage in effort.stages)
-        return effort.stages if left else ((CROSS_LAYER,), *effort.stages)
+        left = any(CROSS_LAYER in stage for stage in stages)
+        return stages if left else ((CROSS_LAYER,), *stages)
     if not effort.if_orders or differ_by_orders(model):
-        return effort.stages
-    return tuple(tuple(one for one in stage if one not in effort.if_orders) for stage in effort.stages)
+        return stages
+    return tuple(tuple(one for one in stage if one not in effort.if_orders) for stage in stages)
 
 
 DEFAULT_EFFORT: Final = "balanced"
