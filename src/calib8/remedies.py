@@ -32,8 +32,7 @@ from calib8.passes.place import place
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import GAIN_DB
-from calib8.repair.repairs import ESTIMATE, REPAIRS
+from calib8.repair.repairs import ESTIMATE, GAIN_DB, REPAIRS
 from calib8.repair.wanted import repairs_called
 from calib8.tasks.meaning import NOTHING_NAMED
 
