@@ -127,3 +127,16 @@ def test_by_name_and_by_effort() -> None:
     assert [value.name for value in codes if value.dtype == ir.DataType.INT16] == ["loud_out/quantized"]
     good = calib8.quantize(network(1.0), data, target="calib8", effort="balanced")
     assert good.repaired is not None and not good.repaired.candidate.spots
+
+
+def test_a_tensor_that_ruins_everything_is_found() -> None:
+    """The code 0 of a Sigmoid has no logarithm: with it, an output is not finite."""
+    net = Net()
+    y = net.op("Relu", net.conv("x", 4, 8, name="first"))
+    y = net.op("Sigmoid", net.conv(y, 8, 4, name="second"), name="s")
+    model = net.model(net.op("Log", y, name="log"))
+    scaled(model, "second", 1, np.s_[:], 0.5)
+    found, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
+    assert quality(found) == float("-inf")
+    after, _ = choose_spots(found, data)
+    assert "s_out" in after.spots

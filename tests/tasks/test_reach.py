@@ -88,12 +88,18 @@ BODIES = {
     "Slice": "t = Relu(p) y = Slice(t, one, two, one)",
     "turned": "a = Relu(p) b = Neg(p) c = Concat<axis=1>(a, b) y = Transpose<perm=[0,2,3,1]>(c)",
     "a wider operand": "a = Relu(p) m = GlobalAveragePool(p) y = Mul(a, m)",
+    "Softmax": "a = Relu(p) b = Neg(p) c = Concat<axis=1>(a, b) y = Softmax<axis=1>(c)",
+    "Softmax along another axis": "a = Relu(p) b = Neg(p) c = Concat<axis=1>(a, b) y = Softmax<axis=2>(c)",
+    "twice the same": "a = Relu(p) y = Concat<axis=1>(a, a)",
     "an op that mixes": "a = Relu(p) b = Neg(p) c = Concat<axis=1>(a, b) y = Conv(c, six_in)",
 }
 PARTS = {
     "Slice": (1, (0, 1), {"t", "p", "y"}),
     "turned": (3, (0, 3), {"a", "p", "c", "y"}),
     "a wider operand": (1, (0, 1), {"a", "m", "p", "y"}),
+    "Softmax": (1, (0, 3), {"a", "b", "c", "p", "y"}),
+    "Softmax along another axis": (1, (0, 3), {"a", "c", "p", "y"}),
+    "twice the same": (1, (0, 3), {"a", "p", "y"}),
     "an op that mixes": (1, (0, 1), {"a", "b", "c", "p", "y"}),
 }
 

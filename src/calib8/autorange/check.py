@@ -229,6 +229,8 @@ def judged(
         signals: what counts as signal, float64 [runs, pieces]; None: that of ``energies``.
     """
     runs = len(energies)
+    if not energies.size:  # no output is float: nothing tells a model from another
+        return Check(name, 0.0, 0.0, 0.0, runs, 0.0)
     if not np.all(np.isfinite(np.sort(energies, axis=0).sum(axis=0))):
         return Check(name, -math.inf, -math.inf, -math.inf, runs, -math.inf, _branches(energies, meaning))
     counted = energies if signals is None else np.stack([signals, energies[..., 1]], axis=-1)

@@ -174,7 +174,8 @@ def _one_of(values: tuple[float, ...] | None, noun: str) -> str:
     """The number, or how many there are."""
     if values is None:
         return NOTHING
-    return f"{values[0]:.4g}" if len(values) == 1 else f"{len(values)} {noun}"
+    digits = 6 if noun == "zero points" else 4
+    return f"{values[0]:.{digits}g}" if len(values) == 1 else f"{len(values)} {noun}"
 
 
 def _document(found: Comparison) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.check import Check
+from calib8.autorange.check import LARGEST_DB, Check
 from calib8.dissection.dissect import Dissection
 from calib8.dissection.float_constants import layer_constants
 from calib8.dissection.sweep_graph import Part
@@ -141,7 +141,7 @@ def _shares(noise: Mapping[str, Check], poor: Collection[str]) -> dict[str, dict
         for branch, figure in _figures(check).items():
             if branch not in poor:
                 continue
-            by_branch.setdefault(branch, {})[name] = 10.0 ** (-figure / 10.0)
+            by_branch.setdefault(branch, {})[name] = 10.0 ** (-max(figure, -LARGEST_DB) / 10.0)
     totals = {branch: sum(found.values()) for branch, found in by_branch.items()}
     return {
         branch: {name: value / totals[branch] for name, value in found.items()}

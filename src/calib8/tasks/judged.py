@@ -39,7 +39,7 @@ def judged_runs(
         records = list[Any]()
         judge: AnyJudge | None = None
         for left, right, fed in zip(expected, found, inputs, strict=True):
-            rows = [str(row) for row in range(len(next(iter(fed.values()))))]
+            rows = _rows_of(fed)
             samples = zip(split_samples(left, rows), split_samples(right, rows), strict=True)
             for real, coded in samples:
                 judge = judge or find_judge(meaning.task, names, real, fed, meaning)
@@ -49,3 +49,15 @@ def judged_runs(
         return None
     figures = {} if judge is None else judge.figures(records)
     return TaskFigures(meaning.task, figures, {}, len(records)) if figures else None
+
+
+def _rows_of(fed: Mapping[str, Array]) -> list[str]:
+    """A name for each sample of a run: as many as the inputs with a batch axis have rows.
+
+    Raises:
+        DataError: they have different numbers of rows, or none.
+    """
+    sizes = {len(array) for array in fed.values() if array.ndim > 1}
+    if len(sizes) != 1 or 0 in sizes:
+        raise DataError("inputs", f"have {sorted(sizes)} rows", "Give each of them one row per sample")
+    return [str(row) for row in range(sizes.pop())]

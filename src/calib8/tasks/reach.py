@@ -79,12 +79,16 @@ def _needed_by(node: ir.Node, place: int, need: Need) -> Needs:
     if rule is None and node.op_type in UNARY_OPS | FUNCTION_OPS | _SAME_PLACES:
         rule = _same_places
     found = None if rule is None else list(rule(node, place, need))
-    known = dict(found or ())
+    known: dict[ir.Value, Need] = {}
+    for source, one in found or ():
+        if one.axis is None or one.entries:
+            _add(known, source, one)
     for value in node.inputs:
         if value is not None and is_activation(value):
-            one = known.get(value) if known else ALL
-            if one is not None and (one.axis is None or one.entries):
-                yield value, one
+            if not known:
+                yield value, ALL
+            elif value in known:
+                yield value, known[value]
 
 
 _SAME_PLACES: Final = frozenset(
@@ -101,6 +105,15 @@ def _same_places(node: ir.Node, place: int, need: Need) -> Needs:
             same = need.axis is not None and rank(value) == axes
             size = _size(value, need.axis) if same else None
             yield value, need if size is not None and size == _size(node.outputs[0], need.axis) else ALL
+
+
+def _along_axis(node: ir.Node, place: int, need: Need) -> Needs:
+    """An op that mixes the entries of one axis."""
+    del place
+    source = node.inputs[0]
+    if source is not None:
+        mixed = need.axis is None or need.axis == _axis(node, -1, rank(source))
+        yield source, ALL if mixed else need
 
 
 def _concat(node: ir.Node, place: int, need: Need) -> Needs:
@@ -192,6 +205,8 @@ def _size(value: ir.Value, axis: int | None) -> int | None:
 
 _RULES: Final[Mapping[str, Callable[[ir.Node, int, Need], Needs]]] = {
     "Concat": _concat,
+    "LogSoftmax": _along_axis,
+    "Softmax": _along_axis,
     "Split": _split,
     "Slice": _slice,
     "Transpose": _transpose,
