@@ -49,7 +49,6 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.wanted import Repairs, repairs_wanted
 from calib8.scheme import QuantScheme, target_scheme
 from calib8.table import CalibrationTable
-from calib8.tasks.branches import Meaning
 from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 
 DEFAULT_METHOD: Final = AUTO
@@ -203,13 +202,13 @@ def calibrate(
     _check_counts(batch, threads)
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
-    meaning: Meaning | None = None
     if shapes and data is not None:
         raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
         source, kept = open_statistics(model, statistics, keep_float, preprocess, shapes)
+        meaning = meaning_of(source.prepared.model, task=task, branches=branches)
         chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = Gathered(kept)
     elif data is None:

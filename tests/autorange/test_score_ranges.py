@@ -79,3 +79,10 @@ def test_the_method_of_the_default_is_stored() -> None:
     assert any("what is found" in entry.reason for entry in made.table.entries.values())
     text = made.model.metadata_props
     assert [value for key, value in text.items() if key.endswith("method")] == ["mse"]
+
+
+def test_saved_statistics_give_the_table_of_the_data() -> None:
+    found = calib8.calibrate(ir.to_proto(yolo8()), images(40), method="mse-behind")
+    again = calib8.calibrate(ir.to_proto(yolo8()), statistics=found.statistics, method="mse-behind")
+    assert any("what is found" in entry.reason for entry in again.table.entries.values())
+    assert again.table.entries == found.table.entries
