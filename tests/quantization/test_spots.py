@@ -397,3 +397,26 @@ def test_weights_before_16_bits_are_rounded_as_before_8() -> None:
     plain, wide = made.values()
     for name, weight in plain.items():
         assert np.mean(weight != wide[name]) < 0.05
+
+
+LIMITED = {
+    "Sigmoid": ("s = Sigmoid(c) n = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(s)", 1 / 65536),
+    "Clip": ("n = Clip(c, low, top)", 0.5 / 65535),
+}
+
+
+@pytest.mark.parametrize("name", LIMITED)
+def test_there_is_no_room_beyond_limits(name: str) -> None:
+    """All 65,536 codes lie where values can be."""
+    behind, scale = LIMITED[name]
+    constants = {key: CONSTANTS[key] for key in ("w", "b", "u")}
+    if name == "Clip":
+        constants |= {"low": np.float32(0), "top": np.float32(0.5)}
+    body = f"c = {CONV}(x, w, b) {behind} {LAST}"
+    proto = onnx_model("float[N,8,12,12] x", "float[N,8,12,12] y", body, constants)
+    prepared = prepare(load_model(proto), FEEDS).model
+    found = quantize_graph(
+        prepared, seen_ranges(prepared, FEEDS), CALIB8, frozenset(), spots=frozenset({"n"})
+    )
+    assert found.spots.taken >= {"n"} and found.qparams["n"].zero_point == -32768
+    assert found.qparams["n"].scale == pytest.approx(scale, rel=1e-3)

@@ -64,7 +64,7 @@ def resolve_ranges(
     classes = _classes(model, placement, ranges, fixed, given, scheme)
     if spots:
         wide, _, _ = _before_sharing(model, placement, with_wide_ranges(table, spots), scheme)
-        ranges |= {name: wide[name] for name in spots}
+        ranges |= {name: _within_limits(wide[name], ranges[name], classes, fixed, name) for name in spots}
     kept = _share(model, classes, ranges, fixed, given, scheme, spots)
     if rounding is None:
         return ranges
@@ -72,6 +72,16 @@ def resolve_ranges(
         name: found if name in kept else rounding(found, scheme.code_of(name, spots))
         for name, found in ranges.items()
     }
+
+
+def _within_limits(
+    wide: Range, narrow: Range, classes: _Classes, fixed: Mapping[str, str], name: str
+) -> Range:
+    """A range with room for more, but none for what the limits of its class keep away."""
+    if classes.members_of_classes({name}) & fixed.keys():
+        return narrow
+    limit = max(classes.limit[classes.root(name)], narrow.max)
+    return Range(wide.min, min(wide.max, limit))
 
 
 def shared_with(
