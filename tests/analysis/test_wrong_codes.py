@@ -108,3 +108,12 @@ def test_a_range_that_is_far_too_wide_is_named_and_cured_by_calibrating_again() 
     assert finding.node == "second" and "Calibrate again" in finding.reason.advice
     assert "of the codes are used" in finding.reason.text
     assert treated.remedies[0].gain_db > 15.0 and not treated.remedies[0].wish.keep_float
+
+
+def test_room_that_16_bits_are_given_is_no_other_preprocessing() -> None:
+    made = calib8.quantize(
+        plain(), samples(), method="minmax", repair=("none",), target="calib8", spots=["x"], threads=1
+    )
+    softer = [{name: np.float32(0.5) * array for name, array in feeds.items()} for feeds in samples()]
+    found = diagnose(plain(), ir.to_proto(made.model), softer, threads=1)
+    assert "input" not in {finding.reason.cause for finding in found.findings}

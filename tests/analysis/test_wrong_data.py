@@ -18,7 +18,7 @@ from calib8.analysis.observed import observe
 from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import wrong_statistics
 from calib8.data.batches import batches
-from calib8.data.channel_order import clearly_surer, colour_axis, entropies, reversed_channels
+from calib8.data.channel_order import clearly_surer, colour_axis, doubts, entropies, reversed_channels
 from calib8.data.presets import PRESETS
 from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
@@ -216,3 +216,11 @@ def test_a_look_inside_a_file_names_it_too(fitting: onnx.ModelProto, tmp_path: P
     seen = observe(path, data, threads=1)
     assert [drift.name for drift in seen.wrong] == ["n2"]
     assert sum(drift.suspicious for drift in seen.batch_norms) > 1
+
+
+def test_whether_scores_are_logits_does_not_hang_on_who_is_beside_them() -> None:
+    sure, unsure = (np.full((1, 40, 1), -6.0, np.float32) for _ in range(2))
+    sure[:, :12], unsure[:, :12] = 1.2, 0.9
+    together = doubts(np.concatenate([sure, unsure]))
+    np.testing.assert_array_equal(together, np.concatenate([doubts(sure), doubts(unsure)]))
+    assert together[0] < together[1]

@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.reason import Reason
+from calib8.passes.wide_ranges import HEADROOM
+from calib8.qparams import INT16
 
 CLIPPED: Final = 0.01
 USED_OF_INPUT: Final = 1.0 / 3.0
@@ -43,10 +45,15 @@ def input_reason(row: TensorComparison) -> Reason | None:
 
 
 def _used(row: TensorComparison) -> float:
-    """Share of what the codes hold that the values reach, zero included; 1 without codes."""
+    """Share of what the codes hold that the values reach, zero included; 1 without codes.
+
+    The room that 16-bit codes are given beyond what was seen does not count.
+    """
     if row.representable is None:
         return 1.0
     low, high = row.representable
+    if row.dtype == INT16.dtype.name:
+        low, high = low / HEADROOM, high / HEADROOM
     return (max(row.observed[1], 0.0) - min(row.observed[0], 0.0)) / (high - low)
 
 

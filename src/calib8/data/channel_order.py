@@ -64,10 +64,12 @@ def doubts(scores: Array) -> npt.NDArray[np.float64]:
     """What stands for the entropy of a detector: −ln of the mean of the best scores, float64 [samples].
 
     Args:
-        scores: [samples, places, classes]; those that leave 0 … 1 go through a sigmoid.
+        scores: [samples, places, classes]; where any of them leaves 0 … 1, all go through a sigmoid. Most
+            places hold nothing, so that logits show themselves below 0 whatever the images are.
     """
+    logits = float(scores.min()) < 0.0 or float(scores.max()) > 1.0
     best = np.sort(scores.astype(np.float64).max(axis=2), axis=1)[:, -BEST:]
-    if float(best.min()) < 0.0 or float(best.max()) > 1.0:
+    if logits:
         best = 1.0 / (1.0 + np.exp(-best))
     found: npt.NDArray[np.float64] = -np.log(np.maximum(best.mean(axis=1), 1e-30))
     return found
