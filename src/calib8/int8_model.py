@@ -141,8 +141,8 @@ def int8_model(
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
     entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
-    if final.spots:
-        entries["spots"] = json.dumps(sorted(final.spots))
+    if start.spots:
+        entries["spots"] = json.dumps(sorted(start.spots))
     if done is not None:
         entries["repairs"] = json.dumps([name for step in done.steps if step.kept for name in step.names])
         changes = channel_factors(done.reference or prepared.model, final.model)

@@ -10,7 +10,7 @@ asked for when the model was made stays as it was: target, types, nodes in float
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import onnx_ir as ir
@@ -82,12 +82,14 @@ class Remedy:
         gain_db: ``sqnr_db`` minus the figure of the model that was diagnosed.
         macs: share of the multiply-accumulates of the nodes that the wish keeps in float, 0 … 1; None where
             unknown.
+        spots: names of the tensors that the user gave 16 bits and that have them still.
     """
 
     wish: Wish
     figures: Check
     gain_db: float
     macs: float | None
+    spots: tuple[str, ...] = ()
 
     @property
     def sqnr_db(self) -> float:
@@ -105,6 +107,7 @@ class Treated:
         tried: how many ways were tried; none where the data are not what the network was trained with.
         basis: what they have in common with the model that was diagnosed.
         made_here: the int8 model was made for the diagnosis.
+        task, branches: what the user said of the outputs.
     """
 
     diagnosis: Diagnosis
@@ -112,13 +115,17 @@ class Treated:
     tried: int
     basis: Basis
     made_here: bool
+    task: str | None = None
+    branches: Mapping[str, str] = field(default_factory=dict)
 
     def flags(self, remedy: Remedy) -> tuple[str, ...]:
         """The options of ``calib8 quantize`` that carry a remedy out, beside those of the data."""
         wish = remedy.wish
-        basis = wish.applied_to(self.basis)
+        basis = replace(wish.applied_to(self.basis), spots=remedy.spots)
         nodes = (part for name in wish.keep_float for part in ("--keep-float", name))
-        return (*basis.flags(), "--repair", ",".join(wish.repairs) or "none", *nodes)
+        task = () if self.task is None else ("--task", self.task)
+        meant = (part for at, kind in self.branches.items() for part in ("--branch", f"{at}={kind}"))
+        return (*basis.flags(), "--repair", ",".join(wish.repairs) or "none", *nodes, *task, *meant)
 
 
 def diagnose_and_treat(
@@ -172,12 +179,12 @@ def diagnose_and_treat(
                 fp32, data, method=basis.method, percent=basis.percent, preprocess=diagnosis.preprocess,
                 target=basis.target, activations=basis.activations, power_of_two=basis.power_of_two,
                 ranges=dict(basis.ranges), keep_float=basis.keep_float, samples=samples, threads=threads,
-                skip_bad=skip_bad, progress=progress,
+                skip_bad=skip_bad, task=task, branches=branches, progress=progress,
             )  # fmt: skip
         clinic = Clinic(diagnosis, made, basis, threads, load_model(fp32))
         basis = clinic.basis
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
-    return Treated(diagnosis, remedies, len(wishes), basis, int8 is None)
+    return Treated(diagnosis, remedies, len(wishes), basis, int8 is None, task, branches)
 
 
 def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, ...]:
@@ -289,10 +296,12 @@ class Clinic:
         )  # fmt: skip
         if wish.repairs:
             candidate = self._repaired(candidate, wish.repairs)
-        figures = self.diagnosis.dissection.figures(readable_copy(candidate.quantized().model))
+        graph = candidate.quantized()
+        figures = self.diagnosis.dissection.figures(readable_copy(graph.model))
         shares = [self.shares.get(name) for name in added - frozenset(self.basis.keep_float)]
         total = None if None in shares else sum(share or 0.0 for share in shares)
-        return Remedy(wish, figures, figures.sqnr_db - self.diagnosis.sqnr_db, total)
+        spots = tuple(name for name in self.basis.spots if name not in graph.spots.refused)
+        return Remedy(wish, figures, figures.sqnr_db - self.diagnosis.sqnr_db, total, spots)
 
     def _repaired(self, candidate: Candidate, names: Sequence[str]) -> Candidate:
         data = self._repair_data()
@@ -309,7 +318,7 @@ class Clinic:
             chosen = choose_samples(self.calibration.dataset, self.threads)
             self.data = RepairData(
                 chosen.scored, self.threads, prepared=self.calibration.prepared.model, original=self.original,
-                dataset=chosen.dataset,
+                dataset=chosen.dataset, meaning=self.diagnosis.dissection.meaning,
             )  # fmt: skip
         return self.data
 

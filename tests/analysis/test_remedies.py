@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from calib8.analysis.basis import METHOD, basis_of
 from calib8.analysis.compare import compare
 from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
-from calib8.remedies import Clinic, Treated, Wish, diagnose_and_treat
+from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
 from calib8.repair.repairs import REPAIRS
 from calib8.table import Range
 from small_models import run
@@ -285,3 +286,23 @@ def test_broken_metadata_are_told(key: str, text: str) -> None:
     onnx.helper.set_model_props(int8, {f"calib8.{key}": text, "calib8.target": "tflite"})
     with pytest.raises(ModelError, match="what calib8 stored in it cannot be read"):
         basis_of(proto, int8)
+
+
+def test_spots_whose_codes_a_remedy_takes_away_are_not_asked_for() -> None:
+    int8 = calib8.quantize(
+        plain(), samples(), method="mse", repair=("none",), target="calib8", spots=["x"], threads=1
+    )
+    found = diagnose_and_treat(plain(), ir.to_proto(int8.model), samples(), threads=1)
+    assert found.basis.spots == ("x",)
+    made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
+    clinic = Clinic(found.diagnosis, made, found.basis, 1, ir.from_proto(plain()))
+    kept, gone = clinic.remedy(Wish(repairs=("bias",))), clinic.remedy(Wish(keep_float=("first",)))
+    assert found.flags(kept)[found.flags(kept).index("--spot") + 1] == "x"
+    assert "--spot" not in found.flags(gone)
+
+
+def test_what_was_said_of_the_outputs_is_said_again() -> None:
+    found = diagnose_and_treat(plain(), None, samples(), threads=1, task="classify")
+    assert found.task == "classify"
+    words = replace(found, branches={"y": "logits"}).flags(Remedy(Wish(), found.diagnosis.figures, 1.0, 0.0))
+    assert words[-4:] == ("--task", "classify", "--branch", "y=logits")

@@ -13,6 +13,7 @@ from small_candidates import candidate_of
 
 import calib8
 from calib8.autorange.check import Expected, check_model, float_outputs
+from calib8.model.metadata import PREFIX
 from calib8.repair import spots
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.spots import choose_spots
@@ -123,6 +124,7 @@ def test_by_name_and_by_effort() -> None:
     assert named.repaired is not None
     assert next(step.names for step in named.repaired.steps if step.kept) == ("spots",)
     assert named.repaired.candidate.spots == {"loud_out"}
+    assert f"{PREFIX}spots" not in named.model.metadata_props, "only those of the user are stored"
     codes = [node.outputs[0] for node in named.model.graph if node.op_type == "QuantizeLinear"]
     assert [value.name for value in codes if value.dtype == ir.DataType.INT16] == ["loud_out/quantized"]
     good = calib8.quantize(network(1.0), data, target="calib8", effort="balanced")
