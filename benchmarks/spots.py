@@ -9,7 +9,6 @@ by that of 8 bits; that of a form with several steps is their sum.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,12 +21,9 @@ from calib8.program import rules
 from calib8.program.program import Program
 from calib8.program.rules import PROFILES
 from calib8.program.verify import verify
-from functions import SHAPES, Shape, layer
+from functions import SHAPES, Shape, layer, medians
 
 FORMS: Final = ("8 → 8", "16 → 8", "8 → 16", "16 → 16")
-MOVES: Final = ("copy", "fill_halo")
-"""Steps that the borders of a program need, and no layer."""
-
 BITS: Final = 22
 """Of the multipliers behind sums of 41 bits."""
 
@@ -52,18 +48,6 @@ def with_widths(program: Program, form: str) -> Program:
     else:
         rule = replace(rule, shift=rule.shift + by)
     return replace(program, slots=slots, instructions=(replace(step, rescale=rule, **clamp),))
-
-
-def medians(engines: Sequence[Engine], feeds: Sequence[Any], rounds: int) -> list[float]:
-    """Median µs of the steps of the layer in every engine, run in turns."""
-    times: list[list[int]] = [[] for _ in engines]
-    for _ in range(rounds):
-        for engine, feed, taken in zip(engines, feeds, times, strict=True):
-            each = np.zeros(len(engine.plan.rows), np.int64)
-            engine.run(feed, each)
-            rows = zip(each, engine.plan.rows, strict=True)
-            taken.append(sum(int(time) for time, row in rows if row.opcode not in MOVES))
-    return [float(np.median(taken)) / 1e3 for taken in times]
 
 
 def main() -> None:
