@@ -21,7 +21,7 @@ from calib8.autorange.check import Check
 from calib8.dissection.partly_coded import partly_coded
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.floor import finds_fewer, share_found
+from calib8.repair.floor import Found, finds_fewer
 from calib8.repair.repairs import REPAIRS
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.figures import BranchFigures
@@ -243,13 +243,13 @@ def test_tune_promises_the_worst_branch(
 
 
 @pytest.mark.parametrize(
-    ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([None, 0.95], False)]
+    ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([0.96, 0.95], False)]
 )
 def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
     files: tuple[Path, Path],
     data: list[dict[str, np.ndarray]],
     monkeypatch: pytest.MonkeyPatch,
-    shares: list[float | None],
+    shares: list[float],
     fewer: bool,
 ) -> None:
     """Every model looks better than the one before; ``shares`` are those of the result and the plain one."""
@@ -261,7 +261,7 @@ def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
         return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (BranchFigures("scores", 30.0, 30.0),))
 
     monkeypatch.setattr(flow._Judge, "quality", rising)
-    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate: shares.pop(0))
+    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate, meaning: steady(shares.pop(0)))
     found = calib8.quantize(files[0], data, method="mse", threads=1).repaired
     assert found is not None and shares == []
     kept = {step.name for step in found.steps if step.kept}
@@ -269,10 +269,30 @@ def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
     assert any(flow.BELOW_FLOOR in step.notes for step in found.steps) == fewer
 
 
-def test_the_share_that_stays_found_is_that_of_the_scores() -> None:
+def steady(share: float) -> Found:
+    """The same share in each of 16 runs."""
+    return Found(np.full((1, 16, 2), (100.0 * share, 100.0)))
+
+
+def test_what_stays_found_is_counted_by_run() -> None:
     meaning = meaning_of(analysable(ir.from_proto(detector())))
     expected = [[np.concatenate([np.zeros((1, 4, 64)), np.full((1, 3, 64), 0.5)], axis=1)]]
     fewer = [[expected[0][0].copy()]]
     fewer[0][0][:, 4:, :16] = 0.2
-    assert share_found(meaning, expected, fewer) == pytest.approx(0.75)
-    assert finds_fewer(0.9, 0.93) and not finds_fewer(0.92, 0.93) and not finds_fewer(None, 0.9)
+    found = Found.of(meaning, expected * 2, fewer + expected)
+    assert found.counts.tolist() == [[[2 * 3 * 48, 3 * (64 + 48)], [2 * 3 * 64, 2 * 3 * 64]]]
+    assert found.share() == pytest.approx([2 * 112 / 240])
+    assert found.share(without=0) == pytest.approx([1.0])
+
+
+def test_fewer_is_more_than_chance() -> None:
+    assert finds_fewer(steady(0.90), steady(0.93)) and not finds_fewer(steady(0.92), steady(0.93))
+    one_of_many = np.full((1, 16, 2), (10.0, 10.0))
+    one_of_many[0, 3, 0] = 6.0  # 0.025 less, all of it in one picture
+    whole = Found(np.full((1, 16, 2), (10.0, 10.0)))
+    assert not finds_fewer(Found(one_of_many), whole)
+    several = np.full((1, 16, 2), (10.0, 10.0))
+    several[0, 3:7, 0] = 6.0
+    assert finds_fewer(Found(several), whole)
+    nothing = Found(np.zeros((1, 16, 2)))
+    assert not finds_fewer(nothing, nothing)

@@ -140,7 +140,7 @@ def int8_model(
     entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
-    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
+    entries["keep_float"] = json.dumps(sorted((result.keep_float | float_layers) - final.floats))
     if start.spots:
         entries["spots"] = json.dumps(sorted(start.spots))
     if done is not None:

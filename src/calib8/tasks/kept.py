@@ -79,7 +79,7 @@ def _ratio(pairs: Pairs) -> Kept:
 def _scores(pairs: Pairs) -> Kept:
     both, of_float, of_int8, same, places = 0, 0, 0, 0, 0
     for left, right in pairs:
-        scores, others = _as_shares(left, left), _as_shares(right, left)
+        scores, others = as_shares(left, left), as_shares(right, left)
         above, below = scores > FOUND, others > FOUND
         both, of_float = both + int(np.sum(above & below)), of_float + int(np.sum(above))
         of_int8 += int(np.sum(below))
@@ -106,8 +106,8 @@ def _class_axis(array: Array) -> int:
     return 1 + int(np.argmin(array.shape[1:]))
 
 
-def _as_shares(array: Array, reference: Array) -> Array:
-    """Numbers 0 … 1; of logits what Sigmoid makes of them."""
+def as_shares(array: Array, reference: Array) -> Array:
+    """Numbers 0 … 1; of logits what Sigmoid makes of them; the reference tells which they are."""
     if reference.size and reference.min() >= 0.0 and reference.max() <= 1.0:
         return array
     with np.errstate(over="ignore"):
