@@ -118,6 +118,18 @@ def test_the_worst_branch_decides() -> None:
     assert after.spots == {"loud_out"}
 
 
+def test_an_output_of_the_graph_can_be_a_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its codes have another name in the int8 graph; no layer reads it, so it costs next to nothing."""
+    monkeypatch.setattr(spots, "ENOUGH_DB", 100.0)
+    monkeypatch.setattr(spots, "BUDGET", 0.0)
+    net = Net()
+    last = net.conv(net.op("Relu", net.conv("x", 4, 8, name="first")), 8, 4, name="last")
+    before, data = candidate_of(net.model(last), RUNS, method="minmax", scheme=CALIB8)
+    after, report = choose_spots(before, data)
+    assert after.spots == {last} and report.layers == ("last",)
+    assert quality(after) > quality(before)
+
+
 def test_by_name_and_by_effort() -> None:
     data: list[dict[str, Array]] = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(40)]
     named = calib8.quantize(network(100.0), data, target="calib8", repair=["spots", "bias"])

@@ -19,6 +19,7 @@ import onnx_ir as ir
 from calib8.autorange.check import LARGEST_DB, Check
 from calib8.dissection.dissect import Dissection
 from calib8.dissection.float_constants import layer_constants
+from calib8.dissection.partly_coded import coded_pairs
 from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
 from calib8.model.runtime import Arrays
@@ -93,7 +94,9 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         return candidate, RepairReport(())
     parts = [Part((), (name,)) for name in taken_apart.tensors]
     counter = SampleCounter("looking for spots", len(parts), data.progress)
-    noise = dict(zip(taken_apart.tensors, taken_apart.checks(parts, counter), strict=True))
+    names = _names(candidate)
+    checks = taken_apart.checks(parts, counter)
+    noise = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
     chosen = _chosen(_classes(candidate, _shares(noise, poor), runs[0]))
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
@@ -106,6 +109,14 @@ def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate,
     told = f"tensors with 16-bit codes: {len(names)}"
     work = f"multiply-accumulates done twice: {100.0 * sum(one.price for one in chosen):.1f} %"
     return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
+
+
+def _names(candidate: Candidate) -> dict[str, str]:
+    """Tensor of the int8 graph before its codes → its name; that of an output stays with what is behind."""
+    pairs, known = coded_pairs(candidate.coded.model), candidate.coded.placement.readers
+    return {
+        origin.name or "": (origin if origin.name in known else value).name or "" for value, origin in pairs
+    }
 
 
 def _chosen(classes: Sequence[_Class]) -> list[_Class]:
