@@ -98,6 +98,33 @@ def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> No
     assert "loud_out" not in after.spots
 
 
+def test_what_the_weights_ruin_gets_no_spots() -> None:
+    """A weight that meets nothing takes the codes of its channel: beside that, tensors lose nothing."""
+    model = network(30.0)
+    scaled(model, "first", 1, np.s_[1], 0.0)
+    scaled(model, "first", 2, np.s_[1], 0.0)
+    scaled(model, "second", 1, np.s_[:, 1], 1000.0)
+    before, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
+    assert quality(before) < spots.ENOUGH_DB
+    assert choose_spots(before, data)[0] is before
+    before, data = made(30.0)
+    assert quality(before) < spots.ENOUGH_DB
+    assert choose_spots(before, data)[0].spots == {"loud_out"}
+
+
+@pytest.mark.parametrize(("limit", "value"), [("BESIDE_WEIGHTS", 100.0), ("GOOD_DB", 0.0)])
+def test_as_many_as_are_needed_and_no_more(monkeypatch: pytest.MonkeyPatch, limit: str, value: float) -> None:
+    before, data = made(100.0)
+    monkeypatch.setattr(spots, "BUDGET", 10.0)
+    monkeypatch.setattr(spots, "LEAST_SHARE", 1e-9)
+    monkeypatch.setattr(spots, "BESIDE_WEIGHTS", 0.0)
+    monkeypatch.setattr(spots, "GOOD_DB", 200.0)
+    everything = choose_spots(before, data)[0].spots
+    assert everything == before.coded.placement.readers.keys()
+    monkeypatch.setattr(spots, limit, value)
+    assert choose_spots(before, data)[0].spots < everything
+
+
 def test_threads_change_nothing() -> None:
     before, data = made(100.0)
     once, twice = (choose_spots(before, replace(data, threads=threads))[0] for threads in (1, 2))
