@@ -18,6 +18,7 @@ from calib8.analysis.damage import Damage
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import LayerLoss, _suspects
 from calib8.autorange.check import Check
+from calib8.autorange.samples import choose_samples
 from calib8.dissection.partly_coded import partly_coded
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -25,8 +26,10 @@ from calib8.repair.floor import Found, finds_fewer
 from calib8.repair.repairs import REPAIRS
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.figures import BranchFigures
+from calib8.tasks.limits import FEWEST
 from calib8.tasks.meaning import meaning_of
 from calib8.tasks.seen import analysable
+from calib8.tasks.verdict import WORDS
 from detector_nets import detector, pictures
 from small_models import run
 
@@ -169,6 +172,24 @@ def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
     assert few is not None and few.state == "unknown" and "too few to prove a repair on" in few.text
     none = calib8.quantize(files[0], data, repair=("none",), method="minmax", threads=1).verdict
     assert none is not None and none.text == "not judged: no sample was held back to judge with"
+
+
+def test_the_verdict_is_the_judges_on_the_samples_held_back(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    """What ``evaluate --task`` says of the same samples; threads and batches change nothing."""
+    made = calib8.quantize(files[0], data, effort="fast", threads=1)
+    assert made.verdict is not None and made.calibration is not None
+    assert made.calibration.dataset is not None
+    [told] = made.verdict.tasks
+    held = choose_samples(made.calibration.dataset, 1, scored=8, held_back=16).held_back
+    made.save(tmp_path / "int8.onnx")
+    beside = calib8.evaluate([files[0], tmp_path / "int8.onnx"], [dict(run) for run in held], task="detect")
+    assert beside[1].task is not None and told.figures == pytest.approx(dict(beside[1].task.against_float))
+    assert told.task == "detect" and told.counted >= FEWEST and told.branches == ("boxes", "scores")
+    assert made.verdict.text.startswith(f"{WORDS[told.state]}: {told.text}; on 16 samples held back")
+    other = calib8.quantize(files[0], data[::-1], effort="fast", threads=2, batch=5).verdict
+    assert other == made.verdict
 
 
 def ruin_scores(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
