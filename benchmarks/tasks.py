@@ -113,7 +113,7 @@ def made(way: Way, name: str, args: argparse.Namespace, preprocess: Preprocess, 
 def record(name: str, seconds: float | None, found: Evaluation) -> dict[str, Any]:
     """What a row tells."""
     branches = {one.name: one.sqnr_db for one in found.branches}
-    figures = {} if found.task is None else dict(found.task.figures)
+    figures = {} if found.task is None else dict(found.task.against_float)
     ms = 1000.0 * found.seconds / max(found.images, 1)
     return {"row": name, "seconds": seconds, "ms": ms, "sqnr_db": branches, **figures}
 
