@@ -62,7 +62,6 @@ WAYS = {
     "onnxruntime": Way(peer="onnxruntime-minmax"),
     "onnxruntime-tail": Way(peer="onnxruntime-minmax-tail"),
     "nncf": Way(peer="nncf"),
-    "nncf-openvino": Way("openvino", peer="nncf"),
     "modelopt": Way(peer="modelopt-max"),
 }
 
@@ -82,7 +81,7 @@ def for_peers(model: Path, shape: Sequence[int], folder: Path) -> Path:
         for entry in others:
             proto.opset_import.remove(entry)
         proto = onnx.version_converter.convert_version(proto, PEERS_OPSET)
-    onnx.save(proto, folder / "peers.onnx")
+    onnx.save(onnx.shape_inference.infer_shapes(proto), folder / "peers.onnx")
     return folder / "peers.onnx"
 
 
