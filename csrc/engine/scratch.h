@@ -83,7 +83,7 @@ inline int64_t scratch_bytes(const WideConv& step) {
 
 // WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of weights of a block of
 // channels.
-constexpr int64_t kWideColumns = 32;
+constexpr int64_t kWideColumns = 64;
 constexpr int64_t kWideBlock = kWidestVector;  // channels
 inline int64_t scratch_bytes(const WideDepthwise& step) {
   return (kWideColumns + step.layer.taps / 2) * kWideBlock * 4;

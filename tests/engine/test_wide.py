@@ -302,7 +302,7 @@ def test_bands_of_rows(stride: int, depthwise: bool, widths: str, monkeypatch: p
 
 
 def test_rows_longer_than_a_run() -> None:
-    """Depthwise layers take 32 pixels of a row at a time, convolutions blocks of 120 pixels."""
+    """Depthwise layers take 64 pixels of a row at a time."""
     rng = np.random.default_rng(66)
     for stride, kernel in ((1, (3, 3)), (2, (3, 3)), (1, (5, 5))):
         case = Case(size=(7, 71), channels=100, kernel=kernel, strides=(stride, stride))

@@ -47,11 +47,20 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
   __m512i acc[pixels][width];
   const uint8_t* from[pixels];
 #pragma GCC unroll 16
-  for (int i = 0; i < pixels; ++i) {
-    from[i] = tile.input + tile.inputs[i];
-    const int32_t* start = tile.bias != nullptr ? tile.bias : tile.sums + i * width * 16;
+  for (int i = 0; i < pixels; ++i) from[i] = tile.input + tile.inputs[i];
+  if (tile.bias != nullptr) {
 #pragma GCC unroll 4
-    for (int j = 0; j < width; ++j) acc[i][j] = _mm512_loadu_si512(start + 16 * j);
+    for (int j = 0; j < width; ++j) {
+      const __m512i start = _mm512_loadu_si512(tile.bias + 16 * j);
+#pragma GCC unroll 16
+      for (int i = 0; i < pixels; ++i) acc[i][j] = start;
+    }
+  } else {
+#pragma GCC unroll 16
+    for (int i = 0; i < pixels; ++i) {
+#pragma GCC unroll 4
+      for (int j = 0; j < width; ++j) acc[i][j] = _mm512_load_si512(tile.sums + (i * width + j) * 16);
+    }
   }
   const uint8_t* weights = tile.weights;
   const int64_t* index = tile.indices;
@@ -134,11 +143,14 @@ class WideTiles {
     const View &in = layer_.input, &out = layer_.output;
     int64_t column = first % out.columns, row = first / out.columns % out.rows;
     int64_t image = first / out.columns / out.rows;
-    for (int64_t i = 0; i < count; ++i) {
-      scratch_.inputs[i] =
-          in.at(image, row * layer_.row_step, column * layer_.column_step) * step_.input_size;
-      scratch_.outputs[i] = out.at(image, row, column);
-      if (++column < out.columns) continue;
+    const int64_t next = layer_.column_step * in.column_stride * step_.input_size;
+    for (int64_t i = 0; i < count;) {
+      const int64_t run = count - i < out.columns - column ? count - i : out.columns - column;
+      int64_t from = in.at(image, row * layer_.row_step, column * layer_.column_step) * step_.input_size;
+      int64_t to = out.at(image, row, column);
+      for (const int64_t end = i + run; i < end; ++i, from += next, to += out.column_stride) {
+        scratch_.inputs[i] = from, scratch_.outputs[i] = to;
+      }
       column = 0;
       if (++row == out.rows) row = 0, ++image;
     }

@@ -18,6 +18,11 @@ void fill_border(const FillHalo& step, const Memory& memory, Part part) {
     const int64_t image = line / rows, row = line % rows - step.top;
     Item* first = memory.data<Item>(view) + view.at(image, row, 0);
     const bool outside = row < 0 || row >= view.rows;
+    if (outside && view.column_stride == view.channels) {
+      const int64_t count = (step.left + view.columns + step.right) * view.channels;
+      std::fill_n(first - step.left * view.channels, count, static_cast<Item>(step.value));
+      continue;
+    }
     for (int64_t column = -step.left; column < view.columns + step.right; ++column) {
       if (outside || column < 0 || column >= view.columns) {
         std::fill_n(first + column * view.column_stride, view.channels, static_cast<Item>(step.value));

@@ -18,6 +18,8 @@ namespace {  // NOLINT: internal linkage is the point
 // kSmall: float factors so small that nothing leaves int32. kFixed: all rules in integers.
 enum class SumsWay { kSmall, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
 constexpr bool is_curve(SumsWay way) { return way == SumsWay::kCurve || way == SumsWay::kWholeCurve; }
+// Zero points of 8-bit codes may be added to saturated words.
+constexpr bool adds_words(SumsWay way, bool wide) { return way == SumsWay::kSmall && !wide; }
 
 // Rows of sums and where their codes go.
 struct SumsRows {
@@ -77,7 +79,10 @@ class SumsEnd {
   // Constants in the order of the sums.
   void load(const int32_t* from, int32_t* to) const {
     if (order_ == Order::kChannels) {
-      std::memcpy(to, from, static_cast<size_t>(entries_) * sizeof *to);
+      const int64_t next = several() ? entries_ : kMost;
+      for (int64_t first = 0; first < kMost; first += next) {
+        std::memcpy(to + first, from, static_cast<size_t>(entries_) * sizeof *to);
+      }
       return;
     }
     for (int64_t i = 0; i < entries_; ++i) {
@@ -110,7 +115,7 @@ class SumsEnd {
   }
 
   // kLanes sums as whole numbers that pack32 saturates, with the zero point in them where there is no curve.
-  template <SumsWay way>
+  template <SumsWay way, bool wide>
   [[gnu::always_inline]] Ints steps(Ints acc, int64_t at) const {
     if constexpr (way == SumsWay::kFixed) return fixed_steps(acc, at);
     Ints factor = V::load(factor_ + at);
@@ -118,6 +123,7 @@ class SumsEnd {
     Floats value = V::multiply(V::floats(acc), V::bits(factor));
     if constexpr (is_curve(way)) return V::rounded(value);
     if constexpr (way != SumsWay::kSmall) value = clamped(value, all_float(least()), all_float(most()));
+    if constexpr (adds_words(way, wide)) return V::rounded(value);
     return V::add32(V::rounded(value), all_int(rule_.zero_point));
   }
 
@@ -163,35 +169,93 @@ class SumsEnd {
     each_row<way, wide, true>(rows, [&](Words& first, Words& second) { curve.values(first, second); });
   }
 
+  // Rows of 16 or 32 sums, several of which fill the vectors of one row.
+  bool several() const { return kWidth == 64 && order_ == Order::kChannels && entries_ <= kWords; }
+
   template <SumsWay way, bool wide, bool curved, class Curve>
   [[gnu::always_inline]] void each_row(const SumsRows& rows, const Curve& curve) const {
-    constexpr int64_t kBytes = wide ? kWidth : kWidth / 2;  // codes of a vector of words
-    const Ints low = V::set16(static_cast<int32_t>(rule_.low)),
-               high = V::set16(static_cast<int32_t>(rule_.high));
+    constexpr int64_t kSize = wide ? 2 : 1;
+    const Clamp<wide> clamp(rule_);
+    const auto codes_at = [&](const int32_t* sums, int64_t at, bool two, Words& one,
+                              Words& other) __attribute__((always_inline)) {
+      one = other = words_at<way, wide>(sums, at);
+      if (two) other = words_at<way, wide>(sums + kWords, at + kWords);
+      curve(one, other);
+      if constexpr (curved) one = code_words<wide>(one), other = code_words<wide>(other);
+      if constexpr (wide) {
+        one = V::permute32(clamp(one), word_places_), other = V::permute32(clamp(other), word_places_);
+      } else {
+        one = clamp(V::permute32(V::pack16(one, other), code_places_));
+      }
+    };
+#if defined(__AVX512BW__)
+    if (several() && rows.stride == entries_) {
+      for (int64_t row = 0, next = kMost / entries_; row < rows.count; row += next) {
+        Words one, other;
+        codes_at(rows.sums + row * entries_, 0, true, one, other);
+        put_several<wide>(rows, row, one, other);
+      }
+      return;
+    }
+#endif
     for (int64_t first = 0; first < channels_; first += 2 * kWords) {
       const bool two = channels_ - first > kWords;
-      const int64_t bytes = (channels_ - first) * (wide ? 2 : 1);
+      const int64_t bytes = (channels_ - first) * kSize;
       const int32_t* sums = rows.sums + first;
       for (int64_t row = 0; row < rows.count; ++row, sums += rows.stride) {
-        Words one = words_at<way>(sums, first), other = one;
-        if (two) other = words_at<way>(sums + kWords, first + kWords);
-        curve(one, other);
-        if constexpr (curved) one = code_words<wide>(one), other = code_words<wide>(other);
-        one = V::smaller16(V::larger16(one, low), high);
-        other = V::smaller16(V::larger16(other, low), high);
-        uint8_t* to = rows.output + (rows.offsets[row] + first) * (wide ? 2 : 1);
-        if constexpr (wide) {
-          put(to, V::permute32(one, word_places_), bytes);
-          if (two) put(to + kBytes, V::permute32(other, word_places_), bytes - kBytes);
-        } else {
-          put(to, V::permute32(V::pack16(one, other), code_places_), bytes);
-        }
+        Words one, other;
+        codes_at(sums, first, two, one, other);
+        uint8_t* to = rows.output + (rows.offsets[row] + first) * kSize;
+        put(to, one, bytes);
+        if (wide && two) put(to + kWidth, other, bytes - kWidth);
       }
     }
   }
-  template <SumsWay way>
+
+#if defined(__AVX512BW__)
+  // Codes of rows that lie in a vector (two of words) one after the other.
+  template <bool wide>
+  [[gnu::always_inline]] void put_several(const SumsRows& rows, int64_t row, Words one, Words other) const {
+    const int64_t bytes = channels_ * (wide ? 2 : 1), size = entries_ * (wide ? 2 : 1);
+    const int64_t last = rows.count - 1 - row;
+    const auto to = [&](int64_t i) { return rows.output + rows.offsets[row + i] * (wide ? 2 : 1); };
+    if (size == 64) {
+      put(to(0), one, bytes);
+      if (last >= 1) put(to(1), other, bytes);
+    } else if (size == 32) {
+      for (int i = 0; i < (wide ? 4 : 2) && i <= last; ++i) {
+        Lanes<32>::store_some(to(i), V::half(i < 2 ? one : other, i % 2), bytes);
+      }
+    } else {
+      for (int i = 0; i < 4 && i <= last; ++i) Lanes<16>::store_some(to(i), V::lane(one, i), bytes);
+    }
+  }
+#endif
+
+  // Words of 16-bit codes, or bytes, within the clamp; those that saturate there already stay.
+  template <bool wide>
+  struct Clamp {
+    Ints low, high;
+    bool some;
+
+    explicit Clamp(const Rescale& rule)
+        : low(wide ? V::set16(static_cast<int32_t>(rule.low)) : V::set8(static_cast<int32_t>(rule.low))),
+          high(wide ? V::set16(static_cast<int32_t>(rule.high)) : V::set8(static_cast<int32_t>(rule.high))),
+          some(wide ? rule.low > INT16_MIN || rule.high < INT16_MAX : rule.low > 0 || rule.high < 255) {}
+    [[gnu::always_inline]] Ints operator()(Ints codes) const {
+      if (!some) return codes;
+      return wide ? V::smaller16(V::larger16(codes, low), high) : V::clamp8(codes, low, high);
+    }
+  };
+
+  template <SumsWay way, bool wide>
   [[gnu::always_inline]] Words words_at(const int32_t* sums, int64_t at) const {
-    return V::pack32(steps<way>(V::load(sums), at), steps<way>(V::load(sums + kLanes), at + kLanes));
+    const Words words =
+        V::pack32(steps<way, wide>(V::load(sums), at), steps<way, wide>(V::load(sums + kLanes), at + kLanes));
+    if constexpr (adds_words(way, wide)) {
+      return V::add16(words, V::set16(static_cast<int32_t>(rule_.zero_point)));
+    }
+    return words;
   }
   [[gnu::always_inline]] static void put(uint8_t* to, Ints codes, int64_t bytes) {
     if (__builtin_expect(bytes >= kWidth, 1)) return V::store(to, codes);

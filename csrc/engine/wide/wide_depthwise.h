@@ -22,6 +22,7 @@ inline Words words_from(const uint8_t* codes) { return V::numbers16(codes); }
 template <class Item, int vectors>
 class WideBlock {
   static constexpr int64_t kWords = SumsEnd::kWords;
+  static constexpr int kSquares = kWidth == 64 ? 5 : 3;  // 16 registers are too few for the codes of 5×5
   struct Pair {
     Words low, high;
   };
@@ -46,13 +47,18 @@ class WideBlock {
       }
       bias_[v] = {V::load(ordered[0]), V::load(ordered[1])};
     }
+    const bool plain = step_.layers == 1 && step_.column_step == 1 && step_.column_dilation == 1;
+    const int64_t size = step_.kernel_rows == step_.kernel_columns && plain ? step_.kernel_rows : 0;
+    if (size != 3 && size != kSquares) return;
+    window_ = static_cast<int>(size);
+    for (int v = 0; v < vectors; ++v) order_square(v, window_);
   }
 
   // Sums of `count` pixels of a row, in the order of halves.
   void run(const Item* input, int64_t count) const {
-    if (step_.kernel_columns == 3 && step_.kernel_rows == 3 && step_.layers == 1 && step_.column_step == 1 &&
-        step_.column_dilation == 1) {
-      return three(input, count);
+    if (window_ == 3) return square<3>(input, count);
+    if constexpr (kSquares > 3) {
+      if (window_ == 5) return square<5>(input, count);
     }
     const int64_t next = step_.column_step * step_.input.column_stride;
     for (int64_t pixel = 0; pixel < count; ++pixel, input += next) {
@@ -91,43 +97,83 @@ class WideBlock {
     }
   }
 
-  // 3×3 without strides along a row: a column of the window, interleaved once, serves three pixels. Rows 0
-  // and 1 are pairs, and so are the codes of row 2 with those of the column before:
+  // Square windows without strides along a row, one half of the sums at a time. A column of the image is
+  // interleaved once, rows 0 and 1, 2 and 3 as pairs; of the last row the codes of a column are paired with
+  // those of the column before:
   //
-  //   Σ over columns x + i of rows 0, 1 + (x − 1, x) of row 2 · (0, w) + (x + 1, x + 2) of row 2 · (w, w)
-  void three(const Item* input, int64_t count) const {
-    for (int v = 0; v < vectors; ++v) three(input + v * kWords, v, count);
-  }
-  void three(const Item* input, int v, int64_t count) const {
-    const int64_t next = step_.input.column_stride;
-    const int64_t top = taps_[0], middle = taps_[3], bottom = taps_[6];
-    const Pair weights[5] = {column_weights(v, 0, 3), column_weights(v, 1, 4), column_weights(v, 2, 5),
-                             column_weights(v, -1, 6), column_weights(v, 7, 8)};
-    Words before = V::zero();
-    const auto load = [&](int64_t column, Pair& upper, Pair& lower) __attribute__((always_inline)) {
-      const Item* place = input + column * next;
-      upper = interleaved(words_from(place + top), words_from(place + middle));
-      const Words last = words_from(place + bottom);
-      lower = interleaved(before, last);
-      before = last;
-    };
-    Pair upper[3], lower[3];
-    load(0, upper[0], lower[0]);
-    load(1, upper[1], lower[1]);
-    for (int64_t pixel = 0; pixel < count; ++pixel) {
-      load(pixel + 2, upper[2], lower[2]);
-      Pair acc = bias_[v];
-      for (int x = 0; x < 3; ++x) add(acc, upper[x], weights[x]);
-      add(acc, lower[0], weights[3]);
-      add(acc, lower[2], weights[4]);
-      int32_t* to = sums_ + (pixel * vectors + v) * kWords;
-      V::store(to, acc.low);
-      V::store(to + kLanes, acc.high);
-      upper[0] = upper[1], upper[1] = upper[2], lower[0] = lower[1], lower[1] = lower[2];
+  //   Σ over columns x + c, pairs of rows + Σ over c = 1, 3 … of (x + c − 1, x + c) · (w, w)
+  //                                       + (x + size − 2, x + size − 1) · (0, w)
+  template <int size>
+  void square(const Item* input, int64_t count) const {
+    for (int v = 0; v < vectors; ++v) {
+      square_half<size, false>(input + v * kWords, v, count);
+      square_half<size, true>(input + v * kWords, v, count);
     }
   }
+  template <int size, bool high>
+  void square_half(const Item* input, int v, int64_t count) const {
+    constexpr int kPairs = size / 2;
+    Words weights[size][kPairs], last[kPairs + 1];
+    const Words* place = square_[v][high ? 1 : 0];
+    for (int c = 0; c < size; ++c) {
+      for (int p = 0; p < kPairs; ++p) weights[c][p] = *place++;
+    }
+    for (int p = 0; p <= kPairs; ++p) last[p] = *place++;
+    int64_t rows[size];
+    for (int r = 0; r < size; ++r) rows[r] = taps_[r * size];
+    const int64_t next = step_.input.column_stride;
+    const Ints bias = high ? bias_[v].high : bias_[v].low;
+    Words pairs[size][kPairs], lasts[size], before = V::zero();
+    const auto load = [&](int c) __attribute__((always_inline)) {
+#pragma GCC unroll 2
+      for (int p = 0; p < kPairs; ++p) {
+        pairs[c][p] = one_half<high>(words_from(input + rows[2 * p]), words_from(input + rows[2 * p + 1]));
+      }
+      const Words code = words_from(input + rows[size - 1]);
+      lasts[c] = one_half<high>(before, code);
+      before = code;
+      input += next;
+    };
+#pragma GCC unroll 4
+    for (int c = 0; c < size - 1; ++c) load(c);
+    int32_t* to = sums_ + v * kWords + (high ? kLanes : 0);
+    for (int64_t pixel = 0; pixel < count; ++pixel, to += vectors * kWords) {
+      load(size - 1);
+      Ints acc = V::add_products16(bias, lasts[size - 1], last[kPairs]);
+#pragma GCC unroll 5
+      for (int c = 0; c < size; ++c) {
+#pragma GCC unroll 2
+        for (int p = 0; p < kPairs; ++p) acc = V::add_products16(acc, pairs[c][p], weights[c][p]);
+        if (c % 2 == 1) acc = V::add_products16(acc, lasts[c], last[c / 2]);
+      }
+      V::store(to, acc);
+#pragma GCC unroll 4
+      for (int c = 0; c + 1 < size; ++c) {
+#pragma GCC unroll 2
+        for (int p = 0; p < kPairs; ++p) pairs[c][p] = pairs[c + 1][p];
+        lasts[c] = lasts[c + 1];
+      }
+    }
+  }
+  // The weights of a window in the order in which square_half takes them.
+  void order_square(int v, int size) {
+    int place = 0;
+    const auto put = [&](int first, int second) {
+      const Pair pair = taps_of(v, first, second);
+      square_[v][0][place] = pair.low, square_[v][1][place++] = pair.high;
+    };
+    for (int c = 0; c < size; ++c) {
+      for (int r = 0; r + 1 < size; r += 2) put(r * size + c, (r + 1) * size + c);
+    }
+    for (int c = 1; c < size; c += 2) put((size - 1) * size + c - 1, (size - 1) * size + c);
+    put(-1, size * size - 1);
+  }
+  template <bool high>
+  [[gnu::always_inline]] static Words one_half(Words a, Words b) {
+    return high ? V::high16(a, b) : V::low16(a, b);
+  }
   // Weights of two taps, from the pairs in which they lie; −1 for none.
-  Pair column_weights(int v, int first, int second) const {
+  Pair taps_of(int v, int first, int second) const {
     // in the upper half of every number
     const auto words = [&](int tap) {
       if (tap < 0) return Pair{V::zero(), V::zero()};
@@ -148,6 +194,8 @@ class WideBlock {
   Pair* weights_;  // [pairs][vectors]
   int64_t pairs_;
   Pair bias_[vectors];
+  int window_ = 0;  // 3 or 5: rows and columns of a window that square_ has the weights of
+  Words square_[vectors][2][kSquares * (kSquares / 2) + kSquares / 2 + 1];
 };
 
 // All rows of a share for the block of `count` channels that begins at `channel`.
