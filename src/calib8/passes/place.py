@@ -150,7 +150,7 @@ def _decide(
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    _drop_idle(decisions, quantized, only_as_function, scheme)
+    _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
 
 
@@ -208,6 +208,7 @@ def _drop_idle(
     decisions: list[NodeDecision],
     quantized: set[ir.Node],
     functions: Mapping[ir.Node, TensorFunction],
+    feeds_weights: set[ir.Node],
     scheme: QuantScheme,
 ) -> None:
     """A node that only moves values into float nodes gains nothing from codes: it stays float.
@@ -222,6 +223,8 @@ def _drop_idle(
         decision = decisions[index]
         node = by_name.get(decision.node)
         if node is None or (node.op_type not in idle and node not in functions):
+            continue
+        if node.op_type == "Concat" and node in feeds_weights:
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
