@@ -291,7 +291,7 @@ def test_what_a_concat_joins_on_its_way_out_keeps_the_codes_of_its_parts() -> No
     moved = {"t": "only float nodes read it", "j": "only float nodes read it", "y": OUTWARDS}
     assert reasons(place(model, ORT)) == moved
     assert carriers(model, place(model, ORT)) == ["x", "a", "b"]
-    assert reasons(place(model, TARGETS["tflite"])) == {}
+    assert reasons(place(model, TARGETS["tflite"])) == reasons(place(model, TARGETS["openvino"])) == {}
     used = image(
         f"{joined} u = Conv(j, p) y = Reshape(u, s)", {**constants, "p": normal(4, 8, 1, 1)}, "float[A,B] y"
     )

@@ -18,6 +18,7 @@ from calib8.repair import spots
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.spots import choose_spots
 from calib8.scheme import target_scheme
+from calib8.tasks.meaning import meaning_of
 from small_models import Array, normal
 from small_nets import Net
 
@@ -89,6 +90,15 @@ def test_outputs_that_are_good_enough_get_none() -> None:
     assert quality(before) > spots.ENOUGH_DB
     after, report = choose_spots(before, data)
     assert after is before and not report.layers
+
+
+def test_text_needs_more() -> None:
+    before, data = made(1.0)
+    assert spots.ENOUGH_DB < quality(before) < spots.GOOD_DB
+    output = before.model.graph.outputs[0].name or ""
+    text = meaning_of(before.model, branches={output: "ctc"})
+    after, _ = choose_spots(before, replace(data, meaning=text))
+    assert after.spots and quality(after) > quality(before)
 
 
 def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:

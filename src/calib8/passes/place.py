@@ -150,7 +150,7 @@ def _decide(
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    _drop_idle(decisions, quantized, only_as_function, scheme)
+    _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
 
 
@@ -208,6 +208,7 @@ def _drop_idle(
     decisions: list[NodeDecision],
     quantized: set[ir.Node],
     functions: Mapping[ir.Node, TensorFunction],
+    feeds_weights: set[ir.Node],
     scheme: QuantScheme,
 ) -> None:
     """A node that only moves values into float nodes gains nothing from codes: it stays float.
@@ -217,28 +218,32 @@ def _drop_idle(
     nodes goes as a whole.
     """
     by_name = {node.name: node for node in quantized}
+    idle = (MOVE_OPS | ARRANGING_OPS) - (scheme.shared_scale_ops & {"Concat"})
     for index in reversed(range(len(decisions))):
         decision = decisions[index]
         node = by_name.get(decision.node)
-        if node is None or (node.op_type not in MOVE_OPS | ARRANGING_OPS and node not in functions):
+        if node is None or (node.op_type not in idle and node not in functions):
+            continue
+        if node.op_type == "Concat" and node in feeds_weights:
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
         if any(consumer in quantized for consumer in consumers) or not (consumers or leaves_graph):
             continue
-        if leaves_graph and (scheme.quantize_outputs or not _is_finer_in_float(node)):
+        if leaves_graph and (scheme.quantize_outputs or not _is_finer_in_float(node, idle)):
             continue
         quantized.discard(node)
         reason = "it arranges what leaves the graph" if leaves_graph else "only float nodes read it"
         decisions[index] = NodeDecision(decision.node, decision.op_type, False, reason)
 
 
-def _is_finer_in_float(node: ir.Node | None) -> bool:
+def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
     """Whether a node arranges values that one code of all would make coarser.
 
-    Those that a Concat joins have finer codes of their own; a Gemm or MatMul gives its sums as floats.
+    Those that a Concat joins have finer codes of their own, unless the target wants one scale around it, so
+    that it is not among the ``idle`` ops; a Gemm or MatMul gives its sums as floats.
     """
-    while node is not None and node.op_type in ARRANGING_OPS:
+    while node is not None and node.op_type in ARRANGING_OPS and node.op_type in idle:
         if node.op_type == "Concat":
             return True
         source = node.inputs[0]

@@ -7,8 +7,8 @@
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 30 % together,
                   as long as some b has  Σ of those left > noise(W, b) / 4  and  that and W > −40 dB
 
-Branches of 30 dB and more do not count: what is kept needs no slower layers. One that is worked on gets more
-than that, for texts and masks differ visibly at 30 dB, and noises do not quite add up.
+Branches of 30 dB and more do not count, text of 40 dB and more: what is kept needs no slower layers. One that
+is worked on gets more than 30 dB, for texts and masks differ visibly there, and noises do not quite add up.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.tasks.branches import Meaning
 
 ENOUGH_DB: Final = 30.0
-"""A branch of the outputs that needs no 16 bits."""
+"""A branch of the outputs that needs no 16 bits, unless it is text."""
 
 LOOKED_AT: Final = 8
 """Runs: what ranks tensors is a difference of many dB."""
@@ -52,7 +53,7 @@ BESIDE_WEIGHTS: Final = 0.25
 """Of the noise of the weights: what tensors add to it is 1 dB then."""
 
 GOOD_DB: Final = 40.0
-"""A branch that needs no further spots."""
+"""A branch that needs no further spots; text of less gets some."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +128,8 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         )
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
-    poor = {name for name, figure in _figures(taken_apart.whole()).items() if figure < ENOUGH_DB}
+    figures = _figures(taken_apart.whole())
+    poor = {name for name, figure in figures.items() if figure < _enough_db(name, taken_apart.meaning)}
     if not poor:
         return candidate, RepairReport(())
     parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
@@ -148,6 +150,12 @@ def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate,
     told = f"tensors with 16-bit codes: {len(names)}"
     work = f"multiply-accumulates done twice: {100.0 * sum(one.price for one in chosen):.1f} %"
     return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
+
+
+def _enough_db(name: str, meaning: Meaning) -> float:
+    """What a branch needs: a line of text is right only if all of its characters are."""
+    kinds = {branch.kind for branch in meaning.judged if name in ("", branch.name)}
+    return GOOD_DB if "ctc" in kinds else ENOUGH_DB
 
 
 def _names(candidate: Candidate) -> dict[str, str]:
