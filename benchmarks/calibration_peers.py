@@ -2,7 +2,8 @@
 
     python benchmarks/calibration_peers.py TOOL MODEL IMAGES COUNT FOLDER
 
-TOOL is ``onnxruntime-minmax``, ``-entropy`` or ``-percentile``, ``nncf``, ``modelopt-max`` or ``-entropy``.
+TOOL is ``onnxruntime-minmax``, ``-entropy`` or ``-percentile``, each with or without ``-tail`` (what lies
+behind the last layers with weights stays float), ``nncf``, ``modelopt-max`` or ``-entropy``.
 IMAGES holds float32 images of 3x224x224 one behind the other, or is an .npy file of inputs, float32
 [samples, …]. Prints JSON: wall and processor seconds of the
 calibration (``part_s``, ``part_cpu_s``; None where a tool does not let it be told apart), of the whole
@@ -100,7 +101,9 @@ def onnxruntime_tool(clock: Clock, method: str, model: Path, reader: Reader, fol
     module.create_calibrator = created
     CalibrationDataReader.register(Reader)
     methods = {"minmax": "MinMax", "entropy": "Entropy", "percentile": "Percentile"}
+    method, _, tail = method.partition("-")
     quant_pre_process(str(model), str(folder / "clean.onnx"), skip_symbolic_shape=True)
+    left_out = tail_of(folder / "clean.onnx") if tail else []
     quantize_static(
         str(folder / "clean.onnx"),
         str(folder / "int8.onnx"),
@@ -109,7 +112,32 @@ def onnxruntime_tool(clock: Clock, method: str, model: Path, reader: Reader, fol
         activation_type=QuantType.QUInt8,
         weight_type=QuantType.QInt8,
         calibrate_method=CalibrationMethod[methods[method]],
+        nodes_to_exclude=left_out,
     )
+
+
+def tail_of(file: Path) -> list[str]:
+    """Names of the nodes from which no layer with weights is reached, the layers themselves left out.
+
+    Nodes without a name get one in the file. A layer of at most 16 constants, such as the weighted mean that
+    decodes boxes, counts as decoding.
+    """
+    import onnx
+
+    model = onnx.load(file)
+    sizes = {one.name: int(np.prod(one.dims)) for one in model.graph.initializer}
+    kinds = ("Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU")
+    before_layers, names = set[str](), list[str]()
+    for index, node in reversed(list(enumerate(model.graph.node))):
+        node.name = node.name or f"node_{index}"
+        small = len(node.input) > 1 and sizes.get(node.input[1], 17) <= 16
+        layer = node.op_type in kinds and not small
+        if layer or before_layers.intersection(node.output):
+            before_layers.update(node.input)
+        if not layer and not before_layers.intersection(node.output):
+            names.append(node.name)
+    onnx.save(model, file)
+    return names
 
 
 def nncf_tool(clock: Clock, method: str, model: Path, reader: Reader, folder: Path, count: int) -> None:

@@ -1,8 +1,9 @@
 """Known faults, each planted into a float network or its int8 form, with what a diagnosis has to name.
 
-    Conv A ─ [BatchNormalization] ─ [Relu] ─ Conv B      a place: what most faults are planted in
+    Conv A ─ [BatchNormalization] ─ [Relu | SiLU] ─ Conv B      a place: what most faults are planted in
 
-A fault that keeps the float function breaks int8 alone; wrong statistics and wrong images break both.
+A fault that keeps the float function breaks int8 alone; wrong statistics and wrong images break both. Behind
+SiLU a factor is nearly kept: SiLU(f·x) is f·Relu(x) but near 0.
 """
 
 from __future__ import annotations
@@ -94,33 +95,58 @@ class Network:
         """All places whose parameters nothing else reads."""
         found = []
         for node in self.proto.graph.node:
-            if node.op_type != "Conv" or not self._own(node):
-                continue
-            tensor, norm = node.output[0], None
-            while len(readers := self.readers(tensor)) == 1:
-                reader = readers[0]
-                if reader.op_type == "Conv":
-                    found += [Spot(node, norm, tensor, reader)] if self._own(reader) else []
-                    break
-                if reader.op_type == "BatchNormalization" and norm is None and self._own(reader):
-                    norm = reader
-                elif reader.op_type != "Relu":
-                    break
-                tensor = reader.output[0]
+            if node.op_type == "Conv" and self.own(node):
+                norm, tensor = self.behind(node)
+                readers = self.readers(tensor)
+                if len(readers) == 1 and readers[0].op_type == "Conv" and self.own(readers[0]):
+                    found.append(Spot(node, norm, tensor, readers[0]))
         return found
+
+    def behind(self, node: onnx.NodeProto) -> tuple[onnx.NodeProto | None, str]:
+        """The BatchNormalization behind a Conv, and the tensor where its activation ends."""
+        tensor, norm = node.output[0], None
+        while True:
+            readers = self.readers(tensor)
+            if len(readers) == 1 and readers[0].op_type == "BatchNormalization" and norm is None:
+                norm = readers[0] if self.own(readers[0]) else None
+                if norm is None:
+                    return None, tensor
+                tensor = norm.output[0]
+            elif len(readers) == 1 and readers[0].op_type == "Relu":
+                tensor = readers[0].output[0]
+            elif (product := self.silu(tensor)) is not None:
+                tensor = product.output[0]
+            else:
+                return norm, tensor
+
+    def silu(self, tensor: str) -> onnx.NodeProto | None:
+        """The Mul of tensor · Sigmoid(tensor), where nothing else reads either."""
+        readers = {one.op_type: one for one in self.readers(tensor)}
+        if set(readers) != {"Sigmoid", "Mul"} or len(self.readers(readers["Sigmoid"].output[0])) != 1:
+            return None
+        product = readers["Mul"]
+        return product if set(product.input) == {tensor, readers["Sigmoid"].output[0]} else None
+
+    def activated(self, spot: Spot, value: float) -> float:
+        """What the activation of a place makes of a value."""
+        if self.makers[spot.last].op_type == "Mul":
+            return value / (1.0 + float(np.exp(-value)))
+        return max(value, 0.0) if self.makers[spot.last].op_type == "Relu" else value
 
     def layers(self) -> list[tuple[onnx.NodeProto, onnx.NodeProto, str]]:
         """Convs with a bias or a normalization, the node behind them (Relu, SiLU), and its output."""
-        found = [(spot.first, self.makers[spot.last], spot.last) for spot in self.spots()]
+        found = []
         for node in self.proto.graph.node:
-            readers = self.readers(node.output[0])
-            products = [one for one in readers if one.op_type == "Mul"]
-            silu = {one.op_type for one in readers} == {"Sigmoid", "Mul"}
-            if node.op_type == "Conv" and len(node.input) > 2 and silu and len(products) == 1:
-                found.append((node, products[0], products[0].output[0]))
+            if node.op_type != "Conv" or not self.own(node):
+                continue
+            norm, tensor = self.behind(node)
+            plain = norm is None and tensor == node.output[0]
+            if (len(node.input) > 2 or norm is not None) and not plain:
+                found.append((node, self.makers[tensor], tensor))
         return found
 
-    def _own(self, node: onnx.NodeProto) -> bool:
+    def own(self, node: onnx.NodeProto) -> bool:
+        """Whether nothing else reads the parameters of a node."""
         names = [name for name in node.input[1:] if name]
         return all(name in self.constants and len(self.readers(name)) == 1 for name in names)
 
@@ -137,6 +163,12 @@ class Network:
         weight = self.array(node.input[1])
         weight[(channel,) if group(node) > 1 else (slice(None), channel)] *= factor
         self.put(node.input[1], weight)
+
+    def width(self, tensor: str) -> int:
+        """Channels of a tensor."""
+        infos = shape_inference.infer_shapes(self.proto).graph.value_info
+        shapes = {one.name: one.type.tensor_type.shape.dim for one in infos}
+        return int(shapes[tensor][1].dim_value)
 
     def channels(self, tensor: str, feeds: Sequence[Mapping[str, Array]]) -> Array:
         """Largest magnitude per channel of a tensor, float64 [C]."""
@@ -181,7 +213,8 @@ def giant_channel(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     network.rescaled(spot, channel, LOUD)
     network.reader_scaled(spot.second, channel, 1.0 / LOUD)
     causes = ("scale", "batch normalization")
-    return Fault("giant channel", network.proto, causes, network.called(spot.first), channel, "cle")
+    nodes = (*network.called(spot.first), *network.called(network.makers[spot.last]))
+    return Fault("giant channel", network.proto, causes, nodes, channel, "cle")
 
 
 def _constant(network: Network, spot: Spot, channel: int, value: float) -> None:
@@ -200,31 +233,29 @@ def _constant(network: Network, spot: Spot, channel: int, value: float) -> None:
 def dead_normalization(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """A channel of a normalization that reads a constant alone: its σ² is almost 0, and the gain is huge."""
     network = Network(proto)
-    spots = {spot.first.output[0]: spot for spot in network.spots()}
     fitting = [
-        (spot, spots[spot.second.output[0]])
-        for spot in spots.values()
-        if spot.second.output[0] in spots and one_by_one(network, spot.second) and spot.norm is not None
+        (spot, norm, last)
+        for spot in network.spots()
+        for norm, last in [network.behind(spot.second)]
+        if norm is not None and spot.norm is not None and one_by_one(network, spot.second)
     ]
-    fitting = [pair for pair in fitting if pair[1].norm is not None]
-    if not fitting:
-        raise NoSpotError
-    before, spot = fitting[len(fitting) // 2]
+    before, norm, last = middle(fitting)
+    assert norm is not None
+    second = before.second
     quiet = int(np.argmin(network.channels(before.last, feeds)))
-    channel = int(np.argmax(network.channels(spot.last, feeds)))
+    channel = int(np.argmax(network.channels(last, feeds)))
     _constant(network, before, quiet, 0.37)
-    weight = network.array(spot.first.input[1])
+    weight = network.array(second.input[1])
     weight[channel] = 0.0
     weight[channel, quiet] = 5.0
-    network.put(spot.first.input[1], weight)
-    assert spot.norm is not None
-    bias = network.array(spot.first.input[2])[channel] if len(spot.first.input) > 2 else 0.0
-    for place, number in ((1, 1.0), (3, 1.85 + bias), (4, 1e-12)):
-        array = network.array(spot.norm.input[place])
+    network.put(second.input[1], weight)
+    bias = network.array(second.input[2])[channel] if len(second.input) > 2 else 0.0
+    for place, number in ((1, 1.0), (3, 5.0 * network.activated(before, 0.37) + bias), (4, 1e-12)):
+        array = network.array(norm.input[place])
         array[channel] = number
-        network.put(spot.norm.input[place], array)
+        network.put(norm.input[place], array)
     causes = ("batch normalization",)
-    nodes = (*network.called(spot.first), *network.called(spot.norm), *network.called(before.first))
+    nodes = (*network.called(second), *network.called(norm), *network.called(before.first))
     return Fault("dead normalization", network.proto, causes, nodes, channel, "constant-channels")
 
 
@@ -253,26 +284,33 @@ def outlier_weight(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     return Fault("outlier weight", network.proto, ("weights",), nodes, channel, "scales")
 
 
+def _uneven_places(network: Network) -> list[tuple[onnx.NodeProto, int, onnx.NodeProto]]:
+    """Concats that a Conv reads, and an input of each that only comes of one layer, a Conv or its norm."""
+    found = []
+    for node in network.proto.graph.node:
+        readers = network.readers(node.output[0])
+        if node.op_type != "Concat" or len(readers) != 1 or readers[0].op_type != "Conv":
+            continue
+        for layer in network.proto.graph.node:
+            if layer.op_type == "Conv" and network.own(layer):
+                norm, tensor = network.behind(layer)
+                if tensor in node.input and len(network.readers(tensor)) == 1:
+                    found.append((node, list(node.input).index(tensor), layer if norm is None else norm))
+                    break
+    return found
+
+
 def uneven_branches(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """An input of a Concat 64 times as large as the others, its reader's weights as much smaller."""
     network = Network(proto)
-    for node in network.proto.graph.node:
-        readers = network.readers(node.output[0])
-        makers = [network.makers.get(name) for name in node.input]
-        if node.op_type != "Concat" or len(readers) != 1 or readers[0].op_type != "Conv":
-            continue
-        if all(one is not None and one.op_type in ("Conv", "BatchNormalization") for one in makers):
-            break
-    else:
-        raise NoSpotError
-    maker, start = makers[0], 0
-    assert maker is not None
-    places = (1, 2)
-    size = len(network.array(maker.input[1]))
-    for place in places[: len(maker.input) - 1]:
-        network.put(maker.input[place], UNEVEN * network.array(maker.input[place]))
-    for channel in range(start, size):
-        network.reader_scaled(readers[0], channel, 1.0 / UNEVEN)
+    node, place, layer = middle(_uneven_places(network))
+    size = len(network.array(layer.input[1]))
+    start = sum(network.width(name) for name in node.input[:place])
+    for name in layer.input[1:3]:
+        network.put(name, UNEVEN * network.array(name))
+    [reader] = network.readers(node.output[0])
+    for channel in range(start, start + size):
+        network.reader_scaled(reader, channel, 1.0 / UNEVEN)
     nodes = network.called(node)
     return Fault("uneven branches", network.proto, ("branches",), nodes, None, "Keep the Concat in float")
 
@@ -326,8 +364,8 @@ def exchanged_colours(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
 
 
 def other_units(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
-    """Pixels of 0 … 1 without a mean."""
-    images = {"mean": (0.0,), "scale": (1 / 255,)}
+    """Pixels of 0 … 1 without a mean, or where these are right as they are, 0 … 255."""
+    images = {"scale": "other"}
     cure = "mean, scale and colour order"
     return Fault("other units", proto, ("statistics", "input"), (), None, cure, images=images)
 

@@ -56,7 +56,7 @@ SHAPES: Final = (
 )
 FORMS: Final = ("clamp", "table", "curve", "two-sided")
 SCALE: Final = 0.05
-MOVES: Final = ("copy", "fill_halo")
+MOVES: Final = ("copy", "fill_halo", "wide_fill_halo")
 """Steps that the borders of a program need, and no layer."""
 
 

@@ -69,6 +69,9 @@ def wrong(preprocess: Preprocess | None, fault: Fault) -> Preprocess | None:
     images = dict(fault.images)
     if images.get("color") == "other":
         images["color"] = "bgr" if preprocess.color == "rgb" else "rgb"
+    if images.get("scale") == "other":
+        unit = set(preprocess.mean) == {0.0} and max(preprocess.scale) < 0.01
+        images |= {"mean": (0.0,), "scale": (1.0 if unit else 1 / 255,)}
     return replace(preprocess, **images)
 
 

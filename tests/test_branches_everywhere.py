@@ -18,15 +18,18 @@ from calib8.analysis.damage import Damage
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import LayerLoss, _suspects
 from calib8.autorange.check import Check
+from calib8.autorange.samples import choose_samples
 from calib8.dissection.partly_coded import partly_coded
 from calib8.repair import flow
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.floor import finds_fewer, share_found
+from calib8.repair.floor import Found, finds_fewer
 from calib8.repair.repairs import REPAIRS
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.figures import BranchFigures
+from calib8.tasks.limits import FEWEST
 from calib8.tasks.meaning import meaning_of
 from calib8.tasks.seen import analysable
+from calib8.tasks.verdict import WORDS
 from detector_nets import detector, pictures
 from small_models import run
 
@@ -171,6 +174,24 @@ def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
     assert none is not None and none.text == "not judged: no sample was held back to judge with"
 
 
+def test_the_verdict_is_the_judges_on_the_samples_held_back(
+    files: tuple[Path, Path], data: list[dict[str, np.ndarray]], tmp_path: Path
+) -> None:
+    """What ``evaluate --task`` says of the same samples; threads and batches change nothing."""
+    made = calib8.quantize(files[0], data, effort="fast", threads=1)
+    assert made.verdict is not None and made.calibration is not None
+    assert made.calibration.dataset is not None
+    [told] = made.verdict.tasks
+    held = choose_samples(made.calibration.dataset, 1, scored=8, held_back=16).held_back
+    made.save(tmp_path / "int8.onnx")
+    beside = calib8.evaluate([files[0], tmp_path / "int8.onnx"], [dict(run) for run in held], task="detect")
+    assert beside[1].task is not None and told.figures == pytest.approx(dict(beside[1].task.against_float))
+    assert told.task == "detect" and told.counted >= FEWEST and told.branches == ("boxes", "scores")
+    assert made.verdict.text.startswith(f"{WORDS[told.state]}: {told.text}; on 16 samples held back")
+    other = calib8.quantize(files[0], data[::-1], effort="fast", threads=2, batch=5).verdict
+    assert other == made.verdict
+
+
 def ruin_scores(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
     """Ranges that leave nothing of the scores; boxes hardly notice."""
     entries = dict(candidate.table.entries)
@@ -243,13 +264,13 @@ def test_tune_promises_the_worst_branch(
 
 
 @pytest.mark.parametrize(
-    ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([None, 0.95], False)]
+    ("shares", "fewer"), [([0.90, 0.95], True), ([0.94, 0.95], False), ([0.96, 0.95], False)]
 )
 def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
     files: tuple[Path, Path],
     data: list[dict[str, np.ndarray]],
     monkeypatch: pytest.MonkeyPatch,
-    shares: list[float | None],
+    shares: list[float],
     fewer: bool,
 ) -> None:
     """Every model looks better than the one before; ``shares`` are those of the result and the plain one."""
@@ -261,7 +282,7 @@ def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
         return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (BranchFigures("scores", 30.0, 30.0),))
 
     monkeypatch.setattr(flow._Judge, "quality", rising)
-    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate: shares.pop(0))
+    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate, meaning: steady(shares.pop(0)))
     found = calib8.quantize(files[0], data, method="mse", threads=1).repaired
     assert found is not None and shares == []
     kept = {step.name for step in found.steps if step.kept}
@@ -269,10 +290,30 @@ def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
     assert any(flow.BELOW_FLOOR in step.notes for step in found.steps) == fewer
 
 
-def test_the_share_that_stays_found_is_that_of_the_scores() -> None:
+def steady(share: float) -> Found:
+    """The same share in each of 16 runs."""
+    return Found(np.full((1, 16, 2), (100.0 * share, 100.0)))
+
+
+def test_what_stays_found_is_counted_by_run() -> None:
     meaning = meaning_of(analysable(ir.from_proto(detector())))
     expected = [[np.concatenate([np.zeros((1, 4, 64)), np.full((1, 3, 64), 0.5)], axis=1)]]
     fewer = [[expected[0][0].copy()]]
     fewer[0][0][:, 4:, :16] = 0.2
-    assert share_found(meaning, expected, fewer) == pytest.approx(0.75)
-    assert finds_fewer(0.9, 0.93) and not finds_fewer(0.92, 0.93) and not finds_fewer(None, 0.9)
+    found = Found.of(meaning, expected * 2, fewer + expected)
+    assert found.counts.tolist() == [[[2 * 3 * 48, 3 * (64 + 48)], [2 * 3 * 64, 2 * 3 * 64]]]
+    assert found.share() == pytest.approx([2 * 112 / 240])
+    assert found.share(without=0) == pytest.approx([1.0])
+
+
+def test_fewer_is_more_than_chance() -> None:
+    assert finds_fewer(steady(0.90), steady(0.93)) and not finds_fewer(steady(0.92), steady(0.93))
+    one_of_many = np.full((1, 16, 2), (10.0, 10.0))
+    one_of_many[0, 3, 0] = 6.0  # 0.025 less, all of it in one picture
+    whole = Found(np.full((1, 16, 2), (10.0, 10.0)))
+    assert not finds_fewer(Found(one_of_many), whole)
+    several = np.full((1, 16, 2), (10.0, 10.0))
+    several[0, 3:7, 0] = 6.0
+    assert finds_fewer(Found(several), whole)
+    nothing = Found(np.zeros((1, 16, 2)))
+    assert not finds_fewer(nothing, nothing)

@@ -6,6 +6,7 @@
 namespace calib8::engine {
 
 void avx2_conv(const Conv& step, const Memory& memory, Part part);
+void avx2_wide_conv(const WideConv& step, const Memory& memory, Part part);
 void fill_moves_avx2(KernelTable& table);
 void fill_borders_avx2(KernelTable& table);
 void fill_pools_avx2(KernelTable& table);
@@ -13,6 +14,7 @@ void fill_wide_avx2(KernelTable& table);
 
 void fill_avx2(KernelTable& table) {
   set_kernel<Conv, avx2_conv>(table);
+  set_kernel<WideConv, avx2_wide_conv>(table);
   set_kernel<Depthwise, depthwise_avx2>(table);
   fill_elementwise_avx2(table);
   fill_moves_avx2(table);

@@ -31,6 +31,9 @@ void fill_reference(KernelTable& table) {
   set_kernel<WideMaxPool, reference_wide_max_pool>(table);
   set_kernel<WideQuantize, reference_wide_quantize>(table);
   set_kernel<WideDequantize, reference_wide_dequantize>(table);
+  set_kernel<WideConv, reference_wide_conv>(table);
+  set_kernel<WideDepthwise, reference_wide_depthwise>(table);
+  set_kernel<WideFillHalo, reference_wide_fill_halo>(table);
 }
 
 }  // namespace calib8::engine

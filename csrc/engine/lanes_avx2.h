@@ -210,6 +210,8 @@ struct Lanes<32> {
   static Ints low16(Ints a, Ints b) { return _mm256_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm256_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm256_shuffle_epi8(a, places); }
+  // Numbers of 32 bits at places.
+  static Ints permute32(Ints a, Ints places) { return _mm256_permutevar8x32_epi32(a, places); }
   // What pack32 and pack16 have packed from neighbours, in the order of memory.
   static Ints in_order(Ints a) {
     return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
@@ -260,7 +262,11 @@ struct Lanes<32> {
   static Ints or_bits(Ints a, Ints b) { return _mm256_or_si256(a, b); }
   static Ints multiply_add16(Ints a, Ints b) { return _mm256_madd_epi16(a, b); }
   // Σ over pairs, added to `acc`.
+#if defined(__AVXVNNI__)
+  static Ints add_products16(Ints acc, Ints a, Ints b) { return _mm256_dpwssd_avx_epi32(acc, a, b); }
+#else
   static Ints add_products16(Ints acc, Ints a, Ints b) { return add32(acc, multiply_add16(a, b)); }
+#endif
 #if defined(__AVX512VNNI__)
   static Ints dot(Ints acc, Ints codes, Ints weights) { return _mm256_dpbusd_epi32(acc, codes, weights); }
 #elif defined(__AVXVNNI__)

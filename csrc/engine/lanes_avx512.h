@@ -80,6 +80,7 @@ struct Lanes<64> {
   static Ints low16(Ints a, Ints b) { return _mm512_unpacklo_epi16(a, b); }
   static Ints high16(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm512_shuffle_epi8(a, places); }
+  static Ints permute32(Ints a, Ints places) { return _mm512_permutexvar_epi32(places, a); }
   static Ints in_order(Ints a) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, a);

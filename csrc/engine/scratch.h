@@ -65,6 +65,30 @@ inline int64_t scratch_bytes(const Conv& step) {
   return tiles > kPanel ? tiles : kPanel;
 }
 
+// WideConv: as Conv in short vectors, or with AVX-512 (wide_conv_avx512vnni.cc) this.
+constexpr int64_t kWidePixels = 120;  // of a block: whole tiles of 6, 8 and 10
+constexpr int64_t kWideUnits = 2 * kSectionQuads;
+struct alignas(64) WideConvScratch {
+  int32_t sums[(kWidePixels + kTilePixels) * 64];
+  int16_t section[kSectionQuads * 4 * 64];
+  int64_t indices[kWideUnits];  // bytes from a pixel to four bytes of its window
+  int64_t inputs[kWidePixels + kTilePixels];
+  int64_t outputs[kWidePixels + kTilePixels];
+};
+inline int64_t scratch_bytes(const WideConv& step) {
+  constexpr auto kWide = static_cast<int64_t>(sizeof(WideConvScratch));
+  const int64_t tiles = scratch_bytes(step.layer);
+  return tiles > kWide ? tiles : kWide;
+}
+
+// WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of weights of a block of
+// channels.
+constexpr int64_t kWideColumns = 64;
+constexpr int64_t kWideBlock = kWidestVector;  // channels
+inline int64_t scratch_bytes(const WideDepthwise& step) {
+  return (kWideColumns + step.layer.taps / 2) * kWideBlock * 4;
+}
+
 // Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five_x86.h) two
 // quads of codes for every column of a strip.
 constexpr int64_t kQuadBytes = 4 * kWidestVector;

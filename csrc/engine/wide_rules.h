@@ -28,15 +28,14 @@ namespace {  // NOLINT: internal linkage is the point
 }
 
 // The code of a sum, with the function behind it.
-[[maybe_unused]] inline int64_t finished(const Finish& step, const Memory& memory, int64_t acc,
+[[maybe_unused]] inline int64_t finished(const Rescale& rule, const Activation& activation,
+                                         int64_t output_size, const Memory& memory, int64_t acc,
                                          int64_t channel) {
-  const Rescale& rule = step.rescale;
-  const Activation& activation = step.activation;
   if (activation.kind == Activation::kCurve) {
     const Rescale steps{rule.kind, rule.factor, rule.shift, 0, INT16_MIN, INT16_MAX};
     const auto* segments = memory.constant<int16_t>(activation.segments);
     const int64_t y = curve_value(activation, segments, rescaled_wide(steps, memory, acc, channel));
-    const int64_t code = step.output_size == 1 ? y >> Activation::kFractionBits : 4 * y + INT16_MIN;
+    const int64_t code = output_size == 1 ? y >> Activation::kFractionBits : 4 * y + INT16_MIN;
     return clamped(code, rule.low, rule.high);
   }
   if (activation.kind == Activation::kTwoSided && acc < 0) {

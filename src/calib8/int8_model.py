@@ -38,6 +38,8 @@ from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import TARGETS, WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
+from calib8.tasks.seen import is_float
+from calib8.tasks.task_verdicts import task_verdicts
 from calib8.tasks.verdict import unjudged, verdict_of
 
 NO_SAMPLE: Final = "no sample was held back to judge with"
@@ -140,7 +142,7 @@ def int8_model(
     entries["weights"] = scheme.weight_granularity
     decisions = result.placement.decisions
     float_layers = {d.node for d in decisions if d.op_type in WEIGHTED_OPS and not d.quantized}
-    entries["keep_float"] = json.dumps(sorted(result.keep_float | float_layers))
+    entries["keep_float"] = json.dumps(sorted((result.keep_float | float_layers) - final.floats))
     if start.spots:
         entries["spots"] = json.dumps(sorted(start.spots))
     if done is not None:
@@ -180,7 +182,9 @@ def judged_model(found: Quantization, meaning: Meaning, threads: int) -> Quantiz
         why = "" if done is None else done.warning
         return replace(found, verdict=unjudged(why or NO_SAMPLE), meaning=meaning)
     outputs = float_outputs(found.model, held.runs, threads)
-    verdict = verdict_of(meaning, held.outputs, outputs, shared=done.shared)
+    names = [value.name or "" for value in found.model.graph.outputs if is_float(value)]
+    tasks = task_verdicts(meaning, names, held.outputs, outputs, held.runs)
+    verdict = verdict_of(meaning, held.outputs, outputs, tasks, shared=done.shared)
     return replace(found, verdict=verdict, meaning=meaning, repaired=replace(done, held=None))
 
 

@@ -86,6 +86,7 @@ class QuantScheme:
         cautions: activation type → what the user should know before choosing it.
         spots: code of single activations for which 8 bits are too few, see ``calib8.passes.spots``; None: the
             target has no integer form for them.
+        mixes_floats: a few layers in float among those in int8 cost the time that they take and nothing else.
     """
 
     name: str
@@ -104,6 +105,7 @@ class QuantScheme:
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
     cautions: Mapping[str, str] = field(default_factory=dict)
     spots: QuantSpec | None = None
+    mixes_floats: bool = False
 
     @property
     def activation_name(self) -> str:
@@ -145,6 +147,7 @@ _ONNXRUNTIME: Final = QuantScheme(
     "onnxruntime",
     joins_pointwise=True,
     seal_float_layers=True,
+    mixes_floats=True,
     cautions={
         "int8": "ONNX Runtime on x86 leaves int8 layers with several readers in float unless the "
         "session option session.qdqisint8allowed is set to 1; uint8 is its fast path",
@@ -158,11 +161,19 @@ TARGETS: Final[dict[str, QuantScheme]] = {
     for scheme in (
         _ONNXRUNTIME,
         replace(_ONNXRUNTIME, name="onnxruntime-avx2", pair_limit=128),
-        replace(_ONNXRUNTIME, name="calib8", fuses=LIMITS | {ANY_FUNCTION}, cautions={}, spots=INT16),
+        replace(
+            _ONNXRUNTIME,
+            name="calib8",
+            fuses=LIMITS | {ANY_FUNCTION},
+            cautions={},
+            spots=INT16,
+            mixes_floats=False,
+        ),
         QuantScheme(
             "openvino",
             shared_scale_ops=frozenset({"Concat"}),
             joins_pointwise=True,
+            mixes_floats=True,
             fuses=LIMITS
             | {"Abs", "Elu", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Swish", "Tanh"},
         ),
@@ -177,6 +188,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             "tensorrt",
             activations=INT8_SYMMETRIC,
             placement="weighted-inputs",
+            mixes_floats=True,
             quantize_bias=False,
             takes=("int8-symmetric",),
         ),
@@ -191,6 +203,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             "ncnn",
             activations=INT8_SYMMETRIC,
             placement="weighted-inputs",
+            mixes_floats=True,
             quantize_bias=False,
             takes=("int8-symmetric",),
         ),

@@ -15,10 +15,12 @@ import calib8
 from calib8.analysis.colour_order import red_and_blue_exchanged
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.observed import observe
+from calib8.analysis.picture_units import other_units
 from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import wrong_statistics
 from calib8.data.batches import batches
 from calib8.data.channel_order import clearly_surer, colour_axis, doubts, entropies, reversed_channels
+from calib8.data.preprocess import Preprocess
 from calib8.data.presets import PRESETS
 from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
@@ -171,6 +173,42 @@ def test_red_and_blue_exchanged_are_told_by_what_a_detector_finds(logits: bool) 
 
     assert f"(best scores {best(exchanged):.2f} → {best(sharp):.2f}, on" in told.text
     assert red_and_blue_exchanged(Witness(model, runs(exchanged), 1), None, None) is None
+
+
+@pytest.mark.parametrize("scale", [1 / 255, 1.0])
+def test_other_units_are_told_by_what_a_detector_finds(scale: float) -> None:
+    """It finds what is redder than 200 of 255; trained with pixels of one scale, fed with others."""
+    model = red_finder()
+    steep = np.float32(0.1 / scale)
+    for tensor, array in (("wc", np.float32([[steep, 0, 0], [0, 0, 0]]).reshape(2, 3, 1, 1)),
+                          ("bc", np.float32([-200.0 * scale * steep, -20.0]))):  # fmt: skip
+        model.graph.initializers[tensor].const_value = ir.tensor(array)
+    meaning = meaning_of(analysable(model), task="detect")
+    reach = np.linspace(170, 250, 16)
+    pictures = [np.random.default_rng(k).uniform(90, reach[k], (1, 3, 12, 12)) for k in range(16)]
+    told = {}
+    for fed, middle in ((1 / 255, 0.0), (1 / 127.5, 127.5), (1.0, 0.0)):
+        given = runs([((one - middle) * fed).astype(np.float32) for one in pictures])
+        p = Preprocess(mean=(middle,), scale=(fed,))
+        for preprocess in (p, None):
+            told[fed, preprocess is None] = other_units(Witness(model, given, 1, meaning=meaning), preprocess)
+        assert other_units(Witness(model, given[:8], 1, meaning=meaning), p) is None, "too few"
+        assert other_units(Witness(model, given, 1), p) is None, "no detector"
+    right, blind = told[scale, False], [one for (fed, _), one in told.items() if fed != scale]
+    assert right is None and told[scale, True] is None
+    flags = {1 / 255: "--mean 0 --scale 1/255", 1.0: "--mean 0 --scale 1"}
+    named = [one for one in blind if one is not None]
+    assert len(named) >= 2 and all(one.cure.startswith(f"Give {flags[scale]},") for one in named)
+    assert all("in every picture (best scores " in one.text for one in named)
+
+
+def test_pictures_without_objects_tell_nothing_of_units() -> None:
+    model = red_finder()
+    model.graph.initializers["bc"].const_value = ir.tensor(np.float32([-30.0, -30.0]))
+    meaning = meaning_of(analysable(model), task="detect")
+    dark = [np.random.default_rng(k).uniform(0, 1, (1, 3, 12, 12)).astype(np.float32) for k in range(16)]
+    p = Preprocess(mean=(0.0,), scale=(1 / 255,))
+    assert other_units(Witness(model, runs(dark), 1, meaning=meaning), p) is None
 
 
 def test_entropies_by_the_formula() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,8 @@ def pictures(count: int = 24) -> Any:
     return np.clip(found, 0, 255).astype(np.uint8)
 
 
-def detector(images: Any) -> onnx.ModelProto:
-    """x [N, 3, SIDE, SIDE] of (pixel − 127) / 128 → y [N, 4 + 3, SIDE²]."""
+def detector(images: Any, *, silu: bool = False) -> onnx.ModelProto:
+    """x [N, 3, SIDE, SIDE] of (pixel − 127) / 128 → y [N, 4 + 3, SIDE²]; SiLU in place of Relu."""
     rows, columns = np.mgrid[:SIDE, :SIDE].astype(np.float32)
     places = SIDE * SIDE
     constants: dict[str, Any] = {
@@ -60,7 +61,8 @@ def detector(images: Any) -> onnx.ModelProto:
             f"h{layer}": 0.5 * normal(many, seed=40 + layer),
             f"m{layer}": np.zeros(many, np.float32), f"v{layer}": np.ones(many, np.float32),
         }  # fmt: skip
-    proto = onnx_model(f"float[N,3,{SIDE},{SIDE}] x", f"float[N,7,{places}] y", BODY, constants)
+    body = re.sub(r"(r\d) = Relu\((n\d)\)", r"t\1 = Sigmoid(\2) \1 = Mul(\2, t\1)", BODY) if silu else BODY
+    proto = onnx_model(f"float[N,3,{SIDE},{SIDE}] x", f"float[N,7,{places}] y", body, constants)
     fed = ((images.astype(np.float32) - 127) / 128).transpose(0, 3, 1, 2)
     for layer in WEIGHTS:
         _fitted(proto, layer, np.ascontiguousarray(fed))

@@ -40,6 +40,14 @@ def test_a_planted_fault_is_named_first(kind: str, images: Path) -> None:
     assert told.place == 1, told
 
 
+@pytest.mark.parametrize("kind", ["giant channel", "dead normalization"])
+def test_what_two_tensors_around_an_activation_share_is_named_too(kind: str, images: Path) -> None:
+    """Codes lie in front of a SiLU and behind it: either tensor in float alone gains nothing."""
+    net = detector(pictures(), silu=True)
+    told = outcome(KINDS[kind](net, fed(images, net)), images, RIGHT, None, 1)
+    assert told.place == 1, told
+
+
 def test_a_sound_detector_is_accused_of_none_of_them(images: Path) -> None:
     net = detector(pictures())
     int8 = calib8.quantize(net, images, preprocess=RIGHT, method="mse", repair=("none",), threads=1)

@@ -78,7 +78,14 @@ def test_the_cause_comes_first_and_the_command_cures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model, data = broken(build, names, tmp_path / "a net.onnx"), save_data(tmp_path / "data.npz")
-    result = cli("diagnose", model, "--data", data, "--threads", 1, "--json", out / "d.json")
+    target = "openvino" if build is detector else "onnxruntime"  # others leave a last Concat without codes
+    plainly = cli(
+        "quantize", model, "--data", data, "--method", "mse", "--repair", "none", "--target", target,
+        "-o", out / "plain.onnx",
+    )  # fmt: skip
+    assert plainly.exit_code == 0, plainly.output
+    models = (model, out / "plain.onnx") if build is detector else (model,)
+    result = cli("diagnose", *models, "--data", data, "--threads", 1, "--json", out / "d.json")
     assert result.exit_code == 0, result.output
     first = load(out / "d.json")["findings"][0]
     assert first["cause"] == cause
@@ -89,10 +96,6 @@ def test_the_cause_comes_first_and_the_command_cures(
     words = shlex.split(printed_command(result.stdout))
     made = cli(*words[1:])
     assert words[0] == "calib8" and made.exit_code == 0, made.output
-    plainly = cli(
-        "quantize", model, "--data", data, "--method", "mse", "--repair", "none", "-o", "plain.onnx"
-    )
-    assert plainly.exit_code == 0, plainly.output
     before, after = (outputs_db(model, out / name) for name in ("plain.onnx", "a net.repaired.onnx"))
     assert after > before + 4.0 and after > 20.0
 

@@ -160,16 +160,55 @@ def kinds(program: Program) -> list[str]:
     return [row.opcode for row in compile_program(program).rows]
 
 
-def test_a_layer_that_reads_16_bits_is_two_of_8_bits() -> None:
-    rows = kinds(WIDE["Conv, 16 to 8", "onnx"])
+@pytest.mark.parametrize("widths", WIDTHS)
+def test_layers_have_steps_of_their_own(widths: str) -> None:
+    filters = widened(np.random.default_rng(8), program_of(Case(channels=5), 1), widths)
+    layers = {name: WIDE[f"{name}, {widths}", "onnx"] for name in ("Conv", "ConvTranspose", "FullyConnected")}
+    for name, program in (layers | {"DepthwiseConv": filters}).items():
+        own = "wide_depthwise" if name == "DepthwiseConv" else "wide_conv"
+        rows = kinds(program)
+        assert own in rows and not {"conv", "depthwise", "plane", "finish"} & set(rows)
+
+
+def beyond(program: Program) -> Program:
+    """The layer with a bias that lets some sums leave int32."""
+    (step,) = program.instructions
+    bias = step.bias.copy()  # type: ignore[attr-defined]
+    bias[0], bias[-1] = (1 << 31) - 1, -(1 << 31)
+    return with_step(program, bias=bias)
+
+
+def test_a_layer_with_larger_sums_is_two_of_8_bits() -> None:
+    rows = kinds(beyond(WIDE["Conv, 16 to 8", "onnx"]))
     assert rows.count("conv") == rows.count("plane") == 2 and rows.count("finish") == 1
-    assert kinds(WIDE["DepthwiseConv, 16 to 16", "onnx"]).count("depthwise") == 2
-    rows = kinds(WIDE["Conv, 8 to 16", "onnx"])
-    assert rows.count("conv") == rows.count("finish") == 1 and "plane" not in rows
+    assert kinds(beyond(WIDE["DepthwiseConv, 16 to 16", "onnx"])).count("depthwise") == 2
+    assert "wide_conv" in kinds(WIDE["Conv, 8 to 16", "onnx"])
+
+
+@pytest.mark.parametrize("zero_point", [-32768, -5, 0, 32767])
+@pytest.mark.parametrize("side", [1, -1])
+def test_where_sums_end(side: int, zero_point: int) -> None:
+    """The largest sum, of the codes that make it, is the last int32: one more is taken apart."""
+    weight = np.array([[127, -128, 5], [-127, 1, 0], [0, 1, -1]], np.int8)
+    x = Slot("x", (2, 3), "int16", np.array([0.05], np.float32), zero_point)
+    y = Slot("y", (2, 3), "int16", np.array([0.05], np.float32), -100)
+    ends = np.array([-32768, 32767]) - zero_point
+    extreme = np.where(side * weight.astype(np.int64) > 0, ends[1], ends[0])
+    reached = int((extreme[0] * weight[0].astype(np.int64)).sum())
+    last = (1 << 31) - 1 if side > 0 else -(1 << 31)
+    rule = rules.FloatRescale(np.array([2.0**-17, 2.0**-9, 2.0**-2], np.float32))
+    feed = (extreme[:2] + zero_point).astype(np.int16)
+    for more in (0, side):
+        bias = np.array([last - reached + more, 7, -7], np.int32)
+        step = op.FullyConnected("fc", (0,), (1,), weight, np.zeros(1, np.int32), bias, rule, -32768, 32767)
+        program = Program("onnx", (x, y), (step,), (Port("x", 0),), (Port("y", 1),), "net")
+        verify(program)
+        assert ("wide_conv" in kinds(program)) == (more == 0)
+        assert_same_bits(program, {"x": feed})
 
 
 def test_two_readers_share_the_planes() -> None:
-    program = WIDE["Conv, 16 to 8", "onnx"]
+    program = beyond(WIDE["Conv, 16 to 8", "onnx"])
     (step,), (x, y) = program.instructions, program.slots
     twice = replace(
         program,
@@ -183,10 +222,15 @@ def test_two_readers_share_the_planes() -> None:
 
 
 def test_the_border_of_a_plane_is_a_byte_of_the_zero_point() -> None:
-    program = padded()
+    program = beyond(padded())
     fills = [step for step in steps_of(compile_program(program)) if step.opcode == "fill_halo"]
     assert sorted(step.value for step in fills) == sorted([-1234 // 256 + 128, -1234 % 256])  # type: ignore[attr-defined]
     assert_same_bits(program, fed(program, 2))
+
+
+def test_the_border_of_16_bit_codes_is_the_zero_point() -> None:
+    (fill,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, wide_steps.WideFillHalo))
+    assert fill.border.value == -1234
 
 
 def padded() -> Program:
@@ -230,20 +274,23 @@ def test_no_sum_or_table_of_16_bits_joins_a_layer() -> None:
 
 
 def test_weights_stay_those_of_8_bits() -> None:
-    (high, low) = (s for s in steps_of(compile_program(padded())) if isinstance(s, Conv))
+    (high, low) = (s for s in steps_of(compile_program(beyond(padded()))) if isinstance(s, Conv))
     assert high.depth == low.depth and high.rescale.kind == low.rescale.kind == 0
-    assert wide_steps.Finish in {type(step) for step in steps_of(compile_program(padded()))}
+    (whole,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, wide_steps.WideConv))
+    assert whole.layer.weight_bytes == high.weight_bytes
 
 
-@pytest.mark.parametrize("widths", WIDTHS)
-@pytest.mark.parametrize("depthwise", [False, True])
 @pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(
+    ("depthwise", "widths"), [(False, "16 to 8"), (False, "16 to 16"), *((True, widths) for widths in WIDTHS)]
+)
 def test_bands_of_rows(stride: int, depthwise: bool, widths: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several images, a border, rows that are no multiple of those of a band."""
     rng = np.random.default_rng((65, stride))
-    case = Case(images=2, size=(11, 9), channels=35, strides=(stride, stride))
+    case = Case(images=2, size=(11, 9), channels=35, multiplier=2, strides=(stride, stride))
     program = program_of(case, 3) if depthwise else images(rng, stride)
     program = widened(rng, program, widths)
+    program = program if depthwise else beyond(program)
     verify(program)
     feeds = fed(program, 1)
     monkeypatch.setattr("calib8.engine.emit.wide.BAND_BYTES", 9 * 35 * 8)
@@ -252,6 +299,14 @@ def test_bands_of_rows(stride: int, depthwise: bool, widths: str, monkeypatch: p
     monkeypatch.setattr("calib8.engine.emit.wide.BAND_BYTES", 1 << 30)
     assert kinds(program).count("finish") == 1
     assert_same_bits(program, feeds)
+
+
+def test_rows_longer_than_a_run() -> None:
+    """Depthwise layers take 64 pixels of a row at a time."""
+    rng = np.random.default_rng(66)
+    for stride, kernel in ((1, (3, 3)), (2, (3, 3)), (1, (5, 5))):
+        case = Case(size=(7, 71), channels=100, kernel=kernel, strides=(stride, stride))
+        checked(rng, program_of(case, 4), 5, WIDTHS[stride])
 
 
 def images(rng: Rng, stride: int) -> Program:

@@ -117,6 +117,22 @@ def test_ops_with_an_integer_form_as_functions_alone(op: str) -> None:
         assert set(coded) <= set(calibration_tensors(found))
 
 
+@pytest.mark.parametrize("body", ["y = Sigmoid(c)", "s = Sigmoid(c) y = Mul(c, s)"])
+def test_an_output_may_call_its_free_sizes_as_it_likes(body: str) -> None:
+    """Inference knows nothing of the name that the file gives the batch of an output."""
+    for outputs in ("float[other,4,8,8] y", "float[N,4,8,8] y"):
+        model = image(f"c = {CONV}(x, w) {body}", outputs)
+        assert list(place(model, TARGETS["calib8"]).readers) == ["x", "y"]
+
+
+def test_a_factor_that_repeats_its_tensor_is_no_function() -> None:
+    """[1, 4, 8, 8] times [4, 1, 1, 1]: a size that is known is another one behind."""
+    used = {"w": CONSTANTS["w"], "v": CONSTANTS["v"], "rows": normal(4, 1, 1, 1)}
+    body = f"c = {CONV}(x, w) m = Mul(c, rows) t = Tanh(m) y = {CONV}(t, v)"
+    model = graph("float[1,4,8,8] x", "float[4,4,8,8] y", body, used)
+    assert [one.source.name for one in tensor_functions(model)] == ["m"]
+
+
 def random_graph(rng: np.random.Generator) -> ir.Model:
     """Three to seven elementwise nodes between two layers; some of their tensors are outputs too."""
     values, lines = ["c"], []

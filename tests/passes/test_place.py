@@ -281,6 +281,31 @@ def test_moves_to_an_output_or_to_one_quantized_reader_stay_quantized() -> None:
     assert reasons(place(model, ORT)) == {"e": "the op has no integer form"}
 
 
+OUTWARDS = "it arranges what leaves the graph"
+
+
+def test_what_a_concat_joins_on_its_way_out_keeps_the_codes_of_its_parts() -> None:
+    constants = {"s": np.array([0, 256], np.int64)}
+    joined = f"a = {CONV}(x, w) b = {CONV}(x, v) t = Transpose<perm=[0,1,3,2]>(b) j = Concat<axis=1>(a, t)"
+    model = image(f"{joined} y = Reshape(j, s)", constants, outputs="float[A,B] y")
+    moved = {"t": "only float nodes read it", "j": "only float nodes read it", "y": OUTWARDS}
+    assert reasons(place(model, ORT)) == moved
+    assert carriers(model, place(model, ORT)) == ["x", "a", "b"]
+    assert reasons(place(model, TARGETS["tflite"])) == reasons(place(model, TARGETS["openvino"])) == {}
+    used = image(
+        f"{joined} u = Conv(j, p) y = Reshape(u, s)", {**constants, "p": normal(4, 8, 1, 1)}, "float[A,B] y"
+    )
+    assert reasons(place(used, ORT)) == {}
+
+
+def test_sums_of_a_gemm_leave_the_graph_without_codes() -> None:
+    constants = {"s": np.array([0, 256], np.int64), "m": normal(256, 6), "r": np.array([-1, 2, 3], np.int64)}
+    body = f"c = {CONV}(x, w) f = Reshape(c, s) g = Gemm(f, m) y = Reshape(g, r)"
+    model = image(body, constants, outputs="float[A,B,C] y")
+    assert reasons(place(model, ORT)) == {"y": OUTWARDS}
+    assert carriers(model, place(model, ORT)) == ["x", "c", "f"]
+
+
 def test_weighted_inputs_only_for_tensorrt() -> None:
     body = f"a = {CONV}(x, w) r = Relu(a) p = GlobalAveragePool(r) y = Conv(p, u)"
     model = image(body, {"u": normal(4, 4, 1, 1)})

@@ -17,8 +17,8 @@ from calib8.model.load import load_model
 from calib8.passes.place import NodeDecision, place
 from calib8.passes.prepare import prepare
 from calib8.quantization.quantize import QuantizedGraph, quantize_graph
+from calib8.repair.units import units_of
 from calib8.table import CalibrationTable
-from calib8.tuning.costs import units_of
 from small_models import normal, onnx_model, run
 
 FEEDS = {"x": normal(4, 3, 8, 8, seed=9)}
@@ -107,7 +107,7 @@ def test_a_partial_table_leaves_a_chain_float_as_one(prepared: ir.Model, table: 
     binding = bind(file, prepared, load_model(wide_net()), partial=True)
     unranged = without_range(prepared, ORT, frozenset(), binding, partial=True)
     assert unranged == dict.fromkeys(("n", "y"), "the table has no range for 'n'")
-    found = quantize_graph(prepared, binding.table, ORT, frozenset(), unranged=unranged)
+    found = quantize_graph(prepared, binding.table, ORT, frozenset(), float_reasons=unranged)
     assert set(found.placement.readers) == {"x", "c"}
     reasons = {d.node: d.reason for d in found.placement.decisions if not d.quantized}
     assert reasons["n"] == "the table has no range for 'n'"

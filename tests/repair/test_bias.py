@@ -321,3 +321,42 @@ def test_biases_that_stay_float_are_corrected_too() -> None:
             ir.from_proto(t).numpy() for t in ir.to_proto(found[1].quantized().model).graph.initializer
         )
     )
+
+
+SETTLED = {
+    "mask": ("Conv<pads=[1,1,1,1]>(x, w, b) y = Sigmoid(c)", (8, 4, 3, 3), lambda v: 1 / (1 + np.exp(-v))),
+    "gate": ("Conv(x, w) y = HardSigmoid<alpha=0.25>(c)", (8, 4, 1, 1), lambda v: np.clip(v / 4 + 0.5, 0, 1)),
+    "tanh": ("ConvTranspose<strides=[2,2]>(x, w, b) y = Tanh(c)", (4, 8, 2, 2), np.tanh),
+}
+
+
+@pytest.mark.parametrize("kind", SETTLED)
+def test_values_that_a_function_has_settled_count_for_nothing(kind: str) -> None:
+    """Large inputs: in most places the function is at its limits, and errors there are the largest."""
+    text, shape, function = SETTLED[kind]
+    runs = tuple({"x": feeds["x"] ** 3} for feeds in pictures(5, 4, 7, 8))
+    constants: dict[str, Array] = {"w": normal(*shape, seed=3)} | ({"b": normal(8)} if ", b)" in text else {})
+    proto = onnx_model("float[N,4,7,8] x", "float[N,B,C,D] y", f"c = {text}", constants)
+    candidate = roughened(candidate_of(proto, runs, "calib8"))
+    result, report = correct_biases(candidate, data_of(runs))
+    [layer] = report.layers
+    change = result.correction(layer).bias
+    assert change is not None
+    moved = change.astype(np.float64) - stored(candidate, "bias")
+    values = np.concatenate([feeds["x"] for feeds in runs])
+    weight, coded = stored(candidate, "weight"), coded_weight(candidate)
+    if kind == "tanh":
+        options = {"strides": (2, 2), "pads": (0,) * 4, "group": 1}
+        made = [plain_transposed(values, one, **options) for one in (weight, coded)]  # type: ignore[arg-type]
+    else:
+        pads = (1,) * 4 if kind == "mask" else (0,) * 4
+        options = {"strides": (1, 1), "dilations": (1, 1), "pads": pads, "group": 1}
+        made = [plain_conv(values, one, **options) for one in (weight, coded)]  # type: ignore[arg-type]
+    before = made[0] + stored(candidate, "bias").reshape(1, -1, 1, 1)
+    counts = np.square(function(before + 0.5) - function(before - 0.5))
+    error = made[1] - made[0]
+    expected = (counts * error).sum(axis=(0, 2, 3)) / counts.sum(axis=(0, 2, 3))
+    np.testing.assert_allclose(expected + moved, 0.0, atol=5e-5)
+    assert np.max(np.abs(expected - error.mean(axis=(0, 2, 3)))) > 1e-2
+    left = correct_biases_in_sequence(candidate, data_of(runs))[0]
+    assert left.correction(layer).bias is None

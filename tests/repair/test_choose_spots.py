@@ -18,6 +18,7 @@ from calib8.repair import spots
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.spots import choose_spots
 from calib8.scheme import target_scheme
+from calib8.tasks.meaning import meaning_of
 from small_models import Array, normal
 from small_nets import Net
 
@@ -91,11 +92,47 @@ def test_outputs_that_are_good_enough_get_none() -> None:
     assert after is before and not report.layers
 
 
+def test_text_needs_more() -> None:
+    before, data = made(1.0)
+    assert spots.ENOUGH_DB < quality(before) < spots.GOOD_DB
+    output = before.model.graph.outputs[0].name or ""
+    text = meaning_of(before.model, branches={output: "ctc"})
+    after, _ = choose_spots(before, replace(data, meaning=text))
+    assert after.spots and quality(after) > quality(before)
+
+
 def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:
     before, data = made(100.0)
     monkeypatch.setattr(spots, "BUDGET", 0.4)
     after, _ = choose_spots(before, data)
     assert "loud_out" not in after.spots
+
+
+def test_what_the_weights_ruin_gets_no_spots() -> None:
+    """A weight that meets nothing takes the codes of its channel: beside that, tensors lose nothing."""
+    model = network(30.0)
+    scaled(model, "first", 1, np.s_[1], 0.0)
+    scaled(model, "first", 2, np.s_[1], 0.0)
+    scaled(model, "second", 1, np.s_[:, 1], 1000.0)
+    before, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
+    assert quality(before) < spots.ENOUGH_DB
+    assert choose_spots(before, data)[0] is before
+    before, data = made(30.0)
+    assert quality(before) < spots.ENOUGH_DB
+    assert choose_spots(before, data)[0].spots == {"loud_out"}
+
+
+@pytest.mark.parametrize(("limit", "value"), [("BESIDE_WEIGHTS", 100.0), ("GOOD_DB", 0.0)])
+def test_as_many_as_are_needed_and_no_more(monkeypatch: pytest.MonkeyPatch, limit: str, value: float) -> None:
+    before, data = made(100.0)
+    monkeypatch.setattr(spots, "BUDGET", 10.0)
+    monkeypatch.setattr(spots, "LEAST_SHARE", 1e-9)
+    monkeypatch.setattr(spots, "BESIDE_WEIGHTS", 0.0)
+    monkeypatch.setattr(spots, "GOOD_DB", 200.0)
+    everything = choose_spots(before, data)[0].spots
+    assert everything == before.coded.placement.readers.keys()
+    monkeypatch.setattr(spots, limit, value)
+    assert choose_spots(before, data)[0].spots < everything
 
 
 def test_threads_change_nothing() -> None:
@@ -116,6 +153,18 @@ def test_the_worst_branch_decides() -> None:
     found, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
     after, _ = choose_spots(found, data)
     assert after.spots == {"loud_out"}
+
+
+def test_an_output_of_the_graph_can_be_a_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its codes have another name in the int8 graph; no layer reads it, so it costs next to nothing."""
+    monkeypatch.setattr(spots, "ENOUGH_DB", 100.0)
+    monkeypatch.setattr(spots, "BUDGET", 0.0)
+    net = Net()
+    last = net.conv(net.op("Relu", net.conv("x", 4, 8, name="first")), 8, 4, name="last")
+    before, data = candidate_of(net.model(last), RUNS, method="minmax", scheme=CALIB8)
+    after, report = choose_spots(before, data)
+    assert after.spots == {last} and report.layers == ("last",)
+    assert quality(after) > quality(before)
 
 
 def test_by_name_and_by_effort() -> None:

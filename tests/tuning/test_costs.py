@@ -10,8 +10,8 @@ import pytest
 import calib8
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare
+from calib8.repair.units import units_of
 from calib8.scheme import target_scheme
-from calib8.tuning.costs import units_of
 from small_models import normal, onnx_model
 
 SAMPLES = normal(24, 3, 8, 8, seed=5)

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from calib8.tuning.costs import Unit
+from calib8.repair.unit_order import Noise, floatable, steps
+from calib8.repair.units import Unit
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
 from calib8.tuning.search import Search, Ways
-from calib8.tuning.sensitivities import Noise, floatable, steps
 from calib8.tuning.trial import Settings, Trial, best_of, closeness
 
 PROMISE = Promise("sqnr", 30.0)

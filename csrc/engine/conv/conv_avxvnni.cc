@@ -13,20 +13,20 @@
 
 #include "conv_tiles.h"
 #include "kernels.h"
-#include "strip_avx2.h"
 #include "tile_loop.h"
+#include "words_end_x86.h"
 
 namespace calib8::engine {
 namespace {
 
 // An activation is a byte as it is stored; weights are read where they lie.
-struct AvxVnni : StripSums {
+struct AvxVnni : StripSumsWithWords {
   using Cell = uint8_t;
   struct Section {
     const int8_t* weights;
     int64_t stride;
   };
-  static constexpr bool kBytes = true;
+  static constexpr bool kDirect = true;
   static constexpr int64_t kSection = INT64_MAX;
 
   static void take(const uint8_t* source, int64_t count, Cell* target) {
@@ -86,6 +86,10 @@ struct AvxVnni : StripSums {
 
 void avxvnni_conv(const Conv& step, const Memory& memory, Part part) {
   ConvTiles<AvxVnni>(step, memory).run(part);
+}
+
+void avxvnni_conv_of_bytes(const WideConv& step, const Memory& memory, Part part) {
+  ConvTiles<AvxVnni>(step.layer, memory, step.output_size).run(part);
 }
 
 }  // namespace calib8::engine

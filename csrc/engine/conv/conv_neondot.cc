@@ -35,6 +35,7 @@
 
 #include "conv_tiles.h"
 #include "kernels.h"
+#include "plain_words_end.h"
 
 namespace calib8::engine {
 namespace {
@@ -46,12 +47,26 @@ struct NeonDot {
     const int8_t* weights;
     int64_t stride;
   };
-  static constexpr bool kBytes = false;
+  static constexpr bool kDirect = false;
+  using WordsEnd = PlainWordsEnd;
   static constexpr int64_t kSection = INT64_MAX;
 
   static void take(const uint8_t* source, int64_t count, Cell* target) {
     for (int64_t i = 0; i < count; i += 16) {
       vst1q_s8(target + i, vreinterpretq_s8_u8(veorq_u8(vld1q_u8(source + i), vdupq_n_u8(0x80))));
+    }
+  }
+
+  // The lower bytes of 16-bit codes, and the upper ones, which have a sign already.
+  static void take(const int16_t* source, int64_t count, Cell* target) {
+    for (int64_t i = 0; i < count; i += 16) {
+      const uint8x16x2_t planes = vld2q_u8(reinterpret_cast<const uint8_t*>(source + i));
+      vst1q_s8(target + i, vreinterpretq_s8_u8(veorq_u8(planes.val[0], vdupq_n_u8(0x80))));
+    }
+  }
+  static void take_upper(const int16_t* source, int64_t count, Cell* target) {
+    for (int64_t i = 0; i < count; i += 16) {
+      vst1q_s8(target + i, vld2q_s8(reinterpret_cast<const int8_t*>(source + i)).val[1]);
     }
   }
 
@@ -158,6 +173,11 @@ struct NeonDot {
 
 void neondot_conv(const Conv& step, const Memory& memory, Part part) {
   ConvTiles<NeonDot>(step, memory).run(part);
+}
+
+void neondot_wide_conv(const WideConv& step, const Memory& memory, Part part) {
+  if (step.input_size == 1) return ConvTiles<NeonDot>(step.layer, memory, step.output_size).run(part);
+  ConvTiles<NeonDot, int16_t>(step.layer, memory, step.output_size).run(part);
 }
 
 }  // namespace calib8::engine

@@ -6,7 +6,9 @@
 //       for sections of the depth, tiles:   acc += rows · weights
 //       codes of the block                  rescale, residual, table; only channels that exist are stored
 //
-// One or a few pixels (fully connected layers) stream the weights once instead, whole panels at a time.
+// One or a few pixels (fully connected layers) stream the weights once instead, whole panels at a time. Codes
+// of the input and of the output have 8 or 16 bits. Where a set has two planes, the upper bytes of 16-bit
+// codes are one row of cells and the lower bytes another one: acc = 256 · upper · weights + lower · weights.
 // An instruction set gives the vectors (`Set`, conv_<set>.cc); everything here has internal linkage.
 #pragma once
 
@@ -142,16 +144,19 @@ struct Panel {
   }
 };
 
-template <class Set>
+template <class Set, class Item = uint8_t>
 class ConvTiles {
   using Cell = typename Set::Cell;
   static_assert(sizeof(Cell) <= kCellBytes);
+  static constexpr bool kPlanes = sizeof(Item) > sizeof(Cell);
 
  public:
-  ConvTiles(const Conv& step, const Memory& memory)
+  ConvTiles(const Conv& step, const Memory& memory, int64_t output_size = 1)
       : step_(step),
         memory_(memory),
         curve_(step.activation, memory),
+        words_end_(step.rescale, step.activation, output_size, memory),
+        output_size_(output_size),
         taps_(memory.constant<int64_t>(step.tap_offsets)),
         widths_(memory.constant<int32_t>(step.panel_widths)),
         acc_(reinterpret_cast<TileScratch*>(memory.scratch)->sums),
@@ -185,9 +190,11 @@ class ConvTiles {
       panel = place == 0 ? Panel{weights + group * step_.weight_bytes, 0, width * int64_t{kStrip}}
                          : panel.next(step_, width);
       if (index < panels.begin) continue;
-      if (pixels <= kFewPixels) {
-        stream_panel(pixels, group, panel);
-        continue;
+      if constexpr (!kPlanes) {
+        if (pixels <= kFewPixels) {
+          stream_panel(pixels, group, panel);
+          continue;
+        }
       }
       if (place == 0 || index == panels.begin) collect_rows(pixels, group);
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
@@ -205,15 +212,15 @@ class ConvTiles {
     }
   }
 
-  const uint8_t* window(int64_t pixel, int64_t group) const {
-    return memory_.data<const uint8_t>(step_.input) + inputs_[pixel] + group * step_.group_channels;
+  const Item* window(int64_t pixel, int64_t group) const {
+    return memory_.data<const Item>(step_.input) + inputs_[pixel] + group * step_.group_channels;
   }
 
   // The cells of each pixel's window; where these are the image's bytes as they lie there, the image itself.
   void collect_rows(int64_t pixels, int64_t group) {
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
-      const uint8_t* input = window(pixel, group);
-      if constexpr (Set::kBytes) {
+      const Item* input = window(pixel, group);
+      if constexpr (Set::kDirect) {
         if (step_.taps == 1) {
           rows_[pixel] = input + taps_[0];
           continue;
@@ -221,37 +228,67 @@ class ConvTiles {
       }
       Cell* row = reinterpret_cast<Cell*>(cells_ + pixel * tile_row_bytes(step_));
       rows_[pixel] = row;
-      for (int64_t tap = 0; tap < step_.taps; ++tap)
+      for (int64_t tap = 0; tap < step_.taps; ++tap) {
         Set::take(input + taps_[tap], step_.depth, row + tap * step_.depth);
+      }
+      if constexpr (kPlanes) {
+        row += step_.taps * step_.depth + kRowSlack / 2;
+        upper_rows_[pixel] = row;
+        for (int64_t tap = 0; tap < step_.taps; ++tap) {
+          Set::take_upper(input + taps_[tap], step_.depth, row + tap * step_.depth);
+        }
+      }
     }
   }
 
   void run_strip(int64_t pixels, int64_t group, const Panel& panel, int64_t strip) {
     const int64_t channel = group * step_.padded_outputs + panel.first + strip;
-    start_sums(pixels, channel);
-    for (int64_t begin = 0; begin < quads_; begin += Set::kSection) {
-      const int64_t count = quads_ - begin < Set::kSection ? quads_ - begin : Set::kSection;
-      const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
-      multiply_block(pixels, begin * 4, Set::section(weights, panel.width * 4, count, section_), count);
-    }
-    StripOutput<Set>(step_, memory_, curve_, group, panel.first + strip)
-        .store({outputs_, residuals_}, pixels, acc_);
-  }
-
-  void start_sums(int64_t pixels, int64_t channel) {
     int32_t start[kStrip];
     Set::start(memory_.constant<int32_t>(step_.bias) + channel,
                memory_.constant<int32_t>(step_.weight_sums) + channel, start);
-    for (int64_t pixel = 0; pixel < pixels; ++pixel) std::memcpy(acc_ + pixel * kStrip, start, sizeof start);
+    if constexpr (kPlanes) {
+      std::memset(acc_, 0, static_cast<size_t>(pixels) * sizeof start);
+      multiply_rows(upper_rows_, pixels, panel, strip);
+      for (int64_t i = 0; i < pixels * kStrip; ++i) {
+        acc_[i] = static_cast<int32_t>(static_cast<uint32_t>(acc_[i]) * 256 +
+                                       static_cast<uint32_t>(start[i % kStrip]));
+      }
+    } else {
+      for (int64_t pixel = 0; pixel < pixels; ++pixel) {
+        std::memcpy(acc_ + pixel * kStrip, start, sizeof start);
+      }
+    }
+    multiply_rows(rows_, pixels, panel, strip);
+    put_strip(group, panel.first + strip, {outputs_, residuals_}, pixels, acc_);
+  }
+
+  void put_strip(int64_t group, int64_t first, const Places& places, int64_t pixels, const int32_t* acc) {
+    if (output_size_ == 1 || step_.rescale.kind == Rescale::kNone) {
+      return StripOutput<Set>(step_, memory_, curve_, group, first).store(places, pixels, acc);
+    }
+    const int64_t left = step_.outputs - first, channel = group * step_.outputs + first;
+    words_end_.begin(group * step_.padded_outputs + first, kStrip, left < kStrip ? left : kStrip);
+    auto* output = reinterpret_cast<uint8_t*>(memory_.data<int16_t>(step_.output) + channel);
+    words_end_.rows({acc, kStrip, pixels, output, places.output});
+  }
+
+  void multiply_rows(const Cell* const* cells, int64_t pixels, const Panel& panel, int64_t strip) {
+    for (int64_t begin = 0; begin < quads_; begin += Set::kSection) {
+      const int64_t count = quads_ - begin < Set::kSection ? quads_ - begin : Set::kSection;
+      const int8_t* weights = panel.weights + begin * panel.width * 4 + strip * 4;
+      const auto section = Set::section(weights, panel.width * 4, count, section_);
+      multiply_block(cells, pixels, begin * 4, section, count);
+    }
   }
 
   // Tiles of equal height, as few as can be.
-  void multiply_block(int64_t pixels, int64_t depth, const typename Set::Section& section, int64_t quads) {
+  void multiply_block(const Cell* const* cells, int64_t pixels, int64_t depth,
+                      const typename Set::Section& section, int64_t quads) {
     const int64_t tiles = (pixels + kTileRows - 1) / kTileRows;
     for (int64_t tile = 0; tile < tiles; ++tile) {
       const int64_t begin = pixels * tile / tiles, end = pixels * (tile + 1) / tiles;
       const Cell* rows[kTileRows];
-      for (int64_t row = 0; row < end - begin; ++row) rows[row] = rows_[begin + row] + depth;
+      for (int64_t row = 0; row < end - begin; ++row) rows[row] = cells[begin + row] + depth;
       multiply(end - begin, rows, section, quads, acc_ + begin * kStrip);
     }
   }
@@ -282,18 +319,18 @@ class ConvTiles {
         Set::start(memory_.constant<int32_t>(step_.bias) + channel + strip,
                    memory_.constant<int32_t>(step_.weight_sums) + channel + strip, acc_ + strip);
       }
-      const uint8_t* input = window(pixel, group);
+      const Item* input = window(pixel, group);
       for (int64_t tap = 0; tap < step_.taps; ++tap) {
         stream(panel.width, input + taps_[tap], panel.weights + tap * step_.depth * panel.width);
       }
       const Places here{outputs_ + pixel, residuals_ + pixel};
       for (int64_t strip = 0; strip < panel.width && panel.first + strip < step_.outputs; strip += kStrip) {
-        StripOutput<Set>(step_, memory_, curve_, group, panel.first + strip).store(here, 1, acc_ + strip);
+        put_strip(group, panel.first + strip, here, 1, acc_ + strip);
       }
     }
   }
 
-  void stream(int64_t width, const uint8_t* input, const int8_t* weights) {
+  void stream(int64_t width, const Item* input, const int8_t* weights) {
     switch (width / kStrip) {
       case 1:
         return Set::template stream<1>(input, weights, step_.depth / 4, acc_);
@@ -309,6 +346,8 @@ class ConvTiles {
   const Conv& step_;
   const Memory& memory_;
   typename Set::Curve curve_;
+  typename Set::WordsEnd words_end_;
+  int64_t output_size_;
   const int64_t* taps_;
   const int32_t* widths_;
   int32_t* acc_;      // [kMostPixels][16], or one panel
@@ -316,6 +355,7 @@ class ConvTiles {
   uint8_t* cells_;    // rows of a block
   int64_t quads_;     // fours of depth in a window
   const Cell* rows_[kMostPixels];
+  const Cell* upper_rows_[kPlanes ? kMostPixels : 1];  // of the upper bytes; rows_ has the lower ones
   int64_t inputs_[kMostPixels], outputs_[kMostPixels], residuals_[kMostPixels];
 };
 

@@ -32,5 +32,8 @@ void reference_wide_lookup(const WideLookup& step, const Memory& memory, Part pa
 void reference_wide_max_pool(const WideMaxPool& step, const Memory& memory, Part part);
 void reference_wide_quantize(const WideQuantize& step, const Memory& memory, Part part);
 void reference_wide_dequantize(const WideDequantize& step, const Memory& memory, Part part);
+void reference_wide_conv(const WideConv& step, const Memory& memory, Part part);
+void reference_wide_depthwise(const WideDepthwise& step, const Memory& memory, Part part);
+void reference_wide_fill_halo(const WideFillHalo& step, const Memory& memory, Part part);
 
 }  // namespace calib8::engine

@@ -1,4 +1,5 @@
 // Moving codes about in plain loops: borders, copies, and the way from and to float32.
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -8,8 +9,26 @@
 namespace calib8::engine {
 namespace {
 
-void fill(uint8_t* first, int64_t bytes, int64_t value) {
-  std::memset(first, static_cast<int>(value), static_cast<size_t>(bytes));
+template <class Item>
+void fill_border(const FillHalo& step, const Memory& memory, Part part) {
+  const View& view = step.view;
+  const int64_t rows = view.rows + step.top + step.bottom;
+  const Range lines = share(part, view.images * rows);
+  for (int64_t line = lines.begin; line < lines.end; ++line) {
+    const int64_t image = line / rows, row = line % rows - step.top;
+    Item* first = memory.data<Item>(view) + view.at(image, row, 0);
+    const bool outside = row < 0 || row >= view.rows;
+    if (outside && view.column_stride == view.channels) {
+      const int64_t count = (step.left + view.columns + step.right) * view.channels;
+      std::fill_n(first - step.left * view.channels, count, static_cast<Item>(step.value));
+      continue;
+    }
+    for (int64_t column = -step.left; column < view.columns + step.right; ++column) {
+      if (outside || column < 0 || column >= view.columns) {
+        std::fill_n(first + column * view.column_stride, view.channels, static_cast<Item>(step.value));
+      }
+    }
+  }
 }
 
 int64_t elements(const Axes& sizes) {
@@ -74,19 +93,10 @@ T loaded(const uint8_t* place) {
 }  // namespace
 
 void reference_fill_halo(const FillHalo& step, const Memory& memory, Part part) {
-  const View& view = step.view;
-  const int64_t rows = view.rows + step.top + step.bottom;
-  const Range lines = share(part, view.images * rows);
-  for (int64_t line = lines.begin; line < lines.end; ++line) {
-    const int64_t image = line / rows, row = line % rows - step.top;
-    uint8_t* first = memory.data<uint8_t>(view) + view.at(image, row, 0);
-    const bool outside = row < 0 || row >= view.rows;
-    for (int64_t column = -step.left; column < view.columns + step.right; ++column) {
-      if (outside || column < 0 || column >= view.columns) {
-        fill(first + column * view.column_stride, view.channels, step.value);
-      }
-    }
-  }
+  fill_border<uint8_t>(step, memory, part);
+}
+void reference_wide_fill_halo(const WideFillHalo& step, const Memory& memory, Part part) {
+  fill_border<int16_t>(step.border, memory, part);
 }
 
 void reference_copy(const Copy& step, const Memory& memory, Part part) {

@@ -71,7 +71,9 @@ void reference_finish(const Finish& step, const Memory& memory, Part part) {
   Items output(memory, pair.output_buffer, pair.output_offset, step.output_size);
   each_element(pair, part, [&](int64_t a, int64_t b, int64_t to, int64_t channel) {
     const int64_t acc = step.weight * lhs[a] + rhs[b] + (bias == nullptr ? 0 : bias[channel]);
-    output.set(to, step.rescale.kind == Rescale::kNone ? acc : finished(step, memory, acc, channel));
+    const bool sums = step.rescale.kind == Rescale::kNone;
+    output.set(to,
+               sums ? acc : finished(step.rescale, step.activation, step.output_size, memory, acc, channel));
   });
 }
 

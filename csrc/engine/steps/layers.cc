@@ -30,7 +30,7 @@ Extent over_taps(Extent extent, const int64_t* offsets, int64_t taps, int64_t la
 
 }  // namespace
 
-void check_step(const Conv& step, Limits& limits) {
+void check_layer(const Conv& step, Limits& limits, int64_t input_size, int64_t output_size) {
   require(step.depth >= 4 && step.depth % 4 == 0, "a depth that is no multiple of 4");
   require(step.outputs >= 1 && step.groups >= 1 && within(step.group_channels, 0, kMostGeometry),
           "absurd channels");
@@ -55,16 +55,17 @@ void check_step(const Conv& step, Limits& limits) {
   const int64_t arrays = step.groups * step.padded_outputs;
   limits.array<int32_t>(step.bias, arrays);
   limits.array<int32_t>(step.weight_sums, arrays);
-  check_rescale(step.rescale, limits, arrays);
+  check_rescale(step.rescale, limits, arrays, output_size);
   check_activation(step.activation, step.rescale, limits, arrays);
   require(step.activation.kind == Activation::kNone || step.sum.kind == SumRule::kNone,
           "a sum behind an activation");
   check_table(step.table, limits);
   Extent read = windows(step.input, step.output, step.row_step, step.column_step);
   read.along(step.groups, step.group_channels);
-  limits.reads(step.input.buffer, step.input.offset, over_taps(read, offsets, step.taps, step.depth - 1));
+  limits.reads(step.input.buffer, step.input.offset, over_taps(read, offsets, step.taps, step.depth - 1),
+               input_size);
   require(step.output.channels == step.groups * step.outputs, "other channels than the weights");
-  limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : 1);
+  limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : output_size);
   const View& residual = step.residual;
   if (step.sum.kind != SumRule::kNone) {
     check_sum(step.sum);
@@ -80,7 +81,7 @@ void check_step(const Conv& step, Limits& limits) {
   }
 }
 
-void check_step(const Depthwise& step, Limits& limits) {
+void check_layer(const Depthwise& step, Limits& limits, int64_t input_size, int64_t output_size) {
   require(within(step.multiplier, 1, kMostGeometry) && within(step.layers, 1, 4), "absurd channels");
   const int64_t channels = step.output.channels;
   require(channels == step.input.channels * step.multiplier, "other channels than the input");
@@ -101,7 +102,7 @@ void check_step(const Depthwise& step, Limits& limits) {
     require(offsets[tap] == (tap < area ? wanted : offsets[0]), "taps beside the kernel");
   }
   limits.reads(step.input.buffer, step.input.offset,
-               over_taps(read, offsets, step.taps, step.input.channels - 1));
+               over_taps(read, offsets, step.taps, step.input.channels - 1), input_size);
   require(step.weights % kLine == 0, "weights that are not aligned");
   limits.array<int8_t>(step.weights, Extent().along(step.taps, 1).along(step.padded_outputs, 1).count > 0
                                          ? step.taps * step.padded_outputs
@@ -111,11 +112,14 @@ void check_step(const Depthwise& step, Limits& limits) {
     const auto* repeats = limits.array<uint8_t>(step.repeats, step.padded_outputs);
     for (int64_t i = 0; i < step.padded_outputs; ++i) require(repeats[i] < 16, "a place beside its channels");
   }
-  check_rescale(step.rescale, limits, step.padded_outputs);
+  check_rescale(step.rescale, limits, step.padded_outputs, output_size);
   check_activation(step.activation, step.rescale, limits, step.padded_outputs);
   check_table(step.table, limits);
-  limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : 1);
+  limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : output_size);
 }
+
+void check_step(const Conv& step, Limits& limits) { check_layer(step, limits); }
+void check_step(const Depthwise& step, Limits& limits) { check_layer(step, limits); }
 
 void check_step(const MatMul& step, Limits& limits) {
   Extent lhs, rhs, target;

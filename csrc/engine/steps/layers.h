@@ -83,6 +83,10 @@ struct Depthwise {
 };
 void check_step(const Depthwise& step, Limits& limits);
 
+// … of items of other sizes (wide.h).
+void check_layer(const Conv& step, Limits& limits, int64_t input_size = 1, int64_t output_size = 1);
+void check_layer(const Depthwise& step, Limits& limits, int64_t input_size = 1, int64_t output_size = 1);
+
 // Σ_k (a[b, m, k] − z_a)(b[b, k, n] − z_b), stored codes and zero points. All matrices are dense; those of
 // the output follow each other, those of the operands begin where two tables say.
 struct MatMul {

@@ -7,7 +7,9 @@
 
 namespace calib8::engine {
 
-void check_step(const FillHalo& step, Limits& limits) {
+void check_step(const FillHalo& step, Limits& limits) { check_border(step, limits, 1); }
+
+void check_border(const FillHalo& step, Limits& limits, int64_t item) {
   const View& view = step.view;
   require(within(view.rows, 1, kMostGeometry) && within(view.columns, 1, kMostGeometry), "an absurd image");
   for (const int64_t width : {step.top, step.left, step.bottom, step.right}) {
@@ -20,7 +22,7 @@ void check_step(const FillHalo& step, Limits& limits) {
   extent.along(view.rows + step.top + step.bottom, view.row_stride);
   extent.along(view.columns + step.left + step.right, view.column_stride);
   const int64_t before = step.top * view.row_stride + step.left * view.column_stride;
-  limits.writes(view.buffer, view.offset, extent.moved(-before, -before));
+  limits.writes(view.buffer, view.offset, extent.moved(-before, -before), item);
 }
 
 void check_step(const Copy& step, Limits& limits) {

@@ -18,6 +18,7 @@ struct FillHalo {
   }
 };
 void check_step(const FillHalo& step, Limits& limits);
+void check_border(const FillHalo& step, Limits& limits, int64_t item);  // of elements of another size
 
 // Moves runs of bytes: target[i0, …, i5] = source[i0, …, i5]. Axes are ordered by the target, innermost last,
 // and as few as possible: bytes that lie side by side in both are one run.

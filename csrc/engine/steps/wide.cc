@@ -110,4 +110,22 @@ void check_step(const WideDequantize& step, Limits& limits) {
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 3));
 }
 
+void check_step(const WideConv& step, Limits& limits) {
+  check_layer(step.layer, limits, code_size(step.input_size), code_size(step.output_size));
+  require(step.layer.sum.kind == SumRule::kNone && step.layer.table < 0,
+          "a sum or a table behind 16-bit codes");
+  require(step.layer.rescale.kind != Rescale::kNone, "sums behind 16-bit codes");
+}
+
+void check_step(const WideDepthwise& step, Limits& limits) {
+  check_layer(step.layer, limits, code_size(step.input_size), code_size(step.output_size));
+  require(step.layer.table < 0, "a table behind 16-bit codes");
+  require(step.layer.rescale.kind != Rescale::kNone, "sums behind 16-bit codes");
+}
+
+void check_step(const WideFillHalo& step, Limits& limits) {
+  check_border(step.border, limits, 2);
+  check_zero(step.border.value, 2);
+}
+
 }  // namespace calib8::engine

@@ -1,13 +1,16 @@
 // Steps with 16-bit codes (spots): int16 as they are, beside stored codes of 8 bits. An item of 1 byte is a
 // stored code, of 2 a 16-bit code, of 4 a sum.
 //
-// A layer that reads 16-bit codes x = 256·hi + lo is two layers of 8 bits that make sums, of the planes hi
+// A layer with 16-bit codes whose sums fit int32 is a WideConv or a WideDepthwise. Where they might not fit,
+// a layer that reads 16-bit codes x = 256·hi + lo is two layers of 8 bits that make sums, of the planes hi
 // and lo, and a Finish:
 //
 //   Plane, Plane   →   Conv | Depthwise, Conv | Depthwise   →   Finish      acc = 256·Σ hi·w + Σ lo·w + bias
 #pragma once
 
 #include "fields.h"
+#include "layers.h"
+#include "moves.h"
 
 namespace calib8::engine {
 
@@ -144,5 +147,44 @@ struct WideDequantize {
   }
 };
 void check_step(const WideDequantize& step, Limits& limits);
+
+// Conv that reads or writes 16-bit codes, where every sum fits int32: partial sums may wrap. It has neither a
+// residual nor a table. Strides and offsets of taps are in elements, as they are of Conv.
+struct WideConv {
+  static constexpr const char* kName = "wide_conv";
+  Conv layer;
+  int64_t input_size, output_size;
+
+  template <class F>
+  void fields(F&& f) {
+    f("layer", layer), f("input_size", input_size), f("output_size", output_size);
+  }
+};
+void check_step(const WideConv& step, Limits& limits);
+
+// Depthwise likewise.
+struct WideDepthwise {
+  static constexpr const char* kName = "wide_depthwise";
+  Depthwise layer;
+  int64_t input_size, output_size;
+
+  template <class F>
+  void fields(F&& f) {
+    f("layer", layer), f("input_size", input_size), f("output_size", output_size);
+  }
+};
+void check_step(const WideDepthwise& step, Limits& limits);
+
+// FillHalo with a code of 16 bits.
+struct WideFillHalo {
+  static constexpr const char* kName = "wide_fill_halo";
+  FillHalo border;
+
+  template <class F>
+  void fields(F&& f) {
+    f("border", border);
+  }
+};
+void check_step(const WideFillHalo& step, Limits& limits);
 
 }  // namespace calib8::engine

@@ -11,6 +11,7 @@
 
 #include "../curve_lanes.h"
 #include "../reference/reference.h"
+#include "wide_depthwise.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -258,6 +259,7 @@ void finish(const Finish& step, const Memory& memory, Part part) {
 void fill_wide(KernelTable& table) {
   set_kernel<Plane, plane>(table);
   set_kernel<Finish, finish>(table);
+  set_kernel<WideDepthwise, wide_depthwise>(table);
 }
 
 }  // namespace

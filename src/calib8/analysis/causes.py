@@ -11,7 +11,7 @@ codes       none of these
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final
 
@@ -29,6 +29,7 @@ from calib8.analysis.reason import Reason
 from calib8.model.graph import constant, sole_consumer
 from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.quantization.qdq import label
+from calib8.scheme import WEIGHTED_OPS
 
 DOMINANT: Final = 30.0
 """A channel that reaches so many times as far as the median channel dominates its tensor."""
@@ -122,11 +123,9 @@ class Facts:
         value = self._original.get(tensor)
         if value is None or not self._norms:
             return None
-        before = self._norm_before(value)
-        behind = (
-            use.node for reader in (use.node for use in value.uses()) for use in reader.outputs[0].uses()
-        )
-        return before or next(
+        readers = dict.fromkeys((*(use.node for use in value.uses()), *_layers_behind(value)))
+        behind = (use.node for reader in readers for use in reader.outputs[0].uses())
+        return self._norm_before(value) or next(
             (self._norms[label(node)] for node in behind if label(node) in self._norms), None
         )
 
@@ -144,6 +143,22 @@ def _values(model: ir.Model) -> dict[str, ir.Value]:
     return {value.name or "": value for node in model.graph for value in node.outputs} | {
         value.name or "": value for value in model.graph.inputs
     }
+
+
+def _layers_behind(value: ir.Value) -> Iterator[ir.Node]:
+    """The nodes with weights that read a tensor, at once or through functions of it alone, such as SiLU."""
+    seen, waiting = {value}, [value]
+    for _ in range(STEPS):
+        readers = [use.node for one in waiting for use in one.uses()]
+        yield from dict.fromkeys(node for node in readers if node.op_type in WEIGHTED_OPS)
+        functions = (node for node in readers if node.op_type not in WEIGHTED_OPS)
+        waiting = [
+            node.outputs[0]
+            for node in dict.fromkeys(functions)
+            if node.outputs[0] not in seen
+            and all(one is None or one in seen or constant(one) is not None for one in node.inputs)
+        ]
+        seen.update(waiting)
 
 
 def concat_behind(value: ir.Value | None) -> ir.Node | None:

@@ -42,6 +42,7 @@ from calib8.analysis.float_reference import FloatReference, float_reference
 from calib8.analysis.layer_constants import constant_faults
 from calib8.analysis.model_pair import Model, ModelPair, open_pair
 from calib8.analysis.node_names import find_node_names
+from calib8.analysis.picture_units import other_units
 from calib8.analysis.reason import Reason
 from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
@@ -267,21 +268,30 @@ def _inputs(opened: _Opened, meaning: Meaning, threads: int) -> tuple[Finding, .
         found.append(Reason("preprocessing", text, "One of the two must be wrong"))
     drifts = batch_norm_drift(opened.pair.fp32, opened.seen, threads)
     witness = Witness(opened.pair.fp32, opened.seen, threads, meaning=meaning)
-    order = red_and_blue_exchanged(witness, drifts[0] if drifts else None, given)
-    if order is not None:
-        found.append(Reason("statistics", order.text, f"Exchange red and blue. {order.cure}"))
-    elif drifts and drifts[0].suspicious and sees_the_input(opened.pair.fp32, drifts[0].name):
-        one = drifts[0]
-        text = (
-            f"the first BatchNormalization ({norm_name(one.name)}) sees other values than in training: its "
-            "means are "
-            f"{one.shift:.2f} standard deviations off, its standard deviations {one.ratio:.2f} times as large"
-        )
-        advice = "Compare mean, scale and colour order with those of the training"
-        found.append(Reason("statistics", text, advice))
+    images = _images(opened, witness, drifts[0] if drifts else None)
+    found += [] if images is None else [images]
     wrong = wrong_statistics(opened.pair.fp32, opened.seen, drifts, threads)
     data = tuple(Finding(None, "", reason, (), 0.0) for reason in found)
     return data + tuple(Finding(one.name, "", _stored_wrongly(one), (), 0.0) for one in wrong)
+
+
+def _images(opened: _Opened, witness: Witness, first: BatchNormDrift | None) -> Reason | None:
+    """How the images should be prepared instead, as far as the float model tells."""
+    given, cure = opened.dataset.preprocess, "Compare mean, scale and colour order"
+    order = red_and_blue_exchanged(witness, first, given)
+    if order is not None:
+        return Reason("statistics", order.text, f"Exchange red and blue. {order.cure}")
+    if first is None or not sees_the_input(opened.pair.fp32, first.name):
+        units = other_units(witness, given)
+        return None if units is None else Reason("statistics", units.text, f"{cure}. {units.cure}")
+    if not first.suspicious:
+        return None
+    text = (
+        f"the first BatchNormalization ({norm_name(first.name)}) sees other values than in training: its "
+        f"means are {first.shift:.2f} standard deviations off, its standard deviations {first.ratio:.2f} "
+        "times as large"
+    )
+    return Reason("statistics", text, f"{cure} with those of the training")
 
 
 def _stored_wrongly(drift: BatchNormDrift) -> Reason:

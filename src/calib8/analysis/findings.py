@@ -42,6 +42,9 @@ TELLING_DB: Final = 1.0
 INNOCENT_DB: Final = 10.0
 """A layer that alone leaves the outputs so much better than all codes do is no cause: 1/10 of the noise."""
 
+OF_CHANNELS: Final = frozenset({"scale", "batch normalization"})
+"""Causes of which one tensor shows the one, and the next one the other."""
+
 CERTAIN: Final = ("input", "bias")
 """Causes that are told whatever is gained: the codes themselves show them."""
 
@@ -125,24 +128,59 @@ def find_causes(
     gains: dict[tuple[str, ...], float] = {(): 0.0}
     found: dict[tuple[str, ...], Finding] = {}
     whole = figures.sqnr_db
-    for loss in _suspects(losses, figures):
-        reason = why(loss.row, loss.damage, facts)
-        blamed = tuple(names.makers[tensor] for tensor in reason.tensors if tensor in names.makers)
-        floats = _floats_for(dissection.model, loss, blamed, names)
-        if floats not in gains:
-            gains[floats] = dissection.with_floats(floats) - whole
-        known = found.get(floats)
-        fewest = ENOUGH_DB if reason.cause == "codes" else TELLING_DB
+    accused = [_accused(loss, why(loss.row, loss.damage, facts), dissection, names)
+               for loss in _suspects(losses, figures)]  # fmt: skip
+    for one in accused:
+        loss, reason, fewest = one.loss, one.reason, ENOUGH_DB if one.reason.cause == "codes" else TELLING_DB
         innocent = loss.damage.both > whole + INNOCENT_DB  # what is in float with it gains, not the layer
-        if (gains[floats] < fewest or innocent) and reason.cause not in CERTAIN:
-            continue
-        if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
-            node = blamed[0] if blamed else loss.row.node
-            found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
+        for floats in dict.fromkeys((one.floats, _with_accomplices(one, accused, whole + INNOCENT_DB))):
+            if floats not in gains:
+                gains[floats] = dissection.with_floats(floats) - whole
+            if (gains[floats] >= fewest and not innocent) or reason.cause in CERTAIN:
+                known = found.get(floats)
+                if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
+                    node = one.blamed[0] if one.blamed else loss.row.node
+                    found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
+                break
     order = {"input": 0, "codes": 2}
     listed = sorted(found.values(), key=lambda one: order.get(one.reason.cause, 1))
     told = [one for place, one in enumerate(listed) if not _is_told(one, listed, place)]
     return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
+
+
+@dataclass(frozen=True)
+class _Accused:
+    """A suspect, why, the nodes to blame, and those to keep in float so that it loses nothing any more."""
+
+    loss: LayerLoss
+    reason: Reason
+    blamed: tuple[str, ...]
+    floats: tuple[str, ...]
+
+
+def _accused(loss: LayerLoss, reason: Reason, dissection: Dissection, names: NodeNames) -> _Accused:
+    blamed = tuple(names.makers[tensor] for tensor in reason.tensors if tensor in names.makers)
+    return _Accused(loss, reason, blamed, _floats_for(dissection.model, loss, blamed, names))
+
+
+def _with_accomplices(one: _Accused, accused: Sequence[_Accused], innocent: float) -> tuple[str, ...]:
+    """The nodes of a suspect, with those of its neighbours that do such damage for the same cause.
+
+    A channel that is too large is so in front of an activation and behind it: either of the two tensors in
+    float alone gains nothing. Neighbours have nodes in common.
+
+    Args:
+        one: the suspect.
+        accused: all suspects.
+        innocent: those that alone leave the outputs better than that, in dB, are left out.
+    """
+    floats = list(one.floats)
+    for other in accused if one.reason.cause != "codes" else ():
+        causes = {one.reason.cause, other.reason.cause}
+        alike = len(causes) == 1 or causes <= OF_CHANNELS
+        if alike and other.loss.damage.both <= innocent and set(floats) & set(other.floats):
+            floats += [node for node in other.floats if node not in floats]
+    return tuple(floats)
 
 
 def _suspects(losses: Sequence[LayerLoss], figures: Check) -> list[LayerLoss]:

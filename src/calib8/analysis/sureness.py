@@ -95,6 +95,14 @@ class Witness:
             return None
         return (fed, other) if other.hits >= fed.hits else None
 
+    def as_fed(self) -> Sureness | None:
+        """With the inputs as they are, of all runs; None where the outputs tell nothing.
+
+        Raises:
+            ModelError, DataError: the model cannot be run.
+        """
+        return self._fed_until(len(self.runs))
+
     def sureness(self, change: Change) -> Sureness | None:
         """With changed inputs, of all runs; None where the first output is no row of class scores.
 

@@ -32,7 +32,7 @@ from calib8.cli.options import (
     SpotOption,
 )
 from calib8.cli.outputs import check_outputs, model_bytes_on_disk, write_json
-from calib8.cli.preprocessing import chosen_preprocess, preprocessing_flags
+from calib8.cli.preprocessing import chosen_preprocess
 from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_binding, say_repairs, say_sizes
@@ -40,13 +40,12 @@ from calib8.cli.steps import (
     check_ranges,
     check_repairs,
     look_at_data,
-    reading_flags,
     reading_options,
     refuse_together,
     say_calibration,
 )
 from calib8.cli.terminal import Terminal, open_terminal
-from calib8.cli.verdict import meaning_document, next_command, say_meaning, say_verdict, verdict_document
+from calib8.cli.verdict import Asked, meaning_document, next_command, say_outcome, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.tflite.magic import is_tflite_name
@@ -221,9 +220,7 @@ def quantize(
     if outcome.result.binding is not None:
         say_binding(terminal, outcome.result.binding)
     command = _next_command(outcome, request, output, data)
-    say_meaning(terminal, outcome.result.meaning)
-    if outcome.result.verdict is not None:
-        say_verdict(terminal, outcome.result.verdict, command)
+    say_outcome(terminal, outcome.result, command)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome, command)
 
@@ -234,12 +231,12 @@ def _next_command(outcome: _Outcome, request: _Request, output: Path, data: Path
     if result.verdict is None:
         return []
     dataset = None if result.calibration is None else result.calibration.dataset
-    flags = reading_flags(request.reading) if data is not None else []
-    flags += preprocessing_flags(None if dataset is None else dataset.preprocess)
-    flags += [] if request.task is None else ["--task", request.task]
-    flags += [word for part, kind in request.branches.items() for word in ("--branch", f"{part}={kind}")]
-    effort = "" if done is None else done.effort
-    return next_command(result.verdict, request.model, output, data, flags, effort)
+    asked = Asked(
+        request.model, output, data, request.reading, None if dataset is None else dataset.preprocess,
+        request.task, request.branches, request.target, request.weights, request.labels, request.ranges,
+        request.keep_float, request.spots, "" if done is None else done.effort,
+    )  # fmt: skip
+    return next_command(result.verdict, asked)
 
 
 def _check_new_table(path: Path | None, source: str) -> None:

@@ -3,34 +3,124 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from calib8.cli.documents import finite
+from calib8.cli.options import RangeOptions, ReadingOptions
+from calib8.cli.preprocessing import preprocessing_flags
+from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
+from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
+    from calib8.data.preprocess import Preprocess
+    from calib8.outcomes import Quantization
     from calib8.tasks.branches import Meaning
     from calib8.tasks.kinds import Kind
-    from calib8.tasks.verdict import State, Verdict
+    from calib8.tasks.task_verdicts import TaskVerdict
+    from calib8.tasks.verdict import BranchVerdict, State, Verdict
 
 _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
-_PROMISES: Final[dict[Kind, tuple[str, str]]] = {
+_OF_FIGURES: Final[dict[str, tuple[str, str]]] = {
+    "recall": ("--min-recall", "0.97"),
+    "precision": ("--min-map-ratio", "0.99"),
+    "map50": ("--min-map-ratio", "0.99"),
+    "map": ("--min-map-ratio", "0.99"),
+    "miou": ("--min-iou", "0.985"),
+    "cosine": ("--min-cosine", "0.998"),
+    "lines": ("--min-lines", "0.97"),
+    "oks": ("--min-oks", "0.97"),
+    "found": ("--min-oks", "0.97"),
+    "agreement": ("--min-agreement", "99"),
+}
+"""Figure of a task that fell short → what to promise."""
+
+_OF_BRANCHES: Final[dict[Kind, tuple[str, str]]] = {
     "logits": ("--min-agreement", "99"),
     "probabilities": ("--min-agreement", "99"),
 }
+"""Kind of a branch that no judge has read → the same."""
+
 _OTHER_PROMISE: Final = ("--min-sqnr", "25")
-"""Kind of the worst branch → what to promise."""
 
 
-def say_verdict(terminal: Terminal, verdict: Verdict, command: list[str]) -> None:
-    """The verdict and the next command."""
-    terminal.say(f"verdict: {verdict.text}", style=_STYLES.get(verdict.state))
-    terminal.say(f"next: {shlex.join(command)}")
+@dataclass(frozen=True)
+class Asked:
+    """What the user asked ``quantize`` for, as far as the next command repeats it.
+
+    Attributes:
+        model, output: float and INT8.
+        data: what calibrated; None where nothing did.
+        reading, preprocess: how the data are read.
+        task, branches: what the outputs mean, as they were named.
+        target, weights, labels, ranges, keep_float, spots: how the model is made.
+        effort: that was made; empty where repairs were named, or none was made.
+    """
+
+    model: Path
+    output: Path
+    data: Path | None
+    reading: ReadingOptions
+    preprocess: Preprocess | None
+    task: str | None
+    branches: Mapping[str, str]
+    target: str
+    weights: str
+    labels: Path | None
+    ranges: RangeOptions
+    keep_float: Sequence[str]
+    spots: Sequence[str]
+    effort: str
+
+    def looking(self, task: str | None = None) -> list[str]:
+        """Options that say how data are read, and what the outputs mean; ``task`` where none was named."""
+        reading = reading_flags(self.reading) if self.data is not None else []
+        named = self.task or task
+        branches = (f"{part}={kind}" for part, kind in self.branches.items())
+        return [
+            *reading, *preprocessing_flags(self.preprocess), *([] if named is None else ["--task", named]),
+            *_each("--branch", branches),
+        ]  # fmt: skip
+
+    def making(self) -> list[str]:
+        """Options that say how the model is made, and that ``tune`` takes as well."""
+        usual = "tflite" if is_tflite_name(self.output) else "onnxruntime"
+        given = {
+            "--target": None if self.target == usual else self.target,
+            "--activations": self.ranges.activations,
+            "--weights": None if self.weights == "per-channel" else self.weights,
+        }
+        flags = [word for name, value in given.items() if value is not None for word in (name, value)]
+        flags += ["--power-of-two"] if self.ranges.power_of_two else []
+        return [*flags, *_each("--range", self.ranges.range or ()), *_each("--keep-float", self.keep_float)]
+
+    def choosing(self) -> list[str]:
+        """Those that ``quantize`` alone takes."""
+        ranges = self.ranges
+        given = {"--labels": self.labels, "--method": ranges.method, "--percent": ranges.percent,
+                 "--decay": ranges.decay}  # fmt: skip
+        flags = [word for name, value in given.items() if value is not None for word in (name, str(value))]
+        return [*flags, *_each("--spot", self.spots)]
 
 
-def say_meaning(terminal: Terminal, meaning: Meaning | None) -> None:
+def _each(option: str, values: Iterable[str]) -> list[str]:
+    """An option that is given once per value."""
+    return [word for value in values for word in (option, value)]
+
+
+def say_outcome(terminal: Terminal, result: Quantization, command: list[str]) -> None:
+    """What the outputs were taken for, the verdict, and the next command."""
+    _say_meaning(terminal, result.meaning)
+    if result.verdict is not None:
+        terminal.say(f"verdict: {result.verdict.text}", style=_STYLES.get(result.verdict.state))
+        terminal.say(f"next: {shlex.join(command)}")
+
+
+def _say_meaning(terminal: Terminal, meaning: Meaning | None) -> None:
     """What the outputs were taken for, where there are several branches or it was guessed."""
     if meaning is None or not (meaning.several or any(one.sureness == "guessed" for one in meaning.branches)):
         return
@@ -47,27 +137,32 @@ def meaning_document(meaning: Meaning | None) -> list[dict[str, Any]]:
     ]
 
 
-def next_command(
-    verdict: Verdict, model: Path, output: Path, data: Path | None, flags: list[str], effort: str
-) -> list[str]:
-    """What to do after a verdict.
-
-    Args:
-        verdict: of the model.
-        model, output: float and INT8.
-        data: what calibrated, None where nothing did.
-        flags: how the data are read, and what the outputs mean, as options.
-        effort: that was made, empty where repairs were named, or none was made.
-    """
+def next_command(verdict: Verdict, asked: Asked) -> list[str]:
+    """What to do after a verdict."""
+    model, output, data = str(asked.model), str(asked.output), asked.data
     if data is None or verdict.state in ("kept", "unknown"):
-        return ["calib8", "evaluate", str(model), str(output), "--data", "OTHER_IMAGES", *flags]
-    given = ["--data", str(data), *flags]
+        task = next((one.task for one in verdict.tasks if one.state != "unknown"), None)
+        looking = asked.looking(None if task == "classify" else task)
+        return ["calib8", "evaluate", model, output, "--data", "OTHER_IMAGES", *looking]
     if verdict.state == "ruined":
-        return ["calib8", "diagnose", str(model), str(output), *given]
-    if effort != "best":
-        return ["calib8", "quantize", str(model), *given, "--effort", "best", "-o", str(output)]
-    promise = _PROMISES.get(verdict.branches[0].kind, _OTHER_PROMISE)
-    return ["calib8", "tune", str(model), *given, *promise, "-o", str(output)]
+        return ["calib8", "diagnose", model, output, "--data", str(data), *asked.looking()]
+    promise, by_task = _promise(verdict.deciding[0])
+    if asked.effort == "best" or (asked.effort == "balanced" and by_task):
+        read = replace(asked, reading=replace(asked.reading, batch=None)).looking()
+        engine = ["--runtime", "calib8"] if asked.target == "calib8" else []
+        made = [*asked.making(), *engine, *promise, "-o", output]
+        return ["calib8", "tune", model, "--data", str(data), *read, *made]
+    flags = [*asked.looking(), *asked.making(), *asked.choosing(), "--effort", "best", "-o", output]
+    return ["calib8", "quantize", model, "--data", str(data), *flags]
+
+
+def _promise(worst: TaskVerdict | BranchVerdict) -> tuple[tuple[str, str], bool]:
+    """What to promise, and whether it is a figure of a task."""
+    from calib8.tasks.task_verdicts import TaskVerdict
+
+    if isinstance(worst, TaskVerdict):
+        return _OF_FIGURES[worst.decided_by], True
+    return _OF_BRANCHES.get(worst.kind, _OTHER_PROMISE), False
 
 
 def verdict_document(verdict: Verdict | None, command: list[str]) -> dict[str, Any] | None:
@@ -79,6 +174,12 @@ def verdict_document(verdict: Verdict | None, command: list[str]) -> dict[str, A
         "text": verdict.text,
         "samples": verdict.samples,
         "shared": verdict.shared,
+        "tasks": [
+            {"name": one.name, "task": one.task, "branches": list(one.branches), "state": one.state,
+             "figures": {name: finite(value) for name, value in one.figures.items()},
+             "counted": one.counted, "text": one.text}
+            for one in verdict.tasks
+        ],
         "branches": [
             {"name": one.name, "kind": one.kind, "state": one.state, "value": finite(one.value),
              "text": one.text}

@@ -32,6 +32,7 @@ from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo
 from calib8.engine.wide import FinishSums, HighBytes, LowBytes, narrowed
+from calib8.engine.wide_steps import WideFillHalo
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
@@ -214,7 +215,8 @@ def _fill_halo(number: int, out: Emitter, filled: set[int]) -> None:
         return
     filled.add(layout.root)
     top, left, bottom, right = layout.halo
-    step = FillHalo(out.view(layout.root), top, left, bottom, right, out.stored_zero_point(layout.root))
+    border = FillHalo(out.view(layout.root), top, left, bottom, right, out.stored_zero_point(layout.root))
+    step = WideFillHalo(border) if out.slot(layout.root).is_wide else border
     out.add(step, None, name=f"border of {out.slot(layout.root).name}")
 
 

@@ -116,6 +116,8 @@ def _host_of_sum(
     work = works[host]
     if work is None or not isinstance(work.instruction, ADDERS) or work.add or work.lookup:
         return None
+    if _any_wide(work.inputs, program):
+        return None
     if isinstance(work.instruction.rescale, TwoSidedRescale | CurveRescale):
         return None
     return host if program.slots[later].is_codes else None

@@ -1,4 +1,4 @@
-"""Layers that read or write 16-bit codes as layers of 8 bits that make sums, and what comes behind the sums.
+"""Layers with 16-bit codes that no step takes as they are: layers of 8 bits that make sums, and their end.
 
     x = 256·hi + lo:   acc = Σ (x − z_x)·w + b = 256·Σ (hi − z_hi)·w + Σ (lo − z_lo)·w + b
 
@@ -8,6 +8,9 @@
 
 z_x = 256·z_hi + z_lo, so borders of the two planes hold the border of x. Each of the two sums is one of
 8-bit codes; ``verify`` has proven that they fit int32.
+
+A layer whose sums of 16-bit codes fit int32 as a whole stays as it is, as most do, for weights are small; so
+does what only writes 16 bits. Depthwise layers with several filters per channel are always taken apart.
 """
 
 from __future__ import annotations
@@ -75,18 +78,43 @@ class _Narrowing:
 
 
 def narrowed(program: Program) -> Program:
-    """The program with layers whose codes have 8 bits; other instructions keep their 16-bit codes."""
+    """The program without layers of 16-bit codes that no step takes; others keep their codes."""
     if not any(slot.is_wide for slot in program.slots):
         return program
     work = _Narrowing(list(program.slots))
     for step in program.instructions:
-        if isinstance(step, LAYERS) and any(
-            work.slots[slot].is_wide for slot in (*step.inputs, *step.outputs)
-        ):
+        if isinstance(step, LAYERS) and not _has_step(step, work.slots):
             _lower(step, work)
         else:
             work.instructions.append(step)
     return replace(program, slots=tuple(work.slots), instructions=tuple(work.instructions))
+
+
+def fits_int32(step: op.Weighted, source: Slot) -> bool:
+    """Is every sum of a layer that reads these 16-bit codes an int32, whatever the codes are?
+
+    Σ (x − z_x)·w + b,   x − z_x in −2^15 − z_x … 2^15 − 1 − z_x
+    """
+    depthwise = isinstance(step, op.DepthwiseConv)
+    points = step.weight_zero_point
+    weight = step.weight.astype(np.int64)
+    weight -= points if depthwise else points.reshape(-1, *(1,) * (weight.ndim - 1))
+    taps = (0, 1) if depthwise else tuple(range(1, weight.ndim))
+    above, below = np.maximum(weight, 0).sum(axis=taps), np.maximum(-weight, 0).sum(axis=taps)
+    codes, limits = np.iinfo(np.int16), np.iinfo(np.int32)
+    least, most = int(codes.min) - source.zero_point, int(codes.max) - source.zero_point
+    high = most * above - least * below + step.bias
+    low = least * above - most * below + step.bias
+    return bool(high.max(initial=0) <= limits.max and low.min(initial=0) >= limits.min)
+
+
+def _has_step(step: op.Weighted, slots: list[Slot]) -> bool:
+    source, target = slots[step.inputs[0]], slots[step.outputs[0]]
+    if not (source.is_wide or target.is_wide):
+        return True
+    if isinstance(step, op.DepthwiseConv) and source.shape[-1] != step.bias.size:
+        return False
+    return not source.is_wide or (step.rescale is not None and fits_int32(step, source))
 
 
 def _lower(step: op.Weighted, work: _Narrowing) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from calib8.engine.fields import Activation, Axes, Pair, Rescale, Single, SumRule, View, Window
-from calib8.engine.steps import Step
+from calib8.engine.steps import Conv, Depthwise, FillHalo, Step
 
 
 @dataclass(frozen=True)
@@ -125,3 +125,34 @@ class WideDequantize(Step):
     target_strides: Axes
     scale: float
     zero_point: int
+
+
+@dataclass(frozen=True)
+class WideConv(Step):
+    """Conv that reads or writes 16-bit codes, where every sum fits int32."""
+
+    opcode: ClassVar[str] = "wide_conv"
+
+    layer: Conv
+    input_size: int
+    output_size: int
+
+
+@dataclass(frozen=True)
+class WideDepthwise(Step):
+    """Depthwise likewise."""
+
+    opcode: ClassVar[str] = "wide_depthwise"
+
+    layer: Depthwise
+    input_size: int
+    output_size: int
+
+
+@dataclass(frozen=True)
+class WideFillHalo(Step):
+    """FillHalo with a code of 16 bits."""
+
+    opcode: ClassVar[str] = "wide_fill_halo"
+
+    border: FillHalo

@@ -206,7 +206,15 @@ def is_elementwise(node: ir.Node) -> bool:
         return False
     shape, sources = node.outputs[0].shape, list(activation_inputs(node))
     several = len(sources) < 2 or node.op_type in _OF_SEVERAL
-    return shape is not None and bool(sources) and several and all(one.shape == shape for one in sources)
+    return bool(sources) and several and all(_are_the_same(one.shape, shape) for one in sources)
+
+
+def _are_the_same(left: ir.Shape | None, right: ir.Shape | None) -> bool:
+    """Whether two shapes of a node are one: free sizes are, an output calls its own as the file does."""
+    if left is None or right is None or len(left) != len(right):
+        return False
+    pairs = zip(left, right, strict=True)
+    return all(one == other if isinstance(one, int) else not isinstance(other, int) for one, other in pairs)
 
 
 def is_pointwise(node: ir.Node) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Final
 
 import onnx_ir as ir
 
@@ -29,6 +30,14 @@ from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
 from calib8.scheme import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, WEIGHTED_OPS, QuantScheme
+
+ARRANGING_OPS: Final = frozenset(
+    {
+        "Concat", "DepthToSpace", "Flatten", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze",
+        "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
+"""Ops that put values elsewhere, each at most once: floats cost them little more than codes."""
 
 
 @dataclass(frozen=True)
@@ -141,7 +150,7 @@ def _decide(
         decisions.append(NodeDecision(node.name or "", node.op_type, not reason, reason))
         if not reason:
             quantized.add(node)
-    _drop_idle(decisions, quantized, only_as_function)
+    _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
 
 
@@ -196,26 +205,50 @@ def _why_tail(node: ir.Node, feeds_weights: set[ir.Node], quantized: set[ir.Node
 
 
 def _drop_idle(
-    decisions: list[NodeDecision], quantized: set[ir.Node], functions: Mapping[ir.Node, TensorFunction]
+    decisions: list[NodeDecision],
+    quantized: set[ir.Node],
+    functions: Mapping[ir.Node, TensorFunction],
+    feeds_weights: set[ir.Node],
+    scheme: QuantScheme,
 ) -> None:
     """A node that only moves values into float nodes gains nothing from codes: it stays float.
 
-    Nor does one of ``functions``, which have no integer form but as a whole. Walked backwards, so that a
-    chain of such nodes goes as a whole.
+    Nor does one of ``functions``, which have no integer form but as a whole, nor one on the way out of the
+    graph whose values are finer without (``_is_finer_in_float``). Walked backwards, so that a chain of such
+    nodes goes as a whole.
     """
     by_name = {node.name: node for node in quantized}
+    idle = (MOVE_OPS | ARRANGING_OPS) - (scheme.shared_scale_ops & {"Concat"})
     for index in reversed(range(len(decisions))):
         decision = decisions[index]
         node = by_name.get(decision.node)
-        if node is None or (node.op_type not in MOVE_OPS and node not in functions):
+        if node is None or (node.op_type not in idle and node not in functions):
+            continue
+        if node.op_type == "Concat" and node in feeds_weights:
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
-        if consumers and not leaves_graph and not any(consumer in quantized for consumer in consumers):
-            quantized.discard(node)
-            decisions[index] = NodeDecision(
-                decision.node, decision.op_type, False, "only float nodes read it"
-            )
+        if any(consumer in quantized for consumer in consumers) or not (consumers or leaves_graph):
+            continue
+        if leaves_graph and (scheme.quantize_outputs or not _is_finer_in_float(node, idle)):
+            continue
+        quantized.discard(node)
+        reason = "it arranges what leaves the graph" if leaves_graph else "only float nodes read it"
+        decisions[index] = NodeDecision(decision.node, decision.op_type, False, reason)
+
+
+def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
+    """Whether a node arranges values that one code of all would make coarser.
+
+    Those that a Concat joins have finer codes of their own, unless the target wants one scale around it, so
+    that it is not among the ``idle`` ops; a Gemm or MatMul gives its sums as floats.
+    """
+    while node is not None and node.op_type in ARRANGING_OPS and node.op_type in idle:
+        if node.op_type == "Concat":
+            return True
+        source = node.inputs[0]
+        node = None if source is None else source.producer()
+    return node is not None and node.op_type in ("Gemm", "MatMul")
 
 
 def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:

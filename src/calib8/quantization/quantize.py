@@ -49,7 +49,7 @@ def quantize_graph(
     scheme: QuantScheme,
     keep_float: frozenset[str],
     *,
-    unranged: Mapping[str, str] = MappingProxyType({}),
+    float_reasons: Mapping[str, str] = MappingProxyType({}),
     power_of_two: bool = False,
     corrections: Corrections = NO_CORRECTIONS,
     spots: frozenset[str] = frozenset(),
@@ -63,7 +63,7 @@ def quantize_graph(
         table: ranges of its activations.
         scheme: the target's rules.
         keep_float: names of nodes to keep in float.
-        unranged: nodes that stay float for want of a range → reason.
+        float_reasons: nodes that stay float though nobody asked for it, such as for want of a range → reason.
         power_of_two: all scales are powers of two; a table that was made so asks for it by itself.
         corrections: what repairs put in the place of plain rounding.
         spots: names of tensors that are to have 16-bit codes; those that cannot keep 8 bits.
@@ -72,7 +72,7 @@ def quantize_graph(
         TableError: the table lacks a tensor.
     """
     rounding = one_sided_power_of_two if power_of_two or table.power_of_two else None
-    overflowing = dict(unranged)
+    overflowing = dict(float_reasons)
     while True:
         floats = keep_float | frozenset(overflowing)
         placement = place(prepared, scheme, floats)

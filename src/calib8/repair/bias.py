@@ -3,6 +3,9 @@
     e[c, i] = mean over pixels of ((W_q − W) ∗ x_i)[c]          run i, float input x_i, padding included
     b'[c]   = b[c] − (mean or median over i of e[c, i])         before the activation
 
+Before a Sigmoid and the like pixels count by their slope (``layer_means``): of the logits of a mask nearly
+all are far from 0, and what they need would move its border.
+
 Every layer is looked at by itself, behind the float model's own activations: what goes wrong in one layer
 does not reach another. One pass of the float model with a small copy of each layer gives all of them.
 """
@@ -20,12 +23,14 @@ from calib8.progress import SampleCounter
 from calib8.repair.biases import put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.coded_layers import CodedLayer, Doubles, coded_layers
-from calib8.repair.layer_means import channel_means, weight_error_model
+from calib8.repair.layer_means import channel_means, settling_function, weight_error_model
 
 Average = Literal["mean", "median"]
 
 ENOUGH_RUNS: Final = 16
 """What more of them change is less than 0.3 dB, up or down, on networks for ImageNet and CIFAR-10."""
+
+FLOAT64_TINY: Final = float(np.finfo(np.float64).tiny)
 
 
 def correct_biases(
@@ -33,7 +38,8 @@ def correct_biases(
 ) -> tuple[Candidate, RepairReport]:
     """Takes the mean error of rounded weights out of the biases; a layer without a bias gets one.
 
-    Afterwards the mean of ``W_q ∗ x + b' − (W ∗ x + b)`` over the runs and pixels is 0 in every channel.
+    Afterwards the mean of ``W_q ∗ x + b' − (W ∗ x + b)`` over the runs and pixels is 0 in every channel, the
+    weighed mean before a settling function.
     A bias that an earlier correction put there is replaced; codes of weights stay.
 
     Args:
@@ -77,4 +83,14 @@ def _weight_errors(candidate: Candidate, layers: Sequence[CodedLayer], data: Rep
     for means in run_each(weight_error_model(candidate.model, layers), data.runs, threads=data.threads):
         rows.append([channel_means(array) for array in means])
         counter(1)
-    return [np.array([row[index] for row in rows]) for index in range(len(layers))]
+    columns = (np.array(column) for column in zip(*rows, strict=True))
+    return [
+        next(columns) if settling_function(layer.node) is None else _weighed(next(columns), next(columns))
+        for layer in layers
+    ]
+
+
+def _weighed(errors: Doubles, weights: Doubles) -> Doubles:
+    """float64 [runs, channels] whose mean is Σ g e / Σ g over all runs; 0 where no place counts."""
+    mean = np.mean(np.sort(weights, axis=0), axis=0)
+    return np.divide(errors, mean, out=np.zeros_like(errors), where=mean > FLOAT64_TINY)

@@ -9,7 +9,8 @@ y is the layer's output in the float model, y_q in the int8 graph whose earlier 
 So it sees what the codes of activations do as well, and what earlier layers hand on. These errors depend on
 the picture: without the last factor, which takes only what is certain, a network gets worse by it as often
 as better. The int8 graph is cut behind every layer; each piece runs once for every run, on what the pieces
-before it left.
+before it left. Layers before a Sigmoid and the like keep their bias: most of their values are settled, so the
+mean over pixels tells nothing of those that count.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from calib8.progress import SampleCounter
 from calib8.repair.biases import NewBias, current_bias, put_biases, without_error
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.coded_layers import CodedLayer, Doubles, coded_layers
-from calib8.repair.layer_means import channel_means, output_model
+from calib8.repair.layer_means import channel_means, output_model, settling_function
 
 SEQUENCE_RUNS: Final = 32
 """Errors differ more between runs than those of the weights alone."""
@@ -63,7 +64,9 @@ def correct_biases_in_sequence(
     graph = candidate.quantized()
     layers = coded_layers(candidate, graph)
     runs = data.runs[:most_runs]
-    with_bias = [layer for layer in layers if layer.takes_bias and runs]
+    with_bias = [
+        layer for layer in layers if layer.takes_bias and runs and settling_function(layer.node) is None
+    ]
     counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)
     pieces = _pieces(graph.model.graph, with_bias)

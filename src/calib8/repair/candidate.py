@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Final
 
 import onnx_ir as ir
 
@@ -22,6 +23,9 @@ from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
 
+COSTS_TOO_MUCH: Final = "its codes cost too much accuracy"
+"""Why nodes stay float that a repair chose."""
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -31,10 +35,11 @@ class Candidate:
         model: the prepared float graph; repairs that equalize replace it by one of the same function.
         table: ranges of its activations.
         scheme: the target.
-        keep_float: names of nodes that stay float.
+        keep_float: names of nodes that stay float because the user wants it.
         power_of_two: all scales of activations are powers of two.
         corrections: what replaces the plain rounding of constants.
         spots: names of tensors that are to have 16-bit codes, see ``calib8.passes.spots``.
+        floats: names of nodes that stay float because their codes cost too much accuracy.
     """
 
     model: ir.Model
@@ -44,6 +49,7 @@ class Candidate:
     power_of_two: bool = False
     corrections: Corrections = field(default_factory=lambda: NO_CORRECTIONS)
     spots: frozenset[str] = frozenset()
+    floats: frozenset[str] = frozenset()
 
     def quantized(self, unranged: Mapping[str, str] = MappingProxyType({})) -> QuantizedGraph:
         """The int8 graph.
@@ -54,8 +60,9 @@ class Candidate:
         Raises:
             TableError: the table lacks a tensor.
         """
+        reasons = dict.fromkeys(sorted(self.floats), COSTS_TOO_MUCH) | dict(unranged)
         return quantize_graph(
-            self.model, self.table, self.scheme, self.keep_float, unranged=unranged,
+            self.model, self.table, self.scheme, self.keep_float, float_reasons=reasons,
             power_of_two=self.power_of_two, corrections=self.corrections, spots=self.spots,
         )  # fmt: skip
 

@@ -30,7 +30,7 @@ from calib8.model.runtime import Arrays
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.floor import NO_FLOOR, Floor, finds_fewer, share_found
+from calib8.repair.floor import NO_FLOOR, Floor, Found, finds_fewer
 from calib8.repair.repairs import GAIN_DB, REPAIRS, RISKY, Repair, gain_asked, in_turn, stages_of
 from calib8.repair.step import UNKNOWN, Step
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
@@ -103,13 +103,11 @@ class _Judge:
         counter = SampleCounter("checking the model", len(runs), self.progress)
         return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
 
-    def found(self, candidate: Candidate) -> float | None:
-        """Share of the scores that stay found."""
+    def found(self, candidate: Candidate, meaning: Meaning) -> Found:
+        """What stays found."""
         held = self.held()
-        if self.meaning is None or not held.runs:
-            return None
         outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
-        return share_found(self.meaning, held.outputs, outputs)
+        return Found.of(meaning, held.outputs, outputs)
 
     def held(self) -> Held:
         """What it judged with, after the first quality was asked for."""
@@ -124,6 +122,7 @@ def repair_by_effort(
     *,
     tables: Mapping[str, CalibrationTable] = MappingProxyType({}),
     meaning: Meaning | None = None,
+    mixed: bool = True,
     threads: int = 2,
     progress: Progress = silent,
 ) -> Repaired:
@@ -137,6 +136,7 @@ def repair_by_effort(
         effort: a key of ``EFFORTS``.
         tables: other ranges to try, by name.
         meaning: branches of the outputs; None: each output is one.
+        mixed: a few layers may stay float.
         threads: for ONNX Runtime and native code.
         progress: see ``Progress``.
 
@@ -159,7 +159,7 @@ def repair_by_effort(
     table, plain = best.candidate.table, search.last or best
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
-    for stage in stages_of(plan, candidate.scheme, candidate.model):
+    for stage in stages_of(plan, candidate.scheme, candidate.model, mixed=mixed):
         best = search.stage(best, {names: in_turn(names) for names in stage})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     if not search.floor.holds(final.quality) or search.finds_fewer(final, plain):
@@ -239,6 +239,7 @@ def repaired(
             wanted.effort,
             tables=tables,
             meaning=meaning,
+            mixed=wanted.mixed,
             threads=threads,
             progress=progress,
         )
@@ -321,9 +322,11 @@ class _Search:
 
     def finds_fewer(self, final: _Finished, plain: _Judged) -> bool:
         """Whether the result loses detections that the plain candidate with corrected biases keeps."""
-        if not self.floor.least or final.candidate is plain.corrected:
+        meaning = self.judge.meaning
+        if meaning is None or not self.floor.least or final.candidate is plain.corrected:
             return False
-        return finds_fewer(self.judge.found(final.candidate), self.judge.found(plain.corrected))
+        now, before = (self.judge.found(one, meaning) for one in (final.candidate, plain.corrected))
+        return finds_fewer(now, before)
 
     def back_to(self, plain: _Judged, tables: Mapping[str, CalibrationTable]) -> _Finished:
         """The plain candidate with corrected biases: of all that was found its ranges alone are kept."""

@@ -4,6 +4,9 @@
 
 The layer keeps its attributes: padding, stride, groups and transposition are those of the model. With a
 plain 1×1 layer the mean goes first, which is the same and costs next to nothing.
+
+Behind some functions most values are settled, such as those of a Sigmoid far from 0: what is added to them
+changes nothing. There places count by the square of the slope, g = (f(y + 1/2) − f(y − 1/2))², y in FP32.
 """
 
 from __future__ import annotations
@@ -16,10 +19,13 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import Names, ints_attribute
+from calib8.model.graph import Names, ints_attribute, sole_consumer
 from calib8.repair.coded_layers import CodedLayer, Doubles, Floats
 
 CONVOLUTIONS: Final = ("Conv", "ConvTranspose")
+
+SETTLING: Final = ("HardSigmoid", "Sigmoid", "Tanh")
+"""Functions that end at a limit on either side."""
 
 
 def append_mean(names: Names, layer: ir.Node, source: ir.Value, weight: Floats) -> ir.Value:
@@ -67,17 +73,47 @@ def _passes_means(layer: ir.Node, weight: Floats) -> bool:
     )
 
 
+def settling_function(layer: ir.Node) -> ir.Node | None:
+    """The function of ``SETTLING`` that alone reads what a layer yields; None where there is none."""
+    reader = sole_consumer(layer.outputs[0])
+    return reader if reader is not None and reader.op_type in SETTLING else None
+
+
 def weight_error_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.Model:
-    """A copy of the float model with one output per layer: the mean of ``(W_q − W) ∗ x``."""
+    """A copy of the float model with outputs per layer: the mean of ``(W_q − W) ∗ x``, of a layer before a
+    settling function that of ``g · ((W_q − W) ∗ x)`` and behind it that of g."""
     model = prepared.clone()
     names = Names(model.graph)
     nodes = {node.name: node for node in model.graph}
     outputs = []
     for layer in layers:
-        source = nodes[layer.name].inputs[0]
+        source, function = nodes[layer.name].inputs[0], settling_function(nodes[layer.name])
         assert source is not None
-        outputs.append(append_mean(names, layer.node, source, layer.weight_error))
+        if function is None:
+            outputs.append(append_mean(names, layer.node, source, layer.weight_error))
+        else:
+            outputs += _weighed_means(names, nodes[layer.name], function, layer.weight_error)
     return with_outputs(model, outputs)
+
+
+def _weighed_means(names: Names, layer: ir.Node, function: ir.Node, error: Floats) -> list[ir.Value]:
+    """Means of g times the error, and of g."""
+    result = layer.outputs[0]
+    half = names.constant("calib8/half", np.asarray(0.5, np.float32))
+    ends = [append(names, op, [result, half]) for op in ("Add", "Sub")]
+    above, below = (
+        append(names, function.op_type, [end], list(function.attributes.values())) for end in ends
+    )
+    slope = append(names, "Sub", [above, below])
+    weights = append(names, "Mul", [slope, slope])
+    source = layer.inputs[0]
+    assert source is not None
+    constant = names.constant("calib8/weight", error)
+    errors = append(names, layer.op_type, [source, constant], list(layer.attributes.values()))
+    weighed = append(names, "Mul", [weights, errors])
+    if layer.op_type not in CONVOLUTIONS:
+        return [weighed, weights]
+    return [append(names, "GlobalAveragePool", [value]) for value in (weighed, weights)]
 
 
 def output_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.Model:

@@ -25,6 +25,7 @@ from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_groups import equalize_groups
 from calib8.repair.equalize_through import equalize_through_functions
+from calib8.repair.floats import keep_worst_float
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.spots import choose_spots
@@ -113,6 +114,7 @@ REPAIRS: Final[Mapping[str, Repair]] = {
     "round": second_order_rounding,
     "adaround": ada_round,
     "spots": choose_spots,
+    "floats": keep_worst_float,
     "bias": correct_biases,
     "bias-median": partial(correct_biases, average="median"),
     "bias-sequential": _biases_in_sequence,
@@ -173,17 +175,18 @@ _LAYERS: Final = (("equalize-groups",), CROSS_LAYER)
 _ACTIVATIONS: Final = (("equalize-activations",), ("equalize-activations-tight",))
 _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 SPOTS: Final = (("spots",),)
+FLOATS: Final = (("floats",),)
 _THROUGH: Final = (("equalize-through",),)
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
     "balanced": Effort(
-        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),), SPOTS),
+        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),), SPOTS, FLOATS),
         finish=("bias", "bias-sequential"),
         if_orders=(CROSS_LAYER,),
     ),
     "best": Effort(
-        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS),
+        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS, FLOATS),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }
@@ -191,10 +194,11 @@ EFFORTS: Final[Mapping[str, Effort]] = {
 
 
 def stages_of(
-    effort: Effort, scheme: QuantScheme, model: ir.Model
+    effort: Effort, scheme: QuantScheme, model: ir.Model, *, mixed: bool = True
 ) -> tuple[tuple[tuple[str, ...], ...], ...]:
-    """The stages of an effort for a target and a prepared float graph."""
-    stages = tuple(stage for stage in effort.stages if stage != SPOTS or scheme.spots is not None)
+    """The stages of an effort for a target and a prepared float graph; ``mixed``: layers may be float."""
+    left_out = [SPOTS] * (scheme.spots is None) + [FLOATS] * (not (mixed and scheme.mixes_floats))
+    stages = tuple(stage for stage in effort.stages if stage not in left_out)
     if scheme.weight_granularity != "per-channel":
         left = any(CROSS_LAYER in stage for stage in stages)
         return stages if left else ((CROSS_LAYER,), *stages)

@@ -1,17 +1,21 @@
 """Spots: the few activations that lose too much in 8 bits get 16.
 
     noise(t, b)   10^(−SQNR/10) of branch b of the outputs where the codes of tensor t alone are left
-    share(c)      max over b of  Σ tensors of class c  noise(t, b) / Σ of all        a class has one scale
+    noise(W, b)   the same where those of all weights are left, which no spot takes away
+    share(c)      max over b of  Σ tensors of class c  noise(t, b) / Σ of all and W; a class has one scale
     price(c)      multiply-accumulates of the layers that read the class / those of all layers
-    taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 15 % together
+    taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 30 % together,
+                  as long as some b has  Σ of those left > noise(W, b) / 4  and  that and W > −40 dB
 
-Branches of 30 dB and more do not count: what is kept needs no slower layers.
+Branches of 30 dB and more do not count, text of 40 dB and more: what is kept needs no slower layers. One that
+is worked on gets more than 30 dB, for texts and masks differ visibly there, and noises do not quite add up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import onnx_ir as ir
@@ -19,6 +23,7 @@ import onnx_ir as ir
 from calib8.autorange.check import LARGEST_DB, Check
 from calib8.dissection.dissect import Dissection
 from calib8.dissection.float_constants import layer_constants
+from calib8.dissection.partly_coded import coded_pairs
 from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
 from calib8.model.runtime import Arrays
@@ -27,9 +32,10 @@ from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.tasks.branches import Meaning
 
 ENOUGH_DB: Final = 30.0
-"""A branch of the outputs that needs no 16 bits."""
+"""A branch of the outputs that needs no 16 bits, unless it is text."""
 
 LOOKED_AT: Final = 8
 """Runs: what ranks tensors is a difference of many dB."""
@@ -40,8 +46,14 @@ LEAST_SHARE: Final = 0.01
 LEAST_PRICE: Final = 0.002
 """What every spot counts for at least: codes of two bytes are moved even where no layer reads them."""
 
-BUDGET: Final = 0.15
+BUDGET: Final = 0.3
 """All prices together: so much of the multiply-accumulates is done twice."""
+
+BESIDE_WEIGHTS: Final = 0.25
+"""Of the noise of the weights: what tensors add to it is 1 dB then."""
+
+GOOD_DB: Final = 40.0
+"""A branch that needs no further spots; text of less gets some."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +62,45 @@ class _Class:
 
     Attributes:
         members: their names.
-        share, price: see the top of the file.
+        noise: poor branch → their noise there.
+        price: see the top of the file.
     """
 
     members: frozenset[str]
-    share: float
+    noise: Mapping[str, float]
     price: float
 
-    @property
-    def worth(self) -> float:
-        """What of the noise is gone per work."""
-        return self.share / (self.price + LEAST_PRICE)
+
+@dataclass(frozen=True)
+class _Noises:
+    """What codes do to the poor branches of the outputs.
+
+    Attributes:
+        tensors: branch → tensor → its noise.
+        weights: branch → the noise of all weights together.
+    """
+
+    tensors: Mapping[str, Mapping[str, float]]
+    weights: Mapping[str, float]
+
+    @cached_property
+    def totals(self) -> dict[str, float]:
+        """Branch → the noise of all tensors."""
+        return {branch: sum(found.values()) for branch, found in self.tensors.items()}
+
+    def share(self, noise: Mapping[str, float], branches: Collection[str]) -> float:
+        """The largest share that a noise has in one of the branches."""
+        shares = (noise[name] / (self.totals[name] + self.weights[name]) for name in branches)
+        return max(shares, default=0.0)
+
+    def unfinished(self, left: Mapping[str, float]) -> list[str]:
+        """Branches in which the noise that is left asks for spots."""
+        return [
+            name
+            for name, noise in left.items()
+            if noise > BESIDE_WEIGHTS * self.weights[name]
+            and noise + self.weights[name] > 10.0 ** (-GOOD_DB / 10.0)
+        ]
 
 
 def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -88,13 +128,17 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         )
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
-    poor = {name for name, figure in _figures(taken_apart.whole()).items() if figure < ENOUGH_DB}
+    figures = _figures(taken_apart.whole())
+    poor = {name for name, figure in figures.items() if figure < _enough_db(name, taken_apart.meaning)}
     if not poor:
         return candidate, RepairReport(())
-    parts = [Part((), (name,)) for name in taken_apart.tensors]
+    parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
     counter = SampleCounter("looking for spots", len(parts), data.progress)
-    noise = dict(zip(taken_apart.tensors, taken_apart.checks(parts, counter), strict=True))
-    chosen = _chosen(_classes(candidate, _shares(noise, poor), runs[0]))
+    names = _names(candidate)
+    weights, *checks = taken_apart.checks(parts, counter)
+    by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
+    noises = _Noises(_by_branch(by_tensor, poor), _noise(weights, poor))
+    chosen = _chosen(_classes(candidate, noises, runs[0]), noises)
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
 
@@ -108,20 +152,41 @@ def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate,
     return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
 
 
-def _chosen(classes: Sequence[_Class]) -> list[_Class]:
-    """The best ones, as many as the budget allows."""
-    spent, found = 0.0, []
-    for one in sorted(classes, key=lambda one: (-one.worth, sorted(one.members))):
-        if one.share >= LEAST_SHARE and spent + one.price <= BUDGET:
+def _enough_db(name: str, meaning: Meaning) -> float:
+    """What a branch needs: a line of text is right only if all of its characters are."""
+    kinds = {branch.kind for branch in meaning.judged if name in ("", branch.name)}
+    return GOOD_DB if "ctc" in kinds else ENOUGH_DB
+
+
+def _names(candidate: Candidate) -> dict[str, str]:
+    """Tensor of the int8 graph before its codes → its name; that of an output stays with what is behind."""
+    pairs, known = coded_pairs(candidate.coded.model), candidate.coded.placement.readers
+    return {
+        origin.name or "": (origin if origin.name in known else value).name or "" for value, origin in pairs
+    }
+
+
+def _chosen(classes: Sequence[_Class], noises: _Noises) -> list[_Class]:
+    """The best ones, as many as are needed and as the budget allows."""
+    spent, found, left = 0.0, list[_Class](), dict(noises.totals)
+
+    def worth(one: _Class) -> float:
+        """What of the noise is gone per work."""
+        return noises.share(one.noise, noises.totals) / (one.price + LEAST_PRICE)
+
+    for one in sorted(classes, key=lambda one: (-worth(one), sorted(one.members))):
+        share = noises.share(one.noise, noises.unfinished(left))
+        if share >= LEAST_SHARE and spent + one.price <= BUDGET:
             spent += one.price
             found.append(one)
+            left = {name: noise - one.noise[name] for name, noise in left.items()}
     return found
 
 
-def _classes(candidate: Candidate, shares: Mapping[str, Mapping[str, float]], sample: Arrays) -> list[_Class]:
-    """All classes that may be spots; ``shares`` are those of ``_shares``."""
+def _classes(candidate: Candidate, noises: _Noises, sample: Arrays) -> list[_Class]:
+    """All classes that may be spots."""
     placement, model = candidate.coded.placement, candidate.model
-    named = {name for found in shares.values() for name in found}
+    named = {name for found in noises.tensors.values() for name in found}
     asked = sorted(named & placement.readers.keys() - candidate.spots)
     found = find_spots(model, placement, candidate.table, candidate.scheme, asked)
     free = [name for name in asked if name not in found.refused]
@@ -129,36 +194,38 @@ def _classes(candidate: Candidate, shares: Mapping[str, Mapping[str, float]], sa
     work = node_macs(model, sample)
     whole = max(sum(work.values()), 1)
     return [
-        _Class(names, _share(names, shares), _read_by(model, names, work) / whole)
+        _Class(names, _sums(names, noises), _read_by(model, names, work) / whole)
         for names in sorted(members, key=sorted)
     ]
 
 
-def _shares(noise: Mapping[str, Check], poor: Collection[str]) -> dict[str, dict[str, float]]:
-    """Poor branch → tensor → its share of the noise of all tensors there."""
-    by_branch: dict[str, dict[str, float]] = {}
-    for name, check in noise.items():
-        for branch, figure in _figures(check).items():
-            if branch not in poor:
-                continue
-            by_branch.setdefault(branch, {})[name] = 10.0 ** (-max(figure, -LARGEST_DB) / 10.0)
-    totals = {branch: sum(found.values()) for branch, found in by_branch.items()}
+def _sums(names: frozenset[str], noises: _Noises) -> dict[str, float]:
+    """Branch → the noise of the tensors."""
     return {
-        branch: {name: value / totals[branch] for name, value in found.items()}
-        for branch, found in by_branch.items()
-        if totals[branch] > 0.0
+        branch: sum(found.get(name, 0.0) for name in sorted(names))
+        for branch, found in noises.tensors.items()
     }
+
+
+def _by_branch(checks: Mapping[str, Check], poor: Collection[str]) -> dict[str, dict[str, float]]:
+    """Poor branch → tensor → its noise there."""
+    by_branch: dict[str, dict[str, float]] = {}
+    for name, check in checks.items():
+        for branch, noise in _noise(check, poor).items():
+            by_branch.setdefault(branch, {})[name] = noise
+    return by_branch
+
+
+def _noise(check: Check, poor: Collection[str]) -> dict[str, float]:
+    """Poor branch → noise of a part alone."""
+    figures = _figures(check).items()
+    return {name: 10.0 ** (-max(dB, -LARGEST_DB) / 10.0) for name, dB in figures if name in poor}
 
 
 def _figures(check: Check) -> dict[str, float]:
     """Branch → dB; of one branch alone, all."""
     found = {one.name: (one.typical_db + one.sqnr_db) / 2.0 for one in check.branches}
     return found or {"": check.sqnr_db}
-
-
-def _share(names: frozenset[str], shares: Mapping[str, Mapping[str, float]]) -> float:
-    sums = (sum(found.get(name, 0.0) for name in sorted(names)) for found in shares.values())
-    return max(sums, default=0.0)
 
 
 def _read_by(model: ir.Model, names: frozenset[str], work: Mapping[str, int]) -> int:

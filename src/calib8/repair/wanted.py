@@ -17,10 +17,12 @@ class Repairs:
     Attributes:
         effort: a key of ``EFFORTS``, empty where repairs are named.
         names: keys of ``REPAIRS`` in the order in which they are carried out.
+        mixed: an effort may leave a few layers in float.
     """
 
     effort: str = ""
     names: tuple[str, ...] = ()
+    mixed: bool = True
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""

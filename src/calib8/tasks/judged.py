@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
@@ -13,42 +14,71 @@ from calib8.tasks.judges.find import AnyJudge, find_judge
 from calib8.tasks.judges.interface import Array, TaskFigures, split_samples
 
 Runs = Sequence[Sequence[Array]]
+Inputs = Sequence[Mapping[str, npt.NDArray[Any]]]
 
 
-def judged_runs(
-    meaning: Meaning,
+@dataclass(frozen=True)
+class Records:
+    """What a judge keeps of every sample, FP32's answers as the truth.
+
+    Attributes:
+        judge: of the task.
+        records: one per sample, in their order.
+    """
+
+    judge: AnyJudge
+    records: list[Any]
+
+
+def judged_records(
+    task: str,
     names: Sequence[str],
     expected: Runs,
     found: Runs,
-    inputs: Sequence[Mapping[str, npt.NDArray[Any]]],
+    inputs: Inputs,
+    meaning: Meaning | None = None,
+) -> Records | None:
+    """Records of every sample; None where nothing is known to decode such outputs.
+
+    Args:
+        task: one of ``calib8.tasks.judges.interface.TASKS``.
+        names: of the outputs.
+        expected, found: outputs of every run, of FP32 and of INT8.
+        inputs: what they were fed with.
+        meaning: what the outputs mean; None: their shapes tell.
+    """
+    judge: AnyJudge | None = None
+    records = list[Any]()
+    try:
+        for left, right, fed in zip(expected, found, inputs, strict=True):
+            rows = _rows_of(fed)
+            samples = zip(split_samples(left, rows), split_samples(right, rows), strict=True)
+            for real, coded in samples:
+                judge = judge or find_judge(task, names, real, fed, meaning)
+                truth = judge.as_truth(judge.read(real, names[0]))
+                records.append(judge.compare(judge.read(coded, names[0]), truth))
+    except (UsageError, DataError):
+        return None
+    return None if judge is None else Records(judge, records)
+
+
+def judged_runs(
+    meaning: Meaning, names: Sequence[str], expected: Runs, found: Runs, inputs: Inputs
 ) -> TaskFigures | None:
     """The figures of the task, with FP32 as the truth.
 
     Args:
         meaning: what the outputs mean.
-        names: of the outputs.
-        expected, found: outputs of every run, of FP32 and of INT8.
-        inputs: what they were fed with.
+        names, expected, found, inputs: see ``judged_records``.
 
     Returns:
         None where the task is not known, or nothing is known to decode such outputs.
     """
-    if meaning.task is None or not expected:
+    if meaning.task is None:
         return None
-    try:
-        records = list[Any]()
-        judge: AnyJudge | None = None
-        for left, right, fed in zip(expected, found, inputs, strict=True):
-            rows = _rows_of(fed)
-            samples = zip(split_samples(left, rows), split_samples(right, rows), strict=True)
-            for real, coded in samples:
-                judge = judge or find_judge(meaning.task, names, real, fed, meaning)
-                truth = judge.as_truth(judge.read(real, names[0]))
-                records.append(judge.compare(judge.read(coded, names[0]), truth))
-    except (UsageError, DataError):
-        return None
-    figures = {} if judge is None else judge.figures(records)
-    return TaskFigures(meaning.task, figures, {}, len(records)) if figures else None
+    kept = judged_records(meaning.task, names, expected, found, inputs, meaning)
+    figures = {} if kept is None else kept.judge.figures(kept.records)
+    return TaskFigures(meaning.task, figures, {}, len(kept.records)) if kept and figures else None
 
 
 def _rows_of(fed: Mapping[str, Array]) -> list[str]:

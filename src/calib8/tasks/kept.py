@@ -24,6 +24,7 @@ from calib8.tasks.kinds import Kind
 
 Array = npt.NDArray[Any]
 Runs = Sequence[Sequence[Array]]
+Pairs = Sequence[tuple[Array, Array]]
 
 FOUND: Final = 0.25
 """Scores above it are detections in the tools that are most used."""
@@ -36,10 +37,12 @@ class Kept:
     Attributes:
         value: a share, 0 … 1, a cosine, or SQNR in dB, see the top of the file; None: nothing tells.
         text: in words, with numbers.
+        counted: what a share is a share of: scores, samples or lines; None: it is no share.
     """
 
     value: float | None
     text: str
+    counted: int | None = None
 
 
 def kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
@@ -49,6 +52,15 @@ def kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
         branch: which one.
         expected, found: float outputs of every run, of FP32 and of INT8.
     """
+    return _kept(branch, expected, found, _WAYS.get(branch.kind, _ratio))
+
+
+def signal_kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
+    """The SQNR of a branch, whatever its kind; the arguments are those of ``kept``."""
+    return _kept(branch, expected, found, _ratio)
+
+
+def _kept(branch: Branch, expected: Runs, found: Runs, way: Callable[[Pairs], Kept]) -> Kept:
     pairs = [
         (left, right)
         for reference, outputs in zip(expected, found, strict=True)
@@ -58,13 +70,10 @@ def kept(branch: Branch, expected: Runs, found: Runs) -> Kept:
         return Kept(None, "it has as many rows as values decide: nothing to compare")
     if not all(np.isfinite(right).all() for _, right in pairs):
         return Kept(0.0, "it is not finite")
-    told = _WAYS.get(branch.kind, _ratio)(pairs)
+    told = way(pairs)
     if branch.kind == "other" and told.value is not None:
         return Kept(told.value, f"{told.text}, its meaning is not known (--branch names it)")
     return told
-
-
-Pairs = Sequence[tuple[Array, Array]]
 
 
 def _ratio(pairs: Pairs) -> Kept:
@@ -79,7 +88,7 @@ def _ratio(pairs: Pairs) -> Kept:
 def _scores(pairs: Pairs) -> Kept:
     both, of_float, of_int8, same, places = 0, 0, 0, 0, 0
     for left, right in pairs:
-        scores, others = _as_shares(left, left), _as_shares(right, left)
+        scores, others = as_shares(left, left), as_shares(right, left)
         above, below = scores > FOUND, others > FOUND
         both, of_float = both + int(np.sum(above & below)), of_float + int(np.sum(above))
         of_int8 += int(np.sum(below))
@@ -96,7 +105,7 @@ def _scores(pairs: Pairs) -> Kept:
     if places:
         text += f", {_percent(same / places)} keep the class"
         value = min(value, same / places)
-    return Kept(value, text)
+    return Kept(value, text, of_float)
 
 
 def _class_axis(array: Array) -> int:
@@ -106,8 +115,8 @@ def _class_axis(array: Array) -> int:
     return 1 + int(np.argmin(array.shape[1:]))
 
 
-def _as_shares(array: Array, reference: Array) -> Array:
-    """Numbers 0 … 1; of logits what Sigmoid makes of them."""
+def as_shares(array: Array, reference: Array) -> Array:
+    """Numbers 0 … 1; of logits what Sigmoid makes of them; the reference tells which they are."""
     if reference.size and reference.min() >= 0.0 and reference.max() <= 1.0:
         return array
     with np.errstate(over="ignore"):
@@ -124,7 +133,7 @@ def _classes(pairs: Pairs) -> Kept:
         else:
             equal = a.argmax(axis=1) == b.argmax(axis=1)
         same, rows = same + int(np.sum(equal)), rows + len(a)
-    return Kept(same / rows, f"{_percent(same / rows)} of the samples keep their class")
+    return Kept(same / rows, f"{_percent(same / rows)} of the samples keep their class", rows)
 
 
 def _cosines(pairs: Pairs) -> Kept:
@@ -171,7 +180,7 @@ def _lines(pairs: Pairs) -> Kept:
         a, b = (array if by_line else array.T for array in (left, right))
         for one, other in zip(np.atleast_2d(a), np.atleast_2d(b), strict=True):
             same, lines = same + (_string(one, blank) == _string(other, blank)), lines + 1
-    return Kept(same / lines, f"{_percent(same / lines)} of the lines read as before")
+    return Kept(same / lines, f"{_percent(same / lines)} of the lines read as before", lines)
 
 
 def _string(steps: Array, blank: int) -> list[int]:

@@ -1,19 +1,24 @@
 """One clear word on an int8 model, from samples held back: kept, visibly damaged, or ruined.
 
-Each branch is judged by a figure of its kind (``calib8.tasks.kept``); the worst one gives the verdict.
+What the judge of a task can decode is judged by its figures (``calib8.tasks.task_verdicts``), every other
+branch by a figure of its kind that needs no decoding (``calib8.tasks.kept``), and where there are too few
+objects to count by its SQNR. The worst of them gives the verdict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
-from calib8.tasks.branches import Meaning
-from calib8.tasks.kept import Runs, kept
+from calib8.tasks.branches import Branch, Meaning
+from calib8.tasks.kept import Runs, kept, signal_kept
 from calib8.tasks.kinds import Kind
-
-State: TypeAlias = Literal["kept", "damaged", "ruined", "unknown"]
+from calib8.tasks.limits import FEWEST, SIGNAL_LIMITS, badness, state_by, worst
+from calib8.tasks.limits import LIMITS as LIMITS
+from calib8.tasks.limits import SIGNALS as SIGNALS
+from calib8.tasks.limits import State as State
+from calib8.tasks.task_verdicts import TaskVerdict
 
 WORDS: Final[Mapping[State, str]] = {
     "kept": "kept",
@@ -21,41 +26,6 @@ WORDS: Final[Mapping[State, str]] = {
     "ruined": "ruined",
     "unknown": "not judged",
 }
-
-SHARES: Final = (0.95, 0.8)
-"""Of scores and classes: one in twenty that change are what good int8 models have on so few samples, as they
-lie at the border; where one in five does, every user sees it."""
-
-LINES: Final = (0.95, 0.8)
-"""Of lines: the same; a line is wrong with one wrong character."""
-
-COSINES: Final = (0.995, 0.95)
-"""Mean cosine: below 0.995 pairs change sides of a usual threshold of verification; at 0.95 the error is a
-third of the vector."""
-
-OVERLAPS: Final = (0.97, 0.85)
-"""IoU of regions: 0.97 is a border that moved by less than a point here and there; at 0.85 shapes differ."""
-
-BOXES: Final = (25.0, 15.0)
-"""dB of coordinates over the whole picture: 6 % and 18 % of their size; at 18 % boxes miss IoU 0.5."""
-
-SIGNALS: Final = (20.0, 10.0)
-"""dB of all else: a hundredth and a tenth of the energy is noise."""
-
-LIMITS: Final[Mapping[Kind, tuple[float, float]]] = {
-    "scores": SHARES,
-    "objectness": SHARES,
-    "logits": SHARES,
-    "probabilities": SHARES,
-    "ctc": LINES,
-    "embedding": COSINES,
-    "map": OVERLAPS,
-    "boxes": BOXES,
-    "keypoints": BOXES,
-}
-"""Kind → at least so much is kept, less than so much is ruined; others have ``SIGNALS``."""
-
-_ORDER: Final[tuple[State, ...]] = ("ruined", "damaged", "unknown", "kept")
 
 
 @dataclass(frozen=True)
@@ -81,11 +51,13 @@ class Verdict:
     """What became of a model.
 
     Attributes:
-        state: of the worst branch; ``unknown`` where none could be judged.
+        state: the worst word, of what judges decoded and of the branches that none of them read; ``unknown``
+            where nothing could be judged.
         branches: each branch, the worst first; empty where nothing was held back.
         samples: how many judged.
         shared: these samples made the model too: they prove nothing.
         why: why nothing was judged; empty where something was.
+        tasks: what the judges of tasks say, the worst first.
     """
 
     state: State
@@ -93,20 +65,32 @@ class Verdict:
     samples: int
     shared: bool = False
     why: str = ""
+    tasks: tuple[TaskVerdict, ...] = ()
+
+    @property
+    def deciding(self) -> tuple[TaskVerdict | BranchVerdict, ...]:
+        """What the word comes from, the worst first: branches that a judge has read are not among them."""
+        told = [task for task in self.tasks if task.state != "unknown"]
+        read = {name for task in told for name in task.branches}
+        rest = [branch for branch in self.branches if branch.name not in read]
+        return tuple(sorted((*told, *rest), key=lambda one: badness(one.state)))
 
     @property
     def text(self) -> str:
-        """Such as ``visibly damaged: scores: 91.2 % …; boxes kept: 31.2 dB; on 32 samples held back``."""
+        """Such as ``visibly damaged: 91.2 % of FP32's 312 objects … ; on 64 samples held back``."""
         if self.why:
             return f"{WORDS['unknown']}: {self.why}"
-        each = "; ".join(f"{self._named(one)}: {one.text}" for one in self.branches)
+        told = self.deciding
+        alone = len(told) == 1 and isinstance(told[0], TaskVerdict)
+        each = [told[0].text] if alone else [f"{self._named(one)}: {one.text}" for one in told]
+        each += [task.text for task in self.tasks if task.state == "unknown"]
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
-        return f"{WORDS[self.state]}: {each}; on {where}"
+        return f"{WORDS[self.state]}: {'; '.join(each)}; on {where}"
 
-    def _named(self, branch: BranchVerdict) -> str:
+    def _named(self, one: TaskVerdict | BranchVerdict) -> str:
         """With its own word where that is another one than that of the whole."""
-        return branch.name if branch.state == self.state else f"{branch.name} {WORDS[branch.state]}"
+        return one.name if one.state == self.state else f"{one.name} {WORDS[one.state]}"
 
 
 def unjudged(why: str) -> Verdict:
@@ -114,31 +98,47 @@ def unjudged(why: str) -> Verdict:
     return Verdict("unknown", (), 0, why=why)
 
 
-def verdict_of(meaning: Meaning, expected: Runs, found: Runs, *, shared: bool = False) -> Verdict:
+def verdict_of(
+    meaning: Meaning,
+    expected: Runs,
+    found: Runs,
+    tasks: Sequence[TaskVerdict] = (),
+    *,
+    shared: bool = False,
+) -> Verdict:
     """The verdict.
 
     Args:
         meaning: the branches of the outputs.
         expected, found: float outputs of every run, of FP32 and of INT8.
+        tasks: what the judges of tasks say of the same runs.
         shared: the samples are those that made the model.
     """
-    if not expected or not meaning.judged:
+    if not expected or not (meaning.judged or tasks):
         return unjudged("no sample was held back" if meaning.judged else "no output is judged")
-    branches = []
-    for branch in meaning.judged:
-        told = kept(branch, expected, found)
-        branches.append(
-            BranchVerdict(branch.name, branch.kind, state_of(branch.kind, told.value), told.value, told.text)
-        )
-    branches.sort(key=lambda one: _ORDER.index(one.state))
-    known = [one.state for one in branches if one.state != "unknown"]
-    state: State = min(known, key=_ORDER.index) if known else "unknown"
-    return Verdict(state, tuple(branches), len(expected), shared)
+    few = {name for task in tasks if task.state == "unknown" for name in task.branches}
+    branches = [_of_branch(one, expected, found, counted=one.name not in few) for one in meaning.judged]
+    branches.sort(key=lambda one: badness(one.state))
+    known = sorted(tasks, key=lambda one: badness(one.state))
+    verdict = Verdict("unknown", tuple(branches), len(expected), shared, "", tuple(known))
+    return replace(verdict, state=worst([one.state for one in verdict.deciding]))
+
+
+def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) -> BranchVerdict:
+    """Of one branch; not by what is counted where a judge has said that there is too little to count."""
+    told = kept(branch, expected, found)
+    count, note = told.counted or 0, ""
+    if counted and 0 < count < FEWEST:
+        note = f", as {count} of them are too few to count ({FEWEST})"
+    if counted and not note:
+        one = 1.0 / count if count else 0.0
+        state = state_by(LIMITS.get(branch.kind, SIGNALS), told.value, one)
+        return BranchVerdict(branch.name, branch.kind, state, told.value, told.text)
+    told = signal_kept(branch, expected, found)
+    state = state_by(SIGNAL_LIMITS.get(branch.kind, SIGNALS), told.value)
+    return BranchVerdict(branch.name, branch.kind, state, told.value, f"{told.text}{note}")
 
 
 def state_of(kind: Kind, value: float | None) -> State:
     """The word for a figure of a kind."""
-    if value is None:
-        return "unknown"
-    enough, least = LIMITS.get(kind, SIGNALS)
-    return "kept" if value >= enough else "damaged" if value >= least else "ruined"
+    return state_by(LIMITS.get(kind, SIGNALS), value)

@@ -14,12 +14,13 @@ from calib8.model.metadata import write_metadata
 from calib8.model.work import node_macs
 from calib8.outcomes import Quantization
 from calib8.passes.place import Placement
+from calib8.repair.unit_order import merged, ordered_steps
+from calib8.repair.units import Unit, units_of
 from calib8.tuning.clock import Clock
-from calib8.tuning.costs import Unit, additions_of, float_share, units_of
+from calib8.tuning.costs import additions_of, float_share
 from calib8.tuning.judging import Judge
 from calib8.tuning.promise import Promise
 from calib8.tuning.recipes import Recipes
-from calib8.tuning.sensitivities import merged, ordered_steps
 from calib8.tuning.trial import Settings, Trial, best_of
 
 UNITS: Final = "units.json"
@@ -122,11 +123,9 @@ class Attempts:
         found = units_of(self._recipes.prepared.model, self._placed(base), self._sample)
         stored = folder.read_json(UNITS)
         if stored is None:
-            candidate, runs = self._recipes.made(base)[1].candidate, self._recipes.samples.scored
+            candidate, data = self._recipes.made(base)[1].candidate, self._recipes.data
             with self.clock.limited():
-                ordered, note = ordered_steps(
-                    candidate, found, runs, self._recipes.threads, self._recipes.progress
-                )
+                ordered, note = ordered_steps(candidate, found, data)
             stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
             folder.write(UNITS, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         home = {node: unit for unit in found for node in unit.nodes}

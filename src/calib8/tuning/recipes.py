@@ -4,6 +4,8 @@ fast        ranges mse-behind
 balanced    ranges auto, mse-behind as an alternative
 best        the same with more repairs                       (``calib8.repair.repairs.EFFORTS``)
 
+No effort leaves layers in float here: which ones is what the search is about.
+
 What takes long is kept in the folder of the search and read from there, in the same run too.
 """
 
@@ -85,6 +87,13 @@ class Recipes:
         """Those that repairs look at."""
         return choose_samples(self.dataset, self.threads, largest=bytes_to_keep(self.meaning))
 
+    @cached_property
+    def data(self) -> RepairData:
+        """What repairs look at."""
+        return RepairData(
+            self.samples.scored, self.threads, self.progress, self.prepared.model, meaning=self.meaning
+        )
+
     @property
     def begun(self) -> bool:
         """Whether the folder holds statistics, of all samples or of some."""
@@ -131,9 +140,8 @@ class Recipes:
         kept = [name for step in done.steps if step.kept for name in step.names]
         biases = [name for name in kept if name in plan.finish]
         if settings.floats and biases:
-            runs = self.samples.scored[: plan.repairing]
-            data = RepairData(runs, self.threads, self.progress, prepared=self.prepared.model)
-            candidate, _ = REPAIRS[biases[-1]](candidate, data)
+            data = self.data
+            candidate, _ = REPAIRS[biases[-1]](candidate, replace(data, runs=data.runs[: plan.repairing]))
         return start, replace(done, candidate=candidate)
 
     def sharings(self) -> tuple[str, ...]:
@@ -158,7 +166,7 @@ class Recipes:
             if not path.exists():
                 others = {} if effort == _FAST else {f"ranges {_PLAIN}": self._plain}
                 done = repaired(
-                    start, self.samples, Repairs(effort), tables=others, meaning=self.meaning,
+                    start, self.samples, Repairs(effort, mixed=False), tables=others, meaning=self.meaning,
                     threads=self.threads, progress=self.progress,
                 )  # fmt: skip
                 save_repaired(done, start, path)

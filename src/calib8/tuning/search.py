@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from calib8.tuning.costs import Unit
+from calib8.repair.units import Unit
 from calib8.tuning.trial import Settings, Trial
 
 MOST_GIVEN_BACK: Final = 16

@@ -17,7 +17,7 @@ import onnx_ir as ir
 
 from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
-from calib8.passes.functions import chains, clip_limits
+from calib8.passes.functions import chains, clip_limits, feeding_weights
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
     Codes,
@@ -68,8 +68,10 @@ def inputs_are_all_coded(model: ir.Model) -> Iterator[Finding]:
 def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
     """The result of an op on codes goes to exactly one QuantizeLinear and nowhere else.
 
-    Gemm and MatMul may also give floats, and class probabilities at the end are float on purpose.
+    Gemm and MatMul may also give floats, and class probabilities at the end are float on purpose, as is a
+    Concat behind the last layer, where each part has finer codes than all together.
     """
+    feeds_weights = feeding_weights(model)
     for node in _computing(model):
         if not reads_codes(node):
             continue
@@ -77,6 +79,8 @@ def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
         value = node.outputs[0] if activation is None else activation.outputs[0]
         others = len(list(value.uses())) + value.is_graph_output() - len(quantizers)
         if not quantizers and (node.op_type in FLOAT_RESULT_OPS or _yields_probabilities(node)):
+            continue
+        if not quantizers and node.op_type == "Concat" and node not in feeds_weights:
             continue
         if not quantizers:
             yield (

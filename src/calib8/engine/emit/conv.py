@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from calib8.engine import steps
 from calib8.engine.emit.rescale import NO_SUM, layer_fields, sum_fields
+from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
@@ -155,35 +156,33 @@ def emit_filter(
     rescale, activation = layer_fields(
         out, step.rescale, step.low, step.high, step.outputs[0], channels, places.reshape(-1)
     )
-    out.add(
-        steps.Conv(
-            input=image,
-            output=target,
-            row_step=strides[0],
-            column_step=strides[1],
-            taps=packed.offsets.size,
-            tap_offsets=out.constant(packed.offsets),
-            depth=packed.depth,
-            groups=groups,
-            group_channels=image.channels // groups,
-            outputs=channels // groups,
-            panels=len(packed.widths),
-            panel_widths=out.constant(np.array(packed.widths, np.int32)),
-            padded_outputs=places.shape[1],
-            weights=out.constant(packed.weights),
-            weight_bytes=packed.weights.size // groups,
-            bias=out.constant(bias),
-            weight_sums=out.constant(sums[places].astype(np.int32)),
-            rescale=rescale,
-            sum=NO_SUM if work.add is None else sum_fields(out, work.add),
-            residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
-            residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
-            table=fused_table(work, out),
-            activation=activation,
-        ),
-        work,
-        target.images * target.rows * target.columns * _products(step, weight, groups),
+    layer = steps.Conv(
+        input=image,
+        output=target,
+        row_step=strides[0],
+        column_step=strides[1],
+        taps=packed.offsets.size,
+        tap_offsets=out.constant(packed.offsets),
+        depth=packed.depth,
+        groups=groups,
+        group_channels=image.channels // groups,
+        outputs=channels // groups,
+        panels=len(packed.widths),
+        panel_widths=out.constant(np.array(packed.widths, np.int32)),
+        padded_outputs=places.shape[1],
+        weights=out.constant(packed.weights),
+        weight_bytes=packed.weights.size // groups,
+        bias=out.constant(bias),
+        weight_sums=out.constant(sums[places].astype(np.int32)),
+        rescale=rescale,
+        sum=NO_SUM if work.add is None else sum_fields(out, work.add),
+        residual_right=int(work.add is not None and work.add.inputs[1] == work.residual),
+        residual=NO_VIEW if work.residual < 0 else out.view(work.residual),
+        table=fused_table(work, out),
+        activation=activation,
     )
+    pixels = target.images * target.rows * target.columns
+    out.add(sized(layer, work, out), work, pixels * _products(step, weight, groups))
 
 
 def _products(step: Weighted, weight: npt.NDArray[np.int32], groups: int) -> int:

@@ -17,6 +17,7 @@ from calib8.engine import steps
 from calib8.engine.emit.constant_channels import with_constant_channels
 from calib8.engine.emit.conv import fused_table, int8_layers
 from calib8.engine.emit.rescale import layer_fields
+from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, View
 from calib8.engine.fuse import Work
@@ -56,32 +57,29 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     rule = _quiet(step.rescale)
     multiplier = channels // image.channels
     rescale, activation = layer_fields(out, rule, step.low, step.high, step.outputs[0], channels, places)
-    out.add(
-        steps.Depthwise(
-            input=image,
-            output=out.view(work.output),
-            kernel_rows=rows,
-            kernel_columns=columns,
-            row_step=step.strides[0],
-            column_step=step.strides[1],
-            row_dilation=step.dilations[0],
-            column_dilation=step.dilations[1],
-            taps=len(full),
-            tap_offsets=out.constant(_offsets(step, image, layers, len(full))),
-            multiplier=multiplier,
-            repeats=out.constant(_repeats(multiplier, padded)) if multiplier > 1 else NONE,
-            padded_outputs=padded,
-            weights=out.constant(full),
-            layers=layers,
-            bias=out.constant(bias),
-            rescale=rescale,
-            narrow=_narrow(rule, _largest_sums(weight, step.bias, zero_point)),
-            table=fused_table(work, out),
-            activation=activation,
-        ),
-        work,
-        macs(out.program, step) or 0,
+    layer = steps.Depthwise(
+        input=image,
+        output=out.view(work.output),
+        kernel_rows=rows,
+        kernel_columns=columns,
+        row_step=step.strides[0],
+        column_step=step.strides[1],
+        row_dilation=step.dilations[0],
+        column_dilation=step.dilations[1],
+        taps=len(full),
+        tap_offsets=out.constant(_offsets(step, image, layers, len(full))),
+        multiplier=multiplier,
+        repeats=out.constant(_repeats(multiplier, padded)) if multiplier > 1 else NONE,
+        padded_outputs=padded,
+        weights=out.constant(full),
+        layers=layers,
+        bias=out.constant(bias),
+        rescale=rescale,
+        narrow=_narrow(rule, _largest_sums(weight, step.bias, zero_point)),
+        table=fused_table(work, out),
+        activation=activation,
     )
+    out.add(sized(layer, work, out), work, macs(out.program, step) or 0)
 
 
 def _padded_taps(weight: npt.NDArray[np.int32], padded: int) -> tuple[npt.NDArray[np.int8], int]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UsageError
-from calib8.tasks.branches import Meaning
+from calib8.tasks.branches import Meaning, Sureness
 from calib8.tasks.judges.classes import find_class_judge
 from calib8.tasks.judges.ctc import find_ctc
 from calib8.tasks.judges.decode_points import find_point_head
@@ -19,8 +20,20 @@ from calib8.tasks.judges.find_detection_head import find_detection_head
 from calib8.tasks.judges.interface import TASKS, Array, Judge
 from calib8.tasks.judges.keypoints import KeypointJudge
 from calib8.tasks.judges.masks import MaskJudge, find_mask_head
+from calib8.tasks.kinds import Kind
 
 AnyJudge = Judge[Any, Any, Any]
+
+_KINDS: Final[Mapping[str, tuple[Kind, ...]]] = {
+    "segment": ("map",),
+    "embed": ("embedding",),
+    "ctc": ("ctc",),
+    "classify": ("logits", "probabilities"),
+    "keypoints": ("keypoints",),
+}
+"""Task → kinds of the one output that its judge reads."""
+
+_SURENESS: Final[tuple[Sureness, ...]] = ("named", "sure", "likely", "guessed")
 
 
 def check_task(task: str) -> None:
@@ -55,22 +68,54 @@ def find_judge(
         meaning: branches of the outputs as the graph has them; None: it is not known.
 
     Raises:
-        UsageError: an unknown task, outputs that do not fit it (they are listed), or that are empty or not
-            finite.
+        UsageError: an unknown task, outputs that do not fit it (they are listed), several that do, or outputs
+            that are empty or not finite.
     """
     check_task(task)
     _check_telling(task, names, outputs)
     if task == "detect":
         return DetectionJudge(find_detection_head(names, outputs, picture_size(feeds, task), meaning))
+    places = list(range(len(names))) if meaning is None else _told_outputs(task, names, meaning)
+    names, outputs = [names[place] for place in places], [outputs[place] for place in places]
     if task == "segment":
-        return MaskJudge(find_mask_head(names, outputs))
-    if task == "embed":
-        return find_embedding(names, outputs)
-    if task == "ctc":
-        return find_ctc(names, outputs)
+        mask = find_mask_head(names, outputs)
+        return MaskJudge(replace(mask, output=places[mask.output]))
     if task == "keypoints":
-        return KeypointJudge(find_point_head(names, outputs, picture_size(feeds, task)))
-    return find_class_judge(names, outputs)
+        points = find_point_head(names, outputs, picture_size(feeds, task))
+        return KeypointJudge(replace(points, output=places[points.output]))
+    if task == "embed":
+        vector = find_embedding(names, outputs)
+        return replace(vector, output=places[vector.output])
+    if task == "ctc":
+        lines = find_ctc(names, outputs)
+        return replace(lines, output=places[lines.output])
+    classes = find_class_judge(names, outputs)
+    return replace(classes, output=places[classes.output])
+
+
+def _told_outputs(task: str, names: Sequence[str], meaning: Meaning) -> list[int]:
+    """Indices of the outputs that may be what the task reads.
+
+    Those that the graph, or the user, is surest of; where none is known to be of the task, all but unused
+    ones.
+
+    Raises:
+        UsageError: several are as sure as each other.
+    """
+    whole = [
+        branch for branch in meaning.branches if len(branch.pieces) == 1 and branch.pieces[0].axis is None
+    ]
+    told = [branch for branch in whole if branch.kind in _KINDS[task] and branch.pieces[0].output in names]
+    surest = min((_SURENESS.index(branch.sureness) for branch in told), default=0)
+    told = [branch for branch in told if _SURENESS.index(branch.sureness) == surest]
+    if len(told) > 1:
+        listed = [branch.pieces[0].output for branch in told]
+        cure = f"Say which ones do not count, such as --branch {listed[-1]}=unused"
+        raise UsageError(f"--task {task}", f"{', '.join(listed)} all are of it, and one is judged", cure)
+    if told:
+        return [list(names).index(told[0].pieces[0].output)]
+    unused = {branch.pieces[0].output for branch in whole if branch.kind == "unused"}
+    return [place for place, name in enumerate(names) if name not in unused]
 
 
 def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) -> None:

@@ -80,6 +80,11 @@ class MaskJudge:
     head: MaskHead
     task: ClassVar[str] = "segment"
 
+    @property
+    def first_class(self) -> int:
+        """The first one that counts: not the background of a map with a threshold."""
+        return 1 if self.head.threshold is not None else 0
+
     def read(self, outputs: Sequence[Array], name: str) -> I64:
         """Map of classes int64 [H, W]; see ``Judge``."""
         head = self.head
@@ -128,15 +133,10 @@ class MaskJudge:
 
     def figures(self, records: Sequence[MaskRecord]) -> dict[str, float]:
         """``miou``, ``dice`` and ``pixels``."""
-        count = max((len(one.common) for one in records), default=0)
-        common, own, others = (
-            sum((np.pad(part, (0, count - len(part))) for part in parts), np.zeros(count, np.int64))
-            for parts in zip(*((one.common, one.own, one.others) for one in records), strict=True)
-        ) if records else (np.zeros(0, np.int64),) * 3  # fmt: skip
+        common, own, others = pixels_of(records)
         total, same = int(own.sum()), int(common.sum())
-        first = 1 if self.head.threshold is not None else 0
         seen = np.flatnonzero(own + others)
-        seen = seen[seen >= first]
+        seen = seen[seen >= self.first_class]
         union = own[seen] + others[seen] - common[seen]
         return told(
             {
@@ -145,6 +145,15 @@ class MaskJudge:
                 "pixels": same / total if total else None,
             }
         )
+
+
+def pixels_of(records: Sequence[MaskRecord]) -> tuple[I64, I64, I64]:
+    """∩_c, a_c and b_c over all images, see the top of the file: int64 [classes] each."""
+    count = max((len(one.common) for one in records), default=0)
+    sums = np.zeros((3, count), np.int64)
+    for one in records:
+        sums[:, : len(one.common)] += np.stack([one.common, one.own, one.others])
+    return sums[0], sums[1], sums[2]
 
 
 def nearest(classes: I64, size: tuple[int, int]) -> I64:

@@ -1,7 +1,7 @@
 """In which order units become float: what takes away most of the noise per work goes first.
 
 noise(part)    10^(−SQNR/10) of the outputs where the codes of that part alone are left; all parts are looked
-               at in one sweep (``calib8.analysis.damage``)
+               at in one sweep (``calib8.dissection``)
 gone(S)        what of the noise is gone with the units S in float: that of their weights, and that of every
                tensor of which all units around it are in S; a tensor between float and int8 keeps its codes
 step           the units that come next together: one unit, or all around a tensor that are still int8
@@ -22,21 +22,20 @@ from calib8.dissection.dissect import Dissection
 from calib8.dissection.float_constants import layer_constants
 from calib8.dissection.sweep_graph import Part
 from calib8.errors import Calib8Error
-from calib8.model.runtime import Arrays
 from calib8.passes.place import Placement
-from calib8.progress import Progress, SampleCounter
-from calib8.repair.candidate import Candidate
-from calib8.tuning.costs import Unit
+from calib8.progress import SampleCounter
+from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.units import Unit
 
-LOOKED_AT: Final = 4
-"""Runs: what orders units is a difference of many dB."""
+LOOKED_AT: Final = 8
+"""Runs: what orders units is a difference of many dB; a detector finds nothing at all in some."""
 
 LEAST_WORK: Final = 0.001
 """Share of all work that every unit in float counts for."""
 
 
 def ordered_steps(
-    candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
+    candidate: Candidate, units: Sequence[Unit], data: RepairData
 ) -> tuple[tuple[Unit, ...], str]:
     """The steps, each as one unit, the first one in front; and why they are ordered by work alone, if so.
 
@@ -45,12 +44,10 @@ def ordered_steps(
     Args:
         candidate: what the int8 model is made from.
         units: all that may become float.
-        runs: inputs to look at.
-        threads: for ONNX Runtime.
-        progress: see ``Progress``.
+        data: the first of its runs tell the noise.
     """
     try:
-        noise = _part_noise(candidate, units, runs[:LOOKED_AT], threads, progress)
+        noise = _part_noise(candidate, units, data)
         note = ""
     except Calib8Error as error:
         noise, note = Noise(dict.fromkeys(units, 1.0), {}), f"nodes ordered by their work: {error.problem}"
@@ -114,15 +111,13 @@ def floatable(ordered: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...
     return tuple(found)
 
 
-def _part_noise(
-    candidate: Candidate, units: Sequence[Unit], runs: Sequence[Arrays], threads: int, progress: Progress
-) -> Noise:
-    quantized = candidate.quantized()
+def _part_noise(candidate: Candidate, units: Sequence[Unit], data: RepairData) -> Noise:
+    quantized, runs = candidate.coded, data.runs[:LOOKED_AT]
     constants = layer_constants(candidate.model)
-    dissection = Dissection(quantized.model, constants, candidate.model, runs, threads)
+    dissection = Dissection(quantized.model, constants, candidate.model, runs, data.threads, data.meaning)
     layers = [name for name in dissection.layers if name in constants]
     parts = [Part((name,), ()) for name in layers] + [Part((), (name,)) for name in dissection.tensors]
-    counter = SampleCounter("taking layers apart", len(parts), progress)
+    counter = SampleCounter("taking layers apart", len(parts), data.progress)
     noise = [_noise(found) for found in dissection.qualities(parts, counter)]
     weights = dict(zip(layers, noise, strict=False))
     around = _units_around(candidate.model, quantized.placement, units)

@@ -1,0 +1,187 @@
+"""INT8 beside FP32 by task, calib8's efforts and targets beside other tools: what users of the network see.
+
+    python benchmarks/tasks.py MODEL CALIBRATION JUDGED --task detect [--size 320,320] [--color bgr]
+                               [--mean 0] [--scale 0.00392156863] [--rows calib8-balanced,nncf,…]
+                               [--nncf PYTHON] [--modelopt PYTHON] [--judged N] [--json FILE]
+
+CALIBRATION and JUDGED are images or arrays as ``calib8 evaluate`` takes them. Every tool gets the same at
+most 100 samples and its defaults; every model is judged on the same samples, which no tool has seen, by the
+same judge, with FP32 as the truth. Other tools get the model with its free sizes fixed, and with operator
+set 13 where it has an older one. ``tail`` leaves all behind the last layers with weights in float.
+``--nncf`` and ``--modelopt`` are Pythons of environments with these tools. What fails has a row too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+import calib8
+from calib8.analysis.evaluate import Evaluation
+from calib8.data.preprocess import Preprocess
+from calib8.data.samples import open_dataset
+from calib8.errors import Calib8Error
+from calib8.judge import evaluate
+from calib8.model.graph import graph_inputs
+from calib8.model.load import load_model
+from repair import PEERS_OPSET, SAMPLES, by_peer
+
+
+@dataclass(frozen=True)
+class Way:
+    """How a row comes about.
+
+    Attributes:
+        runtime: where its model is judged.
+        peer: TOOL of ``calibration_peers.py``; empty: calib8.
+        target, effort: of calib8.
+    """
+
+    runtime: str = "onnxruntime"
+    peer: str = ""
+    target: str = "onnxruntime"
+    effort: str = ""
+
+
+WAYS = {
+    "calib8-fast": Way(effort="fast"),
+    "calib8-balanced": Way(effort="balanced"),
+    "calib8-engine-fast": Way("calib8", target="calib8", effort="fast"),
+    "calib8-engine-balanced": Way("calib8", target="calib8", effort="balanced"),
+    "onnxruntime": Way(peer="onnxruntime-minmax"),
+    "onnxruntime-tail": Way(peer="onnxruntime-minmax-tail"),
+    "nncf": Way(peer="nncf"),
+    "modelopt": Way(peer="modelopt-max"),
+}
+
+
+def for_peers(model: Path, shape: Sequence[int], folder: Path) -> Path:
+    """The model with the sizes of its samples, of a batch of one, in an operator set that peers take."""
+    proto = onnx.load(model)
+    for size, dimension in zip(shape, proto.graph.input[0].type.tensor_type.shape.dim, strict=True):
+        dimension.Clear()
+        dimension.dim_value = size
+    for output in proto.graph.output:
+        output.type.tensor_type.ClearField("shape")
+    del proto.graph.value_info[:]
+    own = next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
+    if own < PEERS_OPSET:
+        others = [entry for entry in proto.opset_import if entry.domain not in ("", "ai.onnx")]
+        for entry in others:
+            proto.opset_import.remove(entry)
+        proto = onnx.version_converter.convert_version(proto, PEERS_OPSET)
+    onnx.save(onnx.shape_inference.infer_shapes(proto), folder / "peers.onnx")
+    return folder / "peers.onnx"
+
+
+def made(way: Way, name: str, args: argparse.Namespace, preprocess: Preprocess, folder: Path) -> float:
+    """Makes ``folder/NAME.onnx``; seconds."""
+    output = folder / f"{name}.onnx"
+    if way.peer:
+        python = {"nncf": args.nncf, "modelopt": args.modelopt}.get(
+            way.peer.partition("-")[0], sys.executable
+        )
+        if python is None:
+            raise FileNotFoundError
+        work = folder / way.peer
+        found = {"seconds": 0.0}
+        if not (work / "int8.onnx").exists():
+            found = by_peer(way.peer, folder / "peers.onnx", folder / "inputs.npy", work, python)
+        output.symlink_to(work / "int8.onnx")
+        return float(found["seconds"])
+    start = time.perf_counter()
+    result = calib8.quantize(
+        args.model, args.calibration, preprocess=preprocess, samples=SAMPLES, threads=2, task=args.task,
+        target=way.target, effort=way.effort,
+    )  # fmt: skip
+    result.save(output)
+    return time.perf_counter() - start
+
+
+def record(name: str, seconds: float | None, found: Evaluation) -> dict[str, Any]:
+    """What a row tells."""
+    branches = {one.name: one.sqnr_db for one in found.branches}
+    figures = {} if found.task is None else dict(found.task.against_float)
+    ms = 1000.0 * found.seconds / max(found.images, 1)
+    return {"row": name, "seconds": seconds, "ms": ms, "sqnr_db": branches, **figures}
+
+
+def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """All rows, FP32 first."""
+    size = None if args.size is None else tuple(int(side) for side in args.size.split(","))
+    preprocess = Preprocess(
+        color=args.color, mean=tuple(args.mean), scale=tuple(args.scale),
+        **({} if size is None else {"size": size}),
+    )  # fmt: skip
+    found = list[dict[str, Any]]()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        specs = graph_inputs(load_model(args.model))
+        dataset = open_dataset(args.calibration, specs, preprocess, samples=SAMPLES)
+        inputs = np.concatenate([sample.inputs[specs[0].name] for sample in dataset])
+        np.save(folder / "inputs.npy", inputs)
+        for_peers(args.model, (1, *inputs.shape[1:]), folder)
+        for name in args.rows.split(","):
+            way = WAYS[name]
+            try:
+                seconds = made(way, name, args, preprocess, folder)
+                _, result = evaluate(
+                    [args.model, folder / f"{name}.onnx"], args.judged_data, preprocess=preprocess,
+                    samples=args.judged, threads=1, task=args.task, runtime=way.runtime,
+                )  # fmt: skip
+            except FileNotFoundError:
+                continue
+            except (subprocess.CalledProcessError, Calib8Error) as error:
+                said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
+                found.append({"row": name, "failure": (said.strip().splitlines() or ["no message"])[-1]})
+            else:
+                found.append(record(name, seconds, result))
+            print(told(found[-1]), flush=True)
+            if args.json is not None:
+                args.json.write_text(json.dumps(found, indent=1))
+    return found
+
+
+def told(one: dict[str, Any]) -> str:
+    """A row in words."""
+    if "failure" in one:
+        return f"{one['row']}: fails: {one['failure']}"
+    parts = [
+        f"{key} {value:.4g}" for key, value in one.items() if isinstance(value, float) and key != "seconds"
+    ]
+    branches = ", ".join(f"{name} {db:.1f}" for name, db in one["sqnr_db"].items() if db is not None)
+    return f"{one['row']}: {'  '.join(parts)}  dB: {branches}  quantized in {one['seconds']:.0f} s"
+
+
+def main() -> None:
+    """Runs from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("calibration", type=Path)
+    parser.add_argument("judged_data", type=Path)
+    parser.add_argument("--task", required=True)
+    parser.add_argument("--color", default="rgb")
+    parser.add_argument("--mean", type=float, nargs="+", default=[0.0])
+    parser.add_argument("--scale", type=float, nargs="+", default=[1 / 255])
+    parser.add_argument("--size")
+    parser.add_argument("--rows", default=",".join(WAYS))
+    parser.add_argument("--judged", type=int)
+    parser.add_argument("--nncf")
+    parser.add_argument("--modelopt")
+    parser.add_argument("--json", type=Path)
+    measured(parser.parse_args())
+
+
+if __name__ == "__main__":
+    main()

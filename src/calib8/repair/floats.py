@@ -1,0 +1,85 @@
+"""Floats: the few layers that lose too much in 8 bits stay float, for targets that have no 16-bit codes.
+
+    units, steps   see ``calib8.repair.unit_order``: what takes away most of the noise per work goes first
+    taken          steps in this order, as many as fit: all together 15 % of the multiply-accumulates
+
+Nothing is done where every branch of the outputs is good enough: 30 dB, classes 20 dB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from calib8.autorange.check import Expected, check_model, float_outputs
+from calib8.model.work import node_macs
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.unit_order import LOOKED_AT, ordered_steps
+from calib8.repair.units import Unit, units_of
+from calib8.tasks.kinds import Kind
+from calib8.tasks.meaning import meaning_of
+
+ENOUGH_DB: Final = 30.0
+"""A branch of the outputs that needs no layer in float."""
+
+CLASSES_DB: Final = 20.0
+"""The same for classes: the largest of a few numbers that are mostly far apart stays the largest."""
+
+CLASSES: Final[frozenset[Kind]] = frozenset({"logits", "probabilities"})
+
+BUDGET: Final = 0.15
+"""All layers in float together: so much of the multiply-accumulates."""
+
+
+def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """Leaves the layers of most noise per work in float, as many as the budget allows.
+
+    Args:
+        candidate: what to repair; nodes that are float stay so.
+        data: the first of its runs tell the noise.
+
+    Returns:
+        The candidate with its floats, and what was done; the report names the nodes. Nothing is done where
+        the target wants integers alone or has 16-bit codes, or the outputs are good enough.
+
+    Raises:
+        TableError: the table lacks a tensor.
+        ModelError, DataError: ONNX Runtime cannot run the model.
+    """
+    runs = data.runs[:LOOKED_AT]
+    if not candidate.scheme.mixes_floats or not runs or _good_enough(candidate, data):
+        return candidate, RepairReport(())
+    units = units_of(candidate.model, candidate.coded.placement, runs[0])
+    ordered, note = ordered_steps(candidate, units, data)
+    if note:  # nothing tells which layers lose much
+        return candidate, RepairReport((), (f"no floats: {note}",))
+    whole = max(sum(node_macs(candidate.model, runs[0]).values()), 1)
+    chosen = _chosen(ordered, BUDGET * whole)
+    if not chosen:
+        return candidate, RepairReport(())
+    names = [node for step in chosen for node in step.nodes]
+    work = f"multiply-accumulates in float: {100.0 * sum(step.macs for step in chosen) / whole:.1f} %"
+    return replace(candidate, floats=candidate.floats | frozenset(names)), RepairReport(tuple(names), (work,))
+
+
+def _good_enough(candidate: Candidate, data: RepairData) -> bool:
+    """Whether each branch of the outputs has the decibels that its kind needs."""
+    runs = data.runs[:LOOKED_AT]
+    meaning = meaning_of(candidate.model) if data.meaning is None else data.meaning
+    expected = Expected.of(float_outputs(candidate.model, runs, data.threads), meaning)
+    check = check_model("", candidate.coded.model, runs, expected, data.threads)
+    found = {one.name: (one.typical_db + one.sqnr_db) / 2.0 for one in check.branches}
+    least = {one.name: CLASSES_DB if one.kind in CLASSES else ENOUGH_DB for one in meaning.judged}
+    figures = found or dict.fromkeys(least, check.sqnr_db)
+    return all(figure >= least[name] for name, figure in figures.items())
+
+
+def _chosen(ordered: Sequence[Unit], most: float) -> list[Unit]:
+    """The first steps, those left out that no longer fit."""
+    spent, found = 0, list[Unit]()
+    for step in ordered:
+        if spent + step.macs <= most:
+            spent += step.macs
+            found.append(step)
+    return found

@@ -1,0 +1,246 @@
+"""What the judges of tasks say of an int8 model: a word, figures, and these in the words of the field.
+
+    branches ──► parts that one judge reads: boxes with their scores; a map, a vector, lines, points, classes
+    part ──► records of every sample, FP32 as the truth ──► figures ──► the word of the worst figure
+
+A part whose meaning is guessed, that nothing is known to decode, or that is not finite in INT8 is not judged
+so; one with too few objects has no word (``calib8.tasks.limits``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from calib8.tasks.branches import Branch, Meaning
+from calib8.tasks.judged import Inputs, Records, Runs, judged_records
+from calib8.tasks.judges.ctc import LineRecord
+from calib8.tasks.judges.masks import MaskJudge, pixels_of
+from calib8.tasks.judges.objects import ObjectRecord
+from calib8.tasks.kinds import Kind
+from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, State, badness, state_by
+
+LARGE_ENOUGH: Final = 1000
+"""Points of a class that make its IoU tell something: of a round region of so many a border that moves by a
+tenth of a point costs 1 %."""
+
+_DIGITS: Final = {"cosine": 4}
+"""Figures are judged as they are shown: rounded to 3 digits, a tenth of a per cent, others to so many."""
+
+_TASKS: Final[Mapping[Kind, str]] = {
+    "map": "segment",
+    "keypoints": "keypoints",
+    "embedding": "embed",
+    "ctc": "ctc",
+    "logits": "classify",
+    "probabilities": "classify",
+}
+"""Kinds that a judge reads alone."""
+
+
+@dataclass(frozen=True)
+class TaskVerdict:
+    """What became of a part of the outputs, by the judge of its task.
+
+    Attributes:
+        name: of the part, for people.
+        task: one of ``calib8.tasks.judges.interface.TASKS``.
+        branches: names of the branches that it was read from.
+        state: the word; ``unknown`` where there are too few objects to say.
+        figures: name as in ``FIGURES`` → value; empty where there are too few.
+        counted: objects, lines, samples or points of FP32 that the figures stand on.
+        text: the figures in words, or why there are none.
+        decided_by: the figure that gave the word; empty where there is none.
+    """
+
+    name: str
+    task: str
+    branches: tuple[str, ...]
+    state: State
+    figures: Mapping[str, float]
+    counted: int
+    text: str
+    decided_by: str = ""
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Branches that one judge reads, and whether it needs all outputs to read them."""
+
+    name: str
+    task: str
+    branches: tuple[Branch, ...]
+    whole: bool
+
+
+def task_verdicts(
+    meaning: Meaning, names: Sequence[str], expected: Runs, found: Runs, inputs: Inputs
+) -> tuple[TaskVerdict, ...]:
+    """The verdicts of all parts that can be decoded.
+
+    Args:
+        meaning: the branches of the outputs.
+        names: of the float outputs.
+        expected, found: float outputs of every run, of FP32 and of INT8.
+        inputs: what they were fed with.
+    """
+    verdicts = list[TaskVerdict]()
+    for part in _parts(meaning) if expected else ():
+        if not _finite(part, found):
+            continue
+        if part.whole:
+            kept = judged_records(part.task, names, expected, found, inputs, meaning)
+        else:  # the branch as the only output
+            [branch] = part.branches
+            left, right = ([branch.of(outputs) for outputs in runs] for runs in (expected, found))
+            kept = judged_records(part.task, [branch.name], left, right, inputs)
+        if kept is not None:
+            verdicts.append(_told(part, kept))
+    return tuple(verdicts)
+
+
+def _parts(meaning: Meaning) -> Iterator[_Part]:
+    sure = [branch for branch in meaning.branches if branch.sureness != "guessed" and branch.kind != "unused"]
+    objects = tuple(one for one in sure if one.kind in ("boxes", "scores", "objectness"))
+    if len({one.kind == "boxes" for one in objects}) == 2:
+        yield _Part("objects", "detect", objects, whole=True)
+    for branch in sure:
+        if branch.kind in _TASKS:
+            cut = len(branch.pieces) > 1 or branch.pieces[0].axis is not None
+            points = branch.kind == "keypoints" and cut
+            yield _Part(branch.name, _TASKS[branch.kind], (branch,), whole=points)
+
+
+def _finite(part: _Part, found: Runs) -> bool:
+    arrays = (array for branch in part.branches for outputs in found for array in branch.of(outputs))
+    return all(bool(np.isfinite(array).all()) for array in arrays)
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """Figures of one part, none where there are too few objects; and what one object makes of each."""
+
+    figures: Mapping[str, float]
+    counted: int
+    text: str
+    one: Mapping[str, float] = field(default_factory=dict)
+
+
+def _told(part: _Part, kept: Records) -> TaskVerdict:
+    judged = _WAYS[part.task](kept)
+    words = {
+        name: state_by(FIGURE_LIMITS[name], round(value, _DIGITS.get(name, 3)), judged.one.get(name, 0.0))
+        for name, value in judged.figures.items()
+        if name in FIGURE_LIMITS
+    }
+    decided_by = min(words, key=lambda name: badness(words[name]), default="")
+    return TaskVerdict(
+        part.name, part.task, tuple(branch.name for branch in part.branches),
+        words.get(decided_by, "unknown"), judged.figures, judged.counted, judged.text, decided_by,
+    )  # fmt: skip
+
+
+def _too_few(count: int, what: str, least: int = FEWEST) -> _Judged:
+    """Such as ``7 of FP32's objects are too few to count (22)``."""
+    are = "is" if count == 1 else "are"
+    return _Judged({}, count, f"{count} {what} {are} too few to count ({least})")
+
+
+def _objects(kept: Records) -> _Judged:
+    """Boxes with their scores."""
+    records: list[ObjectRecord] = kept.records
+    truths, claimed = sum(one.truths for one in records), sum(one.claimed for one in records)
+    if truths < FEWEST:
+        return _too_few(truths, "of FP32's objects")
+    figures = kept.judge.figures(records)
+    scored = getattr(kept.judge, "least_score", 0.0)
+    text = f"{_percent(figures['recall'])} of FP32's {truths} objects with scores above {scored:g} "
+    text += "are found again, "
+    if "precision" in figures:
+        text += f"{_percent(1.0 - figures['precision'])} of INT8's {claimed} are new, "
+    text += f"mAP@.5 {_percent(figures['map50'])}, mAP@[.5:.95] {_percent(figures['map'])}"
+    rare = _rarest(records)
+    one = {"recall": 1.0 / truths, "precision": 1.0 / max(claimed, 1), "map50": rare, "map": rare}
+    return _Judged(figures, truths, text, one)
+
+
+def _rarest(records: Sequence[ObjectRecord]) -> float:
+    """What an object of the rarest class makes of a mean over classes."""
+    counted = np.concatenate([one.matches.truth_classes[one.matches.counted[0]] for one in records])
+    counts = np.unique(counted, return_counts=True)[1]
+    return 1.0 / (len(counts) * float(counts.min()))
+
+
+def _points(kept: Records) -> _Judged:
+    """Points of objects; one object per picture is always found."""
+    records: list[ObjectRecord] = kept.records
+    count = sum(one.truths for one in records)
+    several = any(one.truths != 1 for one in records)
+    if count < (FEWEST if several else 1):
+        return _too_few(count, "of FP32's objects")
+    figures = kept.judge.figures(records)
+    text = f"{_percent(figures['found'])} of FP32's {count} objects are found by their points, "
+    one = {"found": 1.0 / count, "oks": 1.0 / count} if several else {}
+    return _Judged(figures, count, f"{text}mean OKS {figures['oks']:.3f}", one)
+
+
+def _regions(kept: Records) -> _Judged:
+    """Maps; classes of which FP32 has few points are left out, their borders decide."""
+    assert isinstance(kept.judge, MaskJudge)
+    first = kept.judge.first_class
+    common, own, others = pixels_of(kept.records)
+    marked = int(others[first:].sum())
+    large = [number for number in range(first, len(others)) if others[number] >= LARGE_ENOUGH]
+    if not large:
+        return _too_few(marked, "of the points of FP32's regions", LARGE_ENOUGH)
+    union = own[large] + others[large] - common[large]
+    value = math.fsum(common[large] / union) / len(large)
+    of = "FP32's regions" if first else f"FP32's regions of {len(large)} class{'es' * (len(large) > 1)}"
+    return _Judged({"miou": value}, marked, f"IoU {value:.3f} with {of}, {marked} points")
+
+
+def _vectors(kept: Records) -> _Judged:
+    """Embeddings."""
+    figures = kept.judge.figures(kept.records)
+    text = f"mean cosine {figures['cosine']:.4f} with FP32's vectors, least {figures['least_cosine']:.4f}"
+    return _Judged(figures, len(kept.records), text)
+
+
+def _lines(kept: Records) -> _Judged:
+    """Lines of text; empty ones are alike too easily."""
+    records: list[LineRecord] = kept.records
+    written = sum(one.length > 0 for one in records)
+    if written < FEWEST:
+        return _too_few(written, "of FP32's lines")
+    figures = kept.judge.figures(records)
+    text = f"{_percent(figures['lines'])} of {len(records)} lines are read as FP32 reads them"
+    text += f", {_percent(figures['character_error'])} of the characters differ"
+    return _Judged(figures, len(records), text, {"lines": 1.0 / len(records)})
+
+
+def _classes(kept: Records) -> _Judged:
+    """Best classes."""
+    count = len(kept.records)
+    if count < FEWEST:
+        return _too_few(count, "of the samples")
+    figures = kept.judge.figures(kept.records)
+    text = f"{_percent(figures['agreement'])} of the samples keep their class"
+    return _Judged(figures, count, text, {"agreement": 1.0 / count})
+
+
+_WAYS: Final[Mapping[str, Callable[[Records], _Judged]]] = {
+    "detect": _objects,
+    "keypoints": _points,
+    "segment": _regions,
+    "embed": _vectors,
+    "ctc": _lines,
+    "classify": _classes,
+}
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.1f} %"

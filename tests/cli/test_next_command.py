@@ -1,0 +1,84 @@
+"""The command behind a verdict: what fits the word, with the user's own files and options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from calib8.cli.options import RangeOptions, ReadingOptions
+from calib8.cli.verdict import Asked, next_command
+from calib8.data.preprocess import Preprocess
+from calib8.tasks.limits import FIGURE_LIMITS, State
+from calib8.tasks.task_verdicts import TaskVerdict
+from calib8.tasks.verdict import BranchVerdict, Verdict
+
+RANGES = RangeOptions(method="mse", power_of_two=True, range=["a=0,1", "b=-1,1"])
+READ = ["--samples", "60", "--threads", "1"]
+MEANT = ["--color", "bgr", "--mean", "0", "--branch", "y[0:4]=boxes"]
+MADE = ["--target", "calib8", "--weights", "per-tensor", "--power-of-two", "--range", "a=0,1", "--range",
+        "b=-1,1", "--keep-float", "n1"]  # fmt: skip
+
+
+def asked(effort: str = "balanced", data: Path | None = Path("pics"), target: str = "calib8") -> Asked:
+    return Asked(
+        Path("net.onnx"), Path("out.onnx"), data, ReadingOptions(samples=60, batch=4, threads=1),
+        Preprocess(color="bgr", mean=(0.0,)), None, {"y[0:4]": "boxes"}, target, "per-tensor",
+        Path("labels.txt"), RANGES, ["n1"], ["t1"], effort,
+    )  # fmt: skip
+
+
+def verdict(state: State, task: str = "detect", decided_by: str = "recall") -> Verdict:
+    told = TaskVerdict("objects", task, ("boxes",), state, {decided_by: 0.9}, 99, "", decided_by)
+    branch = BranchVerdict("boxes", "boxes", "kept", 40.0, "40.0 dB")
+    return Verdict(state, (branch,), 64, tasks=(told,))
+
+
+def words(*parts: str | list[str]) -> list[str]:
+    return [word for part in parts for word in (part.split() if isinstance(part, str) else part)]
+
+
+def test_what_is_kept_is_evaluated_by_its_task() -> None:
+    read = [*READ[:2], "--batch", "4", *READ[2:]]
+    told = words("calib8 evaluate net.onnx out.onnx --data OTHER_IMAGES", read, MEANT[:4])
+    assert next_command(verdict("kept"), asked()) == [*told, "--task", "detect", *MEANT[4:]]
+    assert next_command(verdict("kept", "classify", "agreement"), asked()) == [*told, *MEANT[4:]]
+    without = next_command(verdict("ruined"), asked(data=None))
+    assert without[:2] == ["calib8", "evaluate"] and "--samples" not in without
+
+
+def test_what_is_ruined_is_diagnosed() -> None:
+    read = [*READ[:2], "--batch", "4", *READ[2:]]
+    expected = words("calib8 diagnose net.onnx out.onnx --data pics", read, MEANT)
+    assert next_command(verdict("ruined"), asked()) == expected
+
+
+def test_what_is_damaged_is_tuned_to_the_figure_that_fell_short() -> None:
+    start = words("calib8 tune net.onnx --data pics", READ, MEANT, MADE, "--runtime calib8")
+    for effort in ("balanced", "best"):
+        command = next_command(verdict("damaged"), asked(effort))
+        assert command == [*start, "--min-recall", "0.97", "-o", "out.onnx"]
+    command = next_command(verdict("damaged", decided_by="map50"), asked(target="onnxruntime"))
+    made = words(MADE[2:], "--min-map-ratio 0.99 -o out.onnx")
+    assert command == [*words("calib8 tune net.onnx --data pics", READ, MEANT), *made]
+
+
+def test_less_than_the_usual_effort_is_followed_by_the_best() -> None:
+    read = [*READ[:2], "--batch", "4", *READ[2:]]
+    rest = words(MEANT, MADE, "--labels labels.txt --method mse --spot t1 --effort best -o out.onnx")
+    for effort in ("fast", ""):
+        command = next_command(verdict("damaged"), asked(effort))
+        assert command == [*words("calib8 quantize net.onnx --data pics", read), *rest]
+    by_branch = Verdict("damaged", (BranchVerdict("y", "other", "damaged", 15.0, ""),), 64)
+    assert next_command(by_branch, asked("balanced"))[1] == "quantize"
+    assert next_command(by_branch, asked("best"))[-4:] == ["--min-sqnr", "25", "-o", "out.onnx"]
+
+
+@pytest.mark.parametrize("figure", FIGURE_LIMITS)
+@pytest.mark.parametrize("effort", ["fast", "balanced"])
+def test_every_command_is_one_that_is_taken(cli, tmp_path: Path, figure: str, effort: str) -> None:
+    """Up to the model, which is none."""
+    command = next_command(verdict("damaged", decided_by=figure), asked(effort))
+    (tmp_path / "net.onnx").write_bytes(b"")
+    found = cli(*(str(tmp_path / word) if word in ("net.onnx", "out.onnx") else word for word in command[1:]))
+    assert found.exit_code == 1 and "is not an ONNX model" in found.output, found.output
