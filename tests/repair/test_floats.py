@@ -88,6 +88,24 @@ def test_what_costs_too_much_is_left_in_int8(monkeypatch: pytest.MonkeyPatch) ->
     assert "second" not in after.floats
 
 
+def test_what_takes_hardly_anything_away_stays_int8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What multiplies nothing always fits."""
+    monkeypatch.setattr(floats, "BUDGET", 0.75)
+    net = Net()
+    loud = net.op("Relu", net.conv("x", 4, 8, name="first"), name="loud")
+    soft = net.conv(net.conv(loud, 8, 8, name="second"), 8, 4, name="last")
+    joined = net.op("Concat", soft, net.op("Neg", soft, name="minus"), axis=1, name="joined")
+    model = net.model(net.conv(net.op("MaxPool", joined, kernel_shape=[2, 2], name="pool"), 8, 4, name="end"))
+    scaled(model, "first", 1, np.s_[0], 100.0)
+    scaled(model, "first", 2, np.s_[0], 100.0)
+    scaled(model, "second", 1, np.s_[:, 0], 0.0)
+    before, data = candidate_of(model, RUNS, method="minmax")
+    after, _ = keep_worst_float(before, data)
+    assert after.floats and not after.floats & {"pool", "joined"}
+    monkeypatch.setattr(floats, "LEAST_SHARE", -1.0)
+    assert keep_worst_float(before, data)[0].floats & {"pool", "joined"}
+
+
 @pytest.mark.parametrize("target", [name for name, scheme in TARGETS.items() if not scheme.mixes_floats])
 def test_other_targets_stay_all_int8(target: str) -> None:
     before, data = made(100.0, target)

@@ -1,7 +1,8 @@
 """Floats: the few layers that lose too much in 8 bits stay float, for targets that have no 16-bit codes.
 
     units, steps   see ``calib8.repair.unit_order``: what takes away most of the noise per work goes first
-    taken          steps in this order, as many as fit: all together 15 % of the multiply-accumulates
+    taken          steps in this order that take away 0.5 % of the noise or more, as many as fit: all together
+                   15 % of the multiply-accumulates
 
 Nothing is done where every branch of the outputs is good enough: 30 dB, classes 20 dB.
 """
@@ -13,9 +14,10 @@ from dataclasses import replace
 from typing import Final
 
 from calib8.autorange.check import Expected, check_model, float_outputs
+from calib8.errors import Calib8Error
 from calib8.model.work import node_macs
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.unit_order import LOOKED_AT, ordered_steps
+from calib8.repair.unit_order import LOOKED_AT, Noise, floatable, part_noise, steps
 from calib8.repair.units import Unit, units_of
 from calib8.tasks.kinds import Kind
 from calib8.tasks.meaning import meaning_of
@@ -27,6 +29,9 @@ CLASSES_DB: Final = 20.0
 """The same for classes: the largest of a few numbers that are mostly far apart stays the largest."""
 
 CLASSES: Final[frozenset[Kind]] = frozenset({"logits", "probabilities"})
+
+LEAST_SHARE: Final = 0.005
+"""Of the noise, below which no step is worth floats: what multiplies nothing costs time too."""
 
 BUDGET: Final = 0.15
 """All layers in float together: so much of the multiply-accumulates."""
@@ -51,11 +56,12 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
     if not candidate.scheme.mixes_floats or not runs or _good_enough(candidate, data):
         return candidate, RepairReport(())
     units = units_of(candidate.model, candidate.coded.placement, runs[0])
-    ordered, note = ordered_steps(candidate, units, data)
-    if note:  # nothing tells which layers lose much
-        return candidate, RepairReport((), (f"no floats: {note}",))
+    try:
+        noise = part_noise(candidate, units, data)
+    except Calib8Error as error:  # not what the float model computes once its codes are gone
+        return candidate, RepairReport((), (f"no floats: {error.problem}",))
     whole = max(sum(node_macs(candidate.model, runs[0]).values()), 1)
-    chosen = _chosen(ordered, BUDGET * whole)
+    chosen = _chosen(units, noise, BUDGET * whole)
     if not chosen:
         return candidate, RepairReport(())
     names = [node for step in chosen for node in step.nodes]
@@ -75,11 +81,14 @@ def _good_enough(candidate: Candidate, data: RepairData) -> bool:
     return all(figure >= least[name] for name, figure in figures.items())
 
 
-def _chosen(ordered: Sequence[Unit], most: float) -> list[Unit]:
-    """The first steps, those left out that no longer fit."""
-    spent, found = 0, list[Unit]()
-    for step in ordered:
-        if spent + step.macs <= most:
+def _chosen(units: Sequence[Unit], noise: Noise, most: float) -> list[Unit]:
+    """The first steps that are worth it, those left out that no longer fit."""
+    home = {unit.nodes[0]: unit for unit in units}
+    spent, found, taken = 0, list[Unit](), frozenset[Unit]()
+    for step in floatable(steps(units, noise), units):
+        more = frozenset(home[node] for node in step.nodes if node in home)
+        if spent + step.macs <= most and noise.gain(taken, more) >= LEAST_SHARE * noise.total:
             spent += step.macs
             found.append(step)
+            taken |= more
     return found

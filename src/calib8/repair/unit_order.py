@@ -47,7 +47,7 @@ def ordered_steps(
         data: the first of its runs tell the noise.
     """
     try:
-        noise = _part_noise(candidate, units, data)
+        noise = part_noise(candidate, units, data)
         note = ""
     except Calib8Error as error:
         noise, note = Noise(dict.fromkeys(units, 1.0), {}), f"nodes ordered by their work: {error.problem}"
@@ -65,6 +65,11 @@ class Noise:
 
     weights: Mapping[Unit, float]
     tensors: Mapping[frozenset[Unit], float]
+
+    @property
+    def total(self) -> float:
+        """All of it."""
+        return math.fsum([*self.weights.values(), *self.tensors.values()])
 
     def gain(self, chosen: frozenset[Unit], more: frozenset[Unit]) -> float:
         """What is gone with ``more`` in float beside ``chosen``; the order of the units does not matter."""
@@ -111,7 +116,15 @@ def floatable(ordered: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...
     return tuple(found)
 
 
-def _part_noise(candidate: Candidate, units: Sequence[Unit], data: RepairData) -> Noise:
+def part_noise(candidate: Candidate, units: Sequence[Unit], data: RepairData) -> Noise:
+    """The noise of every unit's weights and of every tensor's codes.
+
+    Args:
+        candidate, units, data: as for ``ordered_steps``.
+
+    Raises:
+        Calib8Error: the int8 graph cannot be taken apart.
+    """
     quantized, runs = candidate.coded, data.runs[:LOOKED_AT]
     constants = layer_constants(candidate.model)
     dissection = Dissection(quantized.model, constants, candidate.model, runs, data.threads, data.meaning)
