@@ -118,7 +118,7 @@ def record(name: str, seconds: float | None, found: Evaluation) -> dict[str, Any
 
 
 def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
-    """All rows, FP32 first."""
+    """All rows."""
     size = None if args.size is None else tuple(int(side) for side in args.size.split(","))
     preprocess = Preprocess(
         color=args.color, mean=tuple(args.mean), scale=tuple(args.scale),

@@ -146,6 +146,10 @@ def test_embeddings_of_nothing_and_of_one_person() -> None:
     judge = EmbeddingJudge()
     dead = judge.read([np.full((1, 4), np.nan)], "x")
     assert judge.compare(dead, judge.read([np.ones((1, 4))], "x")).cosine == 0.0
+    blank = judge.read([np.zeros((1, 4))], "x")
+    records = [judge.compare(blank, blank), judge.compare(alike := judge.read([np.ones((1, 4))], "x"), alike)]
+    assert judge.figures(records)["cosine"] == pytest.approx(1.0), "what is zero in both tells nothing"
+    assert judge.figures(records[:1]) == {}
     alone = [judge.compare(judge.read([random(seed, 1, 4)], "x"), 0) for seed in range(3)]
     assert judge.figures(alone) == {}
 

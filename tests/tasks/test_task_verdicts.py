@@ -175,6 +175,16 @@ def test_lines_classes_and_vectors_by_their_judges() -> None:
 CLASSES = Meaning((branch("logits"),), "classify")
 
 
+def test_one_object_of_a_rare_class_excuses_nothing() -> None:
+    """24 boxes of class 0 moved to an IoU of 0.6, one of class 1 where it was: mAP (0.3 + 1) / 2."""
+    real = [[(0, 0.9, 0.0)] for _ in range(24)]
+    real[0].append((1, 0.8, 0.0))
+    coded = [[(number, score, 4.0 if number == 0 else 0.0) for number, score, _ in one] for one in real]
+    told = judged([picture(one) for one in real], [picture(one) for one in coded])
+    assert told.figures["recall"] == told.figures["precision"] == 1.0
+    assert told.figures["map"] == pytest.approx(0.65) and told.state == "damaged"
+
+
 def test_regions_of_few_points_do_not_count() -> None:
     """Class 1 has 1200 points, of which INT8 gives 30 to class 2, which FP32 has nowhere."""
     real, coded = np.zeros((1, 3, 60, 60)), np.zeros((1, 3, 60, 60))
@@ -188,7 +198,7 @@ def test_regions_of_few_points_do_not_count() -> None:
     chance[..., :10, :50] = 0.9
     assert (chance > 0.5).sum() < LARGE_ENOUGH
     few = judged([chance], [chance], Meaning((branch("map"),), "segment"))
-    assert (few.state, few.counted) == ("unknown", 500) and "500 of the points of FP32's regions" in few.text
+    assert (few.state, few.counted) == ("unknown", 500) and "500 points of FP32's largest region" in few.text
     moved = np.roll(chance, 2, axis=2)
     told = judged([chance] * 3, [moved] * 3, Meaning((branch("map"),), "segment"))
     assert told.figures["miou"] == pytest.approx(8 / 12) and told.state == "ruined"

@@ -64,7 +64,8 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
     chosen = _chosen(units, noise, BUDGET * whole)
     if not chosen:
         return candidate, RepairReport(())
-    names = [node for step in chosen for node in step.nodes]
+    within = {node for step in chosen for node in step.nodes}
+    names = [node.name for node in candidate.model.graph if node.name in within]
     work = f"multiply-accumulates in float: {100.0 * sum(step.macs for step in chosen) / whole:.1f} %"
     return replace(candidate, floats=candidate.floats | frozenset(names)), RepairReport(tuple(names), (work,))
 

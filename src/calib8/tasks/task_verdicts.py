@@ -169,10 +169,10 @@ def _objects(kept: Records) -> _Judged:
 
 
 def _rarest(records: Sequence[ObjectRecord]) -> float:
-    """What an object of the rarest class makes of a mean over classes."""
+    """What an object of the rarest class makes of a mean over classes; one of ``FEWEST`` at most."""
     counted = np.concatenate([one.matches.truth_classes[one.matches.counted[0]] for one in records])
     counts = np.unique(counted, return_counts=True)[1]
-    return 1.0 / (len(counts) * float(counts.min()))
+    return min(1.0 / (len(counts) * float(counts.min())), 1.0 / FEWEST)
 
 
 def _points(kept: Records) -> _Judged:
@@ -196,7 +196,8 @@ def _regions(kept: Records) -> _Judged:
     marked = int(others[first:].sum())
     large = [number for number in range(first, len(others)) if others[number] >= LARGE_ENOUGH]
     if not large:
-        return _too_few(marked, "of the points of FP32's regions", LARGE_ENOUGH)
+        largest = int(others[first:].max(initial=0))
+        return _too_few(largest, "points of FP32's largest region", LARGE_ENOUGH)
     union = own[large] + others[large] - common[large]
     value = math.fsum(common[large] / union) / len(large)
     of = "FP32's regions" if first else f"FP32's regions of {len(large)} class{'es' * (len(large) > 1)}"
@@ -206,6 +207,8 @@ def _regions(kept: Records) -> _Judged:
 def _vectors(kept: Records) -> _Judged:
     """Embeddings."""
     figures = kept.judge.figures(kept.records)
+    if "cosine" not in figures:
+        return _Judged({}, 0, "FP32's vectors are zero in these samples")
     text = f"mean cosine {figures['cosine']:.4f} with FP32's vectors, least {figures['least_cosine']:.4f}"
     return _Judged(figures, len(kept.records), text)
 

@@ -28,7 +28,7 @@ class EmbeddingRecord:
     """What is kept of a sample.
 
     Attributes:
-        cosine: with FP32's embedding; None where that is not the truth.
+        cosine: with FP32's embedding; None where that is not the truth, or both are zero.
         direction: float64 [d], of length 1, or 0 where the embedding is 0 or not finite.
         label: class number, −1 without one.
     """
@@ -75,7 +75,8 @@ class EmbeddingJudge:
         if answer.shape != truth.shape:
             problem = f"have {len(answer)} and {len(truth)} numbers"
             raise DataError("embeddings", problem, "Compare models of one network")
-        return EmbeddingRecord(float(np.sum(answer * truth)), answer, -1)
+        cosine = float(np.sum(answer * truth)) if np.any(truth) or np.any(answer) else None
+        return EmbeddingRecord(cosine, answer, -1)
 
     def figures(self, records: Sequence[EmbeddingRecord]) -> dict[str, float]:
         """``cosine``, ``least_cosine``, and with labels ``verification``."""
