@@ -1,7 +1,7 @@
 """Floats: the few layers that lose too much in 8 bits stay float, for targets that have no 16-bit codes.
 
     units, steps   see ``calib8.repair.unit_order``: what takes away most of the noise per work goes first
-    taken          steps in this order that take away 0.5 % of the noise or more, as many as fit: all together
+    taken          steps in this order that take away 0.1 % of the noise or more, as many as fit: all together
                    15 % of the multiply-accumulates
 
 Nothing is done where every branch of the outputs is good enough: 30 dB, classes 20 dB.
@@ -30,7 +30,7 @@ CLASSES_DB: Final = 20.0
 
 CLASSES: Final[frozenset[Kind]] = frozenset({"logits", "probabilities"})
 
-LEAST_SHARE: Final = 0.005
+LEAST_SHARE: Final = 0.001
 """Of the noise, below which no step is worth floats: what multiplies nothing costs time too."""
 
 BUDGET: Final = 0.15
