@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,103 +13,17 @@ import onnxruntime
 import pytest
 from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from quantized_models import CONV, seen_ranges
+from spot_nets import CALIB8, CONSTANTS, FEEDS, LAST, NETS, SILU, sqnr, whole
 
 from calib8.model.graph import model_hash, opset_version
 from calib8.model.load import load_model
 from calib8.passes.prepare import prepare
-from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.program.lower.lower import lower
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
-from calib8.qparams import FLOAT32_MAX
 from calib8.quantization.quantize import QuantizedGraph, quantize_graph
-from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.repairs import REPAIRS
 from calib8.scheme import TARGETS
-from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 from small_models import Array, normal, onnx_model, run
-
-CALIB8 = TARGETS["calib8"]
-FEEDS = {"x": normal(2, 8, 12, 12, seed=9)}
-CONSTANTS: dict[str, Array] = {
-    "w": normal(16, 8, 3, 3) * np.float32(0.2),
-    "v": normal(16, 16, 3, 3, seed=5) * np.float32(0.1),
-    "d": normal(16, 1, 3, 3, seed=6) * np.float32(0.3),
-    "t": normal(16, 8, 3, 3, seed=8) * np.float32(0.1),
-    "u": normal(8, 16, 3, 3, seed=1) * np.float32(0.1),
-    "b": normal(16, seed=7),
-    "one": np.float32(1.5),
-    "scales": np.float32([1, 1, 2, 2]),
-    "wide": np.abs(normal(1, 16, 1, 1, seed=4)),
-    "m": normal(16, 10),
-    "cut": np.array([8, 8], np.int64),
-}
-SILU = "s = Sigmoid(c) n = Mul(c, s)"
-LAST = f"y = {CONV}(n, u)"
-SUM = f"a = {CONV}(x, w) c = {CONV}(x, w, b) q = Add(a, c)"
-NETS: dict[str, tuple[str, tuple[str, ...], str]] = {
-    "silu": (f"c = {CONV}(x, w, b) {SILU} {LAST}", ("n",), "N,8,12,12"),
-    "relu": (f"c = {CONV}(x, w, b) n = Relu(c) {LAST}", ("n",), "N,8,12,12"),
-    "leaky": (f"c = {CONV}(x, w, b) n = LeakyRelu(c) {LAST}", ("n",), "N,8,12,12"),
-    "two in a row": (f"a = {CONV}(x, w) r = Relu(a) c = {CONV}(r, v) {SILU} {LAST}", ("r", "n"), "N,8,12,12"),
-    "input": (f"c = {CONV}(x, w, b) n = Relu(c) {LAST}", ("x",), "N,8,12,12"),
-    "output": (f"c = {CONV}(x, w, b) n = Relu(c) {LAST}", ("y",), "N,8,12,12"),
-    "residual": (
-        f"a = {CONV}(x, w) r = Relu(a) c = {CONV}(r, v) p = Add(c, r) n = Relu(p) {LAST}",
-        ("r", "c", "n"),
-        "N,8,12,12",
-    ),
-    "half a residual": (
-        f"a = {CONV}(x, w) r = Relu(a) c = {CONV}(r, v) n = Add(c, r) {LAST}", ("r",), "N,8,12,12"
-    ),
-    "difference": (f"a = {CONV}(x, w) c = {CONV}(x, w, b) n = Sub(a, c) {LAST}", ("a", "n"), "N,8,12,12"),
-    "product": (
-        f"a = {CONV}(x, w) c = {CONV}(x, w, b) g = Sigmoid(c) n = Mul(a, g) {LAST}",
-        ("a", "g"),
-        "N,8,12,12",
-    ),
-    "concat": (
-        f"a = {CONV}(x, w) r = Relu(a) c = {CONV}(x, w, b) q = Relu(c) k = Concat<axis=1>(r, q) "
-        "p, n = Split<axis=1>(k) y = Add(p, n)",
-        ("k",),
-        "N,16,12,12",
-    ),
-    "concat of scales": (
-        f"a = {CONV}(x, w) r = Relu(a) c = {CONV}(x, w, b) q = Sigmoid(c) k = Concat<axis=1>(r, q) "
-        "p, n = Split<axis=1>(k) y = Add(p, n)",
-        ("q",),
-        "N,16,12,12",
-    ),
-    "depthwise": (
-        f"a = {CONV}(x, w) r = Relu(a) n = Conv<group=16, pads=[1,1,1,1]>(r, d, b) {LAST}",
-        ("r", "n"),
-        "N,8,12,12",
-    ),
-    "transposed": (
-        f"a = {CONV}(x, w) r = Relu(a) y = ConvTranspose<strides=[2,2]>(r, t)", ("r",), "N,8,25,25"
-    ),
-    "pool": (
-        f"a = {CONV}(x, w) r = Relu(a) n = MaxPool<kernel_shape=[2,2], strides=[2,2]>(r) {LAST}",
-        ("n",),
-        "N,8,6,6",
-    ),
-    "resize": (
-        f"a = {CONV}(x, w) r = Relu(a) n = Resize<mode=\"nearest\">(r, , scales) {LAST}", ("r",), "N,8,24,24"
-    ),
-    "function": (f"{SUM} n = HardSwish(q) {LAST}", ("q", "n"), "N,8,12,12"),
-    "to a function": (f"{SUM} n = Tanh(q) {LAST}", ("n",), "N,8,12,12"),
-    "constant": (f"{SUM} n = Mul(q, one) {LAST}", ("q", "n"), "N,8,12,12"),
-}  # fmt: skip
-"""Body, spots that are asked for, shape of y."""
-
-
-def whole(name: str) -> tuple[ir.Model, Array]:
-    """The prepared network and its float output."""
-    body, _, shape = NETS[name]
-    constants = {key: array for key, array in CONSTANTS.items() if f", {key}" in body}
-    proto = onnx_model("float[N,8,12,12] x", f"float[{shape}] y", body, constants)
-    prepared = prepare(load_model(proto), FEEDS).model
-    return prepared, run(prepared, FEEDS)[0]
 
 
 def quantized(name: str, spots: Collection[str]) -> tuple[QuantizedGraph, Array]:
@@ -128,10 +41,6 @@ def optimized(model: ir.Model) -> Array:
 
 def program_of(graph: QuantizedGraph, profile: str = "onnx") -> Program:
     return lower(graph.model, profile=profile, shapes={"x": (2, 8, 12, 12)})  # type: ignore[arg-type]
-
-
-def sqnr(expected: Array, found: Array) -> float:
-    return float(10 * np.log10(np.mean(np.square(expected)) / np.mean(np.square(expected - found))))
 
 
 def wide_slots(program: Program) -> dict[int, str]:
@@ -340,83 +249,3 @@ def test_16_bit_models_of_onnx_runtime_become_programs(kind: QuantType, opset: i
     wanted = run(onnx.load(tmp_path / "int.onnx"), FEEDS)[0]
     scale = program.slots[program.instructions[-1].inputs[0]].scale
     assert np.max(np.abs(result - wanted)) <= 1.01 * scale
-
-
-def entry(low: float, high: float, seen: tuple[float, float], method: str = "mse") -> TableEntry:
-    return TableEntry(Range(low, high), method, 0.0, 100, 0, Range(*seen))
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "seen", "wide"),
-    [
-        (-1, 2, (-1.5, 7), (-3, 14)),
-        (0, 2, (-0.3, 7), (0, 14)),
-        (-1, 2, (-100, 1000), (-16, 32)),
-        (-1, 2, (-0.5, 1), (-1, 2)),
-        (0.5, 2, (0.5, 3), (0, 6)),
-        (-3e38, 3e38, (-3e38, 3e38), (-FLOAT32_MAX, FLOAT32_MAX)),
-    ],
-)
-def test_spots_have_twice_the_range_that_was_seen(
-    low: float, high: float, seen: tuple[float, float], wide: tuple[float, float]
-) -> None:
-    table = CalibrationTable("", {"n": entry(low, high, seen), "m": entry(low, high, seen)})
-    found = with_wide_ranges(table, {"n", "unheard of"}).entries
-    assert found["n"].range == Range(*wide) and found["m"].range == Range(low, high)
-    given = CalibrationTable("", {"n": entry(low, high, seen, GIVEN)})
-    assert with_wide_ranges(given, {"n"}).entries["n"].range == Range(low, high)
-
-
-def test_clipped_ranges_open_for_spots_alone() -> None:
-    prepared, expected = whole("silu")
-    table = seen_ranges(prepared, FEEDS)
-    entries = {
-        name: replace(one, range=Range(one.range.min / 3, one.range.max / 3), method="mse")
-        if name == "n"
-        else one
-        for name, one in table.entries.items()
-    }
-    clipped = replace(table, entries=entries)
-    narrow = quantize_graph(prepared, clipped, CALIB8, frozenset())
-    spot = quantize_graph(prepared, clipped, CALIB8, frozenset(), spots=frozenset({"n"}))
-    assert sqnr(expected, run(narrow.model, FEEDS)[0]) < 20 < sqnr(expected, run(spot.model, FEEDS)[0])
-    assert spot.qparams["n"].scale == pytest.approx(6 * narrow.qparams["n"].scale / 257, rel=1e-3)
-
-
-def test_weights_before_16_bits_are_rounded_as_before_8() -> None:
-    """Repairs that weigh products of coded inputs look at 8 bits of a spot; its columns would overflow."""
-    prepared, _ = whole("two in a row")
-    table = seen_ranges(prepared, FEEDS)
-    data = RepairData(runs=tuple({"x": FEEDS["x"][i : i + 1]} for i in range(2)), threads=1)
-    made = {}
-    for spots in (frozenset[str](), frozenset({"r", "n"})):
-        start = Candidate(prepared, table, CALIB8, spots=spots)
-        done, report = REPAIRS["round"](start, data)
-        assert len(report.layers) == 3
-        made[spots] = {name: found.weight for name, found in done.corrections.items()}
-    plain, wide = made.values()
-    for name, weight in plain.items():
-        assert np.mean(weight != wide[name]) < 0.05
-
-
-LIMITED = {
-    "Sigmoid": ("s = Sigmoid(c) n = MaxPool<kernel_shape=[3,3], pads=[1,1,1,1]>(s)", 1 / 65536),
-    "Clip": ("n = Clip(c, low, top)", 0.5 / 65535),
-}
-
-
-@pytest.mark.parametrize("name", LIMITED)
-def test_there_is_no_room_beyond_limits(name: str) -> None:
-    """All 65,536 codes lie where values can be."""
-    behind, scale = LIMITED[name]
-    constants = {key: CONSTANTS[key] for key in ("w", "b", "u")}
-    if name == "Clip":
-        constants |= {"low": np.float32(0), "top": np.float32(0.5)}
-    body = f"c = {CONV}(x, w, b) {behind} {LAST}"
-    proto = onnx_model("float[N,8,12,12] x", "float[N,8,12,12] y", body, constants)
-    prepared = prepare(load_model(proto), FEEDS).model
-    found = quantize_graph(
-        prepared, seen_ranges(prepared, FEEDS), CALIB8, frozenset(), spots=frozenset({"n"})
-    )
-    assert found.spots.taken >= {"n"} and found.qparams["n"].zero_point == -32768
-    assert found.qparams["n"].scale == pytest.approx(scale, rel=1e-3)

@@ -8,11 +8,9 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from onnx import numpy_helper
-from small_candidates import candidate_of
+from small_candidates import candidate_of, quality, scaled
 
 import calib8
-from calib8.autorange.check import Expected, check_model, float_outputs
 from calib8.model.metadata import PREFIX
 from calib8.repair import spots
 from calib8.repair.candidate import Candidate, RepairData
@@ -24,15 +22,6 @@ from small_nets import Net
 
 RUNS = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(10)]
 CALIB8 = target_scheme("calib8")
-
-
-def scaled(model: onnx.ModelProto, layer: str, index: int, place: object, factor: float) -> None:
-    """Multiplies a part of a constant of a layer."""
-    name = next(node.input[index] for node in model.graph.node if node.name == layer)
-    tensor = next(one for one in model.graph.initializer if one.name == name)
-    values = numpy_helper.to_array(tensor).copy()
-    values[place] *= np.float32(factor)
-    tensor.CopyFrom(numpy_helper.from_array(values, name))
 
 
 def network(louder: float) -> onnx.ModelProto:
@@ -51,11 +40,6 @@ def made(louder: float, target: str = "calib8") -> tuple[Candidate, RepairData]:
     return candidate_of(network(louder), RUNS, method="minmax", scheme=target_scheme(target))
 
 
-def quality(candidate: Candidate) -> float:
-    expected = Expected.of(float_outputs(candidate.model, RUNS, 1), None)
-    return check_model("", candidate.coded.model, RUNS, expected, 1).sqnr_db
-
-
 def test_the_loud_tensor_alone_gets_16_bits() -> None:
     before, data = made(100.0)
     after, report = choose_spots(before, data)
@@ -63,7 +47,7 @@ def test_the_loud_tensor_alone_gets_16_bits() -> None:
     assert report.notes[0] == "tensors with 16-bit codes: 1"
     second = 8 * 8 * 9 / (8 * 8 * 9 + 2 * 4 * 8 * 9)
     assert report.notes[1] == f"multiply-accumulates done twice: {100 * second:.1f} %"
-    assert quality(after) > quality(before) + 15.0
+    assert quality(after, RUNS) > quality(before, RUNS) + 15.0
 
 
 @pytest.fixture(autouse=True)
@@ -87,18 +71,18 @@ def test_a_target_without_16_bits_gets_none() -> None:
 
 def test_outputs_that_are_good_enough_get_none() -> None:
     before, data = made(1.0)
-    assert quality(before) > spots.ENOUGH_DB
+    assert quality(before, RUNS) > spots.ENOUGH_DB
     after, report = choose_spots(before, data)
     assert after is before and not report.layers
 
 
 def test_text_needs_more() -> None:
     before, data = made(1.0)
-    assert spots.ENOUGH_DB < quality(before) < spots.GOOD_DB
+    assert spots.ENOUGH_DB < quality(before, RUNS) < spots.GOOD_DB
     output = before.model.graph.outputs[0].name or ""
     text = meaning_of(before.model, branches={output: "ctc"})
     after, _ = choose_spots(before, replace(data, meaning=text))
-    assert after.spots and quality(after) > quality(before)
+    assert after.spots and quality(after, RUNS) > quality(before, RUNS)
 
 
 def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +99,10 @@ def test_what_the_weights_ruin_gets_no_spots() -> None:
     scaled(model, "first", 2, np.s_[1], 0.0)
     scaled(model, "second", 1, np.s_[:, 1], 1000.0)
     before, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
-    assert quality(before) < spots.ENOUGH_DB
+    assert quality(before, RUNS) < spots.ENOUGH_DB
     assert choose_spots(before, data)[0] is before
     before, data = made(30.0)
-    assert quality(before) < spots.ENOUGH_DB
+    assert quality(before, RUNS) < spots.ENOUGH_DB
     assert choose_spots(before, data)[0].spots == {"loud_out"}
 
 
@@ -164,7 +148,7 @@ def test_an_output_of_the_graph_can_be_a_spot(monkeypatch: pytest.MonkeyPatch) -
     before, data = candidate_of(net.model(last), RUNS, method="minmax", scheme=CALIB8)
     after, report = choose_spots(before, data)
     assert after.spots == {last} and report.layers == ("last",)
-    assert quality(after) > quality(before)
+    assert quality(after, RUNS) > quality(before, RUNS)
 
 
 def test_by_name_and_by_effort() -> None:
@@ -188,6 +172,6 @@ def test_a_tensor_that_ruins_everything_is_found() -> None:
     model = net.model(net.op("Log", y, name="log"))
     scaled(model, "second", 1, np.s_[:], 0.5)
     found, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
-    assert quality(found) == float("-inf")
+    assert quality(found, RUNS) == float("-inf")
     after, _ = choose_spots(found, data)
     assert "s_out" in after.spots

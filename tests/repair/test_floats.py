@@ -7,11 +7,9 @@ from dataclasses import replace
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
-from small_candidates import candidate_of
+from small_candidates import candidate_of, quality, scaled
 
 import calib8
-from calib8.autorange.check import Expected, check_model, float_outputs
 from calib8.model.metadata import PREFIX
 from calib8.repair import floats
 from calib8.repair.candidate import COSTS_TOO_MUCH, Candidate, RepairData
@@ -22,15 +20,6 @@ from small_models import Array, normal
 from small_nets import Net
 
 RUNS = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(10)]
-
-
-def scaled(model: onnx.ModelProto, layer: str, index: int, place: object, factor: float) -> None:
-    """Multiplies a part of a constant of a layer."""
-    name = next(node.input[index] for node in model.graph.node if node.name == layer)
-    tensor = next(one for one in model.graph.initializer if one.name == name)
-    values = numpy_helper.to_array(tensor).copy()
-    values[place] *= np.float32(factor)
-    tensor.CopyFrom(numpy_helper.from_array(values, name))
 
 
 def network(louder: float) -> onnx.ModelProto:
@@ -50,11 +39,6 @@ def made(louder: float, target: str = "onnxruntime") -> tuple[Candidate, RepairD
     return candidate_of(network(louder), RUNS, method="minmax", scheme=target_scheme(target))
 
 
-def quality(candidate: Candidate) -> float:
-    expected = Expected.of(float_outputs(candidate.model, RUNS, 1), None)
-    return check_model("", candidate.coded.model, RUNS, expected, 1).sqnr_db
-
-
 @pytest.fixture(autouse=True)
 def whole_layers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     """With four layers, each of them is more than the usual budget."""
@@ -70,7 +54,7 @@ def test_the_layers_around_the_loud_tensor_stay_float(target: str) -> None:
     assert set(report.layers) == after.floats
     why = {one.node: one.reason for one in after.coded.placement.decisions if not one.quantized}
     assert why["second"] == COSTS_TOO_MUCH
-    assert quality(after) > quality(before) + 10.0
+    assert quality(after, RUNS) > quality(before, RUNS) + 10.0
 
 
 def test_what_is_told_is_the_share_of_the_work() -> None:
@@ -115,7 +99,7 @@ def test_other_targets_stay_all_int8(target: str) -> None:
 
 def test_outputs_that_are_good_enough_stay_all_int8() -> None:
     before, data = made(1.0)
-    assert quality(before) > floats.ENOUGH_DB
+    assert quality(before, RUNS) > floats.ENOUGH_DB
     after, report = keep_worst_float(before, data)
     assert after is before and not report.layers
 

@@ -126,3 +126,17 @@ def test_limits_are_in_order_and_every_figure_has_a_word() -> None:
     for kind, value in itertools.product(KINDS, (-10.0, 0.5, 0.97, 18.0, 40.0)):
         assert state_of(kind, value) in ("kept", "damaged", "ruined")
     assert [state_of("embedding", value) for value in (0.999, 0.98, 0.9)] == ["kept", "damaged", "ruined"]
+
+
+@pytest.mark.parametrize("shape", [(), (0, 5), (0, 4, 5), (0, 2, 3, 3)])
+@pytest.mark.parametrize("kind", KINDS)
+def test_outputs_without_rows_tell_nothing_and_raise_nothing(kind: Kind, shape: tuple[int, ...]) -> None:
+    """Whatever the user says that they are; a single number still has a size."""
+    nothing = np.zeros(shape, np.float32)
+    assert kept(branch(kind), [[nothing]], [[nothing]]).value is None
+
+
+@pytest.mark.parametrize("kind", ["ctc", "logits", "embedding"])
+def test_outputs_of_one_axis_are_one_sample_or_as_many_as_numbers(kind: Kind) -> None:
+    row = np.array([0.1, 0.9, 0.3], np.float32)
+    assert kept(branch(kind), [[row]], [[row]]).value == pytest.approx(1.0)

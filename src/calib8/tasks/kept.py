@@ -70,6 +70,8 @@ def _kept(branch: Branch, expected: Runs, found: Runs, way: Callable[[Pairs], Ke
         return Kept(None, "it has as many rows as values decide: nothing to compare")
     if not all(np.isfinite(right).all() for _, right in pairs):
         return Kept(0.0, "it is not finite")
+    if way is not _ratio and any(left.ndim == 0 or left.size == 0 for left, _ in pairs):
+        return Kept(None, "it has no rows: nothing to compare")
     told = way(pairs)
     if branch.kind == "other" and told.value is not None:
         return Kept(told.value, f"{told.text}, its meaning is not known (--branch names it)")
@@ -176,7 +178,7 @@ def _lines(pairs: Pairs) -> Kept:
     names, counts = np.unique(seen, return_counts=True)
     blank = int(names[counts.argmax()])  # the most frequent one
     for left, right in best:
-        by_line = left.shape[0] <= left.shape[-1] or left.ndim < 2
+        by_line = left.ndim < 2 or left.shape[0] <= left.shape[-1]
         a, b = (array if by_line else array.T for array in (left, right))
         for one, other in zip(np.atleast_2d(a), np.atleast_2d(b), strict=True):
             same, lines = same + (_string(one, blank) == _string(other, blank)), lines + 1
