@@ -33,7 +33,8 @@ from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
 from calib8.progress import Progress
 from calib8.quantization.quantize import QuantizedGraph
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, repaired
+from calib8.repair.flow import repaired
+from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import TARGETS, WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable

@@ -17,9 +17,10 @@ from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
 from calib8.quantization.corrections import LayerCorrection
-from calib8.repair import flow
+from calib8.repair import held_back
+from calib8.repair.by_effort import repair_by_effort
+from calib8.repair.by_name import repair_by_name
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.flow import repair_by_effort, repair_by_name
 from calib8.repair.repairs import (
     DATA_FREE,
     EFFORTS,
@@ -77,7 +78,7 @@ def test_stages_that_lead_astray_leave_what_there_was(
     mobile: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qualities = iter([30.0, 29.5, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
-    monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: flat(next(qualities)))
+    monkeypatch.setattr(held_back.Judge, "quality", lambda self, candidate: flat(next(qualities)))
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     assert found.candidate is mobile and found.table == mobile.table
     assert not any(step.kept for step in found.steps)

@@ -34,8 +34,9 @@ from calib8.data.samples import Dataset
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import Repaired, repaired
+from calib8.repair.flow import repaired
 from calib8.repair.repairs import REPAIRS
+from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range
