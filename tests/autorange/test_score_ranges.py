@@ -7,13 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
 import calib8
-from calib8.autorange.score_ranges import score_tensors
+from calib8.autorange.score_ranges import ends_at_limit, score_tensors, with_reach
+from calib8.calibration.tensor_statistics import TensorStatistics
+from calib8.scheme import TARGETS
 from calib8.tasks.meaning import meaning_of
-from small_models import Array
+from small_models import Array, normal, onnx_model
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tasks"))
 from heads import yolo8
@@ -58,7 +61,7 @@ def test_a_method_that_is_named_is_taken_at_its_word(method: str) -> None:
 
 def test_what_a_function_reads_keeps_the_low_end_that_was_chosen() -> None:
     found, plain = (calibrated(method).entries["classes"] for method in ("mse-behind", "mse"))
-    assert found.range.max == found.observed.max and found.observed.min < found.range.min
+    assert found.range.max >= found.observed.max and found.observed.min < found.range.min
     assert plain.range.max < found.range.max
 
 
@@ -86,3 +89,48 @@ def test_saved_statistics_give_the_table_of_the_data() -> None:
     again = calib8.calibrate(ir.to_proto(yolo8()), statistics=found.statistics, method="mse-behind")
     assert any("what is found" in entry.reason for entry in again.table.entries.values())
     assert again.table.entries == found.table.entries
+
+
+def statistics_of(samples: Array) -> TensorStatistics:
+    """Of one value per sample."""
+    return TensorStatistics.from_values(samples.astype(np.float32), samples=len(samples))
+
+
+def test_room_is_what_ten_times_as_many_samples_would_show() -> None:
+    """Maxima of a Gumbel distribution: the expected largest of n is μ + β (γ + ln n)."""
+    rng, n, beta = np.random.default_rng(5), 50, 2.0
+    spec = TARGETS["onnxruntime"].activations
+    found = [
+        with_reach(statistics_of(rng.gumbel(10.0, beta, n).astype(np.float32)), spec).max for _ in range(200)
+    ]
+    expected = 10.0 + beta * (np.euler_gamma + np.log(10 * n))
+    assert np.mean(found) == pytest.approx(expected, rel=0.03)
+    assert expected > 1.2 * (10.0 + beta * (np.euler_gamma + np.log(n)))
+
+
+def test_even_maxima_and_few_samples_get_no_room() -> None:
+    spec = TARGETS["onnxruntime"].activations
+    assert with_reach(statistics_of(np.full(20, 3.0, np.float32)), spec).max == 3.0
+    few = np.arange(1, 10, dtype=np.float32)
+    assert with_reach(statistics_of(few), spec).max == 9.0
+    assert with_reach(statistics_of(np.append(few, np.float32(10.0))), spec).max > 10.0
+    below = with_reach(statistics_of(-few), spec)
+    assert (below.min, below.max) == (-9.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("body", "limited"),
+    [
+        ("y = Sigmoid(x)", True),
+        ("s = Sigmoid(x) y = Transpose<perm=[0,2,3,1]>(s)", True),
+        ("s = Sigmoid(x) y = Mul(s, x)", False),
+        ("s = Sigmoid(x) t = Tanh(x) y = Concat<axis=1>(s, t)", True),
+        ("s = Sigmoid(x) y = Concat<axis=1>(s, x)", False),
+        ("y = Relu(x)", False),
+        ("s = Sigmoid(x) y = Conv(s, w)", False),
+    ],
+)
+def test_behind_functions_that_end_at_a_limit_there_is_no_room(body: str, limited: bool) -> None:
+    proto = onnx_model("float[1,2,4,4] x", "float[a,b,c,d] y", body, {"w": normal(2, 2, 1, 1)})
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto))
+    assert ends_at_limit(model.graph.outputs[0]) == limited

@@ -2,30 +2,46 @@
 
 What is best on samples held back goes on; with too few samples to hold some back nothing is tried, as nothing
 could be proved.
+
+Where some tensors get wider codes than 8 bits, a second search begins from ranges that clip nothing: clipping
+is what the samples held back cannot see, as the ranges were chosen from them too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
 
+from calib8.autorange.check import Check
 from calib8.autorange.samples import ChosenSamples, too_few
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import Floor
 from calib8.repair.held_back import Judge
-from calib8.repair.repairs import in_turn, stages_of
+from calib8.repair.repairs import FLOATS, SPOTS, in_turn, stages_of
 from calib8.repair.result import Repaired
-from calib8.repair.search import Finished, Search
+from calib8.repair.search import Finished, Judged, Search
+from calib8.repair.step import Step
 from calib8.repair.wanted import effort_called
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
 
 CHANCE_DB: Final = 0.5
 """What a few objects decide where scores do: so little behind is no reason to drop all repairs."""
+
+
+CLIPPING_DB: Final = 1.0
+"""What ranges that clip nothing may be behind: the judge's samples were calibrated with, others clip more."""
+
+UNCLIPPED: Final = "ranges minmax"
+"""Name of the second search."""
+
+CLIPS_NOTHING: Final = "searched again from ranges that clip nothing, as other images clip more than these"
+
+Stages = tuple[tuple[tuple[str, ...], ...], ...]
 
 
 def repair_by_effort(
@@ -47,7 +63,7 @@ def repair_by_effort(
         candidate: prepared model, ranges and target.
         samples: runs to repair with, and others to judge with; where they are the same nothing is tried.
         effort: a key of ``EFFORTS``.
-        tables: other ranges to try, by name.
+        tables: other ranges to try, by name; those called ``UNCLIPPED`` in the second search alone.
         meaning: branches of the outputs; None: each output is one.
         mixed: a few layers may stay float.
         threads: for ONNX Runtime and native code.
@@ -68,13 +84,17 @@ def repair_by_effort(
     )  # fmt: skip
     search = Search(judge, data)
     bare, best = judge.quality(candidate), search.judged(candidate)
-    best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in tables.items()})
+    first = {name: table for name, table in tables.items() if name != UNCLIPPED}
+    best = search.stage(best, {(name,): partial(_with_table, table=table) for name, table in first.items()})
     table, plain = best.candidate.table, search.last or best
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
-    for stage in stages_of(plan, candidate.scheme, candidate.model, mixed=mixed):
-        best = search.stage(best, {names: in_turn(names) for names in stage})
-    final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
+    stages = stages_of(plan, candidate.scheme, candidate.model, mixed=mixed)
+    final = _searched(search, best, stages, plan.finish, bare if best.candidate is candidate else None)
+    if UNCLIPPED in tables and tables[UNCLIPPED] != table and _took_wider_codes(search.steps):
+        start = replace(candidate, table=tables[UNCLIPPED])
+        final = _without_clipping(search, final, start, stages, plan.finish)
+        table = start.table if search.steps[0].name == UNCLIPPED else table
     if not search.floor.holds(final.quality) or search.finds_fewer(final, plain):
         final, table = search.back_to(plain, tables), plain.candidate.table
     elif final.quality.sqnr_db < bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0):
@@ -84,6 +104,39 @@ def repair_by_effort(
     steps = tuple(search.steps)
     held = judge.held()
     return Repaired(final.candidate, table, steps, effort, len(held.runs), held=held)
+
+
+def _searched(
+    search: Search, best: Judged, stages: Stages, finish: Sequence[str], bare: Check | None
+) -> Finished:
+    """What a search finds from a candidate; ``bare`` is its quality as it is, where that is known."""
+    for stage in stages:
+        best = search.stage(best, {names: in_turn(names) for names in stage})
+    return search.finish(best, bare, finish)
+
+
+def _took_wider_codes(steps: Sequence[Step]) -> bool:
+    """Whether spots or floats are part of what was found."""
+    wider = {name for stage in (SPOTS, FLOATS) for names in stage for name in names}
+    return any(step.kept and not wider.isdisjoint(step.names) for step in steps)
+
+
+def _without_clipping(
+    search: Search, final: Finished, start: Candidate, stages: Stages, finish: Sequence[str]
+) -> Finished:
+    """What is found from ranges that clip nothing, where that is next to as good; else what there is.
+
+    The tensors that such ranges serve worst are those that get wider codes: what is left may be as good as
+    with ranges that clip, and on other images it clips less.
+    """
+    other = Search(search.judge, search.data, floor=search.floor)
+    found = _searched(other, other.judged(start), stages, finish, None)
+    taken = found.quality.sqnr_db >= final.quality.sqnr_db - CLIPPING_DB
+    taken = taken and search.floor.allows(found.quality, final.quality)
+    notes = (CLIPS_NOTHING,) if taken else ()
+    step = Step((UNCLIPPED,), final.quality, found.quality, taken, (), notes)
+    search.steps = [step, *other.steps] if taken else [*search.steps, step]
+    return found if taken else final
 
 
 def _with_table(
