@@ -15,7 +15,6 @@ from functools import partial
 from types import MappingProxyType
 from typing import Final
 
-from calib8.autorange.check import Check
 from calib8.autorange.samples import ChosenSamples, too_few
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -90,7 +89,7 @@ def repair_by_effort(
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
     stages = stages_of(plan, candidate.scheme, candidate.model, mixed=mixed)
-    final = _searched(search, best, stages, plan.finish, bare if best.candidate is candidate else None)
+    final = _searched(search, best, stages, plan.finish, Finished(candidate, bare))
     if UNCLIPPED in tables and tables[UNCLIPPED] != table and _took_wider_codes(search.steps):
         start = replace(candidate, table=tables[UNCLIPPED])
         final = _without_clipping(search, final, start, stages, plan.finish)
@@ -107,12 +106,13 @@ def repair_by_effort(
 
 
 def _searched(
-    search: Search, best: Judged, stages: Stages, finish: Sequence[str], bare: Check | None
+    search: Search, best: Judged, stages: Stages, finish: Sequence[str], bare: Finished | None = None
 ) -> Finished:
-    """What a search finds from a candidate; ``bare`` is its quality as it is, where that is known."""
+    """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known."""
     for stage in stages:
         best = search.stage(best, {names: in_turn(names) for names in stage})
-    return search.finish(best, bare, finish)
+    known = bare.quality if bare is not None and best.candidate is bare.candidate else None
+    return search.finish(best, known, finish)
 
 
 def _took_wider_codes(steps: Sequence[Step]) -> bool:
@@ -130,7 +130,7 @@ def _without_clipping(
     with ranges that clip, and on other images it clips less.
     """
     other = Search(search.judge, search.data, floor=search.floor)
-    found = _searched(other, other.judged(start), stages, finish, None)
+    found = _searched(other, other.judged(start), stages, finish)
     taken = found.quality.sqnr_db >= final.quality.sqnr_db - CLIPPING_DB
     taken = taken and search.floor.allows(found.quality, final.quality)
     notes = (CLIPS_NOTHING,) if taken else ()
