@@ -88,13 +88,13 @@ def whole_scores(
     if meaning is None or not meaning.several:
         return table
     entries, functions = dict(table.entries), functions_behind(model)
-    values = {value.name: value for node in model.graph for value in node.outputs}
+    limited = limited_tensors(model) | {value.name for value in model.graph.inputs}
     for name in score_tensors(model, meaning) & entries.keys() & statistics.keys():
         seen = statistics[name]
         if entries[name].method == GIVEN or seen.is_degenerate:
             continue
-        limited = name not in values or ends_at_limit(values[name])
-        entries[name] = _whole(entries[name], seen, spec, limited=limited, function=name in functions)
+        ends = name in limited
+        entries[name] = _whole(entries[name], seen, spec, limited=ends, function=name in functions)
     return replace(table, entries=entries)
 
 
@@ -124,15 +124,15 @@ def with_reach(seen: TensorStatistics, spec: QuantSpec) -> Range:
     return Range(-high if everything.min == -everything.max else everything.min, high)
 
 
-def ends_at_limit(value: ir.Value) -> bool:
-    """Whether a function of ``LIMITED`` made all of a tensor, moved, pooled or joined since or not."""
-    node = value.producer()
-    if node is None or node.op_type in WEIGHTED_OPS:
-        return False
-    if node.op_type in LIMITED:
-        return True
-    sources = list(activation_inputs(node))
-    return bool(sources) and all(ends_at_limit(source) for source in sources)
+def limited_tensors(model: ir.Model) -> frozenset[str]:
+    """Names of tensors all of which a function of ``LIMITED`` made, moved, pooled or joined since or not."""
+    found = set[str]()
+    for node in model.graph:
+        sources = [value.name for value in activation_inputs(node)]
+        kept = node.op_type not in WEIGHTED_OPS and bool(sources) and found.issuperset(sources)
+        if kept or node.op_type in LIMITED:
+            found.update(value.name or "" for value in node.outputs)
+    return frozenset(found)
 
 
 def score_tensors(model: ir.Model, meaning: Meaning) -> frozenset[str]:
