@@ -70,7 +70,9 @@ WAYS = {
 def for_peers(model: Path, sample: npt.NDArray[np.float32], folder: Path) -> Path:
     """The model with the sizes of a sample in and out, in an operator set that peers take."""
     proto = onnx.load(model)
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     results = session.run(None, {proto.graph.input[0].name: sample})
     for value, array in zip([proto.graph.input[0], *proto.graph.output], [sample, *results], strict=True):
         value.type.tensor_type.ClearField("shape")
