@@ -31,7 +31,7 @@ FIGURES = {
     "precision": "precision",
     "map50": "mAP@.5",
     "map": "mAP@[.5:.95]",
-    "iou": "IoU",
+    "miou": "IoU",
     "cosine": "cosine",
     "lines": "lines",
 }
@@ -62,9 +62,14 @@ def network(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
         [ROWS.get(row["row"], row["row"]), *(_share(row.get(name)) for name in known), _decibels(row)]
         for row in done
     ]
-    failed = [f"{ROWS[row['row']]} failed: {row['failure']}" for row in rows if "failure" in row]
     heads = ["", *(FIGURES[name] for name in known), "dB"]
-    return [f"## {title}", "", *table(heads, lines), "", *(line for text in failed for line in (text, ""))]
+    return [f"## {title}", "", *table(heads, lines), "", *_failed(rows)]
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line per row that failed."""
+    failures = [(ROWS.get(row["row"], row["row"]), row["failure"]) for row in rows if "failure" in row]
+    return [line for name, failure in failures for line in (f"{name} failed: {failure}", "")]
 
 
 def _share(value: float | None) -> str:

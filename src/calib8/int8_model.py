@@ -263,6 +263,7 @@ def other_tables(
     for name, method in ((UNCLIPPED, "minmax"), (f"ranges {STATISTICS_METHOD}", STATISTICS_METHOD)):
         wish = Wish(method, power_of_two=start.power_of_two)
         table = decide(calibration.statistics, None, spec, wish, given, functions=functions)
+        table = replace(table, inputs=calibration.table.inputs)
         tensors = calibration.statistics.tensors
         found[name] = table if start.power_of_two else whole_scores(table, model, meaning, tensors, spec)
     return found

@@ -10,7 +10,7 @@ is what the samples held back cannot see, as the ranges were chosen from them to
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 from typing import Final
@@ -30,7 +30,6 @@ from calib8.tasks.branches import Meaning
 
 CHANCE_DB: Final = 0.5
 """What a few objects decide where scores do: so little behind is no reason to drop all repairs."""
-
 
 CLIPPING_DB: Final = 1.0
 """What ranges that clip nothing may be behind: the judge's samples were calibrated with, others clip more."""
@@ -90,13 +89,14 @@ def repair_by_effort(
     plain = plain if search.floor.least else best
     stages = stages_of(plan, candidate.scheme, candidate.model, mixed=mixed)
     final = _searched(search, best, stages, plan.finish, Finished(candidate, bare))
-    if UNCLIPPED in tables and tables[UNCLIPPED] != table and _took_wider_codes(search.steps):
-        start = replace(candidate, table=tables[UNCLIPPED])
-        final = _without_clipping(search, final, start, stages, plan.finish)
-        table = start.table if search.steps[0].name == UNCLIPPED else table
+    least = bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0)
+    if UNCLIPPED in tables and not same_ranges(tables[UNCLIPPED], table) and _took_wider_codes(search.steps):
+        start, goal = replace(candidate, table=tables[UNCLIPPED]), _Goal(final, plain, least)
+        found = _without_clipping(search, goal, start, stages, plan.finish)
+        final, table = (final, table) if found is None else (found, start.table)
     if not search.floor.holds(final.quality) or search.finds_fewer(final, plain):
         final, table = search.back_to(plain, tables), plain.candidate.table
-    elif final.quality.sqnr_db < bare.sqnr_db - (CHANCE_DB if search.floor.least else 0.0):
+    elif final.quality.sqnr_db < least:
         # what was found only serves with corrected biases
         final, table = Finished(candidate, bare), candidate.table
         search.steps = [replace(step, kept=False) for step in search.steps]
@@ -121,22 +121,45 @@ def _took_wider_codes(steps: Sequence[Step]) -> bool:
     return any(step.kept and not wider.isdisjoint(step.names) for step in steps)
 
 
+@dataclass(frozen=True)
+class _Goal:
+    """What a second search is to come up to.
+
+    Attributes:
+        first: what the first one found.
+        plain: plain ranges with corrected biases, which must not find more.
+        least: of the quality, in dB.
+    """
+
+    first: Finished
+    plain: Judged
+    least: float
+
+
 def _without_clipping(
-    search: Search, final: Finished, start: Candidate, stages: Stages, finish: Sequence[str]
-) -> Finished:
-    """What is found from ranges that clip nothing, where that is next to as good; else what there is.
+    search: Search, goal: _Goal, start: Candidate, stages: Stages, finish: Sequence[str]
+) -> Finished | None:
+    """What is found from ranges that clip nothing, where that is next to as good as what there is; else None.
 
     The tensors that such ranges serve worst are those that get wider codes: what is left may be as good as
     with ranges that clip, and on other images it clips less.
     """
-    other = Search(search.judge, search.data, floor=search.floor)
+    other, first = Search(search.judge, search.data, floor=search.floor), goal.first.quality
     found = _searched(other, other.judged(start), stages, finish)
-    taken = found.quality.sqnr_db >= final.quality.sqnr_db - CLIPPING_DB
-    taken = taken and search.floor.allows(found.quality, final.quality)
+    taken = found.quality.sqnr_db >= max(first.sqnr_db - CLIPPING_DB, goal.least)
+    taken = taken and search.floor.allows(found.quality, first)
+    taken = taken and (search.floor.holds(found.quality) or not search.floor.holds(first))
+    taken = taken and not search.finds_fewer(found, goal.plain)
     notes = (CLIPS_NOTHING,) if taken else ()
-    step = Step((UNCLIPPED,), final.quality, found.quality, taken, (), notes)
+    step = Step((UNCLIPPED,), first, found.quality, taken, (), notes)
     search.steps = [step, *other.steps] if taken else [*search.steps, step]
-    return found if taken else final
+    return found if taken else None
+
+
+def same_ranges(left: CalibrationTable, right: CalibrationTable) -> bool:
+    """Whether two tables say the same, however it was found."""
+    pairs = [{name: entry.range for name, entry in table.entries.items()} for table in (left, right)]
+    return pairs[0] == pairs[1]
 
 
 def _with_table(
@@ -144,6 +167,6 @@ def _with_table(
 ) -> tuple[Candidate, RepairReport]:
     """The candidate with other ranges; the same one where they are the same."""
     del data
-    if table == candidate.table:
+    if same_ranges(table, candidate.table):
         return candidate, RepairReport(())
     return replace(candidate, table=table), RepairReport(())

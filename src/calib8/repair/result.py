@@ -19,7 +19,8 @@ class Repaired:
     Attributes:
         candidate: model, ranges and corrections.
         table: the ranges chosen for the model as it was before repairs.
-        steps: all that was tried, in that order.
+        steps: all that was tried, in that order; of two searches what the better one tried, and the other
+            one as a whole.
         effort: what was asked for, empty where repairs were named.
         held_back: runs that judged.
         shared: those that judged are those that repaired: what a step gained on them proves nothing.
