@@ -32,7 +32,7 @@ from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import NO_FLOOR, Floor, Found, finds_fewer
 from calib8.repair.repairs import GAIN_DB, REPAIRS, RISKY, Repair, gain_asked, in_turn, stages_of
-from calib8.repair.step import UNKNOWN, Step
+from calib8.repair.step import UNKNOWN, Step, worth_trying
 from calib8.repair.wanted import Repairs, check_data, effort_called, repairs_called
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
@@ -160,7 +160,8 @@ def repair_by_effort(
     search.floor, search.last = Floor.of(meaning, plain.quality), None
     plain = plain if search.floor.least else best
     for stage in stages_of(plan, candidate.scheme, candidate.model, mixed=mixed):
-        best = search.stage(best, {names: in_turn(names) for names in stage})
+        tried = [names for names in stage if worth_trying(names, search.steps)]
+        best = search.stage(best, {names: in_turn(names) for names in tried})
     final = search.finish(best, bare if best.candidate is candidate else None, plan.finish)
     if not search.floor.holds(final.quality) or search.finds_fewer(final, plain):
         final, table = search.back_to(plain, tables), plain.candidate.table
