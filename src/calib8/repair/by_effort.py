@@ -23,7 +23,7 @@ from calib8.repair.held_back import Judge
 from calib8.repair.repairs import FLOATS, SPOTS, in_turn, stages_of
 from calib8.repair.result import Repaired
 from calib8.repair.search import Finished, Judged, Search
-from calib8.repair.step import Step
+from calib8.repair.step import Step, worth_trying
 from calib8.repair.wanted import effort_called
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
@@ -110,7 +110,8 @@ def _searched(
 ) -> Finished:
     """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known."""
     for stage in stages:
-        best = search.stage(best, {names: in_turn(names) for names in stage})
+        tried = [names for names in stage if worth_trying(names, search.steps)]
+        best = search.stage(best, {names: in_turn(names) for names in tried})
     known = bare.quality if bare is not None and best.candidate is bare.candidate else None
     return search.finish(best, known, finish)
 
