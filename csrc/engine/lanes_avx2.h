@@ -163,6 +163,7 @@ struct Lanes<32> {
   static Floats numbers(const float* values) { return _mm256_loadu_ps(values); }
   // Codes widened to 16 bits; numbers of 16 bits widened to 32: those of the first half, of the other one.
   static Ints numbers16(const uint8_t* codes) { return _mm256_cvtepu8_epi16(Lanes<16>::load(codes)); }
+  static Ints numbers16(const int16_t* codes) { return load(codes); }
   static Ints first_half16(Ints a) { return _mm256_cvtepu16_epi32(lane(a, 0)); }
   static Ints other_half16(Ints a) { return _mm256_cvtepu16_epi32(lane(a, 1)); }
   // Values 0 … 255 of 32 bits, of which the first `count` are written, at most all of them.

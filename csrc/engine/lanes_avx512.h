@@ -50,6 +50,7 @@ struct Lanes<64> {
   static Ints numbers(const int32_t* sums) { return load(sums); }
   static Floats numbers(const float* values) { return _mm512_loadu_ps(values); }
   static Ints numbers16(const uint8_t* codes) { return _mm512_cvtepu8_epi16(Lanes<32>::load(codes)); }
+  static Ints numbers16(const int16_t* codes) { return load(codes); }
   static Ints first_half16(Ints a) { return _mm512_cvtepu16_epi32(half(a, 0)); }
   static Ints other_half16(Ints a) { return _mm512_cvtepu16_epi32(half(a, 1)); }
   static void store_numbers(uint8_t* to, Ints values, int64_t count) {

@@ -42,7 +42,7 @@ struct ExactFloor {
 
   ExactFloor(int64_t multiplier, int64_t right)
       : factor(all_double(std::ldexp(static_cast<double>(multiplier), -static_cast<int>(right)))) {}
-  Ints operator()(Doubles acc, Doubles low, Doubles high) const {
+  [[gnu::always_inline]] Ints operator()(Doubles acc, Doubles low, Doubles high) const {
     constexpr int kDownwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
     const Doubles value{_mm512_fmadd_round_pd(acc.first, factor.first, half.first, kDownwards),
                         _mm512_fmadd_round_pd(acc.second, factor.second, half.second, kDownwards)};
@@ -86,7 +86,7 @@ struct ExactFloor {
       : factor(scaled(multiplier, right)),
         upper(scaled(multiplier - multiplier % kLowerPart, right)),
         lower(scaled(multiplier % kLowerPart, right)) {}
-  Ints operator()(Doubles acc, Doubles low, Doubles high) const {
+  [[gnu::always_inline]] Ints operator()(Doubles acc, Doubles low, Doubles high) const {
     return floors(clamped({floor_of(acc.first), floor_of(acc.second)}, low, high));
   }
 
@@ -95,7 +95,7 @@ struct ExactFloor {
   static Doubles scaled(int64_t multiplier, int64_t right) {
     return all_double(std::ldexp(static_cast<double>(multiplier), -static_cast<int>(right)));
   }
-  __m256d floor_of(__m256d acc) const {
+  [[gnu::always_inline]] __m256d floor_of(__m256d acc) const {
     const __m256d found = _mm256_floor_pd(_mm256_fmadd_pd(acc, factor.first, half));
     const __m256d rest = _mm256_fmadd_pd(acc, upper.first, _mm256_sub_pd(half, found));
     const __m256d below =

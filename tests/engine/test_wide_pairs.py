@@ -127,7 +127,9 @@ def test_sums_beside_whole_numbers(shift: int) -> None:
     rng = np.random.default_rng((71, shift))
     x = codes("a", 4096, zero_point=int(rng.integers(-32768, 32768)), dtype="int16")
     y, z = replace(x, name="b", zero_point=32767), codes("y", 4096, zero_point=-5, dtype="int16")
-    for multipliers in ((1 << 30, 1 << 29), ((1 << 30) - 1, 3), (1 << 29, (1 << 29) + 1)):
+    most = 1 << 30
+    pairs = (most, 1 << 29), (most - 1, 3), (1 << 29, (1 << 29) + 1), (most - 1, most - 1), (most, 0x8000)
+    for multipliers in (*pairs, (0x20008000, 0x30008000), (0x2F00_8001, 0x2000_7FFF)):
         rule = rules.AlignedSum(*multipliers, shift)
         for kind in (op.Add, op.Sub):
             program = single(kind, [x, y], z, "single", rule=rule, low=-32768, high=32767)

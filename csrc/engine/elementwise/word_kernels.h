@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 
 #include "elementwise_rules.h"
 #include "elementwise_walk.h"
@@ -27,10 +28,12 @@ struct WordsEnd {
         least(all_int(low - zero)),
         most(all_int(high - zero)),
         zero_point(all_int(zero)) {}
-  Ints code(Floats value) const {
+  [[gnu::always_inline]] Ints code(Floats value) const {
     return V::add32(V::rounded(clamped(value, least_value, most_value)), zero_point);
   }
-  Ints code(Ints value) const { return V::add32(V::min32(V::max32(value, least), most), zero_point); }
+  [[gnu::always_inline]] Ints code(Ints value) const {
+    return V::add32(V::min32(V::max32(value, least), most), zero_point);
+  }
 
   static void store(uint8_t* to, Ints a, Ints b, Ints c, Ints d) {
     V::store(to, V::in_order(V::pack16(V::pack32(a, b), V::pack32(c, d))));
@@ -45,7 +48,7 @@ struct WordsEnd {
 template <class Rule>
 struct Unrounded : Rule {
   using Rule::Rule;
-  Floats operator()(Ints a, Ints b, int64_t) const { return Rule::value(a, b); }
+  [[gnu::always_inline]] Floats operator()(Ints a, Ints b, int64_t) const { return Rule::value(a, b); }
 };
 
 // (a·lhs ± b·rhs + 2^(right_shift−1)) >> right_shift, of products up to 2^47: exact in float64, or so far
@@ -64,10 +67,74 @@ struct LongSum {
     lhs = all_double(scaled(rule.lhs_multiplier)), rhs = all_double(scaled(right));
     fixed = all_double(0.5 - scaled(zeros));
   }
-  Ints operator()(Ints a, Ints b, int64_t) const {
+  [[gnu::always_inline]] Ints operator()(Ints a, Ints b, int64_t) const {
     return floors(clamped(multiply_add(doubles(a), lhs, multiply_add(doubles(b), rhs, fixed)), low, high));
   }
 };
+
+// The same in words, with each multiplier as 2^16 times an upper and a signed lower part:
+//
+//   s + half − zeros = 2^16·upper + lower, then (upper + (lower >> 16)) >> (right_shift − 16)
+//
+// Both parts fit int32 where the whole stays below 2^47, and are one instruction each of pairs of words.
+struct WordSum {
+  Words upper, lower;  // multipliers of both operands, in turns
+  Ints upper_start, lower_start, right, zero_point;
+  Words low, high;
+
+  static bool fits(const SumRule& rule) {
+    const int64_t left = rule.lhs_multiplier, other = rule.rhs_multiplier;
+    if (rule.right_shift < 18 || rule.right_shift > 46) return false;
+    const int64_t most = ((left + other) << 16) + (int64_t{1} << (rule.right_shift - 1));
+    return most < int64_t{1} << 47 && std::abs(lower_of(left)) + std::abs(lower_of(other)) < UINT16_MAX;
+  }
+  explicit WordSum(const SumRule& rule)
+      : right(all_int(rule.right_shift - 16)),
+        zero_point(all_int(rule.output_zero + rule.output_shift)),
+        low(V::set16(static_cast<int32_t>(rule.low))),
+        high(V::set16(static_cast<int32_t>(rule.high))) {
+    const int64_t left = rule.lhs_multiplier;
+    const int64_t other = rule.negative != 0 ? -rule.rhs_multiplier : rule.rhs_multiplier;
+    const int64_t start = (int64_t{1} << (rule.right_shift - 1)) - (rule.lhs_zero + rule.lhs_shift) * left -
+                          (rule.rhs_zero + rule.rhs_shift) * other;
+    upper = both(upper_of(left), upper_of(other)), lower = both(lower_of(left), lower_of(other));
+    upper_start = all_int(start >> 16), lower_start = all_int(start & 0xffff);
+  }
+  // Words of codes.
+  [[gnu::always_inline]] Words operator()(Words a, Words b) const {
+    const Words first = V::low16(a, b), second = V::high16(a, b);
+    const Words words = V::pack32(V::add32(sum(first), zero_point), V::add32(sum(second), zero_point));
+    return V::smaller16(V::larger16(words, low), high);
+  }
+
+ private:
+  static int64_t lower_of(int64_t multiplier) { return static_cast<int16_t>(multiplier & 0xffff); }
+  static int64_t upper_of(int64_t multiplier) { return (multiplier - lower_of(multiplier)) >> 16; }
+  static Words both(int64_t a, int64_t b) { return all_int((b << 16) | (a & 0xffff)); }
+  [[gnu::always_inline]] Ints sum(Words pairs) const {
+    const Ints less = V::right<16>(V::add_products16(lower_start, pairs, lower));
+    return V::right(V::add32(V::add_products16(upper_start, pairs, upper), less), right);
+  }
+};
+
+// y[i] = rule(a[i], b[i]) of words.
+template <class A, class B, class Y>
+void map_word_sum(const Pair& pair, const Memory& memory, Part part, const WordSum& of) {
+  constexpr int64_t kWords = kWidth / 2;
+  walk<A, B, Y>(pair, memory, part, [&](const A* a, const B* b, Y* y, int64_t count, int64_t) {
+    const WordSum rule = of;
+    for (int64_t i = 0; i < count; i += 2 * kWords) {
+      const Words first = rule(V::numbers16(a + i), V::numbers16(b + i));
+      const Words second = rule(V::numbers16(a + i + kWords), V::numbers16(b + i + kWords));
+      if constexpr (sizeof(Y) == 2) {
+        V::store(y + i, first);
+        V::store(y + i + kWords, second);
+      } else {
+        V::store(y + i, V::words_in_order(V::pack16(first, second)));
+      }
+    }
+  });
+}
 
 // (a·b·multiplier + 2^(right−1)) >> right, of products of 16-bit codes.
 struct LongProduct {
@@ -81,7 +148,7 @@ struct LongProduct {
         floor(step.multiplier, 31 - step.exponent),
         low(all_double(-(int64_t{1} << 30))),
         high(all_double(int64_t{1} << 30)) {}
-  Ints operator()(Ints a, Ints b, int64_t) const {
+  [[gnu::always_inline]] Ints operator()(Ints a, Ints b, int64_t) const {
     const Doubles left = doubles(V::subtract32(a, lhs_zero)), right = doubles(V::subtract32(b, rhs_zero));
     return floor(multiply(left, right), low, high);
   }
@@ -94,7 +161,7 @@ void map_words(const Pair& pair, const Memory& memory, Part part, const Rule& of
     const Rule rule = of;
     const WordsEnd end = ends;
     for (int64_t i = 0; i < count; i += kTaken) {
-      const auto code = [&](int64_t at) {
+      const auto code = [&](int64_t at) __attribute__((always_inline)) {
         return end.code(rule(V::numbers(a + at), V::numbers(b + at), place + at));
       };
       WordsEnd::store(y + i, code(i), code(i + kLanes), code(i + 2 * kLanes), code(i + 3 * kLanes));
@@ -138,7 +205,10 @@ void wide_add(const WideAdd& step, const Memory& memory, Part part) {
     return map_rule(step, memory, part, Unrounded<DequantizedSum>(sum), end);
   }
   if (sum.kind == SumRule::kScaled) return map_bytes(step, memory, part, ScaledSum(sum), end);
-  map_rule(step, memory, part, LongSum(sum), end);
+  if (!WordSum::fits(sum)) return map_rule(step, memory, part, LongSum(sum), end);
+  with_types(step, [&](auto a, auto b, auto y) {
+    map_word_sum<decltype(a), decltype(b), decltype(y)>(step.pair, memory, part, WordSum(sum));
+  });
 }
 
 void wide_mul(const WideMul& step, const Memory& memory, Part part) {
