@@ -83,20 +83,23 @@ struct WordSum {
   Words low, high;
 
   static bool fits(const SumRule& rule) {
-    const int64_t left = rule.lhs_multiplier, other = rule.rhs_multiplier;
-    if (rule.right_shift < 18 || rule.right_shift > 46) return false;
-    const int64_t most = ((left + other) << 16) + (int64_t{1} << (rule.right_shift - 1));
-    return most < int64_t{1} << 47 && std::abs(lower_of(left)) + std::abs(lower_of(other)) < UINT16_MAX;
+    constexpr int64_t kMost = int64_t{1} << 30;
+    const int64_t more = more_of(rule), left = rule.lhs_multiplier, other = rule.rhs_multiplier;
+    if (left > kMost >> more || other > kMost >> more || rule.right_shift > 46) return false;
+    const int64_t half = int64_t{1} << (rule.right_shift + more - 1);
+    return ((left + other) << (16 + more)) + half < int64_t{1} << 47 &&
+           std::abs(lower_of(left << more)) + std::abs(lower_of(other << more)) < UINT16_MAX;
   }
   explicit WordSum(const SumRule& rule)
-      : right(all_int(rule.right_shift - 16)),
+      : right(all_int(rule.right_shift + more_of(rule) - 16)),
         zero_point(all_int(rule.output_zero + rule.output_shift)),
         low(V::set16(static_cast<int32_t>(rule.low))),
         high(V::set16(static_cast<int32_t>(rule.high))) {
-    const int64_t left = rule.lhs_multiplier;
-    const int64_t other = rule.negative != 0 ? -rule.rhs_multiplier : rule.rhs_multiplier;
-    const int64_t start = (int64_t{1} << (rule.right_shift - 1)) - (rule.lhs_zero + rule.lhs_shift) * left -
-                          (rule.rhs_zero + rule.rhs_shift) * other;
+    const int64_t more = more_of(rule), left = rule.lhs_multiplier << more;
+    const int64_t other =
+        (rule.negative != 0 ? -rule.rhs_multiplier : rule.rhs_multiplier) * (int64_t{1} << more);
+    const int64_t start = (int64_t{1} << (rule.right_shift + more - 1)) -
+                          (rule.lhs_zero + rule.lhs_shift) * left - (rule.rhs_zero + rule.rhs_shift) * other;
     upper = both(upper_of(left), upper_of(other)), lower = both(lower_of(left), lower_of(other));
     upper_start = all_int(start >> 16), lower_start = all_int(start & 0xffff);
   }
@@ -108,9 +111,14 @@ struct WordSum {
   }
 
  private:
+  // What shorter shifts, and the multipliers, are made longer by.
+  static int64_t more_of(const SumRule& rule) {
+    return rule.right_shift < kLeastShift ? kLeastShift - rule.right_shift : 0;
+  }
+  static constexpr int64_t kLeastShift = 18;  // what is shifted leaves room for a zero point
   static int64_t lower_of(int64_t multiplier) { return static_cast<int16_t>(multiplier & 0xffff); }
   static int64_t upper_of(int64_t multiplier) { return (multiplier - lower_of(multiplier)) >> 16; }
-  static Words both(int64_t a, int64_t b) { return all_int((b << 16) | (a & 0xffff)); }
+  static Words both(int64_t a, int64_t b) { return all_int(b * 65536 + (a & 0xffff)); }
   [[gnu::always_inline]] Ints sum(Words pairs) const {
     const Ints less = V::right<16>(V::add_products16(lower_start, pairs, lower));
     return V::right(V::add32(V::add_products16(upper_start, pairs, upper), less), right);
