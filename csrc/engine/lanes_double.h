@@ -4,6 +4,8 @@
 // Everything here has internal linkage: each instruction set includes this file and compiles its own.
 #pragma once
 
+#include <cmath>
+
 #include "lanes.h"
 
 namespace calib8::engine {
@@ -35,8 +37,17 @@ inline Ints floors(Doubles a) {
                    _mm512_cvt_roundpd_epi32(a.second, kDownwards));
 }
 
-// acc · multiplier / 2^right + 1/2, cut down to a whole number, of acc up to 2^33 and multipliers up to 2^30.
-// What rounds down lets no number fall below a whole one, or rise to it.
+// acc · factor + 1/2, of which `floors` makes the nearest whole numbers: what rounds down lets no number fall
+// below a whole one, or rise to it.
+inline Doubles single_products(Ints acc, const double* factors) {
+  constexpr int kDownwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+  const __m512d half = _mm512_set1_pd(0.5);
+  const Doubles sums = doubles(acc);
+  return {_mm512_fmadd_round_pd(sums.first, _mm512_loadu_pd(factors), half, kDownwards),
+          _mm512_fmadd_round_pd(sums.second, _mm512_loadu_pd(factors + 8), half, kDownwards)};
+}
+
+// The whole numbers for one factor, multiplier / 2^right, of acc up to 2^33 and multipliers up to 2^30.
 struct ExactFloor {
   Doubles factor, half = all_double(0.5);
 
