@@ -17,7 +17,7 @@ from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
 from calib8.quantization.corrections import LayerCorrection
-from calib8.repair import held_back
+from calib8.repair import by_effort, held_back, search
 from calib8.repair.by_effort import repair_by_effort
 from calib8.repair.by_name import repair_by_name
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
@@ -116,15 +116,15 @@ def test_rounding_is_tried_again_behind_spots(mobile: Candidate, monkeypatch: py
     def spotted(one: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
         return replace(one, spots=frozenset({"t"})), RepairReport(("layer",))
 
-    monkeypatch.setattr(flow, "effort_called", lambda name: effort)
-    monkeypatch.setattr(flow, "in_turn", lambda names: {"round": rounded, "spots": spotted}[names[0]])
-    monkeypatch.setattr(flow, "correct_biases", lambda one, data: (one, RepairReport(())))
-    monkeypatch.setitem(REPAIRS, "bias", flow.correct_biases)
+    monkeypatch.setattr(by_effort, "effort_called", lambda name: effort)
+    monkeypatch.setattr(by_effort, "in_turn", lambda names: {"round": rounded, "spots": spotted}[names[0]])
+    monkeypatch.setattr(search, "correct_biases", lambda one, data: (one, RepairReport(())))
+    monkeypatch.setitem(REPAIRS, "bias", search.correct_biases)
     monkeypatch.setattr(
-        flow._Judge, "quality",
+        held_back.Judge, "quality",
         lambda self, one: flat(30.0 if one.spots and one.power_of_two else 25.0 if one.spots else 20.0),
     )  # fmt: skip
-    monkeypatch.setattr(flow._Judge, "held", lambda self: flow.Held((), ()))
+    monkeypatch.setattr(held_back.Judge, "held", lambda self: held_back.Held((), ()))
     found = repair_by_effort(candidate, samples(), "balanced", threads=1)
     assert tried == [frozenset(), frozenset({"t"})]
     assert [(step.name, step.kept) for step in found.steps[:3]] == [
