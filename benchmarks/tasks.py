@@ -19,13 +19,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
+import onnxruntime
 
 import calib8
 from calib8.analysis.evaluate import Evaluation
@@ -66,14 +67,17 @@ WAYS = {
 }
 
 
-def for_peers(model: Path, shape: Sequence[int], folder: Path) -> Path:
-    """The model with the sizes of its samples, of a batch of one, in an operator set that peers take."""
+def for_peers(model: Path, sample: npt.NDArray[np.float32], folder: Path) -> Path:
+    """The model with the sizes of a sample in and out, in an operator set that peers take."""
     proto = onnx.load(model)
-    for size, dimension in zip(shape, proto.graph.input[0].type.tensor_type.shape.dim, strict=True):
-        dimension.Clear()
-        dimension.dim_value = size
-    for output in proto.graph.output:
-        output.type.tensor_type.ClearField("shape")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    results = session.run(None, {proto.graph.input[0].name: sample})
+    for value, array in zip([proto.graph.input[0], *proto.graph.output], [sample, *results], strict=True):
+        value.type.tensor_type.ClearField("shape")
+        for size in array.shape:
+            value.type.tensor_type.shape.dim.add().dim_value = size
     del proto.graph.value_info[:]
     own = next(entry.version for entry in proto.opset_import if entry.domain in ("", "ai.onnx"))
     if own < PEERS_OPSET:
@@ -131,7 +135,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
         dataset = open_dataset(args.calibration, specs, preprocess, samples=SAMPLES)
         inputs = np.concatenate([sample.inputs[specs[0].name] for sample in dataset])
         np.save(folder / "inputs.npy", inputs)
-        for_peers(args.model, (1, *inputs.shape[1:]), folder)
+        for_peers(args.model, inputs[:1], folder)
         for name in args.rows.split(","):
             way = WAYS[name]
             try:

@@ -20,7 +20,7 @@ from calib8.analysis.findings import LayerLoss, _suspects
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.dissection.partly_coded import partly_coded
-from calib8.repair import flow
+from calib8.repair import held_back, search
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import Found, finds_fewer
 from calib8.repair.repairs import REPAIRS
@@ -218,17 +218,17 @@ def test_scores_stay_above_the_floor_of_plain_ranges(
     files: tuple[Path, Path], data: list[dict[str, np.ndarray]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever a search believes to gain: what leaves less of the scores than plain ranges is not taken."""
-    right = flow._Judge.quality
+    right = held_back.Judge.quality
     seen = list[float]()
 
-    def flattering(self: flow._Judge, candidate: Candidate) -> Check:
+    def flattering(self: held_back.Judge, candidate: Candidate) -> Check:
         """Every model is better than the one before, and leaves 1 dB less of the scores."""
         right(self, candidate)
         seen.append(20.0 + len(seen))
         scores = BranchFigures("scores", 30.0 - len(seen), 30.0 - len(seen))
         return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (scores,))
 
-    monkeypatch.setattr(flow._Judge, "quality", flattering)
+    monkeypatch.setattr(held_back.Judge, "quality", flattering)
     made = calib8.quantize(files[0], data, threads=1)
     found = made.repaired
     assert found is not None
@@ -274,20 +274,20 @@ def test_a_result_that_finds_fewer_goes_back_to_plain_ranges(
     fewer: bool,
 ) -> None:
     """Every model looks better than the one before; ``shares`` are those of the result and the plain one."""
-    right, seen = flow._Judge.quality, list[float]()
+    right, seen = held_back.Judge.quality, list[float]()
 
-    def rising(self: flow._Judge, candidate: Candidate) -> Check:
+    def rising(self: held_back.Judge, candidate: Candidate) -> Check:
         right(self, candidate)
         seen.append(20.0 + len(seen))
         return Check("", seen[-1], seen[-1], seen[-1], 16, seen[-1], (BranchFigures("scores", 30.0, 30.0),))
 
-    monkeypatch.setattr(flow._Judge, "quality", rising)
-    monkeypatch.setattr(flow._Judge, "found", lambda self, candidate, meaning: steady(shares.pop(0)))
+    monkeypatch.setattr(held_back.Judge, "quality", rising)
+    monkeypatch.setattr(held_back.Judge, "found", lambda self, candidate, meaning: steady(shares.pop(0)))
     found = calib8.quantize(files[0], data, method="mse", threads=1).repaired
     assert found is not None and shares == []
     kept = {step.name for step in found.steps if step.kept}
     assert (kept == {"bias"}) == fewer and ("round" in kept) != fewer
-    assert any(flow.BELOW_FLOOR in step.notes for step in found.steps) == fewer
+    assert any(search.BELOW_FLOOR in step.notes for step in found.steps) == fewer
 
 
 def steady(share: float) -> Found:

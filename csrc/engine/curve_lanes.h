@@ -3,7 +3,8 @@
 //   u = clamp(v), i = u >> shift, d = (u << (15 − shift)) mod 2^15
 //   y = value[i] + R((R(bend[i]·d) + slope[i])·d) + R((v − u)·slope beyond), code = y >> 6
 //
-// R is what pmulhrsw does. Segment i lies at i mod 32 of its row. Everything here has internal linkage.
+// R is what pmulhrsw does. Segment i lies at i mod 32 of its row. All functions here have internal
+// linkage.
 #pragma once
 
 #include "scratch.h"
@@ -15,10 +16,9 @@
 #endif
 
 namespace calib8::engine {
-namespace {  // NOLINT: internal linkage is the point
 
-// The constants of a curve, as often as the widest vector has words.
-struct alignas(64) CurveTable {
+// The constants of a curve, as often as the widest vector has words. Plain data that files hand on.
+struct alignas(64) CurveNumbers {
   static constexpr int kWords = 32;
   int16_t rows[3][kWords];      // value, slope, bend
   uint8_t bytes[3][2][kWords];  // their lower and their upper bytes
@@ -27,7 +27,11 @@ struct alignas(64) CurveTable {
   int64_t left_bits[2], right_bits[2];  // the same for instructions that take one for all
   bool whole;                           // the segments are all of 16 bits
   bool both_sides;                      // the line below them is none of codes that stay
+};
 
+namespace {  // NOLINT: internal linkage is the point
+
+struct CurveTable : CurveNumbers {
   CurveTable() = default;
   CurveTable(const Activation& curve, const Memory& memory) {
     if (curve.kind != Activation::kCurve) return;
@@ -67,16 +71,16 @@ inline __m128i shifted_right16(__m128i a, __m128i count) { return _mm_srav_epi16
 inline __m128i count_of(const int64_t (&bits)[2]) {
   return _mm_load_si128(reinterpret_cast<const __m128i*>(bits));
 }
-inline __m256i shifted_left16(__m256i a, const CurveTable& t) {
+inline __m256i shifted_left16(__m256i a, const CurveNumbers& t) {
   return _mm256_sll_epi16(a, count_of(t.left_bits));
 }
-inline __m256i shifted_right16(__m256i a, const CurveTable& t) {
+inline __m256i shifted_right16(__m256i a, const CurveNumbers& t) {
   return _mm256_sra_epi16(a, count_of(t.right_bits));
 }
-inline __m128i shifted_left16(__m128i a, const CurveTable& t) {
+inline __m128i shifted_left16(__m128i a, const CurveNumbers& t) {
   return _mm_sll_epi16(a, count_of(t.left_bits));
 }
-inline __m128i shifted_right16(__m128i a, const CurveTable& t) {
+inline __m128i shifted_right16(__m128i a, const CurveNumbers& t) {
   return _mm_sra_epi16(a, count_of(t.right_bits));
 }
 #endif
@@ -103,7 +107,7 @@ class Segments {
   // Places as bytes, those of both vectors side by side. A shuffle reaches 16 of the 32 bytes of a row: it
   // gives 0 for a place, counted from its own first one, that is none of 0 … 15, for adding 112 to such a
   // byte sets its highest bit.
-  [[gnu::always_inline]] Segments(const CurveTable& table, Ints first, Ints second) : table_(table) {
+  [[gnu::always_inline]] Segments(const CurveNumbers& table, Ints first, Ints second) : table_(table) {
     const Ints mask = L::set16(31), far = L::set8(112);
     const Ints places = L::pack16(L::and_bits(first, mask), L::and_bits(second, mask));
     lower_ = L::saturated_add8(places, far);
@@ -119,7 +123,7 @@ class Segments {
     return L::or_bits(L::shuffle8(L::lanes(bytes, 0), lower_), L::shuffle8(L::lanes(bytes + 16, 0), upper_));
   }
 
-  const CurveTable& table_;
+  const CurveNumbers& table_;
   Ints lower_, upper_;
 };
 #endif
@@ -141,7 +145,7 @@ class CurveWords {
   }
 
 #if defined(__AVX512BW__)
-  [[gnu::always_inline]] explicit CurveWords(const CurveTable& table) : both_sides_(table.both_sides) {
+  [[gnu::always_inline]] explicit CurveWords(const CurveNumbers& table) : both_sides_(table.both_sides) {
     for (int row = 0; row < 3; ++row) rows_[row] = kept(_mm512_load_si512(table.rows[row]));
     if constexpr (!whole) {
       least_ = kept(L::load(table.least)), most_ = kept(L::load(table.most));
@@ -179,7 +183,7 @@ class CurveWords {
   Ints least_, most_, below_, above_, left_, right_;
   bool both_sides_;
 #else
-  explicit CurveWords(const CurveTable& table) : table_(table) {}
+  explicit CurveWords(const CurveNumbers& table) : table_(table) {}
 
   [[gnu::always_inline]] void values(Ints& first, Ints& second) const {
     const Ints u = inside(first), w = inside(second);
@@ -209,7 +213,7 @@ class CurveWords {
     return y;
   }
 
-  const CurveTable& table_;
+  const CurveNumbers& table_;
 #endif
 };
 

@@ -17,6 +17,7 @@ void fill_avx2(KernelTable& table) {
   set_kernel<WideConv, avx2_wide_conv>(table);
   set_kernel<Depthwise, depthwise_avx2>(table);
   fill_elementwise_avx2(table);
+  fill_words_avx2(table);
   fill_moves_avx2(table);
   fill_borders_avx2(table);
   fill_pools_avx2(table);

@@ -15,6 +15,7 @@ void fill_avx512vnni(KernelTable& table) {
   set_kernel<WideConv, avx512vnni_wide_conv>(table);
   set_kernel<Depthwise, depthwise_avx512vnni>(table);
   fill_elementwise_avx512vnni(table);
+  fill_words_avx512vnni(table);
   fill_borders_avx512vnni(table);
   fill_pools_avx512vnni(table);
   fill_wide_avx512vnni(table);

@@ -158,10 +158,12 @@ struct Lanes<32> {
   static Ints numbers(const uint8_t* codes) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(codes)));
   }
+  static Ints numbers(const int16_t* codes) { return _mm256_cvtepi16_epi32(Lanes<16>::load(codes)); }
   static Ints numbers(const int32_t* sums) { return load(sums); }
   static Floats numbers(const float* values) { return _mm256_loadu_ps(values); }
   // Codes widened to 16 bits; numbers of 16 bits widened to 32: those of the first half, of the other one.
   static Ints numbers16(const uint8_t* codes) { return _mm256_cvtepu8_epi16(Lanes<16>::load(codes)); }
+  static Ints numbers16(const int16_t* codes) { return load(codes); }
   static Ints first_half16(Ints a) { return _mm256_cvtepu16_epi32(lane(a, 0)); }
   static Ints other_half16(Ints a) { return _mm256_cvtepu16_epi32(lane(a, 1)); }
   // Values 0 … 255 of 32 bits, of which the first `count` are written, at most all of them.
@@ -212,7 +214,8 @@ struct Lanes<32> {
   static Ints shuffle8(Ints a, Ints places) { return _mm256_shuffle_epi8(a, places); }
   // Numbers of 32 bits at places.
   static Ints permute32(Ints a, Ints places) { return _mm256_permutevar8x32_epi32(a, places); }
-  // What pack32 and pack16 have packed from neighbours, in the order of memory.
+  // What pack32 has packed from neighbours, in the order of memory; what pack32 and pack16 have.
+  static Ints words_in_order(Ints a) { return _mm256_permute4x64_epi64(a, 0xD8); }
   static Ints in_order(Ints a) {
     return _mm256_permutevar8x32_epi32(a, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
   }

@@ -21,6 +21,12 @@ struct Lanes<64> {
     const __mmask64 mask = ~uint64_t{0} >> (64 - count);
     _mm512_mask_storeu_epi8(to, mask, _mm512_maskz_loadu_epi8(mask, from));
   }
+  static void copy_some(int16_t* to, const int16_t* from, int64_t count) {
+    for (int64_t i = 0; i < count; i += 32) {
+      const __mmask32 mask = count - i < 32 ? (1U << (count - i)) - 1 : ~0U;
+      _mm512_mask_storeu_epi16(to + i, mask, _mm512_maskz_loadu_epi16(mask, from + i));
+    }
+  }
   static void copy_some(int32_t* to, const int32_t* from, int64_t count) {
     for (int64_t i = 0; i < count; i += 16) {
       const __mmask16 mask = static_cast<__mmask16>(count - i < 16 ? (1U << (count - i)) - 1 : 0xFFFFU);
@@ -40,9 +46,11 @@ struct Lanes<64> {
   static __m128i lane(Ints a, int number) { return Lanes<32>::lane(half(a, number / 2), number % 2); }
 
   static Ints numbers(const uint8_t* codes) { return _mm512_cvtepu8_epi32(Lanes<16>::load(codes)); }
+  static Ints numbers(const int16_t* codes) { return _mm512_cvtepi16_epi32(Lanes<32>::load(codes)); }
   static Ints numbers(const int32_t* sums) { return load(sums); }
   static Floats numbers(const float* values) { return _mm512_loadu_ps(values); }
   static Ints numbers16(const uint8_t* codes) { return _mm512_cvtepu8_epi16(Lanes<32>::load(codes)); }
+  static Ints numbers16(const int16_t* codes) { return load(codes); }
   static Ints first_half16(Ints a) { return _mm512_cvtepu16_epi32(half(a, 0)); }
   static Ints other_half16(Ints a) { return _mm512_cvtepu16_epi32(half(a, 1)); }
   static void store_numbers(uint8_t* to, Ints values, int64_t count) {
@@ -81,6 +89,9 @@ struct Lanes<64> {
   static Ints high16(Ints a, Ints b) { return _mm512_unpackhi_epi16(a, b); }
   static Ints shuffle8(Ints a, Ints places) { return _mm512_shuffle_epi8(a, places); }
   static Ints permute32(Ints a, Ints places) { return _mm512_permutexvar_epi32(places, a); }
+  static Ints words_in_order(Ints a) {
+    return _mm512_permutexvar_epi64(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), a);
+  }
   static Ints in_order(Ints a) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     return _mm512_permutexvar_epi32(order, a);

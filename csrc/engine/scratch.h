@@ -107,6 +107,7 @@ inline int64_t scratch_bytes(const MatMul& step) {
 
 // MaxPool (max_pool.h): the largest codes of every input column.
 inline int64_t scratch_bytes(const MaxPool& step) { return step.input.columns * kWidestVector; }
+inline int64_t scratch_bytes(const WideMaxPool& step) { return step.input.columns * kWidestVector; }
 
 // AveragePool (average_pool.h): sums of the codes of every input column, uint16, and for every output column
 // the part of its window that lies in the image.

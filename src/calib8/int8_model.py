@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.autorange.check import float_outputs
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
-from calib8.autorange.score_ranges import WHOLE, with_whole_scores
+from calib8.autorange.score_ranges import WHOLE, whole_scores
 from calib8.calibration.choose import PLAIN
 from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.functions_behind import functions_behind
@@ -32,8 +32,10 @@ from calib8.passes.prepare import PreparedModel
 from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
 from calib8.progress import Progress
 from calib8.quantization.quantize import QuantizedGraph
+from calib8.repair.by_effort import UNCLIPPED
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired, repaired
+from calib8.repair.flow import repaired
+from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import TARGETS, WEIGHTED_OPS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
@@ -251,15 +253,17 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
 def other_tables(
     calibration: Calibration, start: Candidate, meaning: Meaning | None
 ) -> dict[str, CalibrationTable]:
-    """Ranges of the default method for statistics, where those of another default were chosen."""
+    """Where the default method chose the ranges: those that clip nothing, and last, as the plain ones to
+    compare with, those of the default for statistics."""
     if calibration.auto is None:
         return {}
-    wish = Wish(STATISTICS_METHOD, power_of_two=start.power_of_two)
     given = {name: entry.range for name, entry in calibration.table.entries.items() if entry.method == GIVEN}
-    table = decide(
-        calibration.statistics, None, start.scheme.activations, wish, given,
-        functions=functions_behind(calibration.prepared.model),
-    )  # fmt: skip
-    tensors, model = calibration.statistics.tensors, calibration.prepared.model
-    table = with_whole_scores(table, model, meaning, tensors, start.scheme.activations, wish)
-    return {f"ranges {STATISTICS_METHOD}": table}
+    model, spec = calibration.prepared.model, start.scheme.activations
+    functions, found = functions_behind(model), dict[str, CalibrationTable]()
+    for name, method in ((UNCLIPPED, "minmax"), (f"ranges {STATISTICS_METHOD}", STATISTICS_METHOD)):
+        wish = Wish(method, power_of_two=start.power_of_two)
+        table = decide(calibration.statistics, None, spec, wish, given, functions=functions)
+        table = replace(table, inputs=calibration.table.inputs)
+        tensors = calibration.statistics.tensors
+        found[name] = table if start.power_of_two else whole_scores(table, model, meaning, tensors, spec)
+    return found

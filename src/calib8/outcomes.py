@@ -22,7 +22,7 @@ from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.profiles import chosen_profile
 from calib8.qparams import QParams
-from calib8.repair.flow import Repaired
+from calib8.repair.result import Repaired
 from calib8.table import CalibrationTable
 from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import Verdict

@@ -21,7 +21,7 @@ from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.progress import silent
 from calib8.repair import candidate as coding
-from calib8.repair import flow
+from calib8.repair import held_back
 from small_models import normal, onnx_model
 
 BODY = """
@@ -136,7 +136,7 @@ def test_fast_reads_no_sample_twice_and_runs_no_float_model_for_itself(
 
     plain = coding.quantize_graph
     monkeypatch.setattr(coding, "quantize_graph", counted)
-    monkeypatch.setattr(flow, "float_outputs", None)
+    monkeypatch.setattr(held_back, "float_outputs", None)
     monkeypatch.setattr("calib8.int8_model.choose_samples", None)
     found = calib8.quantize(network(), {"x": IMAGES}, effort="fast")
     assert found.repaired is not None and found.repaired.held_back == 16

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8 import _core
-from calib8.engine.compile import EMIT, plan_of
+from calib8.engine.compile import emit_of, plan_of
 from calib8.engine.emit.moves import emit_port_copy
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import ARENA, FIRST_PORT
@@ -89,6 +89,6 @@ def _plan(
     for number, port in enumerate(program.inputs):
         emit_port_copy(FIRST_PORT + number, port.slot, out, inwards=True)
     for work in fuse(program):
-        EMIT[type(work.instruction)](work, out)
+        emit_of(work, program)(work, out)
     emit_port_copy(FIRST_PORT + len(program.inputs), program.outputs[0].slot, out, inwards=False)
     return plan_of(out, size)

@@ -78,6 +78,17 @@ NETS: dict[str, tuple[str, tuple[str, ...], str]] = {
     "resize": (
         f"a = {CONV}(x, w) r = Relu(a) n = Resize<mode=\"nearest\">(r, , scales) {LAST}", ("r",), "N,8,24,24"
     ),
+    "mean beside": (
+        f"a = {CONV}(x, w) r = Relu(a) g = GlobalAveragePool(r) s = HardSigmoid(g) n = Mul(r, s) {LAST}",
+        ("r",),
+        "N,8,12,12",
+    ),
+    "windows beside": (
+        f"a = {CONV}(x, w) r = Relu(a) g = AveragePool<kernel_shape=[3,3], pads=[1,1,1,1]>(r) "
+        f"n = Add(r, g) {LAST}",
+        ("r", "n"),
+        "N,8,12,12",
+    ),
     "function": (f"{SUM} n = HardSwish(q) {LAST}", ("q", "n"), "N,8,12,12"),
     "to a function": (f"{SUM} n = Tanh(q) {LAST}", ("n",), "N,8,12,12"),
     "constant": (f"{SUM} n = Mul(q, one) {LAST}", ("q", "n"), "N,8,12,12"),

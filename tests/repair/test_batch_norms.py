@@ -20,8 +20,8 @@ from calib8.passes.prepare import prepare
 from calib8.repair import batch_norms
 from calib8.repair.batch_norm_statistics import reestimate_batch_norms
 from calib8.repair.batch_norms import estimate_batch_norms
+from calib8.repair.by_name import repair_by_name
 from calib8.repair.candidate import RepairData
-from calib8.repair.flow import repair_by_name
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, relative_difference, run
 

@@ -12,8 +12,9 @@ from small_candidates import candidate_of, quality, scaled
 
 import calib8
 from calib8.model.metadata import PREFIX
-from calib8.repair import spots
+from calib8.repair import enough, spots
 from calib8.repair.candidate import Candidate, RepairData
+from calib8.repair.enough import FOR_SPOTS, poor_branches
 from calib8.repair.spots import choose_spots
 from calib8.scheme import target_scheme
 from calib8.tasks.meaning import meaning_of
@@ -71,18 +72,41 @@ def test_a_target_without_16_bits_gets_none() -> None:
 
 def test_outputs_that_are_good_enough_get_none() -> None:
     before, data = made(1.0)
-    assert quality(before, RUNS) > spots.ENOUGH_DB
+    assert quality(before, RUNS) > enough.ENOUGH_DB
     after, report = choose_spots(before, data)
     assert after is before and not report.layers
 
 
 def test_text_needs_more() -> None:
     before, data = made(1.0)
-    assert spots.ENOUGH_DB < quality(before, RUNS) < spots.GOOD_DB
+    assert enough.ENOUGH_DB < quality(before, RUNS) < spots.GOOD_DB
     output = before.model.graph.outputs[0].name or ""
     text = meaning_of(before.model, branches={output: "ctc"})
     after, _ = choose_spots(before, replace(data, meaning=text))
     assert after.spots and quality(after, RUNS) > quality(before, RUNS)
+
+
+def test_shares_are_of_what_is_left_while_a_branch_has_less_than_it_needs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Beside what one tensor loses all others lose next to nothing, and too much for text."""
+    monkeypatch.setattr(spots, "BUDGET", 10.0)
+    before, data = made(1000.0)
+    output = before.model.graph.outputs[0].name or ""
+    alone = choose_spots(before, data)[0]
+    text = meaning_of(before.model, branches={output: "ctc"})
+    more = choose_spots(before, replace(data, meaning=text))[0]
+    assert alone.spots == {"loud_out"} and more.spots > alone.spots
+    assert quality(more, RUNS) > quality(alone, RUNS)
+
+
+def test_all_runs_tell_whether_anything_is_poor() -> None:
+    """A tree of decisions may take the right turns in the first ones."""
+    before, data = made(1.0)
+    clipped = [{"x": 30.0 * normal(1, 4, 8, 8, seed=seed)} for seed in (50, 51)]
+    runs = (*RUNS[:8], *clipped)
+    assert not poor_branches(before, replace(data, runs=runs[:8]), FOR_SPOTS)
+    assert poor_branches(before, replace(data, runs=runs), FOR_SPOTS) == {"": enough.ENOUGH_DB}
 
 
 def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,10 +123,10 @@ def test_what_the_weights_ruin_gets_no_spots() -> None:
     scaled(model, "first", 2, np.s_[1], 0.0)
     scaled(model, "second", 1, np.s_[:, 1], 1000.0)
     before, data = candidate_of(model, RUNS, method="minmax", scheme=CALIB8)
-    assert quality(before, RUNS) < spots.ENOUGH_DB
+    assert quality(before, RUNS) < enough.ENOUGH_DB
     assert choose_spots(before, data)[0] is before
     before, data = made(30.0)
-    assert quality(before, RUNS) < spots.ENOUGH_DB
+    assert quality(before, RUNS) < enough.ENOUGH_DB
     assert choose_spots(before, data)[0].spots == {"loud_out"}
 
 
@@ -141,7 +165,7 @@ def test_the_worst_branch_decides() -> None:
 
 def test_an_output_of_the_graph_can_be_a_spot(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its codes have another name in the int8 graph; no layer reads it, so it costs next to nothing."""
-    monkeypatch.setattr(spots, "ENOUGH_DB", 100.0)
+    monkeypatch.setattr(enough, "ENOUGH_DB", 100.0)
     monkeypatch.setattr(spots, "BUDGET", 0.0)
     net = Net()
     last = net.conv(net.op("Relu", net.conv("x", 4, 8, name="first")), 8, 4, name="last")

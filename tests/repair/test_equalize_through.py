@@ -28,12 +28,12 @@ from calib8.model.graph import model_hash
 from calib8.passes.channel_factors import channel_factors
 from calib8.passes.place import place
 from calib8.quantization.corrections import LayerCorrection
+from calib8.repair.by_effort import repair_by_effort
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.channel_extremes import ChannelExtremes
 from calib8.repair.cross_layer import cross_layer
 from calib8.repair.equalize_activations import equalize_activations
 from calib8.repair.equalize_through import LARGEST, WORTH, channel_sizes_alike, equalize_through_functions
-from calib8.repair.flow import repair_by_effort
 from calib8.scheme import target_scheme
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, run

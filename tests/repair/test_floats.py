@@ -11,11 +11,12 @@ from small_candidates import candidate_of, quality, scaled
 
 import calib8
 from calib8.model.metadata import PREFIX
-from calib8.repair import floats
+from calib8.repair import enough, floats
 from calib8.repair.candidate import COSTS_TOO_MUCH, Candidate, RepairData
 from calib8.repair.floats import keep_worst_float
 from calib8.repair.repairs import EFFORTS, FLOATS, stages_of
 from calib8.scheme import TARGETS, target_scheme
+from calib8.tasks.meaning import meaning_of
 from small_models import Array, normal
 from small_nets import Net
 
@@ -99,9 +100,18 @@ def test_other_targets_stay_all_int8(target: str) -> None:
 
 def test_outputs_that_are_good_enough_stay_all_int8() -> None:
     before, data = made(1.0)
-    assert quality(before, RUNS) > floats.ENOUGH_DB
+    assert quality(before, RUNS) > enough.ENOUGH_DB
     after, report = keep_worst_float(before, data)
     assert after is before and not report.layers
+
+
+def test_text_needs_more() -> None:
+    before, data = made(1.0)
+    assert enough.ENOUGH_DB < quality(before, RUNS) < enough.GOOD_DB
+    output = before.model.graph.outputs[0].name or ""
+    text = meaning_of(before.model, branches={output: "ctc"})
+    after, _ = keep_worst_float(before, replace(data, meaning=text))
+    assert after.floats and quality(after, RUNS) > quality(before, RUNS)
 
 
 def test_threads_change_nothing() -> None:

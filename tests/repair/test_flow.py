@@ -17,9 +17,10 @@ from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
 from calib8.quantization.corrections import LayerCorrection
-from calib8.repair import flow
+from calib8.repair import by_effort, held_back, search
+from calib8.repair.by_effort import repair_by_effort
+from calib8.repair.by_name import repair_by_name
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.flow import repair_by_effort, repair_by_name
 from calib8.repair.repairs import (
     DATA_FREE,
     EFFORTS,
@@ -28,10 +29,12 @@ from calib8.repair.repairs import (
     ONE_OF,
     REPAIRS,
     RISKY,
+    ROUND,
     SPOTS,
     Effort,
     stages_of,
 )
+from calib8.repair.step import Step, worth_trying
 from calib8.repair.wanted import repairs_called, repairs_wanted
 from calib8.scheme import target_scheme
 from calib8.tensors import TensorSpec
@@ -77,10 +80,56 @@ def test_stages_that_lead_astray_leave_what_there_was(
     mobile: Candidate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     qualities = iter([30.0, 29.5, 29.5, 29.7, 29.7, 29.6, 29.6, 29.6, 29.6, 29.6, 29.6])
-    monkeypatch.setattr(flow._Judge, "quality", lambda self, candidate: flat(next(qualities)))
+    monkeypatch.setattr(held_back.Judge, "quality", lambda self, candidate: flat(next(qualities)))
     found = repair_by_effort(mobile, samples(), "balanced", threads=1)
     assert found.candidate is mobile and found.table == mobile.table
     assert not any(step.kept for step in found.steps)
+
+
+def test_what_was_left_out_is_tried_again_only_behind_something_that_was_kept() -> None:
+    def step(name: str, kept: bool) -> Step:
+        return Step((name,), flat(20.0), flat(20.0), kept, (), ())
+
+    left, kept, spots, lost = (
+        step("round", False),
+        step("round", True),
+        step("spots", True),
+        step("spots", False),
+    )
+    for steps, again in (
+        ((), True), ((left,), False), ((left, lost), False), ((left, spots), True), ((spots, left), False),
+        ((kept, spots), False), ((left, spots, left), False), ((left, spots, kept), False),
+    ):  # fmt: skip
+        assert worth_trying(("round",), steps) == again
+
+
+def test_rounding_is_tried_again_behind_spots(mobile: Candidate, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Left out beside the noise of activations, kept once that is gone."""
+    candidate = replace(mobile, scheme=target_scheme("calib8"))
+    effort = Effort(stages=(ROUND, SPOTS, ROUND), finish=("bias",))
+    tried = list[frozenset[str]]()
+
+    def rounded(one: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+        tried.append(one.spots)
+        return replace(one, power_of_two=True), RepairReport(("layer",))
+
+    def spotted(one: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+        return replace(one, spots=frozenset({"t"})), RepairReport(("layer",))
+
+    monkeypatch.setattr(by_effort, "effort_called", lambda name: effort)
+    monkeypatch.setattr(by_effort, "in_turn", lambda names: {"round": rounded, "spots": spotted}[names[0]])
+    monkeypatch.setattr(search, "correct_biases", lambda one, data: (one, RepairReport(())))
+    monkeypatch.setitem(REPAIRS, "bias", search.correct_biases)
+    monkeypatch.setattr(
+        held_back.Judge, "quality",
+        lambda self, one: flat(30.0 if one.spots and one.power_of_two else 25.0 if one.spots else 20.0),
+    )  # fmt: skip
+    monkeypatch.setattr(held_back.Judge, "held", lambda self: held_back.Held((), ()))
+    found = repair_by_effort(candidate, samples(), "balanced", threads=1)
+    assert tried == [frozenset(), frozenset({"t"})]
+    assert [(step.name, step.kept) for step in found.steps[:3]] == [
+        ("round", False), ("spots", True), ("round", True),
+    ]  # fmt: skip
 
 
 def test_efforts_grow() -> None:

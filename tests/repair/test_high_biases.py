@@ -16,8 +16,8 @@ from calib8.model.graph import constant, model_hash
 from calib8.model.load import load_model
 from calib8.passes.batch_norm_moments import Moments
 from calib8.quantization.corrections import LayerCorrection
+from calib8.repair.by_name import repair_by_name
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.repair.flow import repair_by_name
 from calib8.repair.high_biases import absorb_expected, absorb_seen
 from calib8.table import GIVEN, CalibrationTable
 from small_models import Array, normal, onnx_model, relative_difference, run

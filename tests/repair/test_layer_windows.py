@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import onnx_ir as ir
 import pytest
@@ -125,6 +127,42 @@ def test_moments_are_the_sums_over_the_columns() -> None:
         assert moments.count == every.shape[2]
         assert np.array_equal(moments.second, wide @ wide.transpose(0, 2, 1))
         assert np.array_equal(moments.products(), moments.second / moments.count)
+
+
+SETTLED = {
+    "Sigmoid": lambda y: 1.0 / (1.0 + math.exp(-y)),
+    "Tanh": math.tanh,
+    "HardSigmoid": lambda y: min(max(0.2 * y + 0.5, 0.0), 1.0),
+}
+
+
+@pytest.mark.parametrize("function", SETTLED)
+@pytest.mark.parametrize("layer", ["Conv", "ConvTranspose", "MatMul"])
+def test_places_count_by_slope_before_a_function_that_settles(function: str, layer: str) -> None:
+    """Written out place by place; those far from 0 count for next to nothing."""
+    size, shape = ("[1,2,5,5]", (2, 3, 1, 1)) if layer == "ConvTranspose" else ("[1,2,5,5]", (3, 2, 1, 1))
+    if layer == "MatMul":
+        size, shape = "[7,2]", (2, 3)
+    model = graph(f"float{size} x", "float y", f"a = {layer}(x, w) y = {function}(a)", {"w": normal(*shape)})
+    sizes = [int(one) for one in size[1:-1].split(",")]
+    runs = tuple({"x": 9 * normal(*sizes, seed=seed)} for seed in range(3))
+    code = QParams(0.1, 120)
+    ((node, moments),) = layer_moments(model, [next(iter(model.graph))], {"x": code}, UINT8, RepairData(runs))
+    second, all_weights, f = np.zeros((2, 2)), [], SETTLED[function]
+    for feeds in runs:
+        x = feeds["x"].reshape(sizes[0], 2, -1)
+        weight = rows_of(node)[0]
+        for sample in range(sizes[0]):
+            for place in range(x.shape[2]):
+                seen = [float(y) for y in weight.astype(np.float64) @ x[sample, :, place].astype(np.float64)]
+                slopes = [(f(y + 0.5) - f(y - 0.5)) ** 2 / (f(0.5) - f(-0.5)) ** 2 for y in seen]
+                each = round(255 * sum(slopes) / len(slopes))
+                c = quantize(x[sample, :, place], code.scale, code.zero_point, UINT8).astype(float) - 120
+                second += each * np.outer(c, c)
+                all_weights.append(each)
+    assert min(all_weights) < 5 and max(all_weights) > 100
+    assert np.array_equal(moments.second[0], second)
+    assert moments.count == int(sum(all_weights) ** 2 / sum(each**2 for each in all_weights))
 
 
 def constants(model: ir.Model) -> dict[str, np.ndarray]:

@@ -23,8 +23,8 @@ from calib8.repair.ada_round import ada_round
 from calib8.repair.bias import correct_biases
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
-from calib8.repair.flow import Repaired
 from calib8.repair.repairs import Repair
+from calib8.repair.result import Repaired
 from calib8.repair.second_order_rounding import second_order_rounding
 from calib8.repair.weight_scales import equalize_outputs, search_weight_scales
 from calib8.scheme import QuantScheme, target_scheme

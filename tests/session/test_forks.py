@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import subprocess
 import sys
 import threading
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from forked import LIMIT, ends_well
 from session_models import float_between
 
 from calib8 import InferenceSession, _core
@@ -26,24 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 
 CALLERS = 4
 CHILDREN = 8
-LIMIT = 240
-"""Seconds after which a child that has not ended is ended, which fails the test; it takes less than one."""
-
-
-def ends_well(child: Callable[[], bool]) -> bool:
-    """Whether a forked child ends by itself, and the function says yes there."""
-    number = os.fork()
-    if number == 0:
-        code = 1
-        try:
-            code = 0 if child() else 2
-        finally:
-            os._exit(code)  # what pytest would do at the end is the parent's
-    guard = threading.Timer(LIMIT, os.kill, (number, 9))
-    guard.start()
-    status = os.waitpid(number, 0)[1]
-    guard.cancel()
-    return status == 0
 
 
 @contextmanager

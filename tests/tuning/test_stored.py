@@ -13,7 +13,7 @@ import calib8
 from calib8.errors import TableError
 from calib8.model.save import model_bytes
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired
+from calib8.repair.result import Repaired
 from calib8.scheme import target_scheme
 from calib8.tuning.stored import load_repaired, save_repaired
 

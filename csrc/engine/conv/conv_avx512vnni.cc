@@ -43,7 +43,7 @@ void place_pixels(const Conv& step, Block block, Scratch& scratch) {
 bool split_by_panels(const Conv& step, int parts) {
   if (parts == 1) return false;
   const int64_t units = step.groups * step.panels, pixels = step.output.pixels();
-  const int64_t mr = kTileSets[least_of(4, step.padded_outputs / kLanes)].pixels;
+  const int64_t mr = kTilesOf[least_of(4, step.padded_outputs / kLanes)]().pixels;
   const int64_t by_pixels = quotient_up(quotient_up(pixels, parts), mr) * units;
   const int64_t by_panels = quotient_up(pixels, mr) * quotient_up(units, parts);
   const bool large = step.groups * step.weight_bytes > kLevel2;

@@ -5,23 +5,10 @@
 // Everything has internal linkage.
 #pragma once
 
-#include "conv_tile_avx512vnni.h"
+#include "conv_steps_avx512vnni.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
-
-constexpr int64_t kFlowQuads = 64;  // most products (times four) of a pixel and channel
-
-// Tiles of a block one after the other. The offsets of the tile are those of the block's first pixel.
-struct Flow {
-  Tile tile;
-  int64_t tiles;
-  int64_t quads;                // of all taps
-  int64_t indices[kFlowQuads];  // bytes, per quad
-  int64_t ends[4];              // unit e of the codes follows quad ends[e] − 1
-  int32_t bias[48];             // for PairShape, as the following
-  float factor[48], low_factor[48], nudge[48], negative[48];
-};
 
 // One row of weights; as assembly, so that no compiler loads it again for every pixel.
 template <int row>
@@ -289,43 +276,6 @@ inline void run_shape(Flow& flow, int64_t count) {
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
   run_flow<Shape, FloatSteps, false>(flow);
-}
-
-// The last up to 8 channels twice, for PairShape.
-inline void repeat_last(Flow& flow, int64_t whole) {
-  for (int64_t c = 0; c < 16 * (whole + 1); ++c) {
-    const int64_t source = c < 16 * whole ? c : 16 * whole + c % 8;
-    flow.bias[c] = flow.tile.bias[source];
-    flow.factor[c] = flow.tile.factor[source];
-    if (flow.tile.negative != nullptr) flow.negative[c] = flow.tile.negative[source];
-    if (flow.tile.nudge == nullptr) continue;
-    flow.low_factor[c] = flow.tile.low_factor[source];
-    flow.nudge[c] = flow.tile.nudge[source];
-  }
-  flow.tile.bias = flow.bias;
-  flow.tile.factor = flow.factor;
-  flow.tile.low_factor = flow.low_factor;
-  flow.tile.negative = flow.negative;
-  flow.tile.nudge = flow.nudge;
-}
-
-// All tiles of a panel of `width` · 16 places, and a block of `count` pixels.
-inline void run_shapes(Flow& flow, int64_t width, int64_t count) {
-  const bool paired = (width == 2 || width == 3) && flow.tile.channels >> (16 * width - 8) == 0 &&
-                      flow.tile.ending != Ending::kSingle && flow.tile.ending != Ending::kDouble;
-  if (paired) repeat_last(flow, width - 1);
-  switch (width) {
-    case 1:
-      return run_shape<WholeShape<1>, true>(flow, count);
-    case 2:
-      return paired ? run_shape<PairShape<1>, false>(flow, count)
-                    : run_shape<WholeShape<2>, true>(flow, count);
-    case 3:
-      return paired ? run_shape<PairShape<2>, false>(flow, count)
-                    : run_shape<WholeShape<3>, true>(flow, count);
-    default:
-      return run_shape<WholeShape<4>, true>(flow, count);
-  }
 }
 
 }  // namespace

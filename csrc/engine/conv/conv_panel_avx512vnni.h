@@ -4,9 +4,7 @@
 // Everything has internal linkage.
 #pragma once
 
-#include "conv_flow_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
-#include "conv_tile_avx512vnni.h"
 #include "lookup_avx512.h"
 #include "strip_avx2.h"
 
@@ -21,28 +19,13 @@ using Scratch = PanelScratch;
 constexpr int64_t kRowOffsets[kTilePixels] = {0,   64,  128, 192, 256, 320, 384, 448,
                                               512, 576, 640, 704, 768, 832, 896, 960};
 
-using RunTile = void (*)(const Tile&);
-
-// Tiles of a panel width, by number of pixels; a number that has none of its own takes the next larger one.
-struct TileSet {
-  int64_t pixels;  // the largest
-  RunTile run[11];
-};
-
-constexpr TileSet kTileSets[5] = {
-    {},
-    {10,
-     {nullptr, run_tile<1, 1>, run_tile<2, 1>, run_tile<4, 1>, run_tile<4, 1>, run_tile<6, 1>, run_tile<6, 1>,
-      run_tile<8, 1>, run_tile<8, 1>, run_tile<9, 1>, run_tile<10, 1>}},
-    {10,
-     {nullptr, run_tile<1, 2>, run_tile<2, 2>, run_tile<4, 2>, run_tile<4, 2>, run_tile<6, 2>, run_tile<6, 2>,
-      run_tile<8, 2>, run_tile<8, 2>, run_tile<9, 2>, run_tile<10, 2>}},
-    {8,
-     {nullptr, run_tile<1, 3>, run_tile<2, 3>, run_tile<4, 3>, run_tile<4, 3>, run_tile<6, 3>, run_tile<6, 3>,
-      run_tile<7, 3>, run_tile<8, 3>}},
-    {6,
-     {nullptr, run_tile<1, 4>, run_tile<2, 4>, run_tile<3, 4>, run_tile<4, 4>, run_tile<5, 4>,
-      run_tile<6, 4>}}};
+// By units of panel width.
+using TilesOf = const TileSet& (*)();
+using FlowsOf = const FlowSet& (*)();
+constexpr TilesOf kTilesOf[5] = {nullptr, avx512vnni_tiles16, avx512vnni_tiles32, avx512vnni_tiles48,
+                                 avx512vnni_tiles64};
+constexpr FlowsOf kFlowsOf[5] = {nullptr, avx512vnni_flows16, avx512vnni_flows32, avx512vnni_flows48,
+                                 avx512vnni_flows64};
 
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -337,6 +320,24 @@ inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
          step.taps * step.depth / 4 <= kShallow[panel.width];
 }
 
+// The last up to 8 channels twice, for PairShape.
+inline void repeat_last(Flow& flow, int64_t whole) {
+  for (int64_t c = 0; c < 16 * (whole + 1); ++c) {
+    const int64_t source = c < 16 * whole ? c : 16 * whole + c % 8;
+    flow.bias[c] = flow.tile.bias[source];
+    flow.factor[c] = flow.tile.factor[source];
+    if (flow.tile.negative != nullptr) flow.negative[c] = flow.tile.negative[source];
+    if (flow.tile.nudge == nullptr) continue;
+    flow.low_factor[c] = flow.tile.low_factor[source];
+    flow.nudge[c] = flow.tile.nudge[source];
+  }
+  flow.tile.bias = flow.bias;
+  flow.tile.factor = flow.factor;
+  flow.tile.low_factor = flow.low_factor;
+  flow.tile.negative = flow.negative;
+  flow.tile.nudge = flow.nudge;
+}
+
 inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Block block) {
   Flow flow;
   flow.tile = tile;
@@ -344,7 +345,13 @@ inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Bl
   for (int64_t t = 0, q = 0; t < step.taps; ++t) {
     for (int64_t k = 0; k < tile.quads; ++k) flow.indices[q++] = tile.taps[t] + 4 * k;
   }
-  run_shapes(flow, panel.width, block.count);
+  const FlowSet& set = kFlowsOf[panel.width]();
+  const bool halved = tile.channels >> (panel.width * kLanes - 8) == 0;
+  if (set.paired == nullptr || !halved || tile.ending == Ending::kSingle || tile.ending == Ending::kDouble) {
+    return set.whole(flow, block.count);
+  }
+  repeat_last(flow, panel.width - 1);
+  set.paired(flow, block.count);
 }
 
 // All tiles of a panel and a block. `next_weights` are those of the panel that follows.
@@ -368,7 +375,7 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
     tile.residual_offsets = scratch.residuals;
     return run_flows(step, panel, tile, block);
   }
-  const TileSet& set = kTileSets[panel.width];
+  const TileSet& set = kTilesOf[panel.width]();
   const int64_t tiles = quotient_up(block.count, set.pixels);
   const int64_t slice = tile.tap_count * tile.quads * 64;  // bytes that a tile prefetches
   const bool fetch = first_panel && step.taps == 1 && step.depth >= 192 && tiles > 1;

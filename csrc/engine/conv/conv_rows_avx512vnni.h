@@ -3,7 +3,7 @@
 // The codes lie in rows of 64 bytes, one per pixel. Everything has internal linkage.
 #pragma once
 
-#include "conv_tile_avx512vnni.h"
+#include "conv_steps_avx512vnni.h"
 #include "rules.h"
 #include "scratch.h"
 

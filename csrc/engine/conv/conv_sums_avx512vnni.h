@@ -10,42 +10,11 @@
 
 #include <cstdint>
 
-#include "curve_lanes.h"
+#include "conv_shapes_avx512vnni.h"
 #include "split_factors.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
-
-// What a tile does with its sums. Float factors are below 1 and fixed shifts below 0: nothing leaves int32.
-enum class Ending : int64_t {
-  kSums,         // stores them, int32
-  kFloat,        // rint(float32(acc) · factor), the zero point, the clamp
-  kUnclamped,    // kFloat where the clamp is that of uint8
-  kPlain,        // kUnclamped with zero point 0
-  kSumLeft,      // kFloat, then FloatSum with a residual on its left side
-  kSumRight,     // … on its right side
-  kSplit,        // FixedRescale with SplitFactors
-  kSplitSigned,  // where the nudge has a sign
-  kSplitSumLeft,
-  kSplitSumRight,
-  kSingle,  // FixedRescale
-  kDouble,
-  kTwoSided,     // kFloat with other factors below 0
-  kCurve,        // float32 factors, then a curve
-  kWholeCurve,   // … whose segments are all of 16 bits
-  kSingleCurve,  // FixedRescale, then a curve
-  kDoubleCurve,
-  kSingleSides,  // FixedRescale with other factors below 0
-  kDoubleSides,
-};
-
-// Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.
-struct alignas(64) FixedLanes {
-  int32_t multiplier[16], odd_multiplier[16];  // the latter in the even places
-  int64_t round[8], odd_round[8];              // kSingle: half of what is shifted out
-  int64_t right[8], odd_right[8];              // kSingle: odd ones stay in the upper half, 32 less
-  int32_t half_right[16];                      // kDouble: right shift behind the product, minus 1
-};
 
 inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool single, FixedLanes& lanes) {
   for (int64_t c = 0; c < 16; ++c) {
@@ -63,41 +32,6 @@ inline void prepare_lanes(const int32_t* multiplier, const int32_t* shift, bool 
     }
   }
 }
-
-// Constants of a FloatSum behind a FloatRescale. The residual and the code are raw ones: stored − shift.
-struct SumLanes {
-  float lhs, rhs, fixed;
-  float least, most;       // clamp of the code, minus its zero point
-  float round, unrounded;  // v + round − unrounded is rint(v) + zero point − shift
-  int32_t residual_shift;
-};
-
-struct Tile {
-  const uint8_t* input;
-  const int64_t* input_offsets;  // bytes, per pixel
-  const int64_t* taps;           // bytes
-  int64_t tap_count, quads;      // a tap is `quads` times four bytes deep
-  const int8_t* weights;         // of the panel
-  const int8_t* prefetch;  // is fetched into the second level: a line a quad, for a single pixel `width`
-  const int32_t* bias;
-  Ending ending;
-  const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
-  const float* low_factor;  // kSplit and its kin, as nudge
-  const float* nudge;
-  const float* negative;             // kTwoSided
-  const CurveTable* curve;           // kCurve, kWholeCurve
-  const FixedLanes* fixed;           // kSingle, kDouble and their kin: one per 16 channels
-  const FixedLanes* negative_fixed;  // kSingleSides, kDoubleSides
-  SumLanes sum;                      // with a residual
-  const uint8_t* residual;
-  const int64_t* residual_offsets;
-  bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
-  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned: twice that and 1
-  uint8_t low, high;
-  void* output;
-  const int64_t* output_offsets;  // elements, per pixel
-  uint64_t channels;              // bit c: channel c is stored
-};
 
 template <int n>
 struct Index {

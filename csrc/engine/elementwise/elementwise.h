@@ -7,7 +7,9 @@ namespace calib8::engine {
 
 #if defined(__x86_64__)
 void fill_elementwise_avx2(KernelTable& table);
+void fill_words_avx2(KernelTable& table);
 void fill_elementwise_avx512vnni(KernelTable& table);
+void fill_words_avx512vnni(KernelTable& table);
 #endif
 
 }  // namespace calib8::engine

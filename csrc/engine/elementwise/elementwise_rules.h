@@ -2,6 +2,7 @@
 //
 // A rule is a value: its members stay in registers. It gives int32 numbers to which Finish adds the zero
 // point (or, of rules that have it in their formula, the shift from raw to stored codes) before it clamps.
+// Those of float32 have `value`, the same before it is rounded; it holds for codes of 16 bits as well.
 #pragma once
 
 #include "lanes_fixed.h"
@@ -61,10 +62,11 @@ struct FloatSum {
         lhs(all_float(rule.lhs)),
         rhs(all_float(rule.rhs)),
         fixed(all_float(rule.fixed)) {}
-  Ints operator()(Ints a, Ints b, int64_t) const {
+  Ints operator()(Ints a, Ints b, int64_t) const { return to_int(value(a, b)); }
+  Floats value(Ints a, Ints b) const {
     const Floats left = V::floats(kShifted ? V::subtract32(a, lhs_shift) : a);
     const Floats right = V::floats(kShifted ? V::subtract32(b, rhs_shift) : b);
-    return to_int(V::multiply_add(left, lhs, V::multiply_add(right, rhs, fixed)));
+    return V::multiply_add(left, lhs, V::multiply_add(right, rhs, fixed));
   }
 };
 
@@ -79,10 +81,11 @@ struct DequantizedSum {
         lhs(all_float(rule.lhs)),
         rhs(all_float(rule.negative != 0 ? -rule.rhs : rule.rhs)),
         output(all_float(rule.output)) {}
-  Ints operator()(Ints a, Ints b, int64_t) const {
+  Ints operator()(Ints a, Ints b, int64_t) const { return to_int(value(a, b)); }
+  Floats value(Ints a, Ints b) const {
     const Floats left = V::multiply(V::floats(V::subtract32(a, lhs_zero)), lhs);
     const Floats right = V::multiply(V::floats(V::subtract32(b, rhs_zero)), rhs);
-    return to_int(V::divide(V::add(left, right), output));
+    return V::divide(V::add(left, right), output);
   }
 };
 
@@ -218,19 +221,21 @@ struct AlignedSums {
   }
 };
 
-// rint(fl(fl(a·b · factor) + zero point)); a·b is exact in float32.
+// rint(fl(fl(a·b · factor) + zero point)); a·b is exact in float32, or, of 16-bit codes, rounded once.
 struct FloatProduct {
   Ints lhs_zero, rhs_zero;
   Floats factor, zero_point;
 
-  explicit FloatProduct(const Mul& step)
+  template <class Step>
+  explicit FloatProduct(const Step& step)
       : lhs_zero(all_int(step.lhs_zero)),
         rhs_zero(all_int(step.rhs_zero)),
         factor(all_float(step.factor)),
         zero_point(all_float(step.zero_point)) {}
-  Ints operator()(Ints a, Ints b, int64_t) const {
+  Ints operator()(Ints a, Ints b, int64_t) const { return to_int(value(a, b)); }
+  Floats value(Ints a, Ints b) const {
     const Floats left = V::floats(V::subtract32(a, lhs_zero)), right = V::floats(V::subtract32(b, rhs_zero));
-    return to_int(V::add(V::multiply(V::multiply(left, right), factor), zero_point));
+    return V::add(V::multiply(V::multiply(left, right), factor), zero_point);
   }
 };
 
@@ -238,7 +243,8 @@ template <int64_t kKind>
 struct FixedProduct {
   Ints lhs_zero, rhs_zero, multiplier, exponent;
 
-  explicit FixedProduct(const Mul& step)
+  template <class Step>
+  explicit FixedProduct(const Step& step)
       : lhs_zero(all_int(step.lhs_zero)),
         rhs_zero(all_int(step.rhs_zero)),
         multiplier(all_int(step.multiplier)),

@@ -32,8 +32,9 @@ inline void fill(uint8_t* to, uint8_t code, int64_t count) {
   const uint64_t word = code * uint64_t{0x0101010101010101};
   for (int64_t i = 0; i < count; i += 8) std::memcpy(to + i, &word, 8);
 }
-inline void fill(int32_t* to, int32_t sum, int64_t count) {
-  for (int64_t i = 0; i < count; ++i) to[i] = sum;
+template <class T>
+void fill(T* to, T number, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) to[i] = number;
 }
 
 // An operand: where it is read, and a buffer for what does not lie there as a run.
@@ -81,21 +82,22 @@ struct Source {
 };
 
 // Where the output goes: in place, or through a buffer.
+template <class Y>
 struct Target {
-  uint8_t* data;
+  Y* data;
   int64_t row_stride, stride, row_size;
-  alignas(64) uint8_t buffer[kRun];
+  alignas(64) Y buffer[kRun];
 
-  Target(uint8_t* first, const Axes& strides, int64_t size)
+  Target(Y* first, const Axes& strides, int64_t size)
       : data(first), row_stride(strides[4]), stride(strides[5]), row_size(size) {}
 
   bool direct(bool several_rows) const { return stride == 1 && (!several_rows || row_stride == row_size); }
   // Rows of the buffer to where they belong.
-  void store(uint8_t* to, int64_t rows, int64_t count) const {
-    const uint8_t* from = buffer;
+  void store(Y* to, int64_t rows, int64_t count) const {
+    const Y* from = buffer;
     for (int64_t row = 0; row < rows; ++row, to += row_stride, from += count) {
       if (stride == 1) {
-        std::memcpy(to, from, static_cast<size_t>(count));
+        std::memcpy(to, from, static_cast<size_t>(count) * sizeof(Y));
       } else {
         for (int64_t i = 0; i < count; ++i) to[i * stride] = from[i];
       }
@@ -156,19 +158,19 @@ struct Cut {
   }
 };
 
-template <class A, class B>
-using Run = void (*)(const void* context, const A* a, const B* b, uint8_t* y, int64_t count, int64_t place);
+template <class A, class B, class Y>
+using Run = void (*)(const void* context, const A* a, const B* b, Y* y, int64_t count, int64_t place);
 
 // A run of any length: whole units in place, the rest through buffers.
-template <class A, class B>
-void run_units(Run<A, B> run, const void* context, const A* a, const B* b, uint8_t* y, int64_t count,
+template <class A, class B, class Y>
+void run_units(Run<A, B, Y> run, const void* context, const A* a, const B* b, Y* y, int64_t count,
                int64_t place) {
   const int64_t whole = count / kUnit * kUnit, rest = count - whole;
   if (whole != 0) run(context, a, b, y, whole, place);
   if (rest == 0) return;
   alignas(64) A last_a[kUnit] = {};
   alignas(64) B last_b[kUnit] = {};
-  alignas(64) uint8_t last_y[kUnit];
+  alignas(64) Y last_y[kUnit];
   V::copy_some(last_a, a + whole, rest);
   V::copy_some(last_b, b + whole, rest);
   run(context, last_a, last_b, last_y, kUnit, place + whole);
@@ -176,8 +178,8 @@ void run_units(Run<A, B> run, const void* context, const A* a, const B* b, uint8
 }
 
 // Calls run(context, a, b, y, count, place) for a share of the elements.
-template <class A, class B>
-[[gnu::noinline]] void walk_runs(const Pair& pair, const Memory& memory, Part part, Run<A, B> run,
+template <class A, class B, class Y>
+[[gnu::noinline]] void walk_runs(const Pair& pair, const Memory& memory, Part part, Run<A, B, Y> run,
                                  const void* context) {
   const Cut cut(pair);
   const Range range = cut.range(part);
@@ -185,7 +187,7 @@ template <class A, class B>
   const int64_t size = pair.sizes[5];
   Source<A> lhs(memory.data<A>(pair.lhs_buffer, pair.lhs_offset), pair.lhs_strides, size);
   Source<B> rhs(memory.data<B>(pair.rhs_buffer, pair.rhs_offset), pair.rhs_strides, size);
-  Target target(memory.data<uint8_t>(pair.output_buffer, pair.output_offset), pair.output_strides, size);
+  Target<Y> target(memory.data<Y>(pair.output_buffer, pair.output_offset), pair.output_strides, size);
   const bool direct = target.direct(cut.several_rows);
   const size_t axis = cut.several_rows ? 4 : 5;
   Odometer line(pair, static_cast<int>(axis), range.begin / cut.pieces);
@@ -194,8 +196,8 @@ template <class A, class B>
     const int64_t left = cut.length - first, length = left < cut.piece ? left : cut.piece;
     const int64_t from_lhs = line.lhs + first * pair.lhs_strides[axis];
     const int64_t from_rhs = line.rhs + first * pair.rhs_strides[axis];
-    uint8_t* to = target.data + line.output + first * pair.output_strides[axis];
-    uint8_t* y = direct ? to : target.buffer;
+    Y* to = target.data + line.output + first * pair.output_strides[axis];
+    Y* y = direct ? to : target.buffer;
     if (cut.several_rows) {
       const A* a = lhs.rows(from_lhs, length, cut.piece);
       const B* b = rhs.rows(from_rhs, length, cut.piece);
@@ -215,11 +217,11 @@ template <class A, class B>
 }
 
 // The same for run(a, b, y, count, place).
-template <class A, class B, class F>
+template <class A, class B, class Y = uint8_t, class F>
 void walk(const Pair& pair, const Memory& memory, Part part, const F& run) {
-  const Run<A, B> call = [](const void* context, const A* a, const B* b, uint8_t* y, int64_t count,
-                            int64_t place) { (*static_cast<const F*>(context))(a, b, y, count, place); };
-  walk_runs<A, B>(pair, memory, part, call, &run);
+  const Run<A, B, Y> call = [](const void* context, const A* a, const B* b, Y* y, int64_t count,
+                               int64_t place) { (*static_cast<const F*>(context))(a, b, y, count, place); };
+  walk_runs<A, B, Y>(pair, memory, part, call, &run);
 }
 
 // A tensor alone: run gets it as `a` and as `b`.

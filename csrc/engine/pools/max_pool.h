@@ -1,4 +1,4 @@
-// MaxPool, kWidth channels of an output row at a time.
+// MaxPool, a vector of channels of an output row at a time; codes of 8 or 16 bits. Offsets count bytes.
 //
 // The largest code of each input column over the rows of the window comes first; a window is then the largest
 // of its columns. Kernels of three columns keep the columns that the next window shares in registers, wider
@@ -11,7 +11,20 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
+// Codes of a width: the larger ones of two vectors, and the smallest there is.
+struct ByteCodes {
+  using Code = uint8_t;
+  static Bytes larger(Bytes a, Bytes b) { return V::max8(a, b); }
+  static Bytes least() { return V::set8(0); }
+};
+struct WordCodes {
+  using Code = int16_t;
+  static Words larger(Words a, Words b) { return V::larger16(a, b); }
+  static Words least() { return V::set16(INT16_MIN); }
+};
+
 // The rows under one row of windows, at one group of channels.
+template <class Codes>
 struct PoolRows {
   const uint8_t* first;  // column 0 of the first row inside the image
   int64_t count, row_stride, column_stride;
@@ -21,7 +34,7 @@ struct PoolRows {
     const uint8_t* codes = first + column * column_stride;
     Bytes result = V::load(codes);
     const int64_t end = rows > 0 ? rows : count;
-    for (int64_t row = 1; row < end; ++row) result = V::max8(result, V::load(codes + row * row_stride));
+    for (int64_t row = 1; row < end; ++row) result = Codes::larger(result, V::load(codes + row * row_stride));
     return result;
   }
 };
@@ -29,53 +42,51 @@ struct PoolRows {
 // One row of outputs at one group of channels.
 struct PoolTarget {
   uint8_t* first;
-  int64_t columns, column_stride, channels;
+  int64_t columns, column_stride, bytes;
 
-  void store(int64_t column, Bytes codes) const {
-    store_codes(first + column * column_stride, codes, channels);
-  }
+  void store(int64_t column, Bytes codes) const { store_codes(first + column * column_stride, codes, bytes); }
 };
 
-template <int rows>
-void max_pool_direct(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target) {
+template <int rows, class Codes>
+void max_pool_direct(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target) {
   for (int64_t column = 0; column < target.columns; ++column) {
     const Range taps = axis.inside(column);
     const int64_t start = axis.start(column);
-    Bytes result = V::set8(0);
+    Bytes result = Codes::least();
     for (int64_t tap = taps.begin; tap < taps.end; ++tap) {
-      result = V::max8(result, input.largest<rows>(start + tap * axis.dilation));
+      result = Codes::larger(result, input.template largest<rows>(start + tap * axis.dilation));
     }
     target.store(column, result);
   }
 }
 
 // Three columns side by side, one or two columns from window to window.
-template <int rows, int step>
-void max_pool_sliding(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target) {
+template <int rows, int step, class Codes>
+void max_pool_sliding(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target) {
   const auto column_or_none = [&](int64_t column) {
-    return column >= 0 && column < axis.size ? input.largest<rows>(column) : V::set8(0);
+    return column >= 0 && column < axis.size ? input.template largest<rows>(column) : Codes::least();
   };
   int64_t place = -axis.before;
   Bytes first = column_or_none(place), second = column_or_none(place + 1);
   for (int64_t column = 0; column < target.columns; ++column, place += step) {
     const Bytes third = column_or_none(place + 2);
-    target.store(column, V::max8(V::max8(first, second), third));
+    target.store(column, Codes::larger(Codes::larger(first, second), third));
     first = step == 1 ? second : third;
     second = step == 1 ? third : column_or_none(place + 3);
   }
 }
 
-template <int rows>
-void max_pool_wide(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target,
+template <int rows, class Codes>
+void max_pool_wide(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target,
                    uint8_t* scratch) {
   for (int64_t column = 0; column < axis.size; ++column) {
-    store_codes(scratch + column * kWidth, input.largest<rows>(column), kWidth);
+    store_codes(scratch + column * kWidth, input.template largest<rows>(column), kWidth);
   }
-  max_pool_direct<1>({scratch, 1, 0, kWidth}, axis, target);
+  max_pool_direct<1>(PoolRows<Codes>{scratch, 1, 0, kWidth}, axis, target);
 }
 
-template <int rows>
-void max_pool_line(const PoolRows& input, const WindowAxis& axis, const PoolTarget& target,
+template <int rows, class Codes>
+void max_pool_line(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target,
                    uint8_t* scratch) {
   if (axis.kernel == 3 && axis.dilation == 1 && axis.step == 1) {
     max_pool_sliding<rows, 1>(input, axis, target);
@@ -88,20 +99,23 @@ void max_pool_line(const PoolRows& input, const WindowAxis& axis, const PoolTarg
   }
 }
 
-void max_pool(const MaxPool& step, const Memory& memory, Part part) {
+template <class Codes, class Step>
+void max_pool_of(const Step& step, const Memory& memory, Part part) {
+  constexpr int64_t kSize = sizeof(typename Codes::Code), kGroup = kWidth / kSize;
   const View &in = step.input, &out = step.output;
   const WindowAxis rows = row_axis(step.window, in), columns = column_axis(step.window, in);
-  const int64_t groups = (out.channels + kWidth - 1) / kWidth;
+  const int64_t groups = (out.channels + kGroup - 1) / kGroup;
   const Range items = share(part, out.images * out.rows * groups);
   for (int64_t item = items.begin; item < items.end; ++item) {
-    const int64_t channel = item % groups * kWidth, row = item / groups % out.rows;
+    const int64_t channel = item % groups * kGroup, row = item / groups % out.rows;
     const int64_t image = item / groups / out.rows;
     const Range taps = rows.inside(row);
     const int64_t first_row = rows.start(row) + taps.begin * rows.dilation;
-    const PoolRows input{memory.data<uint8_t>(in) + in.at(image, first_row, 0) + channel,
-                         taps.end - taps.begin, in.row_stride * rows.dilation, in.column_stride};
-    const PoolTarget target{memory.data<uint8_t>(out) + out.at(image, row, 0) + channel, out.columns,
-                            out.column_stride, out.channels - channel};
+    const PoolRows<Codes> input{memory.data<uint8_t>(in) + (in.at(image, first_row, 0) + channel) * kSize,
+                                taps.end - taps.begin, in.row_stride * rows.dilation * kSize,
+                                in.column_stride * kSize};
+    const PoolTarget target{memory.data<uint8_t>(out) + (out.at(image, row, 0) + channel) * kSize,
+                            out.columns, out.column_stride * kSize, (out.channels - channel) * kSize};
     switch (input.count) {
       case 1:
         max_pool_line<1>(input, columns, target, memory.scratch);
@@ -116,6 +130,13 @@ void max_pool(const MaxPool& step, const Memory& memory, Part part) {
         max_pool_line<0>(input, columns, target, memory.scratch);
     }
   }
+}
+
+void max_pool(const MaxPool& step, const Memory& memory, Part part) {
+  max_pool_of<ByteCodes>(step, memory, part);
+}
+void wide_max_pool(const WideMaxPool& step, const Memory& memory, Part part) {
+  max_pool_of<WordCodes>(step, memory, part);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ namespace {  // NOLINT: internal linkage is the point
 
 void fill_pools(KernelTable& table) {
   set_kernel<MaxPool, max_pool>(table);
+  set_kernel<WideMaxPool, wide_max_pool>(table);
   set_kernel<AveragePool, average_pool>(table);
   set_kernel<Reduce, reduce>(table);
   set_kernel<ArgMax, arg_max>(table);

@@ -10,16 +10,20 @@
 #include <cstring>
 
 #include "curve_lanes.h"
+#include "lanes_double.h"
 #include "lanes_fixed.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// kSmall: float factors so small that nothing leaves int32. kFixed: all rules in integers.
-enum class SumsWay { kSmall, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
+// kSmall: float factors so small that nothing leaves int32. kSingle, kSmallSingle: fixed point in float64,
+// for AVX-512, where that rounds as it is told. kFixed: all rules in integers.
+enum class SumsWay { kSmall, kSmallSingle, kSingle, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
 constexpr bool is_curve(SumsWay way) { return way == SumsWay::kCurve || way == SumsWay::kWholeCurve; }
 // Zero points of 8-bit codes may be added to saturated words.
-constexpr bool adds_words(SumsWay way, bool wide) { return way == SumsWay::kSmall && !wide; }
+constexpr bool adds_words(SumsWay way, bool wide) {
+  return (way == SumsWay::kSmall || way == SumsWay::kSmallSingle) && !wide;
+}
 
 // Rows of sums and where their codes go.
 struct SumsRows {
@@ -101,7 +105,26 @@ class SumsEnd {
     return found;
   }
 
-  Run run_of() const {
+#if defined(__AVX512BW__)
+  bool small_single() {
+    bool found = true;
+    for (int64_t i = 0; i < kMost; ++i) {
+      const int64_t power = static_cast<int64_t>(1023 - 31 + shift_[i]) << 52;  // 2^(shift − 31) as bits
+      double by;
+      std::memcpy(&by, &power, sizeof by);
+      scaled_[i] = factor_[i] * by;
+      found &= scaled_[i] < 0.25 && scaled_[i] > -0.25;
+    }
+    return found;
+  }
+#endif
+
+  Run run_of() {
+#if defined(__AVX512BW__)
+    if (rule_.kind == Rescale::kSingle && activation_.kind == Activation::kNone) {
+      return small_single() ? either<SumsWay::kSmallSingle>() : either<SumsWay::kSingle>();
+    }
+#endif
     if (rule_.kind != Rescale::kFloat) return either<SumsWay::kFixed>();
     if (activation_.kind == Activation::kTwoSided) return either<SumsWay::kTwoSided>();
     if (activation_.kind == Activation::kCurve) {
@@ -118,6 +141,18 @@ class SumsEnd {
   template <SumsWay way, bool wide>
   [[gnu::always_inline]] Ints steps(Ints acc, int64_t at) const {
     if constexpr (way == SumsWay::kFixed) return fixed_steps(acc, at);
+#if defined(__AVX512BW__)
+    if constexpr (way == SumsWay::kSmallSingle) {
+      const Ints value = floors(single_products(acc, scaled_ + at));
+      return wide ? V::add32(value, all_int(rule_.zero_point)) : value;
+    }
+    if constexpr (way == SumsWay::kSingle) {
+      const Doubles low = all_double(static_cast<double>(least())),
+                    high = all_double(static_cast<double>(most()));
+      const Ints value = floors(clamped(single_products(acc, scaled_ + at), low, high));
+      return V::add32(value, all_int(rule_.zero_point));
+    }
+#endif
     Ints factor = V::load(factor_ + at);
     if constexpr (way == SumsWay::kTwoSided) factor = V::by_sign32(acc, factor, V::load(negative_ + at));
     Floats value = V::multiply(V::floats(acc), V::bits(factor));
@@ -274,6 +309,9 @@ class SumsEnd {
   // 0 where a block has no entries
   alignas(64) int32_t factor_[kMost] = {}, shift_[kMost] = {}, negative_[kMost] = {},
                       negative_shift_[kMost] = {};
+#if defined(__AVX512BW__)
+  alignas(64) double scaled_[kMost];  // kSingle and kSmallSingle
+#endif
 };
 
 }  // namespace

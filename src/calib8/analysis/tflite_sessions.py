@@ -11,7 +11,7 @@ import numpy.typing as npt
 from calib8.analysis.litert_process import LiteRtProcess
 from calib8.analysis.real_session import RealSession, real_session
 from calib8.errors import UsageError
-from calib8.forks import ForkLock
+from calib8.forks import ForkLock, whole_imports
 from calib8.model.runtime import Arrays, Session, open_session
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
@@ -89,7 +89,8 @@ class FloatOfAnySize:
             UnsupportedModelError: operators do not work with these sizes, or have no ONNX nodes.
             DataError: names, types or shapes do not fit.
         """
-        from calib8.model.from_tflite.translate import float_model
+        with whole_imports():
+            from calib8.model.from_tflite.translate import float_model
 
         sizes = {name: array.shape for name, array in feeds.items()}
         with self._lock:

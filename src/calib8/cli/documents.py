@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from calib8.judge import Preflight
     from calib8.passes.place import Placement
     from calib8.pipeline import Calibration, Collection
-    from calib8.repair.flow import Repaired
+    from calib8.repair.result import Repaired
     from calib8.table import CalibrationTable
     from calib8.tasks.judges.interface import TaskFigures
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from calib8.data.samples import Skipped
     from calib8.formats.bind import Binding
     from calib8.judge import Preflight
-    from calib8.repair.flow import Repaired
+    from calib8.repair.result import Repaired
     from calib8.repair.step import Step
     from calib8.tasks.judges.interface import TaskFigures
 

@@ -106,7 +106,7 @@ def compile_program(program: Program) -> Plan:
             continue
         _fill_halo(work.output, out, filled)
         if not _lies_in_its_input(work, out):
-            _emit_of(work, out.program)(work, out)
+            emit_of(work, out.program)(work, out)
     first_output = FIRST_PORT + len(program.inputs)
     for number, port in enumerate(program.outputs):
         if out.place(port.slot)[0] != first_output + number:
@@ -114,7 +114,8 @@ def compile_program(program: Program) -> Plan:
     return plan_of(out, arena_bytes, floats)
 
 
-def _emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
+def emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
+    """What makes the steps of an instruction, by the width of its codes."""
     kind = type(work.instruction)
     wide_slots = any(program.slots[slot].is_wide for slot in (*work.inputs, *work.outputs))
     return EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.plan import FloatCall
-from calib8.forks import ForkLock, fork_count
+from calib8.forks import ForkLock, fork_count, whole_imports
 
 if TYPE_CHECKING:
     from calib8.model.runtime import Session
@@ -55,7 +55,8 @@ class FloatSessions:
 
 def _opened(call: FloatCall, threads: int) -> Session:
     # most plans have no float part, and open faster without
-    from calib8.model.runtime import open_session
+    with whole_imports():
+        from calib8.model.runtime import open_session
 
     return open_session(call.model, threads=threads, name=call.name, configure=_configured)
 

@@ -36,6 +36,7 @@ from calib8.engine.buffers import ARENA, FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.run import ISAS
 from calib8.errors import ModelError
+from calib8.forks import whole_imports
 from calib8.profiles import PROFILES
 
 MAGIC: Final = b"\x89c8\x00\r\n\x1a\n"
@@ -81,7 +82,8 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         ModelError: the plan is not sound (it could not be loaded).
         OutputError: the file cannot be written; an old file stays intact.
     """
-    from calib8.files import atomic_output  # who opens a plan writes nothing
+    with whole_imports():
+        from calib8.files import atomic_output  # who opens a plan writes nothing
 
     check_plan(plan, plan.name or "plan")
 
@@ -109,7 +111,8 @@ def load_plan(path: str | os.PathLike[str]) -> Plan:
     """
     name = os.fspath(path)
     if not os.path.isfile(path):  # noqa: PTH113 - see below
-        from calib8.files import check_model_file  # for the words only
+        with whole_imports():
+            from calib8.files import check_model_file  # for the words only
 
         check_model_file(path, "Give the path of a compiled plan")
     try:

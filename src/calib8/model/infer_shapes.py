@@ -22,8 +22,22 @@ from calib8.tensors import TensorSpec
 def infer_shapes(model: ir.Model) -> None:
     """Types and shapes of all tensors; what a file states where they contradict each other or itself."""
     _as_onnx_does(model)
+    if sum(_forget_untrue_axes(node) for node in model.graph):
+        _as_onnx_does(model)
     while sum(_complete(model, node) for node in model.graph):
         _as_onnx_does(model)
+
+
+def _forget_untrue_axes(node: ir.Node) -> bool:
+    """A Reshape yields as many axes as it is given sizes, whatever a file states; whether that was untrue."""
+    if node.op_type != "Reshape" or node.domain not in ("", "ai.onnx"):
+        return False
+    sizes, result = input_at(node, 1), node.outputs[0]
+    known = None if sizes is None or sizes.shape is None or len(sizes.shape) != 1 else sizes.shape[0]
+    if not isinstance(known, int) or result.shape is None or len(result.shape) == known:
+        return False
+    result.shape = None
+    return True
 
 
 def _as_onnx_does(model: ir.Model) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError
-from calib8.forks import never_destroy_in_child
+from calib8.forks import never_destroy_in_child, whole_imports
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ class Session:
 
 def runtime_version() -> str:
     """Version of ONNX Runtime."""
-    import onnxruntime
+    with whole_imports():
+        import onnxruntime
 
     return str(onnxruntime.__version__)
 
@@ -112,7 +113,8 @@ def open_session(
     Raises:
         ModelError: ONNX Runtime cannot load the model.
     """
-    import onnxruntime  # a plan without float parts does without
+    with whole_imports():
+        import onnxruntime  # a plan without float parts does without
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -210,8 +212,9 @@ def _open(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any
     if isinstance(model, str | os.PathLike):
         return onnxruntime.InferenceSession(os.fspath(model), options, providers=providers)
     # bytes and paths, as plans have them, do without the libraries of models
-    from calib8.model.memory import LARGE, trim_heap
-    from calib8.model.save import constant_bytes, model_bytes, save_beside_constants
+    with whole_imports():
+        from calib8.model.memory import LARGE, trim_heap
+        from calib8.model.save import constant_bytes, model_bytes, save_beside_constants
 
     if constant_bytes(model) < LARGE:
         return onnxruntime.InferenceSession(model_bytes(model), options, providers=providers)

@@ -5,7 +5,11 @@
 Weights keep 8 bits. Tensors that share a scale share the width of their codes, so one spot makes its whole
 class one. Whatever yields or reads one of them must have an integer form for such codes: layers with constant
 weights, sums and products, functions, maxima of windows, and what moves codes. Any other op has 8-bit codes
-alone, or none; beside it there is no spot.
+alone, or none; beside it there is no spot. One reader is no hindrance, where there are others: means of many
+values read a copy of 8 bits, whose rounding they average away.
+
+    x ─► Q(int16) ─► DQ ─┬─► Mul
+                         └─► Q(uint8) ─► DQ ─► GlobalAveragePool
 """
 
 from __future__ import annotations
@@ -36,6 +40,9 @@ WIDE_OPS: Final = (
     WEIGHTED_OPS | BINARY_OPS | UNARY_OPS | FUNCTION_OPS | MOVE_OPS | {"Concat", "MaxPool"}
 ) - {"Softmax"}
 """Ops with an integer form for 16-bit codes, those of functions of one tensor included."""
+
+AVERAGING: Final = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+"""Ops that may read a copy of 8 bits."""
 
 LOOKED_UP: Final = UNARY_OPS | FUNCTION_OPS | BINARY_OPS
 """Ops that a table computes where they read one tensor alone."""
@@ -134,11 +141,17 @@ class _Surroundings:
             reason = self._why_narrow(producer)
             if reason:
                 yield f"'{producer.name}' ({producer.op_type}) yields '{name}' and {reason}"
-        for node in dict.fromkeys(use.node for use in value.uses()):
-            if node.name in self.quantized:
+        readers = dict.fromkeys(use.node for use in value.uses())
+        others = value.is_graph_output() or not all(self._averages(node) for node in readers)
+        for node in readers:
+            if node.name in self.quantized and not (others and self._averages(node)):
                 reason = self._why_narrow(node) or self._why_no_table(node) or self._why_no_sums(node)
                 if reason:
                     yield f"'{node.name}' ({node.op_type}) reads '{name}' and {reason}"
+
+    def _averages(self, node: ir.Node) -> bool:
+        """Whether a node may read a copy of 8 bits."""
+        return node.op_type in AVERAGING and node.name in self.quantized
 
     def _why_narrow(self, node: ir.Node) -> str:
         """Why an op has no form for 16-bit codes, wherever they are."""

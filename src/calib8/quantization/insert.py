@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,6 @@ from calib8.model.graph import (
     Names,
     constant,
     input_at,
-    is_activation,
     known_sizes,
     register_constant,
     sole_consumer,
@@ -32,6 +32,7 @@ from calib8.passes.fold_affine import output_channels
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
+from calib8.quantization.second_codes import narrow_for_means, quantizer_pair, requantize_for_concat
 from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
 from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
 from calib8.table import Range
@@ -61,6 +62,7 @@ def insert_quantizers(
     scheme: QuantScheme,
     corrections: Corrections = NO_CORRECTIONS,
     spots: frozenset[str] = frozenset(),
+    narrow: Mapping[str, Range] = MappingProxyType({}),
 ) -> QuantizedModel:
     """The int8 form of ``prepared``, which is not changed.
 
@@ -72,6 +74,7 @@ def insert_quantizers(
         corrections: what replaces the plain rounding of constants; of layers that stay float they are not
             used.
         spots: tensors of 16-bit codes, see ``calib8.passes.spots``.
+        narrow: spot → range of its copy of 8 bits, for what averages it.
 
     Raises:
         ModelError: a correction is for a layer that the graph does not have, or for one of another shape.
@@ -90,7 +93,8 @@ def insert_quantizers(
         if value.name in qparams:
             spec, readers = scheme.code_of(value.name, spots), placement.readers[value.name]
             _quantize_value(names, value, qparams[value.name], readers, spec)
-    _requantize_for_concat(names, qparams, tensors, scheme)
+    requantize_for_concat(names, qparams, tensors, scheme)
+    narrow_for_means(names, placement, narrow, tensors, scheme)
     ir_passes.RemoveUnusedNodesPass()(model)
     ir_passes.TopologicalSortPass()(model)
     return QuantizedModel(model, qparams, float_layers, dropped)
@@ -293,7 +297,7 @@ def _quantize_value(
     graph, name = names.graph, value.name or ""
     uses = [use for use in value.uses() if readers is None or use.node.name in readers]
     becomes_output = readers is None and value.is_graph_output() and not value.is_graph_input()
-    quantize_node, dequantize_node = _pair(names, name, value, qparams, spec)
+    quantize_node, dequantize_node = quantizer_pair(names, name, value, qparams, spec)
     result = dequantize_node.outputs[0]
     anchor = value.producer()
     if anchor is None:
@@ -312,25 +316,6 @@ def _quantize_value(
                 graph.outputs[index] = result
 
 
-def _pair(
-    names: Names, name: str, source: ir.Value, qparams: QParams, spec: QuantSpec, tag: str = ""
-) -> tuple[ir.Node, ir.Node]:
-    """QuantizeLinear and DequantizeLinear with one scale and zero point."""
-    scale = names.constant(f"{name}{tag}/scale", np.asarray(qparams.scale, np.float32))
-    point = names.constant(f"{name}{tag}/zero_point", np.asarray(qparams.zero_point, spec.dtype))
-    node_name = names.node(f"{name}{tag}/QuantizeLinear")
-    first = ir.node("QuantizeLinear", [source, scale, point], name=node_name)
-    first.outputs[0].name = names.value(f"{name}{tag}/quantized")
-    first.outputs[0].dtype = ir.DataType.from_numpy(spec.dtype)
-    node_name = names.node(f"{name}{tag}/DequantizeLinear")
-    second = ir.node("DequantizeLinear", [first.outputs[0], scale, point], name=node_name)
-    second.outputs[0].name = names.value(f"{name}{tag}/dequantized")
-    second.outputs[0].dtype = ir.DataType.FLOAT
-    for output in (first.outputs[0], second.outputs[0]):
-        output.shape = known_sizes(source.shape)
-    return first, second
-
-
 def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> None:
     """A Concat that another one alone reads takes the codes of that one: they are what is left of its own.
 
@@ -342,39 +327,6 @@ def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> N
         inner = node.outputs[0].name or ""
         if outer is not None and outer.op_type == "Concat" and inner in qparams:
             qparams[inner] = qparams.get(outer.outputs[0].name or "", qparams[inner])
-
-
-def _requantize_for_concat(
-    names: Names, qparams: dict[str, QParams], tensors: Mapping[ir.Value, str], scheme: QuantScheme
-) -> None:
-    """Where a target wants one scale around Concat, an input that cannot share it is coded once more.
-
-    ``x → Q(s_1) → DQ → Concat``   becomes   ``x → Q(s_1) → DQ → Q(s) → DQ → Concat``
-
-    ``tensors`` has the name that every value of the prepared graph had there.
-    """
-    if "Concat" not in scheme.shared_scale_ops:
-        return
-    for node in [node for node in names.graph if node.op_type == "Concat"]:
-        wanted = qparams.get(tensors[node.outputs[0]])
-        for index, value in enumerate(node.inputs):
-            if wanted is None or value is None or not is_activation(value):
-                continue
-            own = tensors.get(_before_codes(value), "")
-            if own in qparams and qparams[own] != wanted:
-                pair = _pair(names, own, value, wanted, scheme.activations, f"/to_{node.name}_{index}")
-                names.graph.insert_before(node, pair)
-                node.replace_input_with(index, pair[1].outputs[0])
-
-
-def _before_codes(value: ir.Value) -> ir.Value:
-    """The value that a dequantized one was before Q and DQ, any other value itself."""
-    producer = value.producer()
-    if producer is None or producer.op_type != "DequantizeLinear":
-        return value
-    source = producer.inputs[0]
-    origin = None if source is None else source.producer()
-    return value if origin is None or origin.inputs[0] is None else origin.inputs[0]
 
 
 def keep_layers_float(placement: Placement, layers: Mapping[str, str]) -> Placement:

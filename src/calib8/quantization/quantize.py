@@ -78,7 +78,9 @@ def quantize_graph(
         placement = place(prepared, scheme, floats)
         found = find_spots(prepared, placement, table, scheme, spots)
         ranges = resolve_ranges(prepared, placement, table, scheme, rounding, found.taken)
-        result = insert_quantizers(prepared, placement, ranges, scheme, corrections, found.taken)
+        before = resolve_ranges(prepared, placement, table, scheme, rounding) if found.taken else {}
+        narrow = {name: before[name] for name in found.taken}
+        result = insert_quantizers(prepared, placement, ranges, scheme, corrections, found.taken, narrow)
         if not result.float_layers:
             break
         overflowing |= result.float_layers

@@ -4,7 +4,7 @@
     taken          steps in this order that take away 0.1 % of the noise or more, as many as fit: all together
                    15 % of the multiply-accumulates
 
-Nothing is done where every branch of the outputs is good enough: 30 dB, classes 20 dB.
+Nothing is done where every branch of the outputs is good enough (``calib8.repair.enough``).
 """
 
 from __future__ import annotations
@@ -13,22 +13,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from calib8.autorange.check import Expected, check_model, float_outputs
 from calib8.errors import Calib8Error
 from calib8.model.work import node_macs
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.enough import FOR_FLOATS, poor_branches
 from calib8.repair.unit_order import LOOKED_AT, Noise, floatable, part_noise, steps
 from calib8.repair.units import Unit, units_of
-from calib8.tasks.kinds import Kind
-from calib8.tasks.meaning import meaning_of
-
-ENOUGH_DB: Final = 30.0
-"""A branch of the outputs that needs no layer in float."""
-
-CLASSES_DB: Final = 20.0
-"""The same for classes: the largest of a few numbers that are mostly far apart stays the largest."""
-
-CLASSES: Final[frozenset[Kind]] = frozenset({"logits", "probabilities"})
 
 LEAST_SHARE: Final = 0.001
 """Of the noise, below which no step is worth floats: what multiplies nothing costs time too."""
@@ -53,7 +43,9 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
     runs = data.runs[:LOOKED_AT]
-    if not candidate.scheme.mixes_floats or not runs or _good_enough(candidate, data):
+    if not candidate.scheme.mixes_floats or not runs:
+        return candidate, RepairReport(())
+    if not poor_branches(candidate, data, FOR_FLOATS):
         return candidate, RepairReport(())
     units = units_of(candidate.model, candidate.coded.placement, runs[0])
     try:
@@ -68,18 +60,6 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
     names = [node.name for node in candidate.model.graph if node.name in within]
     work = f"multiply-accumulates in float: {100.0 * sum(step.macs for step in chosen) / whole:.1f} %"
     return replace(candidate, floats=candidate.floats | frozenset(names)), RepairReport(tuple(names), (work,))
-
-
-def _good_enough(candidate: Candidate, data: RepairData) -> bool:
-    """Whether each branch of the outputs has the decibels that its kind needs."""
-    runs = data.runs[:LOOKED_AT]
-    meaning = meaning_of(candidate.model) if data.meaning is None else data.meaning
-    expected = Expected.of(float_outputs(candidate.model, runs, data.threads), meaning)
-    check = check_model("", candidate.coded.model, runs, expected, data.threads)
-    found = {one.name: (one.typical_db + one.sqnr_db) / 2.0 for one in check.branches}
-    least = {one.name: CLASSES_DB if one.kind in CLASSES else ENOUGH_DB for one in meaning.judged}
-    figures = found or dict.fromkeys(least, check.sqnr_db)
-    return all(figure >= least[name] for name, figure in figures.items())
 
 
 def _chosen(units: Sequence[Unit], noise: Noise, most: float) -> list[Unit]:

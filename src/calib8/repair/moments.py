@@ -2,6 +2,7 @@
 
     c = code − zero_point                       whole numbers in −255 … 255; what padding holds is 0
     second[d, e] = Σ_p c[d, p] · c[e, p]
+                   Σ_p weight[p] · c[d, p] · c[e, p]     before a function that settles, see ``settled``
 
 For an error E of the layer's weights, the squared error of its outputs is ``s² Σ_o E_o second E_oᵀ``: no
 image is needed any more.
@@ -26,10 +27,15 @@ from calib8.model.runtime import keep_quantizers, open_session
 from calib8.progress import SampleCounter
 from calib8.qparams import QParams, QuantSpec
 from calib8.repair.candidate import RepairData
-from calib8.repair.windows import Columns, columns, to_rows
+from calib8.repair.layer_means import settling_function
+from calib8.repair.settled import place_weights
+from calib8.repair.windows import Columns, columns, spread, to_rows
 
 POSITIONS: Final = 64
 """Output positions looked at per run, at most; with 32 runs, more gain nothing that can be measured."""
+
+WEIGHTED_POSITIONS: Final = 1024
+"""The same before a function that settles, where few of them count."""
 
 LARGEST_BYTES: Final = 1 << 28
 """Bytes of second moments kept at once; a single layer may need more."""
@@ -44,7 +50,7 @@ class Moments:
     """What a layer's inputs add up to, in steps of their code.
 
     Attributes:
-        count: number of columns.
+        count: number of columns; of weighted ones that of equal ones that tell as much.
         second: float64 [groups, d, d], whole numbers, symmetric.
     """
 
@@ -82,13 +88,16 @@ def layer_moments(
     counter = SampleCounter("gathering moments", len(sets) * len(data.runs), data.progress)
     for some in sets:
         names = list(dict.fromkeys(source_name(layer) for layer in some))
-        tapped = _coded_taps(model, {name: qparams[name] for name in names}, spec)
-        session = open_session(tapped, threads=data.threads, configure=keep_quantizers)
         sums = [_Sums(layer) for layer in some]
+        settling = [one.layer.outputs[0].name or "" for one in sums if one.function is not None]
+        tapped = _coded_taps(model, {name: qparams[name] for name in names}, spec, settling)
+        session = open_session(tapped, threads=data.threads, configure=keep_quantizers)
         for run, feeds in enumerate(data.runs):
-            codes = dict(zip(names, _codes(session.run(feeds), names, qparams), strict=True))
+            outputs = session.run(feeds)
+            results = dict(zip(settling, outputs[len(names) :], strict=True))
+            codes = dict(zip(names, _codes(outputs[: len(names)], names, qparams), strict=True))
             for layer, one in zip(some, sums, strict=True):
-                one.add(columns(layer, codes[source_name(layer)], POSITIONS, run))
+                one.add(codes[source_name(layer)], run, results.get(layer.outputs[0].name or ""))
             counter(1)
         del session
         while sums:
@@ -108,16 +117,29 @@ class _Sums:
 
     def __init__(self, layer: ir.Node) -> None:
         self.layer = layer
+        self.function = settling_function(layer)
         groups, size = _shape(layer)
         self.second = np.zeros((groups, size, size))
         self.count = 0
         self.waiting: list[Columns] = []
+        self.weights: list[Floats] = []
 
-    def add(self, found: Columns) -> None:
+    def add(self, codes: npt.NDArray[np.int16], run: int, result: npt.NDArray[Any] | None) -> None:
+        """The columns of a run; ``result`` is the layer's output in FP32, needed before ``function``."""
+        if self.function is not None and result is not None:
+            self._add_weighted(codes, run, place_weights(self.layer, self.function, result))
+            return
+        found = columns(self.layer, codes, POSITIONS, run)
         self.count += found.shape[2]
         self.waiting.append(found)
         if sum(part.size for part in self.waiting) >= 1 << 18:
             self._sum()
+
+    def _add_weighted(self, codes: npt.NDArray[np.int16], run: int, weights: Floats) -> None:
+        found = columns(self.layer, codes, WEIGHTED_POSITIONS, run).astype(np.float64)
+        weights = weights[spread(len(weights), WEIGHTED_POSITIONS, run)]
+        self.second += (found * weights) @ found.transpose(0, 2, 1)
+        self.weights.append(weights)
 
     def _sum(self) -> None:
         if not self.waiting:
@@ -136,7 +158,9 @@ class _Sums:
 
     def moments(self) -> Moments:
         self._sum()
-        return Moments(self.count, self.second)
+        weights = np.concatenate(self.weights) if self.weights else np.zeros(0)
+        alike = float(np.sum(weights)) ** 2 / max(float(np.sum(np.square(weights))), 1.0)
+        return Moments(self.count + int(alike), self.second)
 
 
 def _shape(layer: ir.Node) -> tuple[int, int]:
@@ -174,8 +198,10 @@ def _bytes_of_products(layer: ir.Node) -> int:
     return 8 * groups * size * size
 
 
-def _coded_taps(model: ir.Model, qparams: Mapping[str, QParams], spec: QuantSpec) -> ir.Model:
-    """A copy of the model whose outputs are the codes of the named tensors, in that order."""
+def _coded_taps(
+    model: ir.Model, qparams: Mapping[str, QParams], spec: QuantSpec, floats: Sequence[str]
+) -> ir.Model:
+    """A copy of the model whose outputs are the codes of the named tensors, and ``floats`` as they are."""
     copy = model.clone()
     names = Names(copy.graph)
     values = {value.name: value for value in copy.graph.inputs}
@@ -190,5 +216,6 @@ def _coded_taps(model: ir.Model, qparams: Mapping[str, QParams], spec: QuantSpec
         output.dtype, output.shape = ir.DataType.from_numpy(spec.dtype), values[name].shape
         copy.graph.append(node)
         copy.graph.outputs.append(output)
+    copy.graph.outputs.extend(values[name] for name in floats)
     ir_passes.RemoveUnusedNodesPass()(copy)
     return copy

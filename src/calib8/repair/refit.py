@@ -7,6 +7,7 @@ Ranges come from all calibration samples, like those that they replace: the mode
     auto                        the best of: the method that auto had taken, the old range, all plain methods,
                                 scored behind the readers on the samples that repair (``autorange/by_tensor``)
     auto, not to be scored      mse-behind
+    decides what is found       as the others, and then wide enough again (``autorange/score_ranges``)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import onnx_ir as ir
 
 from calib8.autorange.by_tensor import BOTH, choose_by_tensor
 from calib8.autorange.plain import plain_tables
+from calib8.autorange.score_ranges import WHOLE, whole_scores
 from calib8.calibration.choose import choose_table, range_method
 from calib8.calibration.collect import FREE_BATCH, collect
 from calib8.calibration.collect_layouts import collect_layouts
@@ -80,6 +82,10 @@ def refitted(
             entries.update(_chosen(way, names, model, statistics, spec, data))
         automatic = [name for name in ways if ways[name].automatic]
         entries.update(_scored(candidate, model, automatic, entries, statistics, data))
+        whole = [name for name in ways if candidate.table.entries[name].reason == WHOLE]
+        table = CalibrationTable(model_hash(model), entries)
+        table = whole_scores(table, model, data.meaning, statistics.tensors, spec, among=whole)
+        return replace(candidate, model=model, table=table)
     return replace(candidate, model=model, table=CalibrationTable(model_hash(model), entries))
 
 

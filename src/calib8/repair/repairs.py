@@ -43,7 +43,8 @@ class Effort:
     """How much is tried.
 
     Attributes:
-        stages: the alternatives of each stage: keys of ``REPAIRS`` that are carried out one after the other.
+        stages: the alternatives of each stage: keys of ``REPAIRS`` that are carried out one after the other;
+            what was left out is tried again only where something was kept since (``step.worth_trying``).
         finish: ways to correct biases, keys of ``REPAIRS``.
         repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
@@ -177,16 +178,18 @@ _ALL_ACTIVATIONS: Final = (*_ACTIVATIONS, ("equalize-activations-wide",))
 SPOTS: Final = (("spots",),)
 FLOATS: Final = (("floats",),)
 _THROUGH: Final = (("equalize-through",),)
+ROUND: Final = (("round",),)
+"""Comes once more behind spots and floats: beside the noise that these take away its gain may not be seen."""
 
 EFFORTS: Final[Mapping[str, Effort]] = {
     "fast": Effort(stages=(), finish=("bias",), repairing=8, held_back=16, method="mse-behind"),
     "balanced": Effort(
-        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, (("round",),), SPOTS, FLOATS),
+        stages=(_LAYERS, _THROUGH, _ACTIVATIONS, ROUND, SPOTS, FLOATS, ROUND),
         finish=("bias", "bias-sequential"),
         if_orders=(CROSS_LAYER,),
     ),
     "best": Effort(
-        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS, FLOATS),
+        stages=(_LAYERS, _THROUGH, _ALL_ACTIVATIONS, (("round",), ("eq", "round")), SPOTS, FLOATS, ROUND),
         finish=("bias", "bias-median", "bias-sequential"),
     ),
 }

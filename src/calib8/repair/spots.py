@@ -6,9 +6,11 @@
     price(c)      multiply-accumulates of the layers that read the class / those of all layers
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 30 % together,
                   as long as some b has  Σ of those left > noise(W, b) / 4  and  that and W > −40 dB
+                  as long as b has less than it needs, shares are those of what is left and W
 
-Branches of 30 dB and more do not count, text of 40 dB and more: what is kept needs no slower layers. One that
-is worked on gets more than 30 dB, for texts and masks differ visibly there, and noises do not quite add up.
+Branches of 30 dB and more do not count, text of 40 dB and more (``calib8.repair.enough``): what is kept needs
+no slower layers. One that is worked on gets more than 30 dB, for texts and masks differ visibly there, and
+noises do not quite add up.
 """
 
 from __future__ import annotations
@@ -32,10 +34,7 @@ from calib8.passes.resolve_ranges import shared_with
 from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
-from calib8.tasks.branches import Meaning
-
-ENOUGH_DB: Final = 30.0
-"""A branch of the outputs that needs no 16 bits, unless it is text."""
+from calib8.repair.enough import FOR_SPOTS, GOOD_DB, figures_of, poor_branches
 
 LOOKED_AT: Final = 8
 """Runs: what ranks tensors is a difference of many dB."""
@@ -51,9 +50,6 @@ BUDGET: Final = 0.3
 
 BESIDE_WEIGHTS: Final = 0.25
 """Of the noise of the weights: what tensors add to it is 1 dB then."""
-
-GOOD_DB: Final = 40.0
-"""A branch that needs no further spots; text of less gets some."""
 
 
 @dataclass(frozen=True)
@@ -78,29 +74,35 @@ class _Noises:
     Attributes:
         tensors: branch → tensor → its noise.
         weights: branch → the noise of all weights together.
+        needs: branch → dB that it needs.
     """
 
     tensors: Mapping[str, Mapping[str, float]]
     weights: Mapping[str, float]
+    needs: Mapping[str, float]
 
     @cached_property
     def totals(self) -> dict[str, float]:
         """Branch → the noise of all tensors."""
         return {branch: sum(found.values()) for branch, found in self.tensors.items()}
 
-    def share(self, noise: Mapping[str, float], branches: Collection[str]) -> float:
-        """The largest share that a noise has in one of the branches."""
-        shares = (noise[name] / (self.totals[name] + self.weights[name]) for name in branches)
+    def share(self, noise: Mapping[str, float], others: Mapping[str, float]) -> float:
+        """The largest share that a noise has of the weights' and other noise in one of the branches."""
+        shares = (noise[name] / (other + self.weights[name]) for name, other in others.items())
         return max(shares, default=0.0)
 
-    def unfinished(self, left: Mapping[str, float]) -> list[str]:
-        """Branches in which the noise that is left asks for spots."""
-        return [
-            name
+    def unfinished(self, left: Mapping[str, float]) -> dict[str, float]:
+        """Branches in which the noise that is left asks for spots → the noise that shares are of."""
+        poor = {name for name, least in self.needs.items() if self._above(left[name], name, least)}
+        return {
+            name: noise if name in poor else self.totals[name]
             for name, noise in left.items()
-            if noise > BESIDE_WEIGHTS * self.weights[name]
-            and noise + self.weights[name] > 10.0 ** (-GOOD_DB / 10.0)
-        ]
+            if noise > BESIDE_WEIGHTS * self.weights[name] and self._above(noise, name, GOOD_DB)
+        }
+
+    def _above(self, noise: float, name: str, figure: float) -> bool:
+        """Whether so much and that of the weights leave a branch less than so many dB."""
+        return bool(noise + self.weights[name] > 10.0 ** (-figure / 10.0))
 
 
 def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -128,8 +130,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         )
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
-    figures = _figures(taken_apart.whole())
-    poor = {name for name, figure in figures.items() if figure < _enough_db(name, taken_apart.meaning)}
+    poor = poor_branches(candidate, data, FOR_SPOTS)
     if not poor:
         return candidate, RepairReport(())
     parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
@@ -137,7 +138,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
     names = _names(candidate)
     weights, *checks = taken_apart.checks(parts, counter)
     by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
-    noises = _Noises(_by_branch(by_tensor, poor), _noise(weights, poor))
+    noises = _Noises(_by_branch(by_tensor, poor), _noise(weights, poor), poor)
     chosen = _chosen(_classes(candidate, noises, runs[0]), noises)
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
@@ -150,12 +151,6 @@ def _applied(candidate: Candidate, chosen: Sequence[_Class]) -> tuple[Candidate,
     told = f"tensors with 16-bit codes: {len(names)}"
     work = f"multiply-accumulates done twice: {100.0 * sum(one.price for one in chosen):.1f} %"
     return changed, RepairReport(tuple(makers) or tuple(sorted(names)), (told, work))
-
-
-def _enough_db(name: str, meaning: Meaning) -> float:
-    """What a branch needs: a line of text is right only if all of its characters are."""
-    kinds = {branch.kind for branch in meaning.judged if name in ("", branch.name)}
-    return GOOD_DB if "ctc" in kinds else ENOUGH_DB
 
 
 def _names(candidate: Candidate) -> dict[str, str]:
@@ -218,14 +213,8 @@ def _by_branch(checks: Mapping[str, Check], poor: Collection[str]) -> dict[str, 
 
 def _noise(check: Check, poor: Collection[str]) -> dict[str, float]:
     """Poor branch → noise of a part alone."""
-    figures = _figures(check).items()
+    figures = figures_of(check).items()
     return {name: 10.0 ** (-max(dB, -LARGEST_DB) / 10.0) for name, dB in figures if name in poor}
-
-
-def _figures(check: Check) -> dict[str, float]:
-    """Branch → dB; of one branch alone, all."""
-    found = {one.name: (one.typical_db + one.sqnr_db) / 2.0 for one in check.branches}
-    return found or {"": check.sqnr_db}
 
 
 def _read_by(model: ir.Model, names: frozenset[str], work: Mapping[str, int]) -> int:

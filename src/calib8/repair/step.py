@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -46,3 +47,11 @@ class Step:
     def after_db(self) -> float:
         """What decided, with it."""
         return self.after.sqnr_db
+
+
+def worth_trying(names: tuple[str, ...], steps: Sequence[Step]) -> bool:
+    """Whether repairs may gain something: not tried yet, or left out before something else was kept."""
+    tried = [place for place, step in enumerate(steps) if step.names == names]
+    if not tried:
+        return True
+    return not steps[tried[-1]].kept and any(step.kept for step in steps[tried[-1] + 1 :])

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import onnx_ir as ir
@@ -74,26 +75,41 @@ class Noise:
     def gain(self, chosen: frozenset[Unit], more: frozenset[Unit]) -> float:
         """What is gone with ``more`` in float beside ``chosen``; the order of the units does not matter."""
         both = chosen | more
-        inside = [noise for around, noise in self.tensors.items() if around <= both and around & more]
+        touched = {around for unit in more for around in self.around.get(unit, ())}
+        inside = [self.tensors[around] for around in touched if around <= both]
         return math.fsum([*(self.weights.get(unit, 0.0) for unit in more), *inside])
+
+    @cached_property
+    def around(self) -> dict[Unit, list[frozenset[Unit]]]:
+        """Unit → the keys of ``tensors`` that hold it."""
+        found: dict[Unit, list[frozenset[Unit]]] = {}
+        for around in self.tensors:
+            for unit in around:
+                found.setdefault(unit, []).append(around)
+        return found
 
 
 def steps(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
     """All units in steps, see the top of the file; each step merged into one unit."""
     least = max(LEAST_WORK * sum(unit.work for unit in units), 1.0)
     rank = {unit: index for index, unit in enumerate(units)}
-    groups = [frozenset({unit}) for unit in units] + list(noise.tensors)
     chosen, found = frozenset[Unit](), list[Unit]()
-    while len(chosen) < len(units):
-        left = {group - chosen for group in groups if group - chosen}
 
-        def worth(group: frozenset[Unit], before: frozenset[Unit] = chosen) -> tuple[float, list[int]]:
-            price = math.fsum(unit.work + least for unit in group)
-            return -noise.gain(before, group) / price, sorted(rank[unit] for unit in group)
+    def worth(group: frozenset[Unit]) -> tuple[float, list[int]]:
+        price = math.fsum(unit.work + least for unit in group)
+        return -noise.gain(chosen, group) / price, sorted(rank[unit] for unit in group)
 
-        best = min(left, key=worth)
+    groups = {*(frozenset({unit}) for unit in units), *noise.tensors} - {frozenset()}
+    left = {group: worth(group) for group in groups}
+    while left:
+        best = min(left, key=left.__getitem__)
         chosen |= best
         found.append(merged(sorted(best, key=rank.__getitem__)))
+        near = best.union(*(around for unit in best for around in noise.around.get(unit, ())))
+        changed = [group for group in left if not group.isdisjoint(near)]  # what others gain stays the same
+        for group in changed:
+            del left[group]
+        left |= {rest: worth(rest) for rest in {group - chosen for group in changed} if rest}
     return tuple(found)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.plan import Plan
-from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
+from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan, save_plan
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.forks import ForkLock
+from calib8.forks import ForkLock, whole_imports
 from calib8.session.ports import (
     Array,
     NodeArg,
@@ -119,7 +119,8 @@ class InferenceSession:
         self._settings = run_settings(runtime, threads, isa, pin)
         opened = _opened(model, profile, integer_only, outputs)
         if pixels is not None:
-            from calib8.session.pixels import taking_pixels  # plans know their inputs already
+            with whole_imports():
+                from calib8.session.pixels import taking_pixels  # plans know their inputs already
 
             opened = taking_pixels(opened, pixels)
         if opened.plan is not None and runtime != NATIVE:
@@ -263,8 +264,6 @@ class InferenceSession:
             ModelError, UsageError: as for ``plan``.
             OutputError: the file cannot be written; an old one stays intact.
         """
-        from calib8.engine.plan_file import save_plan
-
         save_plan(self.plan, path)
 
     def _native(self, ready: _Ready | None = None) -> NativePlan:
@@ -329,6 +328,7 @@ def _opened(model: Source, profile: str | None, integer_only: bool, outputs: Seq
         refuse_outputs(outputs)
         check_plan(model, model.name or "plan")
         return opened_plan(model, model.name or "plan", profile, integer_only)
-    from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
+    with whole_imports():
+        from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
 
     return opened_source(model, profile, integer_only, outputs)

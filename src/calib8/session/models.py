@@ -14,6 +14,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped, 
 from calib8.engine.plan_file import ANY_MODEL
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.files import check_model_file
+from calib8.forks import whole_imports
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.profiles import chosen_profile
@@ -45,7 +46,8 @@ def opened_source(
         cure = "Give a path, a ModelProto, the bytes of a model, a Program or a Plan"
         raise UsageError("model", f"is a {type(source).__name__}", cure)
     if _is_tflite(source):
-        from calib8.session.tflite_models import opened_tflite  # what ONNX models do without
+        with whole_imports():
+            from calib8.session.tflite_models import opened_tflite  # what ONNX models do without
 
         return opened_tflite(source, profile, integer_only, outputs)
     refuse_outputs(outputs)

@@ -12,6 +12,7 @@ from calib8.engine.floats import FloatSessions
 from calib8.engine.plan import Plan
 from calib8.engine.run import Engine, available_isas, default_isa
 from calib8.errors import ModelError, UnsupportedModelError, UsageError
+from calib8.forks import whole_imports
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.profiles import Profile
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs
@@ -150,14 +151,15 @@ class ReferenceProgram:
 
     def __init__(self, program: Program) -> None:
         """Nothing needs to be made ready."""
-        self._program = program
+        with whole_imports():
+            from calib8.program.reference.executor import run_program  # the native engine does without
+
+        self._program, self._run = program, run_program
         self.outputs = program_specs(program, program.outputs)
 
     def run(self, feeds: Mapping[str, Array]) -> list[Array]:
         """All outputs."""
-        from calib8.program.reference.executor import run_program  # the native engine does without
-
-        return run_program(self._program, {port.name: feeds[port.name] for port in self._program.inputs})
+        return self._run(self._program, {port.name: feeds[port.name] for port in self._program.inputs})
 
     def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
         """Writes all outputs."""
@@ -173,7 +175,8 @@ def prepared_program(program: Program, name: str, settings: RunSettings) -> Prep
     """
     if settings.runtime == REFERENCE:
         return ReferenceProgram(program)
-    from calib8.engine.compile import compile_program  # who opens a plan compiles nothing
+    with whole_imports():
+        from calib8.engine.compile import compile_program  # who opens a plan compiles nothing
 
     return NativePlan(compile_program(program), name, settings)
 

@@ -12,6 +12,7 @@ from calib8.passes.normalize import normalize
 from calib8.passes.simplify import fold_constants
 from calib8.quantization.qdq import float_origin, readable_copy
 from calib8.tasks.branches import Piece, Sureness
+from calib8.tasks.characters import Rows, rows_of
 from calib8.tasks.composition import Compositions, Part, Size, shape_of
 from calib8.tasks.kinds import Kind
 from calib8.tasks.natures import Nature, Natures
@@ -50,6 +51,7 @@ class Seen:
         sizes: numbers, names of free sizes, None where unknown; empty: not even their number is known.
         parts: side by side along an axis, or one that is all of it.
         whole: the output as one part.
+        rows: what a layer makes of every step of a sequence, along the last axis; None: it is no such thing.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Seen:
     sizes: tuple[Size, ...]
     parts: tuple[SeenPart, ...]
     whole: SeenPart
+    rows: Rows | None = None
 
     @property
     def rank(self) -> int:
@@ -116,7 +119,7 @@ def _seen(value: ir.Value, index: int, found: Compositions, natures: Natures) ->
     composition = found.of(value)
     all_of_it = _part(Piece(name, index), Part(0, value), natures)
     if composition is None or constant(value) is not None:
-        return Seen(name, index, sizes, (all_of_it,), all_of_it)
+        return Seen(name, index, sizes, (all_of_it,), all_of_it, rows_of(value, found))
     parts, first = [], 0
     for part in composition.parts:
         piece = Piece(name, index, composition.axis, first, first + part.size)

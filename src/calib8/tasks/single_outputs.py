@@ -3,6 +3,8 @@
 [N, C]              Softmax or Sigmoid: probabilities    length 1: embedding    else logits
 [N, C]              a layer and BatchNormalization, or a usual length of vectors: embedding
 [N, T, C]           Softmax over the last axis: steps of time times characters
+[T, N, C] too       from a picture, one layer behind all steps of an LSTM, GRU or RNN: the same
+                    from a picture, one layer of many numbers: perhaps the same
 [N, C, H, W]        almost as large as the picture, or of free size: a map
 [N, K, 2 or 3]      as many points as known sets have: keypoints
 """
@@ -13,6 +15,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from calib8.tasks.branches import Sureness
+from calib8.tasks.characters import Rows
 from calib8.tasks.composition import Size
 from calib8.tasks.kinds import Kind
 from calib8.tasks.seen import Found, Seen, SeenPart
@@ -22,6 +25,9 @@ POINTS: Final = (17, 21, 33, 68, 98, 106, 133, 468, 478)
 
 VECTORS: Final = (64, 96, 128, 192, 256, 320, 384, 512, 768, 1024, 1280, 1536, 2048)
 """Usual lengths of embeddings; numbers of classes are others."""
+
+ALPHABET: Final = 11
+"""The fewest characters: digits and the blank."""
 
 COARSEST: Final = 4
 """A map has at least this part of the rows and columns of the picture."""
@@ -65,7 +71,18 @@ def _as_a_whole(seen: Seen, outputs: Sequence[Seen], picture: Sequence[Size]) ->
         seen.whole.softmax == sizes[2]
     ):  # fmt: skip
         return "ctc", "likely", "Softmax over the last of three axes"
-    return "other", "guessed", ""
+    return _rows(seen.rows, picture, alone=len(outputs) == 1)
+
+
+def _rows(rows: Rows | None, picture: Sequence[Size], *, alone: bool) -> tuple[Kind, Sureness, str]:
+    """[N, T, C], [T, N, C], [N, 1, T, C]."""
+    if rows is None or not picture or not alone or rows.length < ALPHABET:
+        return "other", "guessed", ""
+    if rows.recurrent:
+        return "ctc", "likely", "a layer behind each step of a recurrent one that reads a picture"
+    if rows.length in VECTORS:
+        return "other", "guessed", ""
+    return "ctc", "guessed", f"{rows.length} numbers in each step of a sequence"
 
 
 def _vector(seen: Seen, length: Size, *, alone: bool) -> tuple[Kind, Sureness, str]:

@@ -29,7 +29,7 @@ from calib8.files import atomic_output, remove_leftovers
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
-VERSION: Final = 4
+VERSION: Final = 5
 
 _LOCK: Final = "lock"
 

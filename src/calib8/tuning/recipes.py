@@ -22,8 +22,8 @@ import onnx_ir as ir
 from calib8.autorange.choose import choose_automatically
 from calib8.autorange.plain import plain_tables
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples
-from calib8.autorange.score_ranges import with_whole_scores
-from calib8.calibration.decide import AUTO, Wish, decide
+from calib8.autorange.score_ranges import whole_scores
+from calib8.calibration.decide import Wish, decide
 from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.gather import Checkpointing, gather
 from calib8.calibration.ranges import BEHIND
@@ -33,9 +33,11 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
+from calib8.repair.by_effort import UNCLIPPED
 from calib8.repair.candidate import Candidate, RepairData
-from calib8.repair.flow import Repaired, repaired
+from calib8.repair.flow import repaired
 from calib8.repair.repairs import REPAIRS
+from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range
@@ -164,7 +166,9 @@ class Recipes:
         if effort not in self._found:
             path, start = self._path(effort), self.start(effort)
             if not path.exists():
-                others = {} if effort == _FAST else {f"ranges {_PLAIN}": self._plain}
+                others = (
+                    {} if effort == _FAST else {UNCLIPPED: self._unclipped, f"ranges {_PLAIN}": self._plain}
+                )
                 done = repaired(
                     start, self.samples, Repairs(effort, mixed=False), tables=others, meaning=self.meaning,
                     threads=self.threads, progress=self.progress,
@@ -178,16 +182,25 @@ class Recipes:
 
     @cached_property
     def _plain(self) -> CalibrationTable:
-        wish, spec = Wish(_PLAIN, power_of_two=self.power_of_two), self.scheme.activations
+        return self._ranges_by(_PLAIN)
+
+    @cached_property
+    def _unclipped(self) -> CalibrationTable:
+        return self._ranges_by("minmax")
+
+    def _ranges_by(self, method: str) -> CalibrationTable:
+        """Ranges by a plain method, those that decide what is found wide enough; those of the user stay."""
+        wish, spec = Wish(method, power_of_two=self.power_of_two), self.scheme.activations
         table = decide(
             self.statistics, None, spec, wish, self.ranges, functions=self._functions, threads=self.threads
         )
-        return self._whole_scores(table, wish)
+        return self._whole_scores(table)
 
-    def _whole_scores(self, table: CalibrationTable, wish: Wish) -> CalibrationTable:
-        return with_whole_scores(
-            table, self.prepared.model, self.meaning, self.statistics.tensors, self.scheme.activations, wish
-        )
+    def _whole_scores(self, table: CalibrationTable) -> CalibrationTable:
+        if self.power_of_two:
+            return table
+        statistics = self.statistics.tensors
+        return whole_scores(table, self.prepared.model, self.meaning, statistics, self.scheme.activations)
 
     @cached_property
     def _functions(self) -> Mapping[str, Function]:
@@ -205,7 +218,7 @@ class Recipes:
                 self.prepared.model, plain, self.dataset, self.scheme, keep_float=self.keep_float,
                 meaning=self.meaning, threads=self.threads, progress=self.progress,
             )  # fmt: skip
-            self._whole_scores(table, Wish(AUTO, power_of_two=self.power_of_two)).save(path)
+            self._whole_scores(table).save(path)
         with self.folder.reading(path):
             return CalibrationTable.load(path)
 

@@ -22,7 +22,7 @@ from calib8.files import atomic_output
 from calib8.model.save import model_bytes
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair.candidate import Candidate
-from calib8.repair.flow import Repaired
+from calib8.repair.result import Repaired
 from calib8.repair.step import Step
 from calib8.table import CalibrationTable
 from calib8.tasks.figures import BranchFigures

@@ -1,0 +1,92 @@
+"""The page of ``tasks.py``: what INT8 finds beside FP32, by network and tool, from its documents.
+
+    python benchmarks/tasks_tables.py PAGE TITLE=FILE.json …
+
+PAGE is written whole. A TITLE says what the network is; the order is that of the arguments.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from calibration_tables import table
+
+ROWS = {
+    "calib8-fast": "calib8 `fast`, in ONNX Runtime",
+    "calib8-balanced": "**calib8, its defaults**, in ONNX Runtime",
+    "calib8-engine-fast": "calib8 `fast`, target `calib8`, in its engine",
+    "calib8-engine-balanced": "**calib8, target `calib8`**, in its engine",
+    "onnxruntime": "onnxruntime, its defaults",
+    "onnxruntime-tail": "onnxruntime, the tail in float",
+    "nncf": "NNCF",
+    "modelopt": "ModelOpt",
+}
+
+FIGURES = {
+    "recall": "recall",
+    "precision": "precision",
+    "map50": "mAP@.5",
+    "map": "mAP@[.5:.95]",
+    "miou": "IoU",
+    "cosine": "cosine",
+    "lines": "lines",
+}
+
+TEXT = """# Detectors and other tasks, beside other tools
+
+What INT8 finds of what FP32 finds, in %, written by `benchmarks/tasks_tables.py` from what
+`benchmarks/tasks.py` measured. FP32 is the truth: objects are its boxes with scores above 0.25 after
+non-maximum suppression, found again where a box of the same class has an IoU above 0.5. Every tool gets the
+same 100 images and its defaults; all models are judged by the same judge ([judges](judges.md)) on other
+images, which no tool has seen. `tail` leaves all behind the last layers with weights in float. dB is the SQNR
+of each branch of the outputs.
+
+Few objects tell little: of 170 one is 0.6 points.
+"""
+
+
+def page(found: Sequence[tuple[str, Sequence[Mapping[str, Any]]]]) -> str:
+    """The page of all networks."""
+    return "\n".join([TEXT, *(line for title, rows in found for line in network(title, rows))])
+
+
+def network(title: str, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A heading and a table; what failed last."""
+    done = [row for row in rows if "failure" not in row]
+    known = [name for name in FIGURES if any(name in row for row in done)]
+    lines = [
+        [ROWS.get(row["row"], row["row"]), *(_share(row.get(name)) for name in known), _decibels(row)]
+        for row in done
+    ]
+    heads = ["", *(FIGURES[name] for name in known), "dB"]
+    return [f"## {title}", "", *table(heads, lines), "", *_failed(rows)]
+
+
+def _failed(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A line per row that failed."""
+    failures = [(ROWS.get(row["row"], row["row"]), row["failure"]) for row in rows if "failure" in row]
+    return [line for name, failure in failures for line in (f"{name} failed: {failure}", "")]
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{100.0 * value:.1f}"
+
+
+def _decibels(row: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {db:.1f}" for name, db in row["sqnr_db"].items() if db is not None)
+
+
+def main() -> None:
+    """Runs from the command line."""
+    output, *named = sys.argv[1:]
+    pairs = [argument.partition("=") for argument in named]
+    found = [(title, json.loads(Path(file).read_text(encoding="utf-8"))) for title, _, file in pairs]
+    Path(output).write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+// Tiles of 32 channels that take turns, with AVX-512 VNNI.
+#include "conv_flow_avx512vnni.h"
+
+namespace calib8::engine {
+namespace {
+
+constexpr FlowSet kFlows{run_shape<WholeShape<2>, true>, run_shape<PairShape<1>, false>};
+
+}  // namespace
+
+const FlowSet& avx512vnni_flows32() { return kFlows; }
+
+}  // namespace calib8::engine

@@ -1,0 +1,13 @@
+// Tiles of 64 channels that take turns, with AVX-512 VNNI.
+#include "conv_flow_avx512vnni.h"
+
+namespace calib8::engine {
+namespace {
+
+constexpr FlowSet kFlows{run_shape<WholeShape<4>, true>, nullptr};
+
+}  // namespace
+
+const FlowSet& avx512vnni_flows64() { return kFlows; }
+
+}  // namespace calib8::engine

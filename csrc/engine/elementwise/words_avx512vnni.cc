@@ -1,0 +1,9 @@
+// Elementwise kernels of 16-bit codes with AVX-512.
+#include "elementwise.h"
+#include "word_kernels.h"
+
+namespace calib8::engine {
+
+void fill_words_avx512vnni(KernelTable& table) { set_word_kernels(table); }
+
+}  // namespace calib8::engine

@@ -1,0 +1,55 @@
+"""The samples held back: what judges candidates, and what is left of it for the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from calib8.autorange.check import Check, Expected, Outputs, check_model, float_outputs
+from calib8.autorange.samples import ChosenSamples
+from calib8.model.runtime import Arrays
+from calib8.progress import Progress, SampleCounter
+from calib8.repair.candidate import Candidate
+from calib8.repair.floor import Found
+from calib8.tasks.branches import Meaning
+
+
+@dataclass(frozen=True)
+class Held:
+    """Inputs of the runs that judged, and the float outputs of the float model for them."""
+
+    runs: tuple[Arrays, ...]
+    outputs: tuple[Outputs, ...]
+
+
+@dataclass
+class Judge:
+    """Quality of candidates on the runs held back."""
+
+    samples: ChosenSamples
+    most: int
+    threads: int
+    progress: Progress
+    meaning: Meaning | None = None
+    outputs: Sequence[Outputs] = ()
+    expected: Expected | None = None
+
+    def quality(self, candidate: Candidate) -> Check:
+        """SQNR of the outputs."""
+        runs = self.samples.held_back[: self.most]
+        if self.expected is None:
+            outputs = self.outputs or float_outputs(candidate.model, runs, self.threads)
+            self.expected = Expected.of(outputs, self.meaning)
+        counter = SampleCounter("checking the model", len(runs), self.progress)
+        return check_model("", candidate.coded.model, runs, self.expected, self.threads, counter)
+
+    def found(self, candidate: Candidate, meaning: Meaning) -> Found:
+        """What stays found."""
+        held = self.held()
+        outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
+        return Found.of(meaning, held.outputs, outputs)
+
+    def held(self) -> Held:
+        """What it judged with, after the first quality was asked for."""
+        outputs = () if self.expected is None else tuple(self.expected.outputs)
+        return Held(self.samples.held_back[: len(outputs)], outputs)

@@ -1,0 +1,118 @@
+"""One search for the best repairs: its stages, how it ends, and what it has tried.
+
+    quality(c)    SQNR of the outputs in dB, held-back samples, of candidate c with its biases corrected:
+                  ``Check.sqnr_db``, the mean of the typical run's and the total
+    stage         best alternative by quality, taken if it gains more than ``gain_asked``
+    finish        the best of: biases corrected in the ways of the effort, biases as they were
+
+The one-shot bias correction is part of the quality because some repairs only pay together with it:
+equalization makes weights coarser, and what that adds on average is what the correction takes out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from calib8.autorange.check import Check
+from calib8.repair.bias import correct_biases
+from calib8.repair.candidate import Candidate, RepairData, RepairReport
+from calib8.repair.floor import NO_FLOOR, Floor, finds_fewer
+from calib8.repair.held_back import Judge
+from calib8.repair.repairs import GAIN_DB, REPAIRS, Repair, gain_asked
+from calib8.repair.step import Step
+from calib8.table import CalibrationTable
+
+BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
+"""Why a search ends with less than it found."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate as the stages left it; with its biases corrected; what that changed; its quality."""
+
+    candidate: Candidate
+    corrected: Candidate
+    report: RepairReport
+    quality: Check
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A candidate that nothing more happens to, and its quality as it is."""
+
+    candidate: Candidate
+    quality: Check
+
+
+@dataclass
+class Search:
+    """What the stages share, and the steps they take."""
+
+    judge: Judge
+    data: RepairData
+    steps: list[Step] = field(default_factory=list)
+    floor: Floor = NO_FLOOR
+    last: Judged | None = None
+
+    def judged(self, candidate: Candidate) -> Judged:
+        """The candidate and its quality."""
+        corrected, report = correct_biases(candidate, self.data)
+        return Judged(candidate, corrected, report, self.judge.quality(corrected))
+
+    def stage(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
+        """The best of what there was and of all alternatives."""
+        found, tried, winner = best, list[Step](), tuple[str, ...]()
+        for names, repair in alternatives.items():
+            changed, report = repair(best.candidate, self.data)
+            if changed is best.candidate:
+                tried.append(Step(names, best.quality, best.quality, False, (), report.notes))
+                continue
+            now = self.judged(changed)
+            self.last = now if self.floor is NO_FLOOR else None
+            tried.append(Step(names, best.quality, now.quality, False, report.layers, report.notes))
+            better = now.quality.sqnr_db > max(
+                found.quality.sqnr_db, best.quality.sqnr_db + gain_asked(names)
+            )
+            if better and self.floor.allows(now.quality, best.quality):
+                found, winner = now, names
+        self.steps += [replace(step, kept=step.names == winner) for step in tried]
+        return found
+
+    def finish(self, judged: Judged, bare: Check | None, ways: Sequence[str]) -> Finished:
+        """The best of the candidate, whose quality may be known, and of it with corrected biases."""
+        known = self.judge.quality(judged.candidate) if bare is None else bare
+        found, tried, winner = Finished(judged.candidate, known), list[Step](), tuple[str, ...]()
+        for name in ways:
+            changed, report, quality = self._finished(judged, name, known)
+            tried.append(Step((name,), known, quality, False, report.layers, report.notes))
+            better = quality.sqnr_db > max(found.quality.sqnr_db, known.sqnr_db + GAIN_DB)
+            better = better or not self.floor.allows(found.quality, judged.quality)
+            if better and self.floor.allows(quality, judged.quality):
+                found, winner = Finished(changed, quality), (name,)
+        self.steps += [replace(step, kept=step.names == winner) for step in tried]
+        return found
+
+    def finds_fewer(self, final: Finished, plain: Judged) -> bool:
+        """Whether the result loses detections that the plain candidate with corrected biases keeps."""
+        meaning = self.judge.meaning
+        if meaning is None or not self.floor.least or final.candidate is plain.corrected:
+            return False
+        now, before = (self.judge.found(one, meaning) for one in (final.candidate, plain.corrected))
+        return finds_fewer(now, before)
+
+    def back_to(self, plain: Judged, tables: Mapping[str, CalibrationTable]) -> Finished:
+        """The plain candidate with corrected biases: of all that was found its ranges alone are kept."""
+        before = self.judge.quality(plain.candidate)
+        known = [replace(step, kept=tables.get(step.name) == plain.candidate.table) for step in self.steps]
+        layers, notes = plain.report.layers, (*plain.report.notes, BELOW_FLOOR)
+        self.steps = [*known, Step(("bias",), before, plain.quality, True, layers, notes)]
+        return Finished(plain.corrected, plain.quality)
+
+    def _finished(self, judged: Judged, way: str, bare: Check) -> tuple[Candidate, RepairReport, Check]:
+        """The candidate with biases corrected in one way, and its quality."""
+        if REPAIRS[way] is correct_biases:  # the way in which the stages judged
+            return judged.corrected, judged.report, judged.quality
+        changed, report = REPAIRS[way](judged.candidate, self.data)
+        return changed, report, self.judge.quality(changed) if report.layers else bare

@@ -1,0 +1,117 @@
+"""Where tensors get wider codes there is a second search, from ranges that clip nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from small_candidates import candidate_of, scaled
+
+import calib8
+from calib8.autorange.check import Check
+from calib8.autorange.samples import ChosenSamples
+from calib8.int8_model import other_tables
+from calib8.repair import by_effort, floats
+from calib8.repair.by_effort import UNCLIPPED, repair_by_effort, same_ranges
+from calib8.repair.candidate import Candidate
+from calib8.repair.held_back import Judge
+from calib8.table import CalibrationTable
+from small_models import Array, normal
+from small_nets import Net
+
+
+def loud(seed: int, factor: float) -> dict[str, Array]:
+    factors = np.array([factor, 1, 1, 1], np.float32).reshape(1, 4, 1, 1)
+    return {"x": normal(1, 4, 8, 8, seed=seed) * factors}
+
+
+def samples(factor: float) -> ChosenSamples:
+    runs = tuple(loud(seed, factor) for seed in range(40))
+    return ChosenSamples(runs[:20], runs[20:], shared=False)
+
+
+def start(factor: float) -> tuple[Candidate, CalibrationTable]:
+    """Four layers behind an input with a loud channel for nobody, and ranges that clip nothing."""
+    net = Net()
+    first = net.op("Relu", net.conv("x", 4, 8, name="first"))
+    second = net.op("Relu", net.conv(first, 8, 8, name="second"))
+    third = net.op("Relu", net.conv(second, 8, 32, name="third"))
+    model = net.model(net.conv(third, 32, 4, name="last"))
+    scaled(model, "first", 1, np.s_[:, 0], 0.0)
+    runs = [*samples(factor).scored, *samples(factor).held_back]
+    clipped, unclipped = (candidate_of(model, runs, method=name)[0] for name in ("mse", "minmax"))
+    return clipped, unclipped.table
+
+
+@pytest.fixture(autouse=True)
+def whole_layers_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With four layers, each of them is more than the usual budget."""
+    monkeypatch.setattr(floats, "BUDGET", 0.3)
+
+
+def test_ranges_that_clip_nothing_are_taken_where_they_are_next_to_as_good(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    candidate, unclipped = start(100.0)
+    monkeypatch.setattr(by_effort, "CLIPPING_DB", 30.0)
+    found = repair_by_effort(candidate, samples(100.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
+    first, *others = found.steps
+    assert first.name == UNCLIPPED and first.kept and "clip nothing" in first.notes[0]
+    assert found.table == unclipped
+    assert any(step.name == "floats" and step.kept for step in others)
+    alone = repair_by_effort(replace(candidate, table=unclipped), samples(100.0), "balanced", threads=1)
+    assert found.candidate.coded.qparams == alone.candidate.coded.qparams
+
+
+def test_ranges_that_clip_nothing_are_left_out_where_they_are_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    candidate, unclipped = start(100.0)
+    monkeypatch.setattr(by_effort, "CLIPPING_DB", -30.0)
+    found = repair_by_effort(candidate, samples(100.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
+    alone = repair_by_effort(candidate, samples(100.0), "balanced", threads=1)
+    assert found.steps[-1].name == UNCLIPPED and not found.steps[-1].kept
+    assert found.steps[:-1] == alone.steps and found.table == alone.table
+    assert found.candidate.coded.qparams == alone.candidate.coded.qparams
+
+
+def test_without_wider_codes_there_is_one_search() -> None:
+    candidate, unclipped = start(1.0)
+    found = repair_by_effort(candidate, samples(1.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
+    assert UNCLIPPED not in [step.name for step in found.steps]
+    assert not found.candidate.floats
+
+
+def test_the_same_ranges_are_searched_from_once() -> None:
+    candidate, unclipped = start(100.0)
+    same = replace(candidate, table=unclipped)
+    found = repair_by_effort(same, samples(100.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
+    assert found.candidate.floats and UNCLIPPED not in [step.name for step in found.steps]
+
+
+@pytest.mark.parametrize("behind", [0.0, 0.8])
+def test_the_second_search_never_costs_what_the_first_one_found(
+    monkeypatch: pytest.MonkeyPatch, behind: float
+) -> None:
+    """What is a little behind the first search and below no repairs at all is not taken."""
+    candidate, unclipped = start(100.0)
+    right = Judge.quality
+
+    def told(self: Judge, judged: Candidate) -> Check:
+        found = right(self, judged)
+        first, second = (30.7, 30.7 - behind) if judged.floats else (30.0, 29.0)
+        return replace(found, sqnr_db=second if same_ranges(judged.table, unclipped) else first)
+
+    monkeypatch.setattr(Judge, "quality", told)
+    found = repair_by_effort(candidate, samples(100.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
+    assert found.candidate.floats
+    assert same_ranges(found.table, unclipped) == (behind == 0.0)
+
+
+def test_the_default_offers_ranges_that_clip_nothing() -> None:
+    candidate, _ = start(100.0)
+    found = calib8.calibrate(ir.to_proto(candidate.model), [dict(run) for run in samples(100.0).scored])
+    offered = other_tables(found, replace(candidate, model=found.prepared.model), None)
+    assert list(offered) == [UNCLIPPED, "ranges mse-behind"], "the last one is the plain one to compare with"
+    assert all(entry.clipped == 0.0 for entry in offered[UNCLIPPED].entries.values())
+    assert offered[UNCLIPPED].inputs == found.table.inputs

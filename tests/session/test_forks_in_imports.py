@@ -1,0 +1,122 @@
+"""Forks while other threads import what a session needs: no child waits for a module that is never ready."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import first_times
+import onnx
+import pytest
+from forked import LIMIT, ends_well
+from session_models import float_between
+
+from calib8 import InferenceSession, forks
+from calib8.forks import whole_imports
+from calib8.tflite.write import write_tflite
+from tflite_nets import quantized_classifier
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+
+
+@contextmanager
+def importing() -> Iterator[threading.Event]:
+    """Another thread is inside ``whole_imports`` until the event is set."""
+    inside, end = threading.Event(), threading.Event()
+
+    def imports() -> None:
+        with whole_imports():
+            inside.set()
+            end.wait()
+
+    thread = threading.Thread(target=imports)
+    thread.start()
+    inside.wait()
+    try:
+        yield end
+    finally:
+        end.set()
+        thread.join()
+
+
+def enters() -> bool:
+    """Whether this thread, and another one after it, can import."""
+    with whole_imports():
+        pass
+    with importing() as end:
+        end.set()
+    return True
+
+
+def test_children_do_what_threads_of_the_parent_do_for_the_first_time(
+    tmp_path: Path, proto: onnx.ModelProto
+) -> None:
+    onnx.save(proto, tmp_path / "free.onnx")
+    InferenceSession(float_between()).save(tmp_path / "float.c8")
+    write_tflite(quantized_classifier("int8"), tmp_path / "int8.tflite")
+    command = [sys.executable, first_times.__file__, tmp_path, str(LIMIT)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=2 * LIMIT, check=False)
+    assert run.returncode == 0, run.stderr
+    found = json.loads(run.stdout)
+    assert set(found["children"].values()) == {first_times.FORKS}, found["children"]
+    assert found["outside"] == []
+
+
+def test_a_fork_waits_for_the_end_of_imports() -> None:
+    with importing() as end:
+
+        def ends() -> None:
+            time.sleep(0.05)
+            end.set()
+
+        threading.Thread(target=ends).start()
+        assert ends_well(lambda: end.is_set() and enters())
+    assert enters()
+
+
+def test_a_fork_inside_an_import_waits_for_nobody() -> None:
+    def enters_again() -> bool:
+        with whole_imports():
+            return True
+
+    with whole_imports():
+        assert ends_well(enters_again)
+        assert enters_again()
+    assert enters() and ends_well(enters)
+
+
+def test_a_fork_waits_for_no_import_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forks, "LONGEST_WAIT", 0.01)
+    with importing():
+        assert ends_well(enters)
+    assert enters() and ends_well(enters)
+
+
+def test_imported_modules_ask_for_loggers_while_a_fork_waits() -> None:
+    """Although logging, too, holds a lock during a fork: it must not take it before the fork has waited."""
+    code = """
+import os, threading, time
+from calib8 import forks
+import logging
+forks.LONGEST_WAIT = -1  # for ever
+inside = threading.Event()
+def imports():
+    with forks.whole_imports():
+        inside.set()
+        time.sleep(0.05)
+        logging.getLogger("a module")
+threading.Thread(target=imports).start()
+inside.wait()
+if os.fork() == 0:
+    os._exit(3)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert run.stdout == "3\n", run.stderr
