@@ -47,6 +47,25 @@ inline Doubles single_products(Ints acc, const double* factors) {
           _mm512_fmadd_round_pd(sums.second, _mm512_loadu_pd(factors + 8), half, kDownwards)};
 }
 
+// The largest whole numbers that are not larger than 2 · acc · factor + 1, so that those of acc · factor +
+// 1/2 are half of them; of products below 2^29. Numbers near 1.5 · 2^51 have one bit behind the point, and
+// what is rounded down to them needs no conversion: the lower 32 bits are the result.
+struct Halves {
+  __m512d start = _mm512_set1_pd(kStart);
+  Ints even = _mm512_loadu_si512(kEven);
+
+  static constexpr double kStart = 3377699720527872.5;
+  static constexpr int32_t kEven[16] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+
+  [[gnu::always_inline]] Ints operator()(Ints acc, const double* factors) const {
+    constexpr int kDownwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    const Doubles sums = doubles(acc);
+    const __m512d first = _mm512_fmadd_round_pd(sums.first, _mm512_loadu_pd(factors), start, kDownwards);
+    const __m512d other = _mm512_fmadd_round_pd(sums.second, _mm512_loadu_pd(factors + 8), start, kDownwards);
+    return _mm512_permutex2var_epi32(_mm512_castpd_si512(first), even, _mm512_castpd_si512(other));
+  }
+};
+
 // The whole numbers for one factor, multiplier / 2^right, of acc up to 2^33 and multipliers up to 2^30.
 struct ExactFloor {
   Doubles factor, half = all_double(0.5);

@@ -66,14 +66,15 @@ inline int64_t scratch_bytes(const Conv& step) {
 }
 
 // WideConv: as Conv in short vectors, or with AVX-512 (wide_conv_avx512vnni.cc) this.
-constexpr int64_t kWidePixels = 120;  // of a block: whole tiles of 6, 8 and 10
+constexpr int64_t kWidePixels = 120;      // of a block: whole tiles of 6, 8 and 10
+constexpr int64_t kWideFlowPixels = 480;  // of a block of a shallow layer, which keeps no sums
 constexpr int64_t kWideUnits = 2 * kSectionQuads;
 struct alignas(64) WideConvScratch {
   int32_t sums[(kWidePixels + kTilePixels) * 64];
   int16_t section[kSectionQuads * 4 * 64];
   int64_t indices[kWideUnits];  // bytes from a pixel to four bytes of its window
-  int64_t inputs[kWidePixels + kTilePixels];
-  int64_t outputs[kWidePixels + kTilePixels];
+  int64_t inputs[kWideFlowPixels + kTilePixels];
+  int64_t outputs[kWideFlowPixels + kTilePixels];
 };
 inline int64_t scratch_bytes(const WideConv& step) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(WideConvScratch));

@@ -59,10 +59,17 @@ class SumsEnd {
         load(memory_.constant<int32_t>(activation_.negative_shift) + place, negative_shift_);
       }
     }
-    run_ = run_of();
+    way_ = find_way(), run_ = run_of();
   }
 
   void rows(const SumsRows& rows) const { (this->*run_)(rows); }
+
+  // Factors of the block, one after the other; those of float64 where it ends by kSmallSingle.
+  SumsWay way() const { return way_; }
+  const int32_t* factors() const { return factor_; }
+#if defined(__AVX512BW__)
+  const double* scaled() const { return scaled_; }
+#endif
 
  private:
   using Run = void (SumsEnd::*)(const SumsRows&) const;
@@ -119,32 +126,55 @@ class SumsEnd {
   }
 #endif
 
-  Run run_of() {
+  SumsWay find_way() {
 #if defined(__AVX512BW__)
     if (rule_.kind == Rescale::kSingle && activation_.kind == Activation::kNone) {
-      return small_single() ? either<SumsWay::kSmallSingle>() : either<SumsWay::kSingle>();
+      return small_single() ? SumsWay::kSmallSingle : SumsWay::kSingle;
     }
 #endif
-    if (rule_.kind != Rescale::kFloat) return either<SumsWay::kFixed>();
-    if (activation_.kind == Activation::kTwoSided) return either<SumsWay::kTwoSided>();
+    if (rule_.kind != Rescale::kFloat) return SumsWay::kFixed;
+    if (activation_.kind == Activation::kTwoSided) return SumsWay::kTwoSided;
     if (activation_.kind == Activation::kCurve) {
-      return curve_.whole ? either<SumsWay::kWholeCurve>() : either<SumsWay::kCurve>();
+      return curve_.whole ? SumsWay::kWholeCurve : SumsWay::kCurve;
     }
-    return small() ? either<SumsWay::kSmall>() : either<SumsWay::kFloat>();
+    return small() ? SumsWay::kSmall : SumsWay::kFloat;
+  }
+  Run run_of() const {
+    switch (way_) {
+      case SumsWay::kSmall:
+        return either<SumsWay::kSmall>();
+#if defined(__AVX512BW__)
+      case SumsWay::kSmallSingle:
+        return either<SumsWay::kSmallSingle>();
+      case SumsWay::kSingle:
+        return either<SumsWay::kSingle>();
+#endif
+      case SumsWay::kFloat:
+        return either<SumsWay::kFloat>();
+      case SumsWay::kTwoSided:
+        return either<SumsWay::kTwoSided>();
+      case SumsWay::kCurve:
+        return either<SumsWay::kCurve>();
+      case SumsWay::kWholeCurve:
+        return either<SumsWay::kWholeCurve>();
+      default:
+        return either<SumsWay::kFixed>();
+    }
   }
   template <SumsWay way>
   Run either() const {
     return wide_ ? &SumsEnd::run<way, true> : &SumsEnd::run<way, false>;
   }
 
-  // kLanes sums as whole numbers that pack32 saturates, with the zero point in them where there is no curve.
+  // kLanes sums as whole numbers that pack32 saturates, with the zero point in them where there is no curve
+  // and no word that has it added; kSmallSingle makes words of twice the numbers.
   template <SumsWay way, bool wide>
   [[gnu::always_inline]] Ints steps(Ints acc, int64_t at) const {
     if constexpr (way == SumsWay::kFixed) return fixed_steps(acc, at);
 #if defined(__AVX512BW__)
     if constexpr (way == SumsWay::kSmallSingle) {
-      const Ints value = floors(single_products(acc, scaled_ + at));
-      return wide ? V::add32(value, all_int(rule_.zero_point)) : value;
+      const Ints twice = Halves()(acc, scaled_ + at);
+      return wide ? V::add32(V::right<1>(twice), all_int(rule_.zero_point)) : twice;
     }
     if constexpr (way == SumsWay::kSingle) {
       const Doubles low = all_double(static_cast<double>(least())),
@@ -288,7 +318,9 @@ class SumsEnd {
     const Words words =
         V::pack32(steps<way, wide>(V::load(sums), at), steps<way, wide>(V::load(sums + kLanes), at + kLanes));
     if constexpr (adds_words(way, wide)) {
-      return V::add16(words, V::set16(static_cast<int32_t>(rule_.zero_point)));
+      constexpr int kMore = way == SumsWay::kSmallSingle ? 1 : 0;
+      const Words moved = V::add16(words, V::set16(static_cast<int32_t>(rule_.zero_point << kMore)));
+      return kMore == 0 ? moved : V::right16<1>(moved);
     }
     return words;
   }
@@ -303,6 +335,7 @@ class SumsEnd {
   Order order_;
   bool wide_;
   int64_t channels_ = 0, entries_ = 0;
+  SumsWay way_ = SumsWay::kFixed;
   Run run_ = nullptr;
   CurveTable curve_;
   Ints word_places_, code_places_;
