@@ -195,11 +195,13 @@ class WideTiles {
   void run_panel(const Panel& panel, int64_t pixels) {
     const int64_t place = panel.group * layer_.padded_outputs + panel.first,
                   left = layer_.outputs - panel.first;
-    end_.begin(place, panel.width * 16, left < panel.width * 16 ? left : panel.width * 16);
+    const int32_t* bias = memory_.constant<int32_t>(layer_.bias) + place;
+    const int64_t entries = panel.width * 16;
+    end_.begin(place, entries, left < entries ? left : entries,
+               largest_sum(4 * quads_, step_.input_size, bias, entries));
     SectionTile tile{};
     tile.input = memory_.data<uint8_t>(layer_.input) + panel.group * layer_.group_channels * step_.input_size;
     tile.indices = scratch_.indices;
-    const int32_t* bias = memory_.constant<int32_t>(layer_.bias) + place;
     if (words_ && pixels <= kFewPixels) return stream(panel, tile, bias, pixels);
     for (int64_t begin = 0; begin < quads_; begin += kSectionQuads) {
       const int64_t count = quads_ - begin < kSectionQuads ? quads_ - begin : kSectionQuads;

@@ -7,6 +7,8 @@
 // has internal linkage: each instruction set includes this file and compiles its own.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "curve_lanes.h"
@@ -16,13 +18,21 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// kSmall: float factors so small that nothing leaves int32. kSingle, kSmallSingle: fixed point in float64,
-// for AVX-512, where that rounds as it is told. kFixed: all rules in integers.
+// kSmall: float factors so small that nothing comes near the end of int32. kSingle, kSmallSingle: fixed point
+// in float64, for AVX-512, where that rounds as it is told. kFixed: all rules in integers.
 enum class SumsWay { kSmall, kSmallSingle, kSingle, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
 constexpr bool is_curve(SumsWay way) { return way == SumsWay::kCurve || way == SumsWay::kWholeCurve; }
 // Zero points of 8-bit codes may be added to saturated words.
 constexpr bool adds_words(SumsWay way, bool wide) {
   return (way == SumsWay::kSmall || way == SumsWay::kSmallSingle) && !wide;
+}
+
+// No sum of `products` of weights with codes of 8 bits is larger; with those of 16 bits it fits int32.
+inline int64_t largest_sum(int64_t products, int64_t input_size, const int32_t* bias, int64_t channels) {
+  if (input_size == 2) return int64_t{1} << 31;
+  int64_t most = 0;
+  for (int64_t c = 0; c < channels; ++c) most = std::max(most, std::abs(int64_t{bias[c]}));
+  return products * 255 * 128 + most;
 }
 
 // Rows of sums and where their codes go.
@@ -47,9 +57,9 @@ class SumsEnd {
   }
 
   // The block of `channels` whose first one is entry `place` of the arrays; it has `entries` there, at
-  // most 64.
-  void begin(int64_t place, int64_t entries, int64_t channels) {
-    channels_ = channels, entries_ = entries;
+  // most 64. No sum is beyond ±largest.
+  void begin(int64_t place, int64_t entries, int64_t channels, int64_t largest = int64_t{1} << 31) {
+    channels_ = channels, entries_ = entries, largest_ = static_cast<double>(largest);
     const auto* factor = memory_.constant<int32_t>(rule_.factor) + place;
     load(factor, factor_);
     if (rule_.kind != Rescale::kFloat) load(memory_.constant<int32_t>(rule_.shift) + place, shift_);
@@ -102,12 +112,13 @@ class SumsEnd {
     }
   }
 
+  static constexpr double kMostSteps = 1 << 29;  // of kSmall and kSmallSingle
   bool small() const {
     bool found = true;
     for (int64_t i = 0; i < entries_; ++i) {
       float factor;
       std::memcpy(&factor, factor_ + i, sizeof factor);
-      found = found && factor < 0.25F && factor > -0.25F;
+      found = found && factor * largest_ < kMostSteps && factor * largest_ > -kMostSteps;
     }
     return found;
   }
@@ -120,7 +131,7 @@ class SumsEnd {
       double by;
       std::memcpy(&by, &power, sizeof by);
       scaled_[i] = factor_[i] * by;
-      found &= scaled_[i] < 0.25 && scaled_[i] > -0.25;
+      found &= scaled_[i] * largest_ < kMostSteps && scaled_[i] * largest_ > -kMostSteps;
     }
     return found;
   }
@@ -335,6 +346,7 @@ class SumsEnd {
   Order order_;
   bool wide_;
   int64_t channels_ = 0, entries_ = 0;
+  double largest_ = 0;
   SumsWay way_ = SumsWay::kFixed;
   Run run_ = nullptr;
   CurveTable curve_;

@@ -10,6 +10,9 @@
 
 #include "../reference/reference.h"
 #include "sums_end.h"
+#if defined(__AVX512BW__)
+#include "wide_three_avx512.h"
+#endif
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -47,11 +50,12 @@ class WideBlock {
       }
       bias_[v] = {V::load(ordered[0]), V::load(ordered[1])};
     }
-    const bool plain = step_.layers == 1 && step_.column_step == 1 && step_.column_dilation == 1;
+    const bool plain = step_.layers == 1 && step_.column_dilation == 1;
     const int64_t size = step_.kernel_rows == step_.kernel_columns && plain ? step_.kernel_rows : 0;
-    if (size != 3 && size != kSquares) return;
-    window_ = static_cast<int>(size);
-    for (int v = 0; v < vectors; ++v) order_square(v, window_);
+    three_ = size == 3 && step_.column_step <= 2;
+    if (step_.column_step == 1 && (size == 3 || size == kSquares)) window_ = static_cast<int>(size);
+    if (!three_ && window_ == 0) return;
+    for (int v = 0; v < vectors; ++v) order_square(v, static_cast<int>(size));
   }
 
   // Sums of `count` pixels of a row, in the order of halves.
@@ -75,6 +79,31 @@ class WideBlock {
     }
   }
   const int32_t* sums() const { return sums_; }
+
+#if defined(__AVX512BW__)
+  // Codes of all pixels of a row, where its sums end in registers.
+  bool ends_rows(const SumsEnd& end) const {
+    return three_ && (end.way() == SumsWay::kSmall || end.way() == SumsWay::kSmallSingle);
+  }
+  void end_row(const Item* input, uint8_t* output, int64_t output_size, int64_t channels,
+               const SumsEnd& end) const {
+    for (int v = 0; v < vectors; ++v) {
+      const ThreeRow<Item> row{input + v * kWords,
+                               {taps_[0], taps_[3], taps_[6]},
+                               step_.input.column_stride,
+                               square_[v][0],
+                               square_[v][1],
+                               bias_[v].low,
+                               bias_[v].high,
+                               step_.output.columns,
+                               output + v * kWords * output_size,
+                               step_.output.column_stride * output_size,
+                               channels - v * kWords};
+      const auto run = step_.column_step == 1 ? three_row_of<Item, 1> : three_row_of<Item, 2>;
+      run(row, step_.rescale, end, v * kWords, output_size == 2);
+    }
+  }
+#endif
 
  private:
   static Words widened(const int8_t* weights) {
@@ -194,7 +223,8 @@ class WideBlock {
   Pair* weights_;  // [pairs][vectors]
   int64_t pairs_;
   Pair bias_[vectors];
-  int window_ = 0;  // 3 or 5: rows and columns of a window that square_ has the weights of
+  int window_ = 0;      // 3 or 5: rows and columns of a window that square_ has the weights of
+  bool three_ = false;  // it has those of a 3×3 window with steps of 1 or 2 columns
   Words square_[vectors][2][kSquares * (kSquares / 2) + kSquares / 2 + 1];
 };
 
@@ -205,19 +235,26 @@ void wide_block(const WideDepthwise& step, const Memory& memory, SumsEnd& end, i
   const Depthwise& layer = step.layer;
   const View &in = layer.input, &out = layer.output;
   const WideBlock<Item, vectors> block(step, memory, channel);
-  end.begin(channel, vectors * SumsEnd::kWords, count);
+  constexpr int64_t kEntries = vectors * SumsEnd::kWords;
+  const int32_t* bias = memory.constant<int32_t>(layer.bias) + channel;
+  end.begin(channel, kEntries, count, largest_sum(layer.taps, step.input_size, bias, kEntries));
   int64_t offsets[kWideColumns];
   for (int64_t i = 0; i < kWideColumns; ++i) offsets[i] = i * out.column_stride;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t image = row / out.rows, line = row % out.rows;
+    const Item* input = memory.data<Item>(in) + channel + in.at(image, line * layer.row_step, 0);
+    uint8_t* output = memory.data<uint8_t>(out) + (out.at(image, line, 0) + channel) * step.output_size;
+#if defined(__AVX512BW__)
+    if (block.ends_rows(end)) {
+      block.end_row(input, output, step.output_size, count, end);
+      continue;
+    }
+#endif
     for (int64_t column = 0; column < out.columns; column += kWideColumns) {
       const int64_t some = std::min(kWideColumns, out.columns - column);
-      block.run(
-          memory.data<Item>(in) + channel + in.at(image, line * layer.row_step, column * layer.column_step),
-          some);
-      uint8_t* output =
-          memory.data<uint8_t>(out) + (out.at(image, line, column) + channel) * step.output_size;
-      end.rows({block.sums(), vectors * SumsEnd::kWords, some, output, offsets});
+      block.run(input + column * layer.column_step * in.column_stride, some);
+      end.rows(
+          {block.sums(), kEntries, some, output + column * out.column_stride * step.output_size, offsets});
     }
   }
 }
