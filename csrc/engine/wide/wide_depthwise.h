@@ -52,17 +52,17 @@ class WideBlock {
     }
     const bool plain = step_.layers == 1 && step_.column_dilation == 1;
     const int64_t size = step_.kernel_rows == step_.kernel_columns && plain ? step_.kernel_rows : 0;
-    three_ = size == 3 && step_.column_step <= 2;
-    if (step_.column_step == 1 && (size == 3 || size == kSquares)) window_ = static_cast<int>(size);
-    if (!three_ && window_ == 0) return;
-    for (int v = 0; v < vectors; ++v) order_square(v, static_cast<int>(size));
+    const bool three = size == 3 && step_.column_step <= 2, five = size == 5 && step_.column_step == 1;
+    if (!three && (!five || kSquares < 5)) return;
+    window_ = static_cast<int>(size);
+    for (int v = 0; v < vectors; ++v) order_square(v, window_);
   }
 
   // Sums of `count` pixels of a row, in the order of halves.
   void run(const Item* input, int64_t count) const {
-    if (window_ == 3) return square<3>(input, count);
+    if (window_ == 3) return step_.column_step == 1 ? square<3, 1>(input, count) : square<3, 2>(input, count);
     if constexpr (kSquares > 3) {
-      if (window_ == 5) return square<5>(input, count);
+      if (window_ == 5) return square<5, 1>(input, count);
     }
     const int64_t next = step_.column_step * step_.input.column_stride;
     for (int64_t pixel = 0; pixel < count; ++pixel, input += next) {
@@ -83,7 +83,7 @@ class WideBlock {
 #if defined(__AVX512BW__)
   // Codes of all pixels of a row, where its sums end in registers.
   bool ends_rows(const SumsEnd& end) const {
-    return three_ && (end.way() == SumsWay::kSmall || end.way() == SumsWay::kSmallSingle);
+    return window_ == 3 && (end.way() == SumsWay::kSmall || end.way() == SumsWay::kSmallSingle);
   }
   void end_row(const Item* input, uint8_t* output, int64_t output_size, int64_t channels,
                const SumsEnd& end) const {
@@ -126,20 +126,20 @@ class WideBlock {
     }
   }
 
-  // Square windows without strides along a row, one half of the sums at a time. A column of the image is
+  // Square windows, `step` columns apart, one half of the sums at a time. A column of the image is
   // interleaved once, rows 0 and 1, 2 and 3 as pairs; of the last row the codes of a column are paired with
   // those of the column before:
   //
   //   Σ over columns x + c, pairs of rows + Σ over c = 1, 3 … of (x + c − 1, x + c) · (w, w)
   //                                       + (x + size − 2, x + size − 1) · (0, w)
-  template <int size>
+  template <int size, int step>
   void square(const Item* input, int64_t count) const {
     for (int v = 0; v < vectors; ++v) {
-      square_half<size, false>(input + v * kWords, v, count);
-      square_half<size, true>(input + v * kWords, v, count);
+      square_half<size, step, false>(input + v * kWords, v, count);
+      square_half<size, step, true>(input + v * kWords, v, count);
     }
   }
-  template <int size, bool high>
+  template <int size, int step, bool high>
   void square_half(const Item* input, int v, int64_t count) const {
     constexpr int kPairs = size / 2;
     Words weights[size][kPairs], last[kPairs + 1];
@@ -164,10 +164,11 @@ class WideBlock {
       input += next;
     };
 #pragma GCC unroll 4
-    for (int c = 0; c < size - 1; ++c) load(c);
+    for (int c = 0; c < size - step; ++c) load(c);
     int32_t* to = sums_ + v * kWords + (high ? kLanes : 0);
     for (int64_t pixel = 0; pixel < count; ++pixel, to += vectors * kWords) {
-      load(size - 1);
+#pragma GCC unroll 2
+      for (int c = size - step; c < size; ++c) load(c);
       Ints acc = V::add_products16(bias, lasts[size - 1], last[kPairs]);
 #pragma GCC unroll 5
       for (int c = 0; c < size; ++c) {
@@ -177,10 +178,10 @@ class WideBlock {
       }
       V::store(to, acc);
 #pragma GCC unroll 4
-      for (int c = 0; c + 1 < size; ++c) {
+      for (int c = 0; c + step < size; ++c) {
 #pragma GCC unroll 2
-        for (int p = 0; p < kPairs; ++p) pairs[c][p] = pairs[c + 1][p];
-        lasts[c] = lasts[c + 1];
+        for (int p = 0; p < kPairs; ++p) pairs[c][p] = pairs[c + step][p];
+        lasts[c] = lasts[c + step];
       }
     }
   }
@@ -223,8 +224,7 @@ class WideBlock {
   Pair* weights_;  // [pairs][vectors]
   int64_t pairs_;
   Pair bias_[vectors];
-  int window_ = 0;      // 3 or 5: rows and columns of a window that square_ has the weights of
-  bool three_ = false;  // it has those of a 3×3 window with steps of 1 or 2 columns
+  int window_ = 0;  // 3 or 5: rows and columns of a window that square_ has the weights of
   Words square_[vectors][2][kSquares * (kSquares / 2) + kSquares / 2 + 1];
 };
 
