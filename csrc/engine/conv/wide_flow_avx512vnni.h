@@ -36,7 +36,7 @@ struct HalvesSteps : PlainSteps {
   CALIB8_INLINE __m512i operator()(__m512i acc, int, int j) const {
     Halves halves;
     halves.even = fresh(Halves::kEven);
-    asm volatile("vbroadcastsd (%1),%0" : "=v"(halves.start) : "r"(&Halves::kStart));
+    asm volatile("vbroadcastsd (%1),%0" : "=v"(halves.start) : "r"(&kHalvesStart));
     return halves(acc, scaled + 16 * j);
   }
   CALIB8_INLINE __m512i pair(__m512i acc, int i, int j) const { return (*this)(acc, i, j); }

@@ -18,8 +18,9 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// kSmall: float factors so small that nothing comes near the end of int32. kSingle, kSmallSingle: fixed point
-// in float64, for AVX-512, where that rounds as it is told. kFixed: all rules in integers.
+// kSmall: float factors so small that nothing comes near the end of int32. kSmallSingle,
+// and kSingle where instructions round as they are told: fixed point in float64. kFixed: all rules in
+// integers.
 enum class SumsWay { kSmall, kSmallSingle, kSingle, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
 constexpr bool is_curve(SumsWay way) { return way == SumsWay::kCurve || way == SumsWay::kWholeCurve; }
 // Zero points of 8-bit codes may be added to saturated words.
@@ -72,14 +73,15 @@ class SumsEnd {
     way_ = find_way(), run_ = run_of();
   }
 
-  void rows(const SumsRows& rows) const { (this->*run_)(rows); }
+  void rows(const SumsRows& rows) const {
+    const RoundingDown down(way_ == SumsWay::kSmallSingle);
+    (this->*run_)(rows);
+  }
 
   // Factors of the block, one after the other; those of float64 where it ends by kSmallSingle.
   SumsWay way() const { return way_; }
   const int32_t* factors() const { return factor_; }
-#if defined(__AVX512BW__)
   const double* scaled() const { return scaled_; }
-#endif
 
  private:
   using Run = void (SumsEnd::*)(const SumsRows&) const;
@@ -123,7 +125,6 @@ class SumsEnd {
     return found;
   }
 
-#if defined(__AVX512BW__)
   bool small_single() {
     bool found = true;
     for (int64_t i = 0; i < kMost; ++i) {
@@ -135,14 +136,12 @@ class SumsEnd {
     }
     return found;
   }
-#endif
 
   SumsWay find_way() {
-#if defined(__AVX512BW__)
     if (rule_.kind == Rescale::kSingle && activation_.kind == Activation::kNone) {
-      return small_single() ? SumsWay::kSmallSingle : SumsWay::kSingle;
+      if (small_single()) return SumsWay::kSmallSingle;
+      if (kWidth == 64) return SumsWay::kSingle;
     }
-#endif
     if (rule_.kind != Rescale::kFloat) return SumsWay::kFixed;
     if (activation_.kind == Activation::kTwoSided) return SumsWay::kTwoSided;
     if (activation_.kind == Activation::kCurve) {
@@ -154,9 +153,9 @@ class SumsEnd {
     switch (way_) {
       case SumsWay::kSmall:
         return either<SumsWay::kSmall>();
-#if defined(__AVX512BW__)
       case SumsWay::kSmallSingle:
         return either<SumsWay::kSmallSingle>();
+#if defined(__AVX512BW__)
       case SumsWay::kSingle:
         return either<SumsWay::kSingle>();
 #endif
@@ -182,11 +181,11 @@ class SumsEnd {
   template <SumsWay way, bool wide>
   [[gnu::always_inline]] Ints steps(Ints acc, int64_t at) const {
     if constexpr (way == SumsWay::kFixed) return fixed_steps(acc, at);
-#if defined(__AVX512BW__)
     if constexpr (way == SumsWay::kSmallSingle) {
       const Ints twice = Halves()(acc, scaled_ + at);
       return wide ? V::add32(V::right<1>(twice), all_int(rule_.zero_point)) : twice;
     }
+#if defined(__AVX512BW__)
     if constexpr (way == SumsWay::kSingle) {
       const Doubles low = all_double(static_cast<double>(least())),
                     high = all_double(static_cast<double>(most()));
@@ -354,9 +353,7 @@ class SumsEnd {
   // 0 where a block has no entries
   alignas(64) int32_t factor_[kMost] = {}, shift_[kMost] = {}, negative_[kMost] = {},
                       negative_shift_[kMost] = {};
-#if defined(__AVX512BW__)
   alignas(64) double scaled_[kMost];  // kSingle and kSmallSingle
-#endif
 };
 
 }  // namespace
