@@ -82,12 +82,14 @@ inline int64_t scratch_bytes(const WideConv& step) {
   return tiles > kWide ? tiles : kWide;
 }
 
-// WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of weights of a block of
-// channels.
+// WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of codes of as many columns
+// (wide_five.h), then pairs of weights of a block of channels.
 constexpr int64_t kWideColumns = 64;
 constexpr int64_t kWideBlock = kWidestVector;  // channels
+constexpr int64_t kWideSums = kWideColumns * kWideBlock * 4;
+constexpr int64_t kWidePairs = (kWideColumns + 4) * 6 * 32;
 inline int64_t scratch_bytes(const WideDepthwise& step) {
-  return (kWideColumns + step.layer.taps / 2) * kWideBlock * 4;
+  return kWideSums + kWidePairs + step.layer.taps / 2 * kWideBlock * 4;
 }
 
 // Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five_x86.h) two

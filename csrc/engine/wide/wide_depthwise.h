@@ -10,6 +10,7 @@
 
 #include "../reference/reference.h"
 #include "sums_end.h"
+#include "wide_five.h"
 #if defined(__AVX512BW__)
 #include "wide_three_avx512.h"
 #endif
@@ -25,7 +26,7 @@ inline Words words_from(const uint8_t* codes) { return V::numbers16(codes); }
 template <class Item, int vectors>
 class WideBlock {
   static constexpr int64_t kWords = SumsEnd::kWords;
-  static constexpr int kSquares = kWidth == 64 ? 5 : 3;  // 16 registers are too few for the codes of 5×5
+  static constexpr int kSquares = 5;
   struct Pair {
     Words low, high;
   };
@@ -35,7 +36,7 @@ class WideBlock {
       : step_(step.layer),
         taps_(memory.constant<int64_t>(step_.tap_offsets)),
         sums_(reinterpret_cast<int32_t*>(memory.scratch)),
-        weights_(reinterpret_cast<Pair*>(memory.scratch + kWideColumns * kWideBlock * 4)),
+        weights_(reinterpret_cast<Pair*>(memory.scratch + kWideSums + kWidePairs)),
         pairs_((step_.kernel_rows * step_.kernel_columns * step_.layers + 1) / 2) {
     const int8_t* weights = memory.constant<int8_t>(step_.weights) + channel;
     const int32_t* bias = memory.constant<int32_t>(step_.bias) + channel;
@@ -53,7 +54,7 @@ class WideBlock {
     const bool plain = step_.layers == 1 && step_.column_dilation == 1;
     const int64_t size = step_.kernel_rows == step_.kernel_columns && plain ? step_.kernel_rows : 0;
     const bool three = size == 3 && step_.column_step <= 2, five = size == 5 && step_.column_step == 1;
-    if (!three && (!five || kSquares < 5)) return;
+    if (!three && !five) return;
     window_ = static_cast<int>(size);
     for (int v = 0; v < vectors; ++v) order_square(v, window_);
   }
@@ -61,9 +62,8 @@ class WideBlock {
   // Sums of `count` pixels of a row, in the order of halves.
   void run(const Item* input, int64_t count) const {
     if (window_ == 3) return step_.column_step == 1 ? square<3, 1>(input, count) : square<3, 2>(input, count);
-    if constexpr (kSquares > 3) {
-      if (window_ == 5) return square<5, 1>(input, count);
-    }
+    if (window_ == 5 && kWidth == 64) return square<5, 1>(input, count);
+    if (window_ == 5 && count >= 4) return five(input, count);
     const int64_t next = step_.column_step * step_.input.column_stride;
     for (int64_t pixel = 0; pixel < count; ++pixel, input += next) {
       Pair acc[vectors];
@@ -123,6 +123,23 @@ class WideBlock {
     for (int v = 0; v < vectors; ++v) {
       V::store(to + v * kWords, acc[v].low);
       V::store(to + v * kWords + kLanes, acc[v].high);
+    }
+  }
+
+  // 5×5 where registers are too few for the codes of a window.
+  void five(const Item* input, int64_t count) const {
+    auto* pairs = reinterpret_cast<Words*>(reinterpret_cast<uint8_t*>(sums_) + kWideSums);
+    const int64_t rows[5] = {taps_[0], taps_[5], taps_[10], taps_[15], taps_[20]};
+    for (int v = 0; v < vectors; ++v) {
+      interleave_five(
+          input + v * kWords, rows, step_.input.column_stride, count + 4,
+          [](const Item* codes) { return words_from(codes); }, pairs);
+      for (int high = 0; high < 2; ++high) {
+        const Ints bias = high == 0 ? bias_[v].low : bias_[v].high;
+        int32_t* sums = sums_ + v * kWords + high * kLanes;
+        five_sums({pairs + high * kFiveKinds * kFiveRun, square_[v][high], bias, sums, vectors * kWords},
+                  count);
+      }
     }
   }
 
