@@ -3,12 +3,13 @@
     python benchmarks/spots.py --isa avx2
 
 All forms of a layer run in turns: 8 bits, 16 bits read, 16 bits written, both. × is the median time of a form
-by that of 8 bits; that of a form with several steps is their sum.
+by that of 8 bits; that of a form with several steps is their sum. Sums, products, tables and pools follow.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -21,7 +22,8 @@ from calib8.program import rules
 from calib8.program.program import Program
 from calib8.program.rules import PROFILES
 from calib8.program.verify import verify
-from functions import SHAPES, Shape, layer, medians
+from functions import SHAPES, layer, medians
+from spots_others import others
 
 FORMS: Final = ("8 → 8", "16 → 8", "8 → 16", "16 → 16")
 BITS: Final = 22
@@ -61,23 +63,35 @@ def main() -> None:
     arguments = parser.parse_args()
     print(f"{'layer':32}" + "".join(f"{form:>12}    × " for form in FORMS))
     for shape in SHAPES:
-        print(line(shape, arguments))
+        plain = layer(shape, arguments.profile)
+        print(line(str(shape), {form: with_widths(plain, form) for form in FORMS}, arguments))
+    for name, programs in others(arguments.profile):
+        print(line(name, programs, arguments))
 
 
-def line(shape: Shape, arguments: argparse.Namespace) -> str:
-    """One layer in all its forms."""
-    programs = [with_widths(layer(shape, arguments.profile), form) for form in FORMS]
-    for program in programs:
+def line(name: str, programs: Mapping[str, Program], arguments: argparse.Namespace) -> str:
+    """One layer in all forms that it has."""
+    for program in programs.values():
         verify(program)
-    engines = [Engine(compile_program(program), threads=1, isa=arguments.isa) for program in programs]
-    feeds = []
-    for program in programs:
-        port, ends = program.slots[0], np.iinfo(program.slots[0].dtype)
-        codes = np.random.default_rng(1).integers(ends.min, ends.max + 1, port.shape)
-        feeds.append({"x": codes.astype(port.dtype)})
+    engines = [
+        Engine(compile_program(program), threads=1, isa=arguments.isa) for program in programs.values()
+    ]
+    feeds = [codes_of(program) for program in programs.values()]
     medians(engines, feeds, 5)
-    taken = medians(engines, feeds, arguments.rounds)
-    return f"{shape!s:32}" + "".join(f"{time:9.1f} µs {time / taken[0]:5.2f}" for time in taken)
+    taken = dict(zip(programs, medians(engines, feeds, arguments.rounds), strict=True))
+    found = (taken.get(form) for form in FORMS)
+    fields = (" " * 18 if time is None else f"{time:9.1f} µs {time / taken[FORMS[0]]:5.2f}" for time in found)
+    return f"{name:32}" + "".join(fields)
+
+
+def codes_of(program: Program) -> dict[str, np.ndarray[Any, Any]]:
+    """Codes over the whole range of every input."""
+    feeds, rng = {}, np.random.default_rng(1)
+    for port in program.inputs:
+        slot = program.slots[port.slot]
+        ends = np.iinfo(slot.dtype)
+        feeds[port.name] = rng.integers(ends.min, ends.max + 1, slot.shape).astype(slot.dtype)
+    return feeds
 
 
 if __name__ == "__main__":

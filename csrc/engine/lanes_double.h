@@ -11,7 +11,17 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
+// Halves()(acc, factors): the largest whole numbers that are not larger than 2 · acc · factor + 1, so that
+// those of acc · factor + 1/2 are half of them; of products below 2^29. Numbers near 1.5 · 2^51 have one bit
+// behind the point, and what is rounded down to them needs no conversion: the lower 32 bits are the result.
+// Only AVX-512 rounds down by instruction, others while there is a RoundingDown.
+constexpr double kHalvesStart = 3377699720527872.5;
+
 #if defined(__AVX512BW__)
+
+struct RoundingDown {
+  explicit RoundingDown(bool) {}
+};
 
 struct Doubles {
   __m512d first, second;
@@ -46,6 +56,21 @@ inline Doubles single_products(Ints acc, const double* factors) {
   return {_mm512_fmadd_round_pd(sums.first, _mm512_loadu_pd(factors), half, kDownwards),
           _mm512_fmadd_round_pd(sums.second, _mm512_loadu_pd(factors + 8), half, kDownwards)};
 }
+
+struct Halves {
+  __m512d start = _mm512_set1_pd(kHalvesStart);
+  Ints even = _mm512_loadu_si512(kEven);
+
+  static constexpr int32_t kEven[16] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+
+  [[gnu::always_inline]] Ints operator()(Ints acc, const double* factors) const {
+    constexpr int kDownwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+    const Doubles sums = doubles(acc);
+    const __m512d first = _mm512_fmadd_round_pd(sums.first, _mm512_loadu_pd(factors), start, kDownwards);
+    const __m512d other = _mm512_fmadd_round_pd(sums.second, _mm512_loadu_pd(factors + 8), start, kDownwards);
+    return _mm512_permutex2var_epi32(_mm512_castpd_si512(first), even, _mm512_castpd_si512(other));
+  }
+};
 
 // The whole numbers for one factor, multiplier / 2^right, of acc up to 2^33 and multipliers up to 2^30.
 struct ExactFloor {
@@ -85,6 +110,36 @@ inline Ints floors(Doubles a) {
   return _mm256_inserti128_si256(_mm256_castsi128_si256(first),
                                  _mm256_cvttpd_epi32(_mm256_floor_pd(a.second)), 1);
 }
+
+// Around calls of functions that are not inlined: no compiler knows that arithmetic depends on it.
+class RoundingDown {
+ public:
+  explicit RoundingDown(bool really) : really_(really) {
+    if (!really_) return;
+    before_ = _mm_getcsr();
+    _mm_setcsr((before_ & ~static_cast<unsigned>(_MM_ROUND_MASK)) | _MM_ROUND_DOWN);
+  }
+  ~RoundingDown() {
+    if (really_) _mm_setcsr(before_);
+  }
+  RoundingDown(const RoundingDown&) = delete;
+  RoundingDown& operator=(const RoundingDown&) = delete;
+
+ private:
+  bool really_;
+  unsigned before_ = 0;
+};
+
+struct Halves {
+  [[gnu::always_inline]] Ints operator()(Ints acc, const double* factors) const {
+    const __m256d start = _mm256_set1_pd(kHalvesStart);
+    const Doubles sums = doubles(acc);
+    const __m256d first = _mm256_fmadd_pd(sums.first, _mm256_loadu_pd(factors), start);
+    const __m256d other = _mm256_fmadd_pd(sums.second, _mm256_loadu_pd(factors + 4), start);
+    const __m256 lower = _mm256_shuffle_ps(_mm256_castpd_ps(first), _mm256_castpd_ps(other), 0x88);
+    return _mm256_permute4x64_epi64(_mm256_castps_si256(lower), 0xD8);
+  }
+};
 
 // The number is rounded to the nearest one, which may be the next whole one n; whether it lies below n is the
 // sign of acc·upper + (1/2 − n) + acc·lower, for acc·upper + (1/2 − n) is exact where that is in doubt: with

@@ -66,14 +66,15 @@ inline int64_t scratch_bytes(const Conv& step) {
 }
 
 // WideConv: as Conv in short vectors, or with AVX-512 (wide_conv_avx512vnni.cc) this.
-constexpr int64_t kWidePixels = 120;  // of a block: whole tiles of 6, 8 and 10
+constexpr int64_t kWidePixels = 120;      // of a block: whole tiles of 6, 8 and 10
+constexpr int64_t kWideFlowPixels = 480;  // of a block of a shallow layer, which keeps no sums
 constexpr int64_t kWideUnits = 2 * kSectionQuads;
 struct alignas(64) WideConvScratch {
   int32_t sums[(kWidePixels + kTilePixels) * 64];
   int16_t section[kSectionQuads * 4 * 64];
   int64_t indices[kWideUnits];  // bytes from a pixel to four bytes of its window
-  int64_t inputs[kWidePixels + kTilePixels];
-  int64_t outputs[kWidePixels + kTilePixels];
+  int64_t inputs[kWideFlowPixels + kTilePixels];
+  int64_t outputs[kWideFlowPixels + kTilePixels];
 };
 inline int64_t scratch_bytes(const WideConv& step) {
   constexpr auto kWide = static_cast<int64_t>(sizeof(WideConvScratch));
@@ -81,12 +82,14 @@ inline int64_t scratch_bytes(const WideConv& step) {
   return tiles > kWide ? tiles : kWide;
 }
 
-// WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of weights of a block of
-// channels.
+// WideDepthwise (wide_depthwise.h): sums of some pixels of a row, then pairs of codes of as many columns
+// (wide_five.h), then pairs of weights of a block of channels.
 constexpr int64_t kWideColumns = 64;
 constexpr int64_t kWideBlock = kWidestVector;  // channels
+constexpr int64_t kWideSums = kWideColumns * kWideBlock * 4;
+constexpr int64_t kWidePairs = (kWideColumns + 4) * 6 * 32;
 inline int64_t scratch_bytes(const WideDepthwise& step) {
-  return (kWideColumns + step.layer.taps / 2) * kWideBlock * 4;
+  return kWideSums + kWidePairs + step.layer.taps / 2 * kWideBlock * 4;
 }
 
 // Depthwise: the weights of a block of channels, four taps to a quad, or for 5×5 (depthwise_five_x86.h) two

@@ -69,8 +69,15 @@ template <bool plain>
   return _mm512_min_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.high)));
 }
 
+// Products of four bytes of a pixel with those of a row of weights.
+struct ByteProducts {
+  CALIB8_INLINE static void add(__m512i& acc, __m512i bytes, __m512i weights) {
+    add_products(acc, bytes, weights);
+  }
+};
+
 // Tiles of `width` times 16 channels; kTogether pixels become codes together, 64 bytes where that can be.
-template <int width>
+template <int width, class Products = ByteProducts>
 struct WholeShape {
   static constexpr int kWidth = width, kPixels = width == 1 ? 8 : width == 2 ? 6 : width == 3 ? 4 : 3;
   static constexpr int kTogether = width == 1 ? 4 : width == 2 ? 2 : 1, kUnits = kPixels / kTogether;
@@ -90,14 +97,14 @@ struct WholeShape {
       repeat<kPixels>([&](auto i) CALIB8_INLINE { bytes[i] = four_bytes<0>(pixels[i], index); });
       repeat<width>([&](auto j) CALIB8_INLINE {
         const __m512i row = weight_row<j>(weights);
-        repeat<kPixels>([&](auto i) CALIB8_INLINE { add_products(acc[i][j], bytes[i], row); });
+        repeat<kPixels>([&](auto i) CALIB8_INLINE { Products::add(acc[i][j], bytes[i], row); });
       });
     } else {
       __m512i rows[width];
       repeat<width>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
       repeat<kPixels>([&](auto i) CALIB8_INLINE {
         const __m512i bytes = four_bytes<0>(pixels[i], index);
-        repeat<width>([&](auto j) CALIB8_INLINE { add_products(acc[i][j], bytes, rows[j]); });
+        repeat<width>([&](auto j) CALIB8_INLINE { Products::add(acc[i][j], bytes, rows[j]); });
       });
     }
   }
@@ -139,7 +146,7 @@ struct WholeShape {
 
 // Tiles of `whole` times 16 channels and up to 8 more: those of two pixels share a register. The arrays per
 // channel hold these 8 twice.
-template <int whole>
+template <int whole, class Products = ByteProducts>
 struct PairShape {
   static constexpr int kWidth = whole + 1, kPixels = whole == 1 ? 8 : 4, kUnits = kPixels / 2;
   __m512i acc[kPixels][whole], shared[kPixels / 2];
@@ -160,11 +167,11 @@ struct PairShape {
     asm volatile("vbroadcasti64x4 %c2(%1),%0" : "=v"(last) : "r"(weights), "i"(whole * 64));
     repeat<kPixels / 2>([&](auto i) CALIB8_INLINE {
       const __m512i a = four_bytes<0>(pixels[2 * i], index), b = four_bytes<0>(pixels[2 * i + 1], index);
-      repeat<whole>([&](auto j) CALIB8_INLINE { add_products(acc[2 * i][j], a, rows[j]); });
-      repeat<whole>([&](auto j) CALIB8_INLINE { add_products(acc[2 * i + 1][j], b, rows[j]); });
+      repeat<whole>([&](auto j) CALIB8_INLINE { Products::add(acc[2 * i][j], a, rows[j]); });
+      repeat<whole>([&](auto j) CALIB8_INLINE { Products::add(acc[2 * i + 1][j], b, rows[j]); });
       __m512i both;
       asm volatile("vpblendmd %2,%1,%0%{%3%}" : "=v"(both) : "v"(a), "v"(b), "Yk"(upper));
-      add_products(shared[i], both, last);
+      Products::add(shared[i], both, last);
     });
   }
 
@@ -208,8 +215,17 @@ struct PairShape {
   }
 };
 
+// Ends of tiles in bytes, by `Steps`.
+template <template <int> class Steps, bool plain>
+struct BytesEnd {
+  template <int unit, class Shape>
+  CALIB8_INLINE static void store(const Tile& tile, const Shape& done, int64_t first) {
+    done.template store<Steps, plain, unit>(tile, first);
+  }
+};
+
 // Sums of the tile that starts at pixel `first`, codes of the one before.
-template <class Shape, template <int> class Steps, bool plain, bool ended>
+template <class Shape, class End, bool ended, class Flow>
 [[gnu::always_inline]] inline void take_turn(const Flow& flow, int64_t first, Shape& sums,
                                              const Shape& done) {
   constexpr int kPixels = Shape::kPixels;
@@ -225,38 +241,48 @@ template <class Shape, template <int> class Steps, bool plain, bool ended>
   if constexpr (ended) {
     repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
       take_until(flow.ends[unit]);
-      done.template store<Steps, plain, unit>(tile, first - kPixels);
+      End::template store<unit>(tile, done, first - kPixels);
     });
   }
   take_until(flow.quads);
 }
 
-template <class Shape, template <int> class Steps, bool plain>
-__attribute__((noinline)) void run_flow(const Flow& flow) {
+template <class Shape, class End, class Flow>
+__attribute__((noinline)) void run_turns(const Flow& flow) {
   Shape even, odd;
   const auto finish = [&](const Shape& sums, int64_t tile) CALIB8_INLINE {
-    repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
-      sums.template store<Steps, plain, unit>(flow.tile, tile * Shape::kPixels);
-    });
+    repeat<Shape::kUnits>(
+        [&](auto unit) CALIB8_INLINE { End::template store<unit>(flow.tile, sums, tile * Shape::kPixels); });
   };
-  take_turn<Shape, Steps, plain, false>(flow, 0, even, odd);
+  take_turn<Shape, End, false>(flow, 0, even, odd);
   int64_t t = 1;
   for (; t + 1 < flow.tiles; t += 2) {
-    take_turn<Shape, Steps, plain, true>(flow, t * Shape::kPixels, odd, even);
-    take_turn<Shape, Steps, plain, true>(flow, (t + 1) * Shape::kPixels, even, odd);
+    take_turn<Shape, End, true>(flow, t * Shape::kPixels, odd, even);
+    take_turn<Shape, End, true>(flow, (t + 1) * Shape::kPixels, even, odd);
   }
   if (t < flow.tiles) {
-    take_turn<Shape, Steps, plain, true>(flow, t * Shape::kPixels, odd, even);
+    take_turn<Shape, End, true>(flow, t * Shape::kPixels, odd, even);
     finish(odd, t);
   } else {
     finish(even, t - 1);
   }
 }
 
-template <class Shape, bool fixed>
-inline void run_shape(Flow& flow, int64_t count) {
+template <class Shape, template <int> class Steps, bool plain>
+inline void run_flow(const Flow& flow) {
+  run_turns<Shape, BytesEnd<Steps, plain>>(flow);
+}
+
+// How many tiles there are, and where in the products of one the codes of another are stored.
+template <class Shape, class Flow>
+inline void set_turns(Flow& flow, int64_t count) {
   flow.tiles = (count + Shape::kPixels - 1) / Shape::kPixels;
   for (int64_t e = 0; e < Shape::kUnits; ++e) flow.ends[e] = flow.quads * (e + 1) / (Shape::kUnits + 1);
+}
+
+template <class Shape, bool fixed>
+inline void run_shape(Flow& flow, int64_t count) {
+  set_turns<Shape>(flow, count);
   const Ending ending = flow.tile.ending;
   if constexpr (fixed) {
     if (ending == Ending::kSingle) return run_flow<Shape, SingleSteps, false>(flow);

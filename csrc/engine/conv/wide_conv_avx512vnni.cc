@@ -4,20 +4,23 @@
 //   widened of bytes      acc[i][j] += Σ_k u8 pixel[i][4k …] · s8 weight[4k …][16·j …]       vpdpbusd
 //
 // A unit is four bytes of a pixel's window. For a block of pixels and a panel of channels, sections of units
-// one after the other; where there is only one, each tile ends before the next one begins.
+// one after the other; where there is only one, each tile ends before the next one begins. Tiles of shallow
+// layers take turns where their sums end in registers (wide_flow_avx512vnni.h).
 #include <immintrin.h>
 
 #include "kernels_avx512vnni.h"
 #include "wide/sums_end.h"
+#include "wide_flows_avx512vnni.h"
 
 namespace calib8::engine {
 namespace {
 
 constexpr int64_t kFewPixels = 4;  // up to so many, weights are not widened in memory
 constexpr int64_t kVector = 64;
+constexpr int64_t kFirstCache = 1 << 15;  // bytes of it for codes
 
 // A section of a tile. Rows of sums are as long as the panel is wide.
-struct Tile {
+struct SectionTile {
   const uint8_t* input;
   const int64_t* inputs;   // bytes, per pixel
   const int64_t* indices;  // bytes, per unit
@@ -29,7 +32,7 @@ struct Tile {
 
 // One instruction each, so that no compiler moves sums to the stack.
 template <bool words>
-[[gnu::always_inline]] inline void add_products(__m512i& acc, __m512i codes, __m512i weights) {
+[[gnu::always_inline]] inline void add_units(__m512i& acc, __m512i codes, __m512i weights) {
   if constexpr (words) {
     asm volatile("vpdpwssd %2,%1,%0" : "+v"(acc) : "v"(codes), "v"(weights));
   } else {
@@ -43,7 +46,7 @@ template <bool words>
 }
 
 template <bool words, int pixels, int width>
-__attribute__((noinline)) void run_tile(const Tile& tile) {
+__attribute__((noinline)) void run_tile(const SectionTile& tile) {
   __m512i acc[pixels][width];
   const uint8_t* from[pixels];
 #pragma GCC unroll 16
@@ -72,7 +75,7 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     for (int i = 0; i < pixels; ++i) {
       const __m512i codes = unit_of(from[i], *index);
 #pragma GCC unroll 4
-      for (int j = 0; j < width; ++j) add_products<words>(acc[i][j], codes, rows[j]);
+      for (int j = 0; j < width; ++j) add_units<words>(acc[i][j], codes, rows[j]);
     }
   }
 #pragma GCC unroll 16
@@ -82,15 +85,15 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
   }
 }
 
-using RunTile = void (*)(const Tile&);
+using RunSection = void (*)(const SectionTile&);
 
 // Tiles of a panel width: of one pixel, of some and of the most that registers hold.
-struct TileSet {
+struct SectionTiles {
   int64_t some, most;
-  RunTile one, half, whole;
+  RunSection one, half, whole;
 };
 template <bool words>
-constexpr TileSet kTileSets[5] = {
+constexpr SectionTiles kTileSets[5] = {
     {},
     {5, 10, run_tile<words, 1, 1>, run_tile<words, 5, 1>, run_tile<words, 10, 1>},
     {5, 10, run_tile<words, 1, 2>, run_tile<words, 5, 2>, run_tile<words, 10, 2>},
@@ -109,6 +112,15 @@ struct Panel {
   int64_t group, width, first;  // width in vectors; channels of the group before it
   const uint8_t* weights;
 };
+
+// By units of panel width: quads up to which tiles take turns, which ones.
+constexpr int64_t kShallow[5] = {0, 64, 64, 64, 32};
+static_assert(2 * 64 <= kFlowUnits);
+constexpr int64_t kLeastFlow = 24;  // pixels for which that is worth its beginning and end
+using FlowsOf = const WideFlowSet& (*)();
+constexpr FlowsOf kFlowsOf[5] = {nullptr, avx512vnni_wide_flows16, avx512vnni_wide_flows32,
+                                 avx512vnni_wide_flows48, avx512vnni_wide_flows64};
+constexpr FlowsOf kPairsOf[5] = {nullptr, nullptr, avx512vnni_wide_flows24, avx512vnni_wide_flows40, nullptr};
 
 class WideTiles {
  public:
@@ -129,7 +141,7 @@ class WideTiles {
     const bool by_pixels = pixels >= part.count * 24;
     const Range own = by_pixels ? share(part, pixels) : Range{0, pixels};
     const Range panels = by_pixels ? Range{0, all} : share(part, all);
-    const int64_t total = own.end - own.begin, blocks = (total + kWidePixels - 1) / kWidePixels;
+    const int64_t total = own.end - own.begin, most = block_pixels(), blocks = (total + most - 1) / most;
     for (int64_t block = 0; block < blocks; ++block) {
       const int64_t first = total * block / blocks, last = total * (block + 1) / blocks;
       find_pixels(own.begin + first, last - first);
@@ -138,6 +150,14 @@ class WideTiles {
   }
 
  private:
+  // What a shallow layer reads for a block stays in the first cache, if other panels read it again.
+  int64_t block_pixels() const {
+    if (quads_ > kShallow[1]) return kWidePixels;
+    const int64_t bytes = layer_.depth * step_.input_size, fit = kFirstCache / bytes;
+    if (layer_.panels == 1) return kWideFlowPixels;
+    return fit < kWidePixels ? kWidePixels : fit > kWideFlowPixels ? kWideFlowPixels : fit;
+  }
+
   // Where the pixels of a block lie, bytes and codes; beyond its end the last one again.
   void find_pixels(int64_t first, int64_t count) {
     const View &in = layer_.input, &out = layer_.output;
@@ -154,7 +174,9 @@ class WideTiles {
       column = 0;
       if (++row == out.rows) row = 0, ++image;
     }
-    for (int64_t i = count; i < count + kTilePixels; ++i) scratch_.inputs[i] = scratch_.inputs[count - 1];
+    for (int64_t i = count; i < count + kTilePixels; ++i) {
+      scratch_.inputs[i] = scratch_.inputs[count - 1], scratch_.outputs[i] = scratch_.outputs[count - 1];
+    }
   }
 
   void run_panels(Range panels, int64_t pixels) {
@@ -173,23 +195,26 @@ class WideTiles {
   void run_panel(const Panel& panel, int64_t pixels) {
     const int64_t place = panel.group * layer_.padded_outputs + panel.first,
                   left = layer_.outputs - panel.first;
-    end_.begin(place, panel.width * 16, left < panel.width * 16 ? left : panel.width * 16);
-    Tile tile{};
+    const int32_t* bias = memory_.constant<int32_t>(layer_.bias) + place;
+    const int64_t entries = panel.width * 16;
+    end_.begin(place, entries, left < entries ? left : entries,
+               largest_sum(4 * quads_, step_.input_size, bias, entries));
+    SectionTile tile{};
     tile.input = memory_.data<uint8_t>(layer_.input) + panel.group * layer_.group_channels * step_.input_size;
     tile.indices = scratch_.indices;
-    const int32_t* bias = memory_.constant<int32_t>(layer_.bias) + place;
     if (words_ && pixels <= kFewPixels) return stream(panel, tile, bias, pixels);
     for (int64_t begin = 0; begin < quads_; begin += kSectionQuads) {
       const int64_t count = quads_ - begin < kSectionQuads ? quads_ - begin : kSectionQuads;
       begin_section(panel, begin, count, tile);
       tile.bias = begin == 0 ? bias : nullptr;
+      if (flows(panel, pixels)) return run_flow(panel, tile, pixels);
       run_tiles(panel, tile, pixels, count == quads_);
     }
     if (quads_ > kSectionQuads) put(panel, 0, pixels);
   }
 
   // The units of a section and their weights.
-  void begin_section(const Panel& panel, int64_t begin, int64_t count, Tile& tile) {
+  void begin_section(const Panel& panel, int64_t begin, int64_t count, SectionTile& tile) {
     const int64_t depth = layer_.depth / 4, each = words_ ? 2 : 1;
     int64_t tap = begin / depth, quad = begin % depth;
     for (int64_t i = 0; i < count; ++i) {
@@ -214,8 +239,39 @@ class WideTiles {
     }
   }
 
-  void run_tiles(const Panel& panel, Tile tile, int64_t pixels, bool whole) {
-    const TileSet& set = words_ ? kTileSets<true>[panel.width] : kTileSets<false>[panel.width];
+  // A shallow layer whose codes go from registers to the output.
+  bool flows(const Panel& panel, int64_t pixels) const {
+    const bool taken = end_.way() == SumsWay::kSmall || end_.way() == SumsWay::kSmallSingle;
+    return taken && quads_ <= kShallow[panel.width] && pixels >= kLeastFlow;
+  }
+  void run_flow(const Panel& panel, const SectionTile& section, int64_t pixels) {
+    const Rescale& rule = layer_.rescale;
+    const int64_t left = layer_.outputs - panel.first, all = panel.width * 16;
+    const int64_t count = left < all ? left : all, channel = panel.group * layer_.outputs + panel.first;
+    const bool fixed = end_.way() == SumsWay::kSmallSingle, wide = step_.output_size == 2;
+    WideFlow flow;
+    WideTile& tile = flow.tile;
+    tile.input = section.input, tile.input_offsets = scratch_.inputs;
+    tile.weights = reinterpret_cast<const int8_t*>(section.weights);
+    tile.bias = section.bias;
+    tile.factor = reinterpret_cast<const float*>(end_.factors()), tile.scaled = end_.scaled();
+    tile.zero_point = static_cast<int16_t>(rule.zero_point * (fixed && !wide ? 2 : 1));
+    tile.low = static_cast<uint8_t>(rule.low), tile.high = static_cast<uint8_t>(rule.high);
+    tile.wide_zero_point = static_cast<int32_t>(rule.zero_point);
+    const auto twice = [](int64_t word) { return static_cast<int32_t>((word & 0xffff) * 0x10001); };
+    tile.wide_low = twice(rule.low), tile.wide_high = twice(rule.high);
+    tile.output = memory_.data<uint8_t>(layer_.output) + channel * step_.output_size;
+    tile.output_offsets = scratch_.outputs;
+    tile.channels = count == 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1;
+    flow.quads = section.units, flow.indices = section.indices;
+    const bool halved = count <= all - 8 && kPairsOf[panel.width] != nullptr;
+    const WideFlowSet& set = halved ? kPairsOf[panel.width]() : kFlowsOf[panel.width]();
+    const auto& runs = !words_ ? set.bytes_to_words : wide ? set.words_to_words : set.words_to_bytes;
+    runs[fixed ? 1 : 0](flow, pixels);
+  }
+
+  void run_tiles(const Panel& panel, SectionTile tile, int64_t pixels, bool whole) {
+    const SectionTiles& set = words_ ? kTileSets<true>[panel.width] : kTileSets<false>[panel.width];
     for (int64_t first = 0; first < pixels;) {
       const int64_t left = pixels - first;
       const int64_t count = left > set.some ? set.most : left > 1 ? set.some : 1;
@@ -235,7 +291,7 @@ class WideTiles {
   }
 
   // All channels of a panel for a few pixels, weights widened in registers.
-  void stream(const Panel& panel, Tile tile, const int32_t* bias, int64_t pixels) {
+  void stream(const Panel& panel, SectionTile tile, const int32_t* bias, int64_t pixels) {
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
       const uint8_t* input = tile.input + scratch_.inputs[pixel];
       switch (panel.width) {

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "elementwise_rules.h"
 #include "elementwise_walk.h"
@@ -230,11 +231,44 @@ void wide_mul(const WideMul& step, const Memory& memory, Part part) {
   map_bytes(step, memory, part, FixedProduct<Rescale::kAway>(step), end);
 }
 
+// Four codes to a load: runs are multiples of kUnit.
+template <class Y>
+void look_up_run(const Y* table, int64_t, const int16_t* x, Y* y, int64_t count, int64_t) {
+  for (int64_t i = 0; i < count; i += 4) {
+    uint64_t codes;
+    std::memcpy(&codes, x + i, sizeof codes);
+    codes ^= 0x8000'8000'8000'8000;  // from −2^15 … to 0 …
+    y[i] = table[codes & 0xffff], y[i + 1] = table[codes >> 16 & 0xffff];
+    y[i + 2] = table[codes >> 32 & 0xffff], y[i + 3] = table[codes >> 48];
+  }
+}
+
+#if defined(__AVX512BW__)
+// 256 entries of 16 bits in eight registers: each pair of them has 64.
+inline void look_up_in_registers(const int16_t* table, const uint8_t* x, int16_t* y, int64_t count) {
+  Words rows[8];
+  for (int i = 0; i < 8; ++i) rows[i] = V::load(table + 32 * i);
+  for (int64_t i = 0; i < count; i += 32) {
+    const Words code = V::numbers16(x + i);
+    const __mmask32 bit6 = _mm512_movepi16_mask(V::left16<9>(code)),
+                    bit7 = _mm512_movepi16_mask(V::left16<8>(code));
+    const auto quarter = [&](int q) { return _mm512_permutex2var_epi16(rows[2 * q], code, rows[2 * q + 1]); };
+    const Words lower = _mm512_mask_blend_epi16(bit6, quarter(0), quarter(1));
+    const Words upper = _mm512_mask_blend_epi16(bit6, quarter(2), quarter(3));
+    V::store(y + i, _mm512_mask_blend_epi16(bit7, lower, upper));
+  }
+}
+#endif
+
 // Elements of one axis, with a table each where `channels` is not 0.
 template <class X, class Y>
 void look_up_run(const Y* table, int64_t channels, const X* x, Y* y, int64_t count, int64_t place) {
+#if defined(__AVX512BW__)
+  if constexpr (sizeof(X) == 1 && sizeof(Y) == 2) {
+    if (channels == 0) return look_up_in_registers(table, x, y, count);
+  }
+#endif
   if (channels == 0) {
-    table -= sizeof(X) == 2 ? INT16_MIN : 0;
     for (int64_t i = 0; i < count; ++i) y[i] = table[x[i]];
     return;
   }

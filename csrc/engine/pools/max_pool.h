@@ -23,15 +23,15 @@ struct WordCodes {
   static Words least() { return V::set16(INT16_MIN); }
 };
 
-// The rows under one row of windows, at one group of channels.
+// The rows under one row of windows, from one group of channels on.
 template <class Codes>
 struct PoolRows {
   const uint8_t* first;  // column 0 of the first row inside the image
   int64_t count, row_stride, column_stride;
 
   template <int rows>
-  Bytes largest(int64_t column) const {
-    const uint8_t* codes = first + column * column_stride;
+  Bytes largest(int64_t column, int64_t group = 0) const {
+    const uint8_t* codes = first + column * column_stride + group * kWidth;
     Bytes result = V::load(codes);
     const int64_t end = rows > 0 ? rows : count;
     for (int64_t row = 1; row < end; ++row) result = Codes::larger(result, V::load(codes + row * row_stride));
@@ -39,12 +39,14 @@ struct PoolRows {
   }
 };
 
-// One row of outputs at one group of channels.
+// One row of outputs from one group of channels on.
 struct PoolTarget {
   uint8_t* first;
   int64_t columns, column_stride, bytes;
 
-  void store(int64_t column, Bytes codes) const { store_codes(first + column * column_stride, codes, bytes); }
+  void store(int64_t column, Bytes codes, int64_t group = 0) const {
+    store_codes(first + column * column_stride + group * kWidth, codes, bytes - group * kWidth);
+  }
 };
 
 template <int rows, class Codes>
@@ -60,17 +62,28 @@ void max_pool_direct(const PoolRows<Codes>& input, const WindowAxis& axis, const
   }
 }
 
-// Three columns side by side, one or two columns from window to window.
-template <int rows, int step, class Codes>
+// Three columns side by side, one or two columns from window to window; two groups of channels together where
+// there are as many, so that what is read follows itself in memory.
+template <int rows, int step, int groups, class Codes>
 void max_pool_sliding(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target) {
-  const auto column_or_none = [&](int64_t column) {
-    return column >= 0 && column < axis.size ? input.template largest<rows>(column) : Codes::least();
+  struct Column {
+    Bytes of[groups];
+  };
+  const auto column_or_none = [&](int64_t column) __attribute__((always_inline)) {
+    Column found;
+    const bool inside = column >= 0 && column < axis.size;
+    for (int g = 0; g < groups; ++g) {
+      found.of[g] = inside ? input.template largest<rows>(column, g) : Codes::least();
+    }
+    return found;
   };
   int64_t place = -axis.before;
-  Bytes first = column_or_none(place), second = column_or_none(place + 1);
+  Column first = column_or_none(place), second = column_or_none(place + 1);
   for (int64_t column = 0; column < target.columns; ++column, place += step) {
-    const Bytes third = column_or_none(place + 2);
-    target.store(column, Codes::larger(Codes::larger(first, second), third));
+    const Column third = column_or_none(place + 2);
+    for (int g = 0; g < groups; ++g) {
+      target.store(column, Codes::larger(Codes::larger(first.of[g], second.of[g]), third.of[g]), g);
+    }
     first = step == 1 ? second : third;
     second = step == 1 ? third : column_or_none(place + 3);
   }
@@ -85,13 +98,20 @@ void max_pool_wide(const PoolRows<Codes>& input, const WindowAxis& axis, const P
   max_pool_direct<1>(PoolRows<Codes>{scratch, 1, 0, kWidth}, axis, target);
 }
 
+bool slides(const WindowAxis& axis) { return axis.kernel == 3 && axis.dilation == 1 && axis.step <= 2; }
+
 template <int rows, class Codes>
 void max_pool_line(const PoolRows<Codes>& input, const WindowAxis& axis, const PoolTarget& target,
                    uint8_t* scratch) {
-  if (axis.kernel == 3 && axis.dilation == 1 && axis.step == 1) {
-    max_pool_sliding<rows, 1>(input, axis, target);
-  } else if (axis.kernel == 3 && axis.dilation == 1 && axis.step == 2) {
-    max_pool_sliding<rows, 2>(input, axis, target);
+  if (slides(axis)) {
+    const bool two = target.bytes > kWidth;
+    if (axis.step == 1) {
+      two ? max_pool_sliding<rows, 1, 2>(input, axis, target)
+          : max_pool_sliding<rows, 1, 1>(input, axis, target);
+    } else {
+      two ? max_pool_sliding<rows, 2, 2>(input, axis, target)
+          : max_pool_sliding<rows, 2, 1>(input, axis, target);
+    }
   } else if (axis.kernel > axis.step) {
     max_pool_wide<rows>(input, axis, target, scratch);
   } else {
@@ -101,13 +121,14 @@ void max_pool_line(const PoolRows<Codes>& input, const WindowAxis& axis, const P
 
 template <class Codes, class Step>
 void max_pool_of(const Step& step, const Memory& memory, Part part) {
-  constexpr int64_t kSize = sizeof(typename Codes::Code), kGroup = kWidth / kSize;
+  constexpr int64_t kSize = sizeof(typename Codes::Code);
   const View &in = step.input, &out = step.output;
   const WindowAxis rows = row_axis(step.window, in), columns = column_axis(step.window, in);
-  const int64_t groups = (out.channels + kGroup - 1) / kGroup;
+  const int64_t group = (slides(columns) ? 2 : 1) * kWidth / kSize;  // channels
+  const int64_t groups = (out.channels + group - 1) / group;
   const Range items = share(part, out.images * out.rows * groups);
   for (int64_t item = items.begin; item < items.end; ++item) {
-    const int64_t channel = item % groups * kGroup, row = item / groups % out.rows;
+    const int64_t channel = item % groups * group, row = item / groups % out.rows;
     const int64_t image = item / groups / out.rows;
     const Range taps = rows.inside(row);
     const int64_t first_row = rows.start(row) + taps.begin * rows.dilation;

@@ -7,6 +7,8 @@
 // has internal linkage: each instruction set includes this file and compiles its own.
 #pragma once
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "curve_lanes.h"
@@ -16,13 +18,22 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// kSmall: float factors so small that nothing leaves int32. kSingle, kSmallSingle: fixed point in float64,
-// for AVX-512, where that rounds as it is told. kFixed: all rules in integers.
+// kSmall: float factors so small that nothing comes near the end of int32. kSmallSingle,
+// and kSingle where instructions round as they are told: fixed point in float64. kFixed: all rules in
+// integers.
 enum class SumsWay { kSmall, kSmallSingle, kSingle, kFloat, kTwoSided, kCurve, kWholeCurve, kFixed };
 constexpr bool is_curve(SumsWay way) { return way == SumsWay::kCurve || way == SumsWay::kWholeCurve; }
 // Zero points of 8-bit codes may be added to saturated words.
 constexpr bool adds_words(SumsWay way, bool wide) {
   return (way == SumsWay::kSmall || way == SumsWay::kSmallSingle) && !wide;
+}
+
+// No sum of `products` of weights with codes of 8 bits is larger; with those of 16 bits it fits int32.
+inline int64_t largest_sum(int64_t products, int64_t input_size, const int32_t* bias, int64_t channels) {
+  if (input_size == 2) return int64_t{1} << 31;
+  int64_t most = 0;
+  for (int64_t c = 0; c < channels; ++c) most = std::max(most, std::abs(int64_t{bias[c]}));
+  return products * 255 * 128 + most;
 }
 
 // Rows of sums and where their codes go.
@@ -47,9 +58,9 @@ class SumsEnd {
   }
 
   // The block of `channels` whose first one is entry `place` of the arrays; it has `entries` there, at
-  // most 64.
-  void begin(int64_t place, int64_t entries, int64_t channels) {
-    channels_ = channels, entries_ = entries;
+  // most 64. No sum is beyond ±largest.
+  void begin(int64_t place, int64_t entries, int64_t channels, int64_t largest = int64_t{1} << 31) {
+    channels_ = channels, entries_ = entries, largest_ = static_cast<double>(largest);
     const auto* factor = memory_.constant<int32_t>(rule_.factor) + place;
     load(factor, factor_);
     if (rule_.kind != Rescale::kFloat) load(memory_.constant<int32_t>(rule_.shift) + place, shift_);
@@ -59,10 +70,18 @@ class SumsEnd {
         load(memory_.constant<int32_t>(activation_.negative_shift) + place, negative_shift_);
       }
     }
-    run_ = run_of();
+    way_ = find_way(), run_ = run_of();
   }
 
-  void rows(const SumsRows& rows) const { (this->*run_)(rows); }
+  void rows(const SumsRows& rows) const {
+    const RoundingDown down(way_ == SumsWay::kSmallSingle);
+    (this->*run_)(rows);
+  }
+
+  // Factors of the block, one after the other; those of float64 where it ends by kSmallSingle.
+  SumsWay way() const { return way_; }
+  const int32_t* factors() const { return factor_; }
+  const double* scaled() const { return scaled_; }
 
  private:
   using Run = void (SumsEnd::*)(const SumsRows&) const;
@@ -95,17 +114,17 @@ class SumsEnd {
     }
   }
 
+  static constexpr double kMostSteps = 1 << 29;  // of kSmall and kSmallSingle
   bool small() const {
     bool found = true;
     for (int64_t i = 0; i < entries_; ++i) {
       float factor;
       std::memcpy(&factor, factor_ + i, sizeof factor);
-      found = found && factor < 0.25F && factor > -0.25F;
+      found = found && factor * largest_ < kMostSteps && factor * largest_ > -kMostSteps;
     }
     return found;
   }
 
-#if defined(__AVX512BW__)
   bool small_single() {
     bool found = true;
     for (int64_t i = 0; i < kMost; ++i) {
@@ -113,39 +132,60 @@ class SumsEnd {
       double by;
       std::memcpy(&by, &power, sizeof by);
       scaled_[i] = factor_[i] * by;
-      found &= scaled_[i] < 0.25 && scaled_[i] > -0.25;
+      found &= scaled_[i] * largest_ < kMostSteps && scaled_[i] * largest_ > -kMostSteps;
     }
     return found;
   }
-#endif
 
-  Run run_of() {
-#if defined(__AVX512BW__)
+  SumsWay find_way() {
     if (rule_.kind == Rescale::kSingle && activation_.kind == Activation::kNone) {
-      return small_single() ? either<SumsWay::kSmallSingle>() : either<SumsWay::kSingle>();
+      if (small_single()) return SumsWay::kSmallSingle;
+      if (kWidth == 64) return SumsWay::kSingle;
     }
-#endif
-    if (rule_.kind != Rescale::kFloat) return either<SumsWay::kFixed>();
-    if (activation_.kind == Activation::kTwoSided) return either<SumsWay::kTwoSided>();
+    if (rule_.kind != Rescale::kFloat) return SumsWay::kFixed;
+    if (activation_.kind == Activation::kTwoSided) return SumsWay::kTwoSided;
     if (activation_.kind == Activation::kCurve) {
-      return curve_.whole ? either<SumsWay::kWholeCurve>() : either<SumsWay::kCurve>();
+      return curve_.whole ? SumsWay::kWholeCurve : SumsWay::kCurve;
     }
-    return small() ? either<SumsWay::kSmall>() : either<SumsWay::kFloat>();
+    return small() ? SumsWay::kSmall : SumsWay::kFloat;
+  }
+  Run run_of() const {
+    switch (way_) {
+      case SumsWay::kSmall:
+        return either<SumsWay::kSmall>();
+      case SumsWay::kSmallSingle:
+        return either<SumsWay::kSmallSingle>();
+#if defined(__AVX512BW__)
+      case SumsWay::kSingle:
+        return either<SumsWay::kSingle>();
+#endif
+      case SumsWay::kFloat:
+        return either<SumsWay::kFloat>();
+      case SumsWay::kTwoSided:
+        return either<SumsWay::kTwoSided>();
+      case SumsWay::kCurve:
+        return either<SumsWay::kCurve>();
+      case SumsWay::kWholeCurve:
+        return either<SumsWay::kWholeCurve>();
+      default:
+        return either<SumsWay::kFixed>();
+    }
   }
   template <SumsWay way>
   Run either() const {
     return wide_ ? &SumsEnd::run<way, true> : &SumsEnd::run<way, false>;
   }
 
-  // kLanes sums as whole numbers that pack32 saturates, with the zero point in them where there is no curve.
+  // kLanes sums as whole numbers that pack32 saturates, with the zero point in them where there is no curve
+  // and no word that has it added; kSmallSingle makes words of twice the numbers.
   template <SumsWay way, bool wide>
   [[gnu::always_inline]] Ints steps(Ints acc, int64_t at) const {
     if constexpr (way == SumsWay::kFixed) return fixed_steps(acc, at);
-#if defined(__AVX512BW__)
     if constexpr (way == SumsWay::kSmallSingle) {
-      const Ints value = floors(single_products(acc, scaled_ + at));
-      return wide ? V::add32(value, all_int(rule_.zero_point)) : value;
+      const Ints twice = Halves()(acc, scaled_ + at);
+      return wide ? V::add32(V::right<1>(twice), all_int(rule_.zero_point)) : twice;
     }
+#if defined(__AVX512BW__)
     if constexpr (way == SumsWay::kSingle) {
       const Doubles low = all_double(static_cast<double>(least())),
                     high = all_double(static_cast<double>(most()));
@@ -288,7 +328,9 @@ class SumsEnd {
     const Words words =
         V::pack32(steps<way, wide>(V::load(sums), at), steps<way, wide>(V::load(sums + kLanes), at + kLanes));
     if constexpr (adds_words(way, wide)) {
-      return V::add16(words, V::set16(static_cast<int32_t>(rule_.zero_point)));
+      constexpr int kMore = way == SumsWay::kSmallSingle ? 1 : 0;
+      const Words moved = V::add16(words, V::set16(static_cast<int32_t>(rule_.zero_point << kMore)));
+      return kMore == 0 ? moved : V::right16<1>(moved);
     }
     return words;
   }
@@ -303,15 +345,15 @@ class SumsEnd {
   Order order_;
   bool wide_;
   int64_t channels_ = 0, entries_ = 0;
+  double largest_ = 0;
+  SumsWay way_ = SumsWay::kFixed;
   Run run_ = nullptr;
   CurveTable curve_;
   Ints word_places_, code_places_;
   // 0 where a block has no entries
   alignas(64) int32_t factor_[kMost] = {}, shift_[kMost] = {}, negative_[kMost] = {},
                       negative_shift_[kMost] = {};
-#if defined(__AVX512BW__)
   alignas(64) double scaled_[kMost];  // kSingle and kSmallSingle
-#endif
 };
 
 }  // namespace

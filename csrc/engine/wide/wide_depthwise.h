@@ -10,6 +10,10 @@
 
 #include "../reference/reference.h"
 #include "sums_end.h"
+#include "wide_five.h"
+#if defined(__AVX512BW__)
+#include "wide_three_avx512.h"
+#endif
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -22,7 +26,7 @@ inline Words words_from(const uint8_t* codes) { return V::numbers16(codes); }
 template <class Item, int vectors>
 class WideBlock {
   static constexpr int64_t kWords = SumsEnd::kWords;
-  static constexpr int kSquares = kWidth == 64 ? 5 : 3;  // 16 registers are too few for the codes of 5×5
+  static constexpr int kSquares = 5;
   struct Pair {
     Words low, high;
   };
@@ -32,7 +36,7 @@ class WideBlock {
       : step_(step.layer),
         taps_(memory.constant<int64_t>(step_.tap_offsets)),
         sums_(reinterpret_cast<int32_t*>(memory.scratch)),
-        weights_(reinterpret_cast<Pair*>(memory.scratch + kWideColumns * kWideBlock * 4)),
+        weights_(reinterpret_cast<Pair*>(memory.scratch + kWideSums + kWidePairs)),
         pairs_((step_.kernel_rows * step_.kernel_columns * step_.layers + 1) / 2) {
     const int8_t* weights = memory.constant<int8_t>(step_.weights) + channel;
     const int32_t* bias = memory.constant<int32_t>(step_.bias) + channel;
@@ -47,19 +51,19 @@ class WideBlock {
       }
       bias_[v] = {V::load(ordered[0]), V::load(ordered[1])};
     }
-    const bool plain = step_.layers == 1 && step_.column_step == 1 && step_.column_dilation == 1;
+    const bool plain = step_.layers == 1 && step_.column_dilation == 1;
     const int64_t size = step_.kernel_rows == step_.kernel_columns && plain ? step_.kernel_rows : 0;
-    if (size != 3 && size != kSquares) return;
+    const bool three = size == 3 && step_.column_step <= 2, five = size == 5 && step_.column_step == 1;
+    if (!three && !five) return;
     window_ = static_cast<int>(size);
     for (int v = 0; v < vectors; ++v) order_square(v, window_);
   }
 
   // Sums of `count` pixels of a row, in the order of halves.
   void run(const Item* input, int64_t count) const {
-    if (window_ == 3) return square<3>(input, count);
-    if constexpr (kSquares > 3) {
-      if (window_ == 5) return square<5>(input, count);
-    }
+    if (window_ == 3) return step_.column_step == 1 ? square<3, 1>(input, count) : square<3, 2>(input, count);
+    if (window_ == 5 && kWidth == 64) return square<5, 1>(input, count);
+    if (window_ == 5 && count >= 4) return five(input, count);
     const int64_t next = step_.column_step * step_.input.column_stride;
     for (int64_t pixel = 0; pixel < count; ++pixel, input += next) {
       Pair acc[vectors];
@@ -75,6 +79,31 @@ class WideBlock {
     }
   }
   const int32_t* sums() const { return sums_; }
+
+#if defined(__AVX512BW__)
+  // Codes of all pixels of a row, where its sums end in registers.
+  bool ends_rows(const SumsEnd& end) const {
+    return window_ == 3 && (end.way() == SumsWay::kSmall || end.way() == SumsWay::kSmallSingle);
+  }
+  void end_row(const Item* input, uint8_t* output, int64_t output_size, int64_t channels,
+               const SumsEnd& end) const {
+    for (int v = 0; v < vectors; ++v) {
+      const ThreeRow<Item> row{input + v * kWords,
+                               {taps_[0], taps_[3], taps_[6]},
+                               step_.input.column_stride,
+                               square_[v][0],
+                               square_[v][1],
+                               bias_[v].low,
+                               bias_[v].high,
+                               step_.output.columns,
+                               output + v * kWords * output_size,
+                               step_.output.column_stride * output_size,
+                               channels - v * kWords};
+      const auto run = step_.column_step == 1 ? three_row_of<Item, 1> : three_row_of<Item, 2>;
+      run(row, step_.rescale, end, v * kWords, output_size == 2);
+    }
+  }
+#endif
 
  private:
   static Words widened(const int8_t* weights) {
@@ -97,20 +126,37 @@ class WideBlock {
     }
   }
 
-  // Square windows without strides along a row, one half of the sums at a time. A column of the image is
+  // 5×5 where registers are too few for the codes of a window.
+  void five(const Item* input, int64_t count) const {
+    auto* pairs = reinterpret_cast<Words*>(reinterpret_cast<uint8_t*>(sums_) + kWideSums);
+    const int64_t rows[5] = {taps_[0], taps_[5], taps_[10], taps_[15], taps_[20]};
+    for (int v = 0; v < vectors; ++v) {
+      interleave_five(
+          input + v * kWords, rows, step_.input.column_stride, count + 4,
+          [](const Item* codes) { return words_from(codes); }, pairs);
+      for (int high = 0; high < 2; ++high) {
+        const Ints bias = high == 0 ? bias_[v].low : bias_[v].high;
+        int32_t* sums = sums_ + v * kWords + high * kLanes;
+        five_sums({pairs + high * kFiveKinds * kFiveRun, square_[v][high], bias, sums, vectors * kWords},
+                  count);
+      }
+    }
+  }
+
+  // Square windows, `step` columns apart, one half of the sums at a time. A column of the image is
   // interleaved once, rows 0 and 1, 2 and 3 as pairs; of the last row the codes of a column are paired with
   // those of the column before:
   //
   //   Σ over columns x + c, pairs of rows + Σ over c = 1, 3 … of (x + c − 1, x + c) · (w, w)
   //                                       + (x + size − 2, x + size − 1) · (0, w)
-  template <int size>
+  template <int size, int step>
   void square(const Item* input, int64_t count) const {
     for (int v = 0; v < vectors; ++v) {
-      square_half<size, false>(input + v * kWords, v, count);
-      square_half<size, true>(input + v * kWords, v, count);
+      square_half<size, step, false>(input + v * kWords, v, count);
+      square_half<size, step, true>(input + v * kWords, v, count);
     }
   }
-  template <int size, bool high>
+  template <int size, int step, bool high>
   void square_half(const Item* input, int v, int64_t count) const {
     constexpr int kPairs = size / 2;
     Words weights[size][kPairs], last[kPairs + 1];
@@ -135,10 +181,11 @@ class WideBlock {
       input += next;
     };
 #pragma GCC unroll 4
-    for (int c = 0; c < size - 1; ++c) load(c);
+    for (int c = 0; c < size - step; ++c) load(c);
     int32_t* to = sums_ + v * kWords + (high ? kLanes : 0);
     for (int64_t pixel = 0; pixel < count; ++pixel, to += vectors * kWords) {
-      load(size - 1);
+#pragma GCC unroll 2
+      for (int c = size - step; c < size; ++c) load(c);
       Ints acc = V::add_products16(bias, lasts[size - 1], last[kPairs]);
 #pragma GCC unroll 5
       for (int c = 0; c < size; ++c) {
@@ -148,10 +195,10 @@ class WideBlock {
       }
       V::store(to, acc);
 #pragma GCC unroll 4
-      for (int c = 0; c + 1 < size; ++c) {
+      for (int c = 0; c + step < size; ++c) {
 #pragma GCC unroll 2
-        for (int p = 0; p < kPairs; ++p) pairs[c][p] = pairs[c + 1][p];
-        lasts[c] = lasts[c + 1];
+        for (int p = 0; p < kPairs; ++p) pairs[c][p] = pairs[c + step][p];
+        lasts[c] = lasts[c + step];
       }
     }
   }
@@ -205,19 +252,26 @@ void wide_block(const WideDepthwise& step, const Memory& memory, SumsEnd& end, i
   const Depthwise& layer = step.layer;
   const View &in = layer.input, &out = layer.output;
   const WideBlock<Item, vectors> block(step, memory, channel);
-  end.begin(channel, vectors * SumsEnd::kWords, count);
+  constexpr int64_t kEntries = vectors * SumsEnd::kWords;
+  const int32_t* bias = memory.constant<int32_t>(layer.bias) + channel;
+  end.begin(channel, kEntries, count, largest_sum(layer.taps, step.input_size, bias, kEntries));
   int64_t offsets[kWideColumns];
   for (int64_t i = 0; i < kWideColumns; ++i) offsets[i] = i * out.column_stride;
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     const int64_t image = row / out.rows, line = row % out.rows;
+    const Item* input = memory.data<Item>(in) + channel + in.at(image, line * layer.row_step, 0);
+    uint8_t* output = memory.data<uint8_t>(out) + (out.at(image, line, 0) + channel) * step.output_size;
+#if defined(__AVX512BW__)
+    if (block.ends_rows(end)) {
+      block.end_row(input, output, step.output_size, count, end);
+      continue;
+    }
+#endif
     for (int64_t column = 0; column < out.columns; column += kWideColumns) {
       const int64_t some = std::min(kWideColumns, out.columns - column);
-      block.run(
-          memory.data<Item>(in) + channel + in.at(image, line * layer.row_step, column * layer.column_step),
-          some);
-      uint8_t* output =
-          memory.data<uint8_t>(out) + (out.at(image, line, column) + channel) * step.output_size;
-      end.rows({block.sums(), vectors * SumsEnd::kWords, some, output, offsets});
+      block.run(input + column * layer.column_step * in.column_stride, some);
+      end.rows(
+          {block.sums(), kEntries, some, output + column * out.column_stride * step.output_size, offsets});
     }
   }
 }

@@ -1,0 +1,9 @@
+// Tiles of 32 channels that take turns, with 16-bit codes and AVX-512 VNNI.
+#include "wide_flow_avx512vnni.h"
+
+namespace calib8::engine {
+
+const WideFlowSet& avx512vnni_wide_flows32() { return kWholeFlows<2>; }
+const WideFlowSet& avx512vnni_wide_flows24() { return kPairFlows<1>; }
+
+}  // namespace calib8::engine

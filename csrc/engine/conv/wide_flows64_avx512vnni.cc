@@ -1,0 +1,8 @@
+// Tiles of 64 channels that take turns, with 16-bit codes and AVX-512 VNNI.
+#include "wide_flow_avx512vnni.h"
+
+namespace calib8::engine {
+
+const WideFlowSet& avx512vnni_wide_flows64() { return kWholeFlows<4>; }
+
+}  // namespace calib8::engine
