@@ -29,7 +29,7 @@ _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
 _OF_FIGURES: Final[dict[str, tuple[str, str]]] = {
     "recall": ("--min-recall", "0.97"),
-    "precision": ("--min-map-ratio", "0.99"),
+    "precision": ("--min-precision", "0.97"),
     "map50": ("--min-map-ratio", "0.99"),
     "map": ("--min-map-ratio", "0.99"),
     "miou": ("--min-iou", "0.985"),
