@@ -56,6 +56,8 @@ def test_a_named_grid_is_tuned_and_stays_named(cli, data: Path, tmp_path: Path, 
     model, named = saved(yolo2(), tmp_path), ("--branch", f"grid=yolov2-grid:{SIDES}")
     found = cli("tune", model, "--data", data, *named, "--min-map-ratio", "0.5", "-o", out / "t.onnx")
     assert found.exit_code == 0, found.output
+    wanted = ("tune", model, "--data", data, "--min-map-ratio", "0.5", "-o", out / "t.onnx")
+    assert cli(*wanted, "--branch", "grid=yolov2-grid").exit_code != 0, "another search: other boxes"
     made = cli("quantize", model, "--data", data, *named, "--effort", "fast", "-o", out / "q.onnx")
     assert f"--branch grid=yolov2-grid:{SIDES}" in made.output.splitlines()[-1]
 

@@ -344,6 +344,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
     }
 
 
