@@ -155,7 +155,7 @@ def int8_model(
         if changes.factors or changes.others:
             entries[CHANNEL_FACTORS] = changes.to_json()
     table = start.table if done is None else done.table
-    entries |= _ranges_asked_for(table, power_of_two=start.power_of_two)
+    entries |= _ranges_asked_for(start.table, power_of_two=start.power_of_two)
     if preprocess is not None:
         entries["preprocess"] = preprocess.to_json()
     write_metadata(result.model, entries)
@@ -235,13 +235,19 @@ def _dropped(result: QuantizedGraph) -> Iterator[str]:
 
 
 def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[str, str]:
-    """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave."""
+    """How the ranges of a table can be chosen again: one method for all tensors, and what the user gave.
+
+    Args:
+        table: as it was before repairs: what these put in its place nobody asked for.
+        power_of_two: all scales are powers of two.
+    """
     entries: dict[str, str] = {}
     given = {name: entry.range for name, entry in table.entries.items() if entry.method == GIVEN}
     chosen = (entry for entry in table.entries.values() if entry.reason != WHOLE)
-    found = {entry.method.removesuffix(POWER_OF_TWO) for entry in chosen} - {GIVEN}
-    methods = {name.removeprefix(f"{AUTO}: ") for name in found}
-    if len(methods) == 1 or methods == {PLAIN, BEHIND}:
+    methods = {entry.method.removesuffix(POWER_OF_TWO) for entry in chosen} - {GIVEN}
+    if any(name.startswith(f"{AUTO}: ") for name in methods):
+        entries["method"] = AUTO
+    elif len(methods) == 1 or methods == {PLAIN, BEHIND}:
         entries["method"] = max(methods, key=len)
     if power_of_two or table.power_of_two:
         entries["power_of_two"] = json.dumps(True)

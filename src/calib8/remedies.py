@@ -22,6 +22,7 @@ from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
+from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource
@@ -67,7 +68,7 @@ class Wish:
         left = tuple(one for one in basis.ranges if one[0] not in self.without_ranges)
         if self.method is not None:
             return replace(basis, method=self.method, percent=None, ranges=left)
-        if self.without_ranges and needs_data_again(basis.method):
+        if self.without_ranges and (basis.method == AUTO or needs_data_again(basis.method)):
             return replace(basis, method=METHOD, percent=None, ranges=left)
         return replace(basis, ranges=left)
 
@@ -200,7 +201,7 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
         return ()
     done = basis.repairs
     estimated = tuple(name for name in done if name == ESTIMATE)
-    others = (Wish(METHOD, repairs=done),) if again and basis.method != METHOD else ()
+    others = (Wish(METHOD, repairs=done),) if again and basis.method not in (AUTO, METHOD) else ()
     if again and causes & {"preprocessing", "input"}:
         return (Wish(repairs=done), *others)
     found: dict[Wish, None] = {}

@@ -20,6 +20,7 @@ from calib8.analysis.compare import compare
 from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
 from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
+from calib8.repair import by_effort
 from calib8.repair.repairs import REPAIRS
 from calib8.table import Range
 from small_models import run
@@ -311,3 +312,33 @@ def test_what_was_said_of_the_outputs_is_said_again() -> None:
     assert found.task == "classify"
     words = replace(found, branches={"y": "logits"}).flags(Remedy(Wish(), found.diagnosis.figures, 1.0, 0.0))
     assert words[-4:] == ("--task", "classify", "--branch", "y=logits")
+
+
+def test_ranges_that_a_search_began_from_are_not_taken_for_the_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_effort, "CLIPPING_DB", 1000.0)
+    monkeypatch.setattr(by_effort, "_took_wider_codes", lambda steps: True)
+    made = calib8.quantize(one_loud_channel(), samples(40), threads=1)
+    assert made.repaired is not None
+    assert by_effort.UNCLIPPED in [step.name for step in made.repaired.steps if step.kept]
+    basis = basis_of(one_loud_channel(), ir.to_proto(made.model))
+    assert basis.method == "auto" and "--method" not in basis.flags()
+
+
+def test_where_no_method_was_named_ranges_are_chosen_as_by_quantize() -> None:
+    proto, data = one_loud_channel(), samples(40)
+    made = calib8.quantize(proto, data, repair=("none",), threads=1)
+    found = diagnose_and_treat(proto, ir.to_proto(made.model), data, threads=1)
+    best = next(one for one in found.remedies if one.wish.method is None)
+    assert "--method" not in found.flags(best)
+    again = calib8.quantize(
+        proto, data, repair=best.wish.repairs or ("none",), keep_float=best.wish.keep_float, threads=1
+    )
+    assert any(entry.method.startswith("auto: ") for entry in again.table.entries.values())
+    quality = found.diagnosis.dissection.figures(with_shapes(ir.to_proto(again.model))).sqnr_db
+    assert best.sqnr_db == pytest.approx(quality, abs=0.01)
+
+
+def test_a_method_that_the_user_named_is_named_again() -> None:
+    data = samples(40)
+    made = calib8.quantize(plain(), data, method="minmax", threads=1)
+    assert diagnose_and_treat(plain(), ir.to_proto(made.model), data, threads=1).basis.method == "minmax"

@@ -58,6 +58,8 @@ def test_what_is_damaged_is_tuned_to_the_figure_that_fell_short() -> None:
     for effort in ("balanced", "best"):
         command = next_command(verdict("damaged"), asked(effort))
         assert command == [*start, "--min-recall", "0.97", "-o", "out.onnx"]
+    command = next_command(verdict("damaged", decided_by="precision"), asked())
+    assert command == [*start, "--min-precision", "0.97", "-o", "out.onnx"]
     command = next_command(verdict("damaged", decided_by="map50"), asked(target="onnxruntime"))
     made = words(MADE[2:], "--min-map-ratio 0.99 -o out.onnx")
     assert command == [*words("calib8 tune net.onnx --data pics", READ, MEANT), *made]

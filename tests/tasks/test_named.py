@@ -66,7 +66,8 @@ def test_a_task_that_the_outputs_do_not_fit_is_refused_with_what_it_needs() -> N
         meaning_of(grid(), task="detect")
     assert str(refused.value) == (
         "--task detect: no output fits it; the model has y [N, 9, 2, 2]. Name boxes and scores, such as "
-        "--branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores'."
+        "--branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores', or the form of a raw grid of anchors, "
+        "such as --branch NAME=yolov3-grid."
     )
     named = meaning_of(grid(), task="detect", branches={"y[0:4]": "boxes", "y[4:9]": "scores"})
     assert told(named) == "boxes y[:,0:4], scores y[:,4:9]" and named.task == "detect"

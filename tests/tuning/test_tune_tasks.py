@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +20,9 @@ import calib8
 from calib8.cli import app
 from calib8.errors import DataError, TableError, UsageError
 from calib8.tasks.judges.embeddings import EmbeddingJudge
+from calib8.tuning.group_bounds import counted_bound
 from calib8.tuning.promise import Promise, promise_of
-from calib8.tuning.task_evidence import Wanted
+from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted
 from calib8.tuning.tune import Tuning
 from small_models import normal, onnx_model
 
@@ -88,13 +91,54 @@ def test_masks(tmp_path: Path) -> None:
     assert told.against_float["miou"] >= 0.9
 
 
-@pytest.mark.parametrize(("promise", "share"), [("min_recall", 0.8), ("min_map_ratio", 0.6)])
+FIGURES = {"min_recall": "recall", "min_precision": "precision", "min_map_ratio": "map"}
+
+
+@pytest.mark.parametrize(
+    ("promise", "share"), [("min_recall", 0.8), ("min_precision", 0.8), ("min_map_ratio", 0.6)]
+)
 def test_boxes(tmp_path: Path, promise: str, share: float) -> None:
     found = tuned(tmp_path, detector(), **{promise: share})
     figures = found.best.figures
     assert found.kept and share <= figures.bound < figures.value <= 1.0
     told = both(found, detector(), tmp_path, task="detect").task
-    assert told.against_float["recall" if promise == "min_recall" else "map"] >= share
+    assert told.against_float[FIGURES[promise]] >= share
+
+
+class Boxes(NamedTuple):
+    """Objects of one sample: of FP32, of int8, and of both."""
+
+    truths: int
+    claimed: int
+    found: int
+
+
+def precision(records: Sequence[Boxes], monkeypatch: pytest.MonkeyPatch) -> tuple[float, float]:
+    """What is told of a promised precision, and its bound."""
+
+    def figures(self: TaskEvidence, several: Sequence[Pair]) -> dict[str, float]:
+        claimed = sum(one.coded.claimed for one in several)
+        return {"precision": sum(one.coded.found for one in several) / claimed} if claimed else {}
+
+    monkeypatch.setattr(TaskEvidence, "_figure", figures)
+    evidence = TaskEvidence(Wanted(Promise("precision", 0.9)), ["y"], None)
+    return evidence.told([Pair(one, None) for one in records])
+
+
+def test_precision_counts_what_int8_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    alike = [Boxes(9, 5, 5)] * 40
+    value, bound = precision(alike, monkeypatch)
+    assert value == 1.0 and bound == counted_bound(1.0, 200) < 1.0
+    mixed = [Boxes(9, 5, 5 - 3 * (place % 20 < 5)) for place in range(40)]
+    value, bound = precision(mixed, monkeypatch)
+    each = [mixed[group].found + mixed[group + 20].found for group in range(20)]
+    left = [(sum(each) - found) / 190 for found in each]
+    error = math.sqrt(19 / 20 * sum((part - sum(left) / 20) ** 2 for part in left))
+    assert value == pytest.approx(170 / 200)
+    assert bound == pytest.approx(min(value - 1.729 * error, counted_bound(value, 200)))
+    assert precision([Boxes(3, 0, 0)] * 20, monkeypatch) == (0.0, 0.0), "what finds nothing keeps no promise"
+    with pytest.raises(UsageError, match="--min-precision: cannot be told: FP32 finds nothing"):
+        precision([Boxes(0, 0, 0)] * 20, monkeypatch)
 
 
 def test_the_same_figures_every_time_and_a_search_that_goes_on(tmp_path: Path) -> None:

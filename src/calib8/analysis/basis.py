@@ -13,6 +13,7 @@ from typing import Any, Final
 import onnx_ir as ir
 
 from calib8.analysis.model_pair import Model, open_pair
+from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.errors import ModelError, UsageError
@@ -33,7 +34,7 @@ class Basis:
         target: a key of ``calib8.scheme.TARGETS``.
         activations: type of the activations.
         weights: how many scales weights have, see ``calib8.scheme.GRANULARITIES``.
-        method: for the ranges.
+        method: for the ranges; ``auto`` where the user named none.
         percent: for the method ``percentile``.
         power_of_two: all scales of activations are powers of two.
         ranges: tensors of which the user gave the range.
@@ -66,7 +67,8 @@ class Basis:
             found += ["--activations", self.activations]
         if self.weights != Basis.weights:
             found += ["--weights", self.weights]
-        found += ["--method", self.method]
+        if self.method != AUTO:
+            found += ["--method", self.method]
         if self.percent is not None:
             found += ["--percent", repr(self.percent)]
         if self.power_of_two:
@@ -132,7 +134,7 @@ def _read(stored: dict[str, str], key: str, missing: Any) -> Any:
 def _method(text: str) -> tuple[str, float | None]:
     """``percentile 99.9`` → name and percent; ``METHOD`` for what cannot be asked for so."""
     name, _, percent = text.partition(" ")
-    if name not in METHODS and not needs_data_again(name):
+    if name not in (AUTO, *METHODS) and not needs_data_again(name):
         return METHOD, None
     try:
         return name, float(percent) if percent else None

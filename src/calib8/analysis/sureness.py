@@ -150,7 +150,7 @@ def _place_scores(outputs: Sequence[Array], meaning: Meaning | None) -> Array | 
     if meaning is None or meaning.task != "detect" or branch is None or branch.chosen:
         return None
     parts = branch.of([array for array in outputs if array.dtype.kind == "f"])
-    if any(part.ndim not in (3, 4) for part in parts):
+    if any(part.ndim not in (3, 4, 5) for part in parts):
         return None
     found = []
     for part, piece in zip(parts, branch.pieces, strict=True):

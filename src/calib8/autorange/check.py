@@ -138,14 +138,14 @@ def varying_signals(outputs: Sequence[Outputs], meaning: Meaning | None) -> Ener
     shapes = [array.shape for array in outputs[0]]
     if any([array.shape for array in run] != shapes for run in outputs):
         return None
-    means = [np.zeros(shape) for shape in shapes]
+    means = [np.zeros(part.shape) for part in meaning.cut(outputs[0])]
     for run in outputs:
-        for mean, array in zip(means, run, strict=True):
-            mean += array
+        for mean, part in zip(means, meaning.cut(run), strict=True):
+            mean += part
     found = np.empty((len(outputs), len(meaning.pieces)))
     for index, run in enumerate(outputs):
-        centred = [array - mean / len(outputs) for array, mean in zip(run, means, strict=True)]
-        found[index] = [float(np.sum(np.square(part))) for part in meaning.cut(centred)]
+        pairs = zip(meaning.cut(run), means, strict=True)
+        found[index] = [float(np.sum(np.square(part - mean / len(outputs)))) for part, mean in pairs]
     return found * (len(outputs) / (len(outputs) - 1))
 
 

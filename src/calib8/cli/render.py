@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -270,7 +270,7 @@ def _macs(macs: int | None) -> str:
 
 
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
-    """Which repairs are part of the result, and which were tried in vain or found nothing to do."""
+    """Which repairs are part of the result; which were tried in vain or found nothing to do, each once."""
     if found.warning:
         terminal.say(f"warning: {found.warning}", style="yellow")
     where = f"on {count(found.held_back, 'sample')} held back"
@@ -286,13 +286,23 @@ def say_repairs(terminal: Terminal, found: Repaired) -> None:
             gains = _gains(step.before, step.after)
             terminal.say(f"{step.name}: {gains} {where}{f', {on}' if step.layers else ''}")
         _say_notes(terminal, [step])
-    left = [step for step in found.steps if not step.kept]
-    idle = [step for step in left if not step.layers and not abs(step.after_db - step.before_db) > 0.0]
-    vain = [step for step in left if step not in idle]
-    for told, steps in (("tried, and left out", vain), ("nothing to do for", idle)):
-        if steps:
-            terminal.say(f"{told}: {', '.join(step.name for step in steps)}")
-            _say_notes(terminal, steps)
+    kept = {step.name for step in found.steps if step.kept}
+    left = [step for step in found.steps if step.name not in kept]
+    vain = _by_name(step for step in left if step.layers or abs(step.after_db - step.before_db) > 0.0)
+    idle = _by_name(step for step in left if step.name not in vain)
+    for told, tries in (("tried, and left out", vain), ("nothing to do for", idle)):
+        if tries:
+            each = (f"{name} ({len(of)} times)" if len(of) > 1 else name for name, of in tries.items())
+            terminal.say(f"{told}: {', '.join(each)}")
+            _say_notes(terminal, [of[-1] for of in tries.values()])
+
+
+def _by_name(steps: Iterable[Step]) -> dict[str, list[Step]]:
+    """Every name once, in the order of the first try, with all tries: one left out is tried again later."""
+    found: dict[str, list[Step]] = {}
+    for step in steps:
+        found.setdefault(step.name, []).append(step)
+    return found
 
 
 def _gains(before: Check, after: Check) -> str:

@@ -52,6 +52,7 @@ _RECALL_HELP: Final = "At least S (0 … 1) of FP32's boxes are found."
 _IOU_HELP: Final = "Mean IoU of masks with FP32's of at least S (0 … 1)."
 _COSINE_HELP: Final = "Mean cosine of embeddings with FP32's of at least S (0 … 1)."
 _LINES_HELP: Final = "At least S (0 … 1) of the lines of text are FP32's."
+_PRECISION_HELP: Final = "At least S (0 … 1) of the boxes found are FP32's as well."
 _OKS_HELP: Final = "Mean similarity of keypoints with FP32's of at least S (0 … 1)."
 
 
@@ -64,6 +65,7 @@ class PromiseOptions:
     min_sqnr: Annotated[float | None, option(PROMISE, "--min-sqnr", "D", _SQNR_HELP)] = None
     min_map_ratio: Annotated[float | None, option(PROMISE, "--min-map-ratio", "S", _MAP_HELP)] = None
     min_recall: Annotated[float | None, option(PROMISE, "--min-recall", "S", _RECALL_HELP)] = None
+    min_precision: Annotated[float | None, option(PROMISE, "--min-precision", "S", _PRECISION_HELP)] = None
     min_iou: Annotated[float | None, option(PROMISE, "--min-iou", "S", _IOU_HELP)] = None
     min_cosine: Annotated[float | None, option(PROMISE, "--min-cosine", "S", _COSINE_HELP)] = None
     min_lines: Annotated[float | None, option(PROMISE, "--min-lines", "S", _LINES_HELP)] = None
@@ -79,8 +81,8 @@ class PromiseOptions:
 
         return promise_of(
             self.max_drop, self.min_agreement, self.min_sqnr,
-            {"map_ratio": self.min_map_ratio, "recall": self.min_recall, "iou": self.min_iou,
-             "cosine": self.min_cosine, "lines": self.min_lines, "oks": self.min_oks},
+            {"map_ratio": self.min_map_ratio, "recall": self.min_recall, "precision": self.min_precision,
+             "iou": self.min_iou, "cosine": self.min_cosine, "lines": self.min_lines, "oks": self.min_oks},
         )  # fmt: skip
 
 
@@ -175,10 +177,10 @@ def tune(
         found = tuning.tune(
             model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
             min_sqnr=promises.min_sqnr, min_map_ratio=promises.min_map_ratio,
-            min_recall=promises.min_recall, min_iou=promises.min_iou, min_cosine=promises.min_cosine,
-            min_lines=promises.min_lines, min_oks=promises.min_oks, judge_data=judges, labels=labels,
-            preprocess=preprocess, runtime=search.runtime, target=search.target,
-            activations=search.activations, weights=search.weights,
+            min_recall=promises.min_recall, min_precision=promises.min_precision, min_iou=promises.min_iou,
+            min_cosine=promises.min_cosine, min_lines=promises.min_lines, min_oks=promises.min_oks,
+            judge_data=judges, labels=labels, preprocess=preprocess, runtime=search.runtime,
+            target=search.target, activations=search.activations, weights=search.weights,
             power_of_two=search.power_of_two, ranges=given,
             effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
             keep_float=search.keep_float or (), budget=search.budget, work=search.work,

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from calib8.tasks.task_verdicts import TaskVerdict
     from calib8.tasks.verdict import BranchVerdict, State, Verdict
 
+_PLACES_SHOWN: Final = 3
+
 _STYLES: Final[dict[State, str]] = {"damaged": "yellow", "ruined": "red"}
 
 _OF_FIGURES: Final[dict[str, tuple[str, str]]] = {
     "recall": ("--min-recall", "0.97"),
-    "precision": ("--min-map-ratio", "0.99"),
+    "precision": ("--min-precision", "0.97"),
     "map50": ("--min-map-ratio", "0.99"),
     "map": ("--min-map-ratio", "0.99"),
     "miou": ("--min-iou", "0.985"),
@@ -124,9 +126,16 @@ def _say_meaning(terminal: Terminal, meaning: Meaning | None) -> None:
     """What the outputs were taken for, where there are several branches or it was guessed."""
     if meaning is None or not (meaning.several or any(one.sureness == "guessed" for one in meaning.branches)):
         return
-    each = (f"{one.kind} {one.places} ({one.sureness})" for one in meaning.branches)
+    each = (f"{one.kind} {_shortened(one.places)} ({one.sureness})" for one in meaning.branches)
     guessed = any(one.sureness == "guessed" for one in meaning.branches)
     terminal.say(f"outputs: {', '.join(each)}{'; --branch says what they are' if guessed else ''}")
+
+
+def _shortened(places: str) -> str:
+    """Many places by the first ones: a raw grid has one for each anchor."""
+    each = places.split(", ")
+    shown = ", ".join(each[:_PLACES_SHOWN])
+    return places if len(each) <= _PLACES_SHOWN + 1 else f"{shown} and {len(each) - _PLACES_SHOWN} more"
 
 
 def meaning_document(meaning: Meaning | None) -> list[dict[str, Any]]:

@@ -29,9 +29,20 @@ def with_branches(model: ir.Model, meaning: Meaning) -> ir.Model:
     copy.graph.outputs.clear()
     for piece in meaning.pieces:
         value = floats[piece.index]
-        copy.graph.outputs.append(value if piece.axis is None else _slice(names, value, piece))
+        part = value if piece.axis is None else _slice(names, value, piece)
+        copy.graph.outputs.append(_sigmoid(names, part) if piece.sigmoid else part)
     copy.graph.outputs.extend(value for value in outputs if not is_float(value))
     return copy
+
+
+def _sigmoid(names: Names, part: ir.Value) -> ir.Value:
+    """What figures are of."""
+    node = ir.node("Sigmoid", [part], name=names.node("calib8/branch"))
+    value = node.outputs[0]
+    value.name = names.value(f"{part.name}/sigmoid")
+    value.type, value.shape = part.type, part.shape
+    names.graph.append(node)
+    return value
 
 
 def _slice(names: Names, output: ir.Value, piece: Piece) -> ir.Value:

@@ -6,12 +6,13 @@ output0 [1, 84, 8400]      boxes  = output0[:, 0:4]      scores = output0[:, 4:8
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from calib8.tasks.grid import Grid
 from calib8.tasks.kinds import Kind, Task
 
 Array = npt.NDArray[Any]
@@ -34,6 +35,7 @@ class Piece:
         index: its place among the float outputs.
         axis: along which it is cut; None: it is the whole output.
         first, last: entries ``first`` … ``last`` − 1 of that axis.
+        sigmoid: what reads it takes the Sigmoid of it, and so do all figures of it.
     """
 
     output: str
@@ -41,13 +43,21 @@ class Piece:
     axis: int | None = None
     first: int = 0
     last: int = 0
+    sigmoid: bool = False
 
     def of(self, outputs: Sequence[Array]) -> Array:
-        """The part, a view; the whole array where it has not so many entries."""
+        """The part, a view unless Sigmoid is taken; all of the array where it has not so many entries."""
         array = outputs[self.index]
-        if self.axis is None or array.ndim <= self.axis or array.shape[self.axis] < self.last:
+        if self.axis is not None and array.ndim > self.axis and array.shape[self.axis] >= self.last:
+            array = array[(slice(None),) * self.axis + (slice(self.first, self.last),)]
+        if not self.sigmoid:
             return array
-        return array[(slice(None),) * self.axis + (slice(self.first, self.last),)]
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * array), array.dtype)
+
+    def touches(self, other: Piece) -> bool:
+        """Whether another one begins where it ends."""
+        ends = (self.output, self.axis, self.last)
+        return self.axis is not None and ends == (other.output, other.axis, other.first)
 
     def __str__(self) -> str:
         """As ``--branch`` takes it."""
@@ -83,8 +93,14 @@ class Branch:
 
     @property
     def places(self) -> str:
-        """Such as ``output0[:,4:84]``."""
-        return ", ".join(map(str, self.pieces))
+        """Such as ``output0[:,4:84]``; neighbours as one."""
+        found = list[Piece]()
+        for piece in self.pieces:
+            if found and found[-1].touches(piece):
+                found[-1] = replace(found[-1], last=piece.last)
+            else:
+                found.append(piece)
+        return ", ".join(map(str, found))
 
 
 @dataclass(frozen=True)
@@ -95,11 +111,13 @@ class Meaning:
         branches: in the order of the outputs.
         task: what the network is for; None: not known.
         named: the user named the task.
+        grids: outputs that are raw grids of anchors.
     """
 
     branches: tuple[Branch, ...]
     task: Task | None = None
     named: bool = False
+    grids: tuple[Grid, ...] = ()
 
     @property
     def judged(self) -> tuple[Branch, ...]:

@@ -51,17 +51,26 @@ def rows_of(output: ir.Value, found: Compositions) -> Rows | None:
         output: a float output with three axes, or four.
         found: what is known of its graph.
     """
+    node, behind = layer_in_front(output, found)
+    length = None if node is None else _outputs(node, found)
+    if node is None or length is None:
+        return None
+    last = _last_axis(node, behind[::-1], length)
+    return Rows(length, _reads_sequence(node)) if last else None
+
+
+def layer_in_front(output: ir.Value, found: Compositions) -> tuple[ir.Node | None, list[ir.Node]]:
+    """The first node in front of an output that computes, and those behind it, the last one first.
+
+    These move rows, and add biases to them.
+    """
     behind = list[ir.Node]()
     node = float_origin(output).producer()
     while node is not None and len(behind) < FARTHEST and _keeps_rows(node, found):
         behind.append(node)
         source = next((value for value in node.inputs if not found.fixed(value)), None)
         node = None if source is None else float_origin(source).producer()
-    length = None if node is None else _outputs(node, found)
-    if node is None or length is None:
-        return None
-    last = _last_axis(node, behind[::-1], length)
-    return Rows(length, _reads_sequence(node)) if last else None
+    return node, behind
 
 
 def _keeps_rows(node: ir.Node, found: Compositions) -> bool:

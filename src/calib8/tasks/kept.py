@@ -111,9 +111,11 @@ def _scores(pairs: Pairs) -> Kept:
 
 
 def _class_axis(array: Array) -> int:
-    """Classes are fewer than places: the shortest axis behind the batch."""
-    if array.ndim < 3:
+    """That beside rows and columns; where these are no square, classes are fewer than places."""
+    if array.ndim < 3 or array.ndim == 5:
         return array.ndim - 1
+    if array.ndim == 4 and array.shape[2] == array.shape[3]:
+        return 1
     return 1 + int(np.argmin(array.shape[1:]))
 
 

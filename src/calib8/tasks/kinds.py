@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, TypeAlias, get_args
 
 from calib8.errors import UsageError
+from calib8.tasks.grid import FORMS
 
 Kind: TypeAlias = Literal[
     "boxes", "scores", "objectness", "mask-coefficients", "masks", "map", "keypoints", "logits",
@@ -64,7 +65,8 @@ def kind_called(name: str, subject: str) -> Kind:
     for kind in KINDS:
         if kind == name:
             return kind
-    raise UsageError(subject, f"unknown kind of output '{name}'", f"Use one of {', '.join(KINDS)}")
+    cure = f"Use one of {', '.join(KINDS)}; of a raw grid of anchors {', '.join(FORMS)}"
+    raise UsageError(subject, f"unknown kind of output '{name}'", cure)
 
 
 def task_called(name: str | None) -> Task | None:

@@ -7,18 +7,21 @@ graph → float outputs, their parts (``seen``) → kinds (``detections``, ``sin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 
 import onnx_ir as ir
 
 from calib8.errors import UsageError
-from calib8.tasks.branches import Branch, Meaning, Piece
+from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.composition import Size, shape_of
 from calib8.tasks.detections import chosen_rows, in_one_output, in_several_outputs
+from calib8.tasks.grid import Grid
 from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, task_called
 from calib8.tasks.named import as_task, as_told, fits, with_named
+from calib8.tasks.raw_grids import grids_by_graph, grids_by_shape
 from calib8.tasks.seen import Found, Seen, seen_outputs
 from calib8.tasks.single_outputs import single_output
 
@@ -38,7 +41,8 @@ def meaning_of(
         model: a float or QDQ graph, constants as initializers, shapes inferred as far as they can be: a
             prepared model, or what ``calib8.tasks.seen.analysable`` makes of another one.
         task: what the network is for, a key of ``NEEDS``; None: told by the graph.
-        branches: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind.
+        branches: part of an output, such as ``output0`` or ``output0[4:84]`` → its kind; of a raw grid of
+            anchors its form, such as ``yolov2-grid`` or ``yolov2-grid:1.08,1.19,3.42,4.41``.
         left_open: a task that nothing shows to fit is taken, unless the graph is sure of another one.
 
     Raises:
@@ -46,15 +50,32 @@ def meaning_of(
             that the outputs do not fit.
     """
     wanted = task_called(task)
-    seen = seen_outputs(model)
-    found = found_by_graph(seen, picture_of(model))
+    seen, picture = seen_outputs(model), picture_of(model)
+    found = found_by_graph(seen, picture)
     if branches:
-        found = with_named(found, seen, as_told(branches, seen))
+        found = with_named(found, seen, as_told(branches, seen, picture))
+    if wanted == "detect" and not fits(wanted, found):
+        found = _with_shaped_grids(found, seen, picture)
     if wanted is not None:
         found = as_task(wanted, found, seen, left_open=left_open)
     told = grouped(found)
     named = wanted is not None and fits(wanted, found)
-    return Meaning(told, wanted if named else task_of(told), named)
+    return Meaning(told, wanted if named else task_of(told), named, _whole_grids(found))
+
+
+def _with_shaped_grids(found: Sequence[Found], seen: Sequence[Seen], picture: Sequence[Size]) -> list[Found]:
+    """What was found, with outputs of which nothing is known as raw grids where their shapes allow it."""
+    unknown = {one.piece.output for one in found if one.kind == "other" and one.sureness == "guessed"}
+    grids = grids_by_shape([one for one in seen if one.name in unknown], picture)
+    return [piece for one in found for piece in grids.get(one.piece.output, (one,))]
+
+
+def _whole_grids(found: Sequence[Found]) -> tuple[Grid, ...]:
+    """Raw grids all of whose numbers are what they were found to be."""
+    grids = dict.fromkeys(one.grid for one in found if one.grid is not None)
+    pieces = {grid: [one.piece for one in found if one.grid == grid] for grid in grids}
+    ends = {grid: sum(piece.last - piece.first for piece in of) for grid, of in pieces.items()}
+    return tuple(grid for grid in grids if ends[grid] == grid.numbers * len(grid.starts))
 
 
 def judged_meaning(
@@ -94,6 +115,7 @@ def picture_of(model: ir.Model) -> tuple[Size, ...]:
 def found_by_graph(seen: Sequence[Seen], picture: Sequence[Size]) -> list[Found]:
     """What every output is, in the order of the outputs; pieces of one output in their order."""
     known = {one.name: in_one_output(one, seen) for one in seen}
+    known |= grids_by_graph([one for one in seen if not known[one.name]], picture)
     known |= in_several_outputs([one for one in seen if not known[one.name]])
     if not any(found.kind == "boxes" for several in known.values() for found in several):
         known |= chosen_rows(seen)
@@ -142,9 +164,9 @@ def _neighbours_joined(found: Sequence[Found]) -> list[Found]:
     for last, one in pairwise(found):
         before = result[-1]
         left, right = before.piece, one.piece
-        touching = (left.output, left.axis, left.last) == (right.output, right.axis, right.first)
-        if touching and left.axis is not None and one.kind == last.kind != "other":
-            piece = Piece(left.output, left.index, left.axis, left.first, right.last)
+        alike = left.sigmoid == right.sigmoid and one.kind == last.kind != "other"
+        if left.touches(right) and alike:
+            piece = replace(left, last=right.last)
             result[-1] = Found(piece, before.kind, before.sureness, before.why, before.chosen or one.chosen)
         else:
             result.append(one)

@@ -2,6 +2,7 @@
 
 output0[4:84]      entries 4 … 83 of the channels
 output0[:,4:84]    of axis 1, written out
+grid               of a raw grid of anchors (``raw_grids``) its form takes the place of a kind
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from calib8.errors import UsageError
 from calib8.tasks.branches import Piece
 from calib8.tasks.composition import Size
 from calib8.tasks.kinds import NEEDS, Kind, Task, kind_called
+from calib8.tasks.raw_grids import named_grid, split_forms
 from calib8.tasks.seen import Found, Seen
 
 NEEDED: Final[Mapping[Task, str]] = {
-    "detect": "Name boxes and scores, such as --branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores'",
+    "detect": "Name boxes and scores, such as --branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores', or "
+    "the form of a raw grid of anchors, such as --branch NAME=yolov3-grid",
     "segment": "Name the map, such as --branch NAME=map: an output [N, C, H, W] or [N, H, W]",
     "classify": "Name the scores of classes, such as --branch NAME=logits: an output [N, C]",
     "embed": "Name the vector, such as --branch NAME=embedding: an output [N, C]",
@@ -51,20 +54,42 @@ def parse_branches(given: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def as_told(branches: Mapping[str, str], seen: Sequence[Seen]) -> tuple[Found, ...]:
+def as_told(
+    branches: Mapping[str, str], seen: Sequence[Seen], picture: Sequence[Size] = ()
+) -> tuple[Found, ...]:
     """What the user says of parts of outputs, in the order of the outputs.
+
+    Args:
+        branches: see ``calib8.tasks.meaning.meaning_of``.
+        seen: the outputs.
+        picture: rows and columns of the input; empty where they are not known.
 
     Raises:
         UsageError: see ``calib8.tasks.meaning.meaning_of``.
     """
+    grids, kinds = split_forms(branches)
     told = [
         Found(_piece(part, seen), kind_called(kind, f"--branch {part}={kind}"), "named", "named by the user")
-        for part, kind in branches.items()
+        for part, kind in kinds.items()
     ]
+    for part, form in grids.items():
+        told += named_grid(_whole_output(part, form, seen), form, picture)
     told.sort(key=lambda one: (one.piece.index, one.piece.first))
     for one, other in pairwise(told):
         _check_apart(one.piece, other.piece)
     return tuple(told)
+
+
+def _whole_output(part: str, form: str, seen: Sequence[Seen]) -> Seen:
+    """The output that a user names as a grid."""
+    one = next((one for one in seen if one.name == part), None)
+    if one is None:
+        match = _PART.fullmatch(part)
+        if match is not None and any(seen_one.name == match["name"] for seen_one in seen):
+            cure = f"Name the whole of it: {match['name']}={form}"
+            raise UsageError(f"--branch {part}={form}", "is a part, and a grid is an output", cure)
+        raise UsageError(f"--branch {part}", f"the model has no float output '{part}'", _listed(seen))
+    return one
 
 
 def _check_apart(one: Piece, other: Piece) -> None:
@@ -157,7 +182,9 @@ def _cut_again(one: Seen, own: Sequence[Found], named: Sequence[Found]) -> list[
     result, first = list[Found](), 0
     for place in range(1, end + 1):
         if place == end or kinds[place] is not kinds[first]:
-            result.append(replace(kinds[first], piece=Piece(one.name, one.index, axis, first, place)))
+            sigmoid = kinds[first].piece.sigmoid
+            cut = Piece(one.name, one.index, axis, first, place, sigmoid)
+            result.append(replace(kinds[first], piece=cut))
             first = place
     return result
 

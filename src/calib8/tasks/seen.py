@@ -12,8 +12,9 @@ from calib8.passes.normalize import normalize
 from calib8.passes.simplify import fold_constants
 from calib8.quantization.qdq import float_origin, readable_copy
 from calib8.tasks.branches import Piece, Sureness
-from calib8.tasks.characters import Rows, rows_of
+from calib8.tasks.characters import Rows, layer_in_front, rows_of
 from calib8.tasks.composition import Compositions, Part, Size, shape_of
+from calib8.tasks.grid import Grid
 from calib8.tasks.kinds import Kind
 from calib8.tasks.natures import Nature, Natures
 
@@ -52,6 +53,7 @@ class Seen:
         parts: side by side along an axis, or one that is all of it.
         whole: the output as one part.
         rows: what a layer makes of every step of a sequence, along the last axis; None: it is no such thing.
+        head: the layer whose sums it is, moved at most; None: something else lies between.
     """
 
     name: str
@@ -60,6 +62,7 @@ class Seen:
     parts: tuple[SeenPart, ...]
     whole: SeenPart
     rows: Rows | None = None
+    head: ir.Node | None = None
 
     @property
     def rank(self) -> int:
@@ -75,13 +78,18 @@ class Seen:
 
 @dataclass(frozen=True)
 class Found:
-    """What a piece was found to be; the fields are those of ``calib8.tasks.branches.Branch``."""
+    """What a piece was found to be; the fields are those of ``calib8.tasks.branches.Branch``.
+
+    Attributes:
+        grid: the raw grid that it is a part of.
+    """
 
     piece: Piece
     kind: Kind
     sureness: Sureness
     why: str
     chosen: bool = False
+    grid: Grid | None = None
 
 
 def analysable(model: ir.Model) -> ir.Model:
@@ -119,7 +127,8 @@ def _seen(value: ir.Value, index: int, found: Compositions, natures: Natures) ->
     composition = found.of(value)
     all_of_it = _part(Piece(name, index), Part(0, value), natures)
     if composition is None or constant(value) is not None:
-        return Seen(name, index, sizes, (all_of_it,), all_of_it, rows_of(value, found))
+        head = layer_in_front(value, found)[0]
+        return Seen(name, index, sizes, (all_of_it,), all_of_it, rows_of(value, found), head)
     parts, first = [], 0
     for part in composition.parts:
         piece = Piece(name, index, composition.axis, first, first + part.size)

@@ -93,6 +93,10 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
     if not isinstance(judge, DetectionJudge | KeypointJudge):
         cure = "Leave --labels away: FP32 is the truth then"
         raise UsageError(str(labels), f"labels of task {judge.task} are not read from files", cure)
+    if isinstance(judge, DetectionJudge) and judge.head.assumed:
+        problem = "are of boxes whose anchors are not known: no graph tells them"
+        cure = "Give them with the form of the grid, such as --branch NAME=yolov2-grid:1.08,1.19,3.42,4.41,…"
+        raise UsageError(f"labels {labels}", problem, cure)
     geometries = {file: pictures.geometry(file) for file in pictures.files}
     points = isinstance(judge, KeypointJudge)
     if labels.is_dir():

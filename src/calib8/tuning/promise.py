@@ -8,6 +8,7 @@ of a task, see calib8.tasks.judges, all of them 0 … 1 and at least (``score``:
 
 map_ratio   mean average precision over that of the float model; labels, else its boxes are the truth
 recall      share of the float model's boxes that are found
+precision   share of the boxes found that the float model has as well; 0 where none is found
 iou         mean IoU of masks with the float model's
 cosine      mean cosine of embeddings with the float model's
 lines       share of samples with the float model's line of text
@@ -27,7 +28,7 @@ from typing import Final, Literal, TypeAlias
 from calib8.errors import UsageError
 
 Kind: TypeAlias = Literal[
-    "agreement", "drop", "sqnr", "map_ratio", "recall", "iou", "cosine", "lines", "oks", "score"
+    "agreement", "drop", "sqnr", "map_ratio", "recall", "precision", "iou", "cosine", "lines", "oks", "score"
 ]
 
 OPTIONS: Final[dict[Kind, str]] = {
@@ -36,6 +37,7 @@ OPTIONS: Final[dict[Kind, str]] = {
     "sqnr": "--min-sqnr",
     "map_ratio": "--min-map-ratio",
     "recall": "--min-recall",
+    "precision": "--min-precision",
     "iou": "--min-iou",
     "cosine": "--min-cosine",
     "lines": "--min-lines",
@@ -46,6 +48,7 @@ OPTIONS: Final[dict[Kind, str]] = {
 TASK_OF: Final[dict[Kind, str]] = {
     "map_ratio": "detect",
     "recall": "detect",
+    "precision": "detect",
     "iou": "segment",
     "cosine": "embed",
     "lines": "ctc",
@@ -64,6 +67,7 @@ _LIMITS: Final[dict[Kind, tuple[float, float, str, str]]] = {
     "sqnr": (0.0, HIGHEST_DB, "dB", "Give decibels, such as 25"),
     "map_ratio": _PART,
     "recall": _PART,
+    "precision": _PART,
     "iou": _PART,
     "cosine": _PART,
     "lines": _PART,
@@ -77,6 +81,7 @@ _NOUNS: Final[dict[Kind, str]] = {
     "sqnr": "SQNR",
     "map_ratio": "share of FP32's mAP",
     "recall": "recall",
+    "precision": "precision",
     "iou": "mIoU",
     "cosine": "cosine",
     "lines": "equal lines",

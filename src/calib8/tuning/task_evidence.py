@@ -243,6 +243,18 @@ def _recall(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     return value, min(bound, counted_bound(value, sum(one.coded.truths for one in records)))
 
 
+def _precision(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
+    """A model that finds nothing where FP32 does has a precision of 0: it keeps no promise."""
+
+    def of(copies: Sequence[int]) -> float:
+        chosen = _chosen(records, copies)
+        nothing = 0.0 if any(one.coded.truths for one in chosen) else float("nan")
+        return figure(chosen).get("precision", nothing)
+
+    value, bound = jackknife_bound(len(records), of)
+    return value, min(bound, counted_bound(value, sum(one.coded.claimed for one in records)))
+
+
 def _map_ratio(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
     def of(copies: Sequence[int]) -> float:
         real, coded = (
@@ -260,6 +272,7 @@ def _map_ratio(records: Sequence[Pair], figure: _Figure) -> tuple[float, float]:
 _TOLD: Final[dict[Kind, Callable[[Sequence[Any], _Figure], tuple[float, float]]]] = {
     "map_ratio": _map_ratio,
     "recall": _recall,
+    "precision": _precision,
     "iou": _named("miou"),
     "cosine": _named("cosine"),
     "lines": _lines,

@@ -91,6 +91,7 @@ def tune(
     min_sqnr: float | None = None,
     min_map_ratio: float | None = None,
     min_recall: float | None = None,
+    min_precision: float | None = None,
     min_iou: float | None = None,
     min_cosine: float | None = None,
     min_lines: float | None = None,
@@ -131,8 +132,9 @@ def tune(
         max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
         min_agreement: promise: the best class is the float model's in so many percent of the samples.
         min_sqnr: promise: SQNR of the outputs in dB, of the worst branch where they have several.
-        min_map_ratio, min_recall: promises about boxes, 0 … 1: mAP over that of the float model, by labels or
-            else by the float model's boxes; share of the float model's boxes that are found.
+        min_map_ratio, min_recall, min_precision: promises about boxes, 0 … 1: mAP over that of the float
+            model, by labels or else by the float model's boxes; share of the float model's boxes that are
+            found; share of the boxes found that the float model has as well.
         min_iou, min_cosine, min_lines, min_oks: promises about masks, embeddings, lines of text and
             keypoints, 0 … 1, all beside the float model.
         min_score: promise: mean of ``judge``.
@@ -162,8 +164,8 @@ def tune(
     """
     promise = promise_of(
         max_drop, min_agreement, min_sqnr,
-        {"map_ratio": min_map_ratio, "recall": min_recall, "iou": min_iou, "cosine": min_cosine,
-         "lines": min_lines, "oks": min_oks, "score": min_score},
+        {"map_ratio": min_map_ratio, "recall": min_recall, "precision": min_precision, "iou": min_iou,
+         "cosine": min_cosine, "lines": min_lines, "oks": min_oks, "score": min_score},
     )  # fmt: skip
     clock, wanted = Clock(seconds_of(budget), str(budget)), _wanted(promise, task, judge, labels)
     effort_called(effort)
@@ -342,6 +344,7 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},
+        **({"grids": [repr(grid) for grid in asked.meaning.grids]} if asked.meaning.grids else {}),
     }
 
 

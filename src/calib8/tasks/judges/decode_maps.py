@@ -4,6 +4,8 @@
     anchors  [a·(5 + c), h, w]      YOLOv5: x = (2σ(tx) − ½ + column)·s, w = (2σ(tw))²·anchor
                                     YOLOv2 … v4 (``anchors-exp``): x = (σ(tx) + column)·s, w = exp(tw)·anchor
 
+Other orders of the axes, such as [a, h, w, 5 + c], are turned into these (``planes``).
+
 Rows are in the order of the outputs, of the anchors, and of the cells row by row.
 """
 
@@ -44,13 +46,22 @@ def expected_bins(table: F64, bins: int) -> F64:
 
 def decoded_maps(parts: Sequence[F64], head: DetectionHead) -> Decoded | None:
     """The maps of all levels; None where they do not fit the head."""
-    levels = [_level(part, place, head) for place, part in enumerate(parts)]
+    levels = [_level(_planes(part, place, head), place, head) for place, part in enumerate(parts)]
     fitting = [level for level in levels if level is not None]
     if len(fitting) < len(levels):
         return None
     boxes, scores = (np.concatenate([getattr(one, name) for one in fitting]) for name in ("boxes", "scores"))
     sure = [one.objectness for one in fitting if one.objectness is not None]
     return Decoded(boxes, scores, np.concatenate(sure) if sure else None)
+
+
+def _planes(part: F64, place: int, head: DetectionHead) -> F64:
+    """A map as [channels, rows, columns]; as it is where it has not the axes that the head says."""
+    axes = () if head.planes is None or place >= len(head.planes) else head.planes[place]
+    if part.ndim != len(axes):
+        return part
+    turned = part.transpose(axes)
+    return turned.reshape(-1, *turned.shape[-2:])
 
 
 def _level(part: F64, place: int, head: DetectionHead) -> Decoded | None:

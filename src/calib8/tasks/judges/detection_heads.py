@@ -65,6 +65,9 @@ class DetectionHead:
         bins: scores per distance in ``maps``; 1: distances as they are.
         anchors: width and height in pixels of every anchor, per output of ``maps``, for ``anchors`` and
             ``anchors-exp``.
+        planes: per output of ``maps`` the axes, without that of the batch, in the order channels (or anchors
+            and numbers of an anchor), rows, columns; None: as they are.
+        assumed: the anchors are not those of the network, as far as is known: no box is where labels are.
     """
 
     layout: Layout
@@ -81,6 +84,8 @@ class DetectionHead:
     variances: tuple[float, float] = (0.1, 0.2)
     bins: int = 16
     anchors: tuple[tuple[tuple[float, float], ...], ...] | None = None
+    planes: tuple[tuple[int, ...], ...] | None = None
+    assumed: bool = False
 
     def __post_init__(self) -> None:
         """Refuses what cannot be decoded.

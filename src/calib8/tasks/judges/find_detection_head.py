@@ -16,6 +16,7 @@ import numpy as np
 
 from calib8.errors import UsageError
 from calib8.tasks.branches import Meaning
+from calib8.tasks.judges.anchors import grid_head
 from calib8.tasks.judges.decode_maps import flat
 from calib8.tasks.judges.detection_heads import (
     BoxForm,
@@ -53,6 +54,10 @@ def find_detection_head(
         UsageError: the decoding is unknown, or several fit; the outputs are listed.
     """
     shown = Shown.of(names, outputs, size)
+    grids = () if meaning is None else meaning.grids
+    if grids and all(grid.output in shown.names for grid in grids):
+        shapes = [part.shape for part in shown.parts]
+        return grid_head(grids, shown.names, shapes, size)
     places = None if meaning is None else told_places(meaning, shown)
     places = places_by_shape(shown) if places is None else places
     if places is None:
@@ -80,8 +85,9 @@ def _unknown(shown: Shown, why: str) -> UsageError:
     )
     listed = ", ".join(f"{name} {shape}" for name, shape in zip(shown.names, shapes, strict=True))
     cure = (
-        "Export the model with its boxes decoded (as rows of 4 numbers and scores), or from Python give a "
-        "DetectionHead that says what the outputs are, or a judge of your own"
+        "Export the model with its boxes decoded (as rows of 4 numbers and scores), name the form of a raw "
+        "grid of anchors, such as --branch NAME=yolov3-grid, or from Python give a DetectionHead that says "
+        "what the outputs are, or a judge of your own"
     )
     return UsageError("--task detect", f"outputs {listed}: {why}", cure)
 
