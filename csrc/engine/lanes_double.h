@@ -14,14 +14,15 @@ namespace {  // NOLINT: internal linkage is the point
 // Halves()(acc, factors): the largest whole numbers that are not larger than 2 · acc · factor + 1, so that
 // those of acc · factor + 1/2 are half of them; of products below 2^29. Numbers near 1.5 · 2^51 have one bit
 // behind the point, and what is rounded down to them needs no conversion: the lower 32 bits are the result.
-// Only AVX-512 rounds down by instruction, others while there is a RoundingDown.
+// Only AVX-512 rounds down by instruction, others within rounding_down.
 constexpr double kHalvesStart = 3377699720527872.5;
 
 #if defined(__AVX512BW__)
 
-struct RoundingDown {
-  explicit RoundingDown(bool) {}
-};
+template <class Call>
+[[gnu::always_inline]] inline void rounding_down(const Call& call) {
+  call();
+}
 
 struct Doubles {
   __m512d first, second;
@@ -111,24 +112,15 @@ inline Ints floors(Doubles a) {
                                  _mm256_cvttpd_epi32(_mm256_floor_pd(a.second)), 1);
 }
 
-// Around calls of functions that are not inlined: no compiler knows that arithmetic depends on it.
-class RoundingDown {
- public:
-  explicit RoundingDown(bool really) : really_(really) {
-    if (!really_) return;
-    before_ = _mm_getcsr();
-    _mm_setcsr((before_ & ~static_cast<unsigned>(_MM_ROUND_MASK)) | _MM_ROUND_DOWN);
-  }
-  ~RoundingDown() {
-    if (really_) _mm_setcsr(before_);
-  }
-  RoundingDown(const RoundingDown&) = delete;
-  RoundingDown& operator=(const RoundingDown&) = delete;
-
- private:
-  bool really_;
-  unsigned before_ = 0;
-};
+// call() while results are rounded down. What it calls is not inlined: no compiler knows that arithmetic
+// depends on it.
+template <class Call>
+[[gnu::always_inline]] inline void rounding_down(const Call& call) {
+  const unsigned before = _mm_getcsr();
+  _mm_setcsr((before & ~static_cast<unsigned>(_MM_ROUND_MASK)) | _MM_ROUND_DOWN);
+  call();
+  _mm_setcsr(before);
+}
 
 struct Halves {
   [[gnu::always_inline]] Ints operator()(Ints acc, const double* factors) const {

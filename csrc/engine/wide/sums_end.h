@@ -74,8 +74,8 @@ class SumsEnd {
   }
 
   void rows(const SumsRows& rows) const {
-    const RoundingDown down(way_ == SumsWay::kSmallSingle);
-    (this->*run_)(rows);
+    if (way_ != SumsWay::kSmallSingle) return (this->*run_)(rows);
+    rounding_down([&] { (this->*run_)(rows); });
   }
 
   // Factors of the block, one after the other; those of float64 where it ends by kSmallSingle.
