@@ -1,30 +1,22 @@
 """Known faults, each planted into a float network or its int8 form, with what a diagnosis has to name.
 
-    Conv A ─ [BatchNormalization] ─ [Relu | SiLU] ─ Conv B      a place: what most faults are planted in
-
 A fault that keeps the float function breaks int8 alone; wrong statistics and wrong images break both. Behind
 SiLU a factor is nearly kept: SiLU(f·x) is f·Relu(x) but near 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import onnx
-from onnx import numpy_helper, shape_inference
-from onnxruntime import InferenceSession, SessionOptions
+from onnx import numpy_helper
 
-Array = np.ndarray[Any, Any]
-Images = dict[str, Any]
-Place = TypeVar("Place")
-LOUD, WIDE, NARROW, UNEVEN, OUTLIER = 500.0, 64.0, 0.1, 64.0, 200.0
+from fault_places import Feeds, Network, NoSpotError, Spot, middle, one_by_one, with_codes
 
-
-class NoSpotError(Exception):
-    """The network has no place for a fault."""
+LOUD, WIDE, NARROW, UNEVEN, OUTLIER, APART = 500.0, 64.0, 0.1, 64.0, 200.0, 16.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +32,7 @@ class Fault:
         cure: that its advice, or a repair that it asks for, names.
         ranges: given when the network is quantized.
         broken: what becomes of the int8 network.
+        calibration: what it is calibrated with in place of the images; empty: nothing else.
         images: settings of the preprocessing that differ from the right ones.
     """
 
@@ -51,158 +44,8 @@ class Fault:
     cure: str
     ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     broken: Callable[[onnx.ModelProto], onnx.ModelProto] = lambda proto: proto
+    calibration: Feeds = ()
     images: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Spot:
-    """Conv, the BatchNormalization behind it, and the Conv that alone reads both."""
-
-    first: onnx.NodeProto
-    norm: onnx.NodeProto | None
-    last: str
-    second: onnx.NodeProto
-
-
-class Network:
-    """A float network that is changed in place."""
-
-    def __init__(self, proto: onnx.ModelProto) -> None:
-        """Copies it; constants become initializers."""
-        self.proto = onnx.ModelProto()
-        self.proto.CopyFrom(proto)
-        self.makers = {name: node for node in self.proto.graph.node for name in node.output}
-        self.constants = {tensor.name: tensor for tensor in self.proto.graph.initializer}
-
-    def readers(self, tensor: str) -> list[onnx.NodeProto]:
-        """The nodes that read a tensor."""
-        return [node for node in self.proto.graph.node if tensor in node.input]
-
-    def array(self, name: str) -> Array:
-        """A constant, to be written with ``put``."""
-        return numpy_helper.to_array(self.constants[name]).copy()
-
-    def put(self, name: str, array: Array) -> None:
-        """Another value of a constant."""
-        self.constants[name].CopyFrom(numpy_helper.from_array(array.astype(np.float32), name))
-
-    def called(self, node: onnx.NodeProto) -> tuple[str, ...]:
-        """How findings may call a node."""
-        output = node.output[0]
-        return (node.name or output, output, f"{node.op_type} of '{output}'")
-
-    def spots(self) -> list[Spot]:
-        """All places whose parameters nothing else reads."""
-        found = []
-        for node in self.proto.graph.node:
-            if node.op_type == "Conv" and self.own(node):
-                norm, tensor = self.behind(node)
-                readers = self.readers(tensor)
-                if len(readers) == 1 and readers[0].op_type == "Conv" and self.own(readers[0]):
-                    found.append(Spot(node, norm, tensor, readers[0]))
-        return found
-
-    def behind(self, node: onnx.NodeProto) -> tuple[onnx.NodeProto | None, str]:
-        """The BatchNormalization behind a Conv, and the tensor where its activation ends."""
-        tensor, norm = node.output[0], None
-        while True:
-            readers = self.readers(tensor)
-            if len(readers) == 1 and readers[0].op_type == "BatchNormalization" and norm is None:
-                norm = readers[0] if self.own(readers[0]) else None
-                if norm is None:
-                    return None, tensor
-                tensor = norm.output[0]
-            elif len(readers) == 1 and readers[0].op_type == "Relu":
-                tensor = readers[0].output[0]
-            elif (product := self.silu(tensor)) is not None:
-                tensor = product.output[0]
-            else:
-                return norm, tensor
-
-    def silu(self, tensor: str) -> onnx.NodeProto | None:
-        """The Mul of tensor · Sigmoid(tensor), where nothing else reads either."""
-        readers = {one.op_type: one for one in self.readers(tensor)}
-        if set(readers) != {"Sigmoid", "Mul"} or len(self.readers(readers["Sigmoid"].output[0])) != 1:
-            return None
-        product = readers["Mul"]
-        return product if set(product.input) == {tensor, readers["Sigmoid"].output[0]} else None
-
-    def activated(self, spot: Spot, value: float) -> float:
-        """What the activation of a place makes of a value."""
-        if self.makers[spot.last].op_type == "Mul":
-            return value / (1.0 + float(np.exp(-value)))
-        return max(value, 0.0) if self.makers[spot.last].op_type == "Relu" else value
-
-    def layers(self) -> list[tuple[onnx.NodeProto, onnx.NodeProto, str]]:
-        """Convs with a bias or a normalization, the node behind them (Relu, SiLU), and its output."""
-        found = []
-        for node in self.proto.graph.node:
-            if node.op_type != "Conv" or not self.own(node):
-                continue
-            norm, tensor = self.behind(node)
-            plain = norm is None and tensor == node.output[0]
-            if (len(node.input) > 2 or norm is not None) and not plain:
-                found.append((node, self.makers[tensor], tensor))
-        return found
-
-    def own(self, node: onnx.NodeProto) -> bool:
-        """Whether nothing else reads the parameters of a node."""
-        names = [name for name in node.input[1:] if name]
-        return all(name in self.constants and len(self.readers(name)) == 1 for name in names)
-
-    def rescaled(self, spot: Spot, channel: int, factor: float) -> None:
-        """What the first Conv and its normalization give for a channel, times a factor."""
-        names = spot.first.input[1:] if spot.norm is None else spot.norm.input[1:3]
-        for name in names:
-            array = self.array(name)
-            array[channel] *= factor
-            self.put(name, array)
-
-    def reader_scaled(self, node: onnx.NodeProto, channel: int, factor: float) -> None:
-        """What a Conv reads of a channel, times a factor; of a depthwise one the filter of the channel."""
-        weight = self.array(node.input[1])
-        weight[(channel,) if group(node) > 1 else (slice(None), channel)] *= factor
-        self.put(node.input[1], weight)
-
-    def width(self, tensor: str) -> int:
-        """Channels of a tensor."""
-        infos = shape_inference.infer_shapes(self.proto).graph.value_info
-        shapes = {one.name: one.type.tensor_type.shape.dim for one in infos}
-        return int(shapes[tensor][1].dim_value)
-
-    def channels(self, tensor: str, feeds: Sequence[Mapping[str, Array]]) -> Array:
-        """Largest magnitude per channel of a tensor, float64 [C]."""
-        copy = shape_inference.infer_shapes(self.proto)
-        copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(tensor))
-        options = SessionOptions()
-        options.log_severity_level = 3
-        session = InferenceSession(copy.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        runs = [session.run([tensor], dict(one))[0] for one in feeds]
-        return np.abs(np.concatenate(runs)).max(axis=(0, 2, 3)).astype(np.float64)
-
-
-def group(node: onnx.NodeProto) -> int:
-    """Of a Conv."""
-    return next((one.i for one in node.attribute if one.name == "group"), 1)
-
-
-def one_by_one(network: Network, node: onnx.NodeProto) -> bool:
-    """A Conv without a neighbourhood, that reads all channels."""
-    return network.array(node.input[1]).shape[2:] == (1, 1) and group(node) == 1
-
-
-def middle(spots: Sequence[Place]) -> Place:
-    """One of them that is neither the first nor the last.
-
-    Raises:
-        NoSpotError: there is none.
-    """
-    if not spots:
-        raise NoSpotError
-    return spots[len(spots) // 2]
-
-
-Feeds = Sequence[Mapping[str, Array]]
 
 
 def giant_channel(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
@@ -214,7 +57,8 @@ def giant_channel(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     network.reader_scaled(spot.second, channel, 1.0 / LOUD)
     causes = ("scale", "batch normalization")
     nodes = (*network.called(spot.first), *network.called(network.makers[spot.last]))
-    return Fault("giant channel", network.proto, causes, nodes, channel, "cle")
+    cure = "equalize-through" if network.makers[spot.last].op_type == "Mul" else "cle"
+    return Fault("giant channel", network.proto, causes, nodes, channel, cure)
 
 
 def _constant(network: Network, spot: Spot, channel: int, value: float) -> None:
@@ -233,6 +77,7 @@ def _constant(network: Network, spot: Spot, channel: int, value: float) -> None:
 def dead_normalization(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """A channel of a normalization that reads a constant alone: its σ² is almost 0, and the gain is huge."""
     network = Network(proto)
+    network.normalize(feeds)
     fitting = [
         (spot, norm, last)
         for spot in network.spots()
@@ -262,6 +107,7 @@ def dead_normalization(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
 def wrong_variance(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """A normalization whose variance is 25 times what it was."""
     network = Network(proto)
+    network.normalize(feeds)
     norm = middle([spot for spot in network.spots() if spot.norm is not None]).norm
     assert norm is not None
     network.put(norm.input[4], 25.0 * network.array(norm.input[4]))
@@ -271,17 +117,24 @@ def wrong_variance(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
 
 
 def outlier_weight(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
-    """A weight 200 times as large as the others of its filter, for an input channel that is always 0."""
+    """A weight 200 times as large as the others of its filter, for an input channel that is always 0.
+
+    In a layer of few channels, where the loudest one is not drowned by the others.
+    """
     network = Network(proto)
-    spot = middle([one for one in network.spots() if one_by_one(network, one.second)])
+    fitting = [one for one in network.spots() if one_by_one(network, one.second)]
+    inner = [one for one in fitting if network.behind(one.second)[1] != one.second.output[0]]
+    if not fitting:
+        raise NoSpotError
+    spot = min(inner or fitting, key=lambda one: len(network.array(one.second.input[1])))
     quiet = int(np.argmin(network.channels(spot.last, feeds)))
     _constant(network, spot, quiet, 0.0)
     weight = network.array(spot.second.input[1])
-    channel = int(np.argmax(np.abs(weight).sum(axis=(1, 2, 3))))
+    channel = int(np.argmax(network.channels(network.behind(spot.second)[1], feeds)))
     weight[channel, quiet] = OUTLIER * np.abs(weight[channel]).max()
     network.put(spot.second.input[1], weight)
     nodes = network.called(spot.second)
-    return Fault("outlier weight", network.proto, ("weights",), nodes, channel, "scales")
+    return Fault("outlier weight", network.proto, ("weights",), nodes, channel, "constant-channels")
 
 
 def _uneven_places(network: Network) -> list[tuple[onnx.NodeProto, int, onnx.NodeProto]]:
@@ -358,6 +211,38 @@ def wrapped_bias(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     return Fault("wrapped bias", network.proto, ("bias",), nodes, channel, "overflow", broken=broken)
 
 
+def one_scale(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
+    """Boxes and scores of one output have codes of one scale, as in tools that do not look at outputs."""
+    network = Network(proto)
+    outputs = {one.name for one in proto.graph.output}
+    ends = [node for node in proto.graph.node if node.op_type == "Concat" and node.output[0] in outputs]
+    node = middle(ends)
+    parts = [np.concatenate([run.ravel() for run in runs])
+             for runs in zip(*network.values(list(node.input), feeds), strict=True)]  # fmt: skip
+    reaches = [float(np.abs(part).max()) for part in parts]
+    if max(reaches) < APART * min(reaches):
+        raise NoSpotError
+    low, high = min(float(part.min()) for part in parts), max(float(part.max()) for part in parts)
+    low = min(low, 0.0)
+
+    def broken(int8: onnx.ModelProto) -> onnx.ModelProto:
+        return with_codes(int8, node.output[0], low, high)
+
+    nodes = network.called(node)
+    return Fault(
+        "one scale", network.proto, ("branches",), nodes, None, "Keep the Concat in float", broken=broken
+    )
+
+
+def blank_images(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
+    """Calibrated with pictures of a covered lens."""
+    rng = np.random.default_rng(0)
+    blank = [{name: rng.normal(0.0, 0.01, array.shape).astype(array.dtype) for name, array in one.items()}
+             for one in feeds]  # fmt: skip
+    cure = "Calibrate again with data like these"
+    return Fault("blank images", proto, ("input",), (), None, cure, calibration=blank)
+
+
 def exchanged_colours(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """Blue first where the network was trained with red first."""
     return Fault("exchanged colours", proto, ("statistics",), (), None, "--color", images={"color": "other"})
@@ -379,6 +264,8 @@ KINDS: dict[str, Callable[[onnx.ModelProto, Feeds], Fault]] = {
     "narrow range": narrow_range,
     "wide range": wide_range,
     "wrapped bias": wrapped_bias,
+    "one scale": one_scale,
+    "blank images": blank_images,
     "exchanged colours": exchanged_colours,
     "other units": other_units,
 }

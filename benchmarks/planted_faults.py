@@ -5,14 +5,15 @@
                                         [--json FILE]
 
 MODEL is a float ONNX file with one image input, DATA images that it was made for. Every fault of
-``detector_faults.py`` is planted alone, the network quantized plainly and diagnosed. ``--treat`` also tries
-the remedies and tells what the first of them gains.
+``detector_faults.py`` is planted alone, the network quantized plainly and diagnosed; "none" is the network as
+it is. ``--treat`` also tries the remedies, and tells the first of them and what it leaves.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,13 +23,19 @@ import onnx
 import onnx_ir as ir
 
 import calib8
-from calib8.analysis.diagnose import Diagnosis, diagnose
+from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import Finding
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.remedies import diagnose_and_treat
-from detector_faults import KINDS, Fault, NoSpotError
+from detector_faults import KINDS, Fault
+from fault_places import NoSpotError
+
+SEEN = 16
+"""Samples that the statistics of normalizations are taken from."""
+
+NONE = Fault("none", onnx.ModelProto(), (), (), None, "nothing")
 
 
 @dataclass(frozen=True)
@@ -41,7 +48,8 @@ class Outcome:
         place: of the finding that names it, from 1; 0: there is none.
         told: that finding, else the first one.
         sqnr_db: of the outputs of the int8 network, on the data as they were fed.
-        gain_db: by the first remedy; None where none was tried.
+        cured_db: the same by the first remedy; None where there is none.
+        remedy: its options of ``calib8 quantize``.
     """
 
     kind: str
@@ -49,7 +57,8 @@ class Outcome:
     place: int
     told: str
     sqnr_db: float
-    gain_db: float | None = None
+    cured_db: float | None = None
+    remedy: str = ""
 
 
 def names(fault: Fault, finding: Finding) -> bool:
@@ -75,17 +84,16 @@ def wrong(preprocess: Preprocess | None, fault: Fault) -> Preprocess | None:
     return replace(preprocess, **images)
 
 
-def diagnosed(
-    fault: Fault, data: DataSource, preprocess: Preprocess | None, samples: int | None, threads: int
-) -> tuple[Diagnosis, onnx.ModelProto]:
-    """The plainly quantized network with its fault, and what is said of it."""
-    fed = wrong(preprocess, fault)
+def quantized(
+    fault: Fault, data: DataSource, fed: Preprocess | None, samples: int | None, threads: int
+) -> onnx.ModelProto:
+    """The plainly quantized network with its fault."""
+    own = bool(fault.calibration)
     int8 = calib8.quantize(
-        fault.model, data, preprocess=fed, method="mse", repair=("none",), ranges=fault.ranges,
-        samples=samples, threads=threads,
+        fault.model, list(fault.calibration) if own else data, preprocess=None if own else fed, method="mse",
+        repair=("none",), ranges=fault.ranges, samples=samples, threads=threads,
     )  # fmt: skip
-    proto = fault.broken(ir.to_proto(int8.model))
-    return diagnose(fault.model, proto, data, preprocess=fed, samples=samples, threads=threads), proto
+    return fault.broken(ir.to_proto(int8.model))
 
 
 def outcome(
@@ -93,7 +101,16 @@ def outcome(
     treat: bool = False,
 ) -> Outcome:  # fmt: skip
     """Diagnoses one fault."""
-    found, int8 = diagnosed(fault, data, preprocess, samples, threads)
+    fed = wrong(preprocess, fault)
+    int8 = quantized(fault, data, fed, samples, threads)
+    treated = None
+    if treat:
+        treated = diagnose_and_treat(
+            fault.model, int8, data, preprocess=fed, samples=samples, threads=threads
+        )
+        found = treated.diagnosis
+    else:
+        found = diagnose(fault.model, int8, data, preprocess=fed, samples=samples, threads=threads)
     place = next((place for place, one in enumerate(found.findings, 1) if names(fault, one)), 0)
     shown = found.findings[place - 1 : place] if place else found.findings
     told = " ".join(
@@ -101,13 +118,12 @@ def outcome(
     )
     channel = "" if fault.channel is None else f", channel {fault.channel}"
     planted = (fault.nodes[0] if fault.nodes else "data") + channel
-    gain = None
-    if treat:
-        treated = diagnose_and_treat(
-            fault.model, int8, data, preprocess=wrong(preprocess, fault), samples=samples, threads=threads
-        )
-        gain = treated.remedies[0].gain_db if treated.remedies else None
-    return Outcome(fault.kind, planted, place, told, found.sqnr_db, gain)
+    if treated is None or not treated.remedies:
+        return Outcome(fault.kind, planted, place, told, found.sqnr_db)
+    first = treated.remedies[0]
+    return Outcome(
+        fault.kind, planted, place, told, found.sqnr_db, first.sqnr_db, shlex.join(treated.flags(first))
+    )
 
 
 def outcomes(args: argparse.Namespace) -> list[Outcome]:
@@ -119,13 +135,13 @@ def outcomes(args: argparse.Namespace) -> list[Outcome]:
         **({} if size is None else {"size": size}),
     )  # fmt: skip
     inputs = graph_inputs(ir.from_proto(proto))
-    dataset = open_dataset(args.data, inputs, preprocess, samples=4)
+    dataset = open_dataset(args.data, inputs, preprocess, samples=min(SEEN, args.samples))
     feeds = [dict(sample.inputs) for sample in dataset]
     found = []
-    for kind in args.kinds or KINDS:
+    for kind in args.kinds or ("none", *KINDS):
         start = time.perf_counter()
         try:
-            fault = KINDS[kind](proto, feeds)
+            fault = replace(NONE, model=proto) if kind == "none" else KINDS[kind](proto, feeds)
         except NoSpotError:
             print(f"{kind}: this network has no place for it", flush=True)
             continue
@@ -137,9 +153,9 @@ def outcomes(args: argparse.Namespace) -> list[Outcome]:
 
 def row(one: Outcome) -> str:
     """One line of the table."""
-    where = f"finding {one.place}" if one.place else "NOT FOUND"
-    gain = "" if one.gain_db is None else f" | first remedy {one.gain_db:+.1f} dB"
-    return f"{one.kind} | {one.planted} | {one.sqnr_db:.1f} dB | {where} | {one.told}{gain}"
+    where = f"finding {one.place}" if one.place else "–" if one.kind == "none" else "NOT FOUND"
+    cured = "" if one.cured_db is None else f" | {one.cured_db:.1f} dB by {one.remedy}"
+    return f"{one.kind} | {one.planted} | {one.sqnr_db:.1f} dB | {where} | {one.told}{cured}"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -153,12 +169,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--size")
     parser.add_argument("--samples", type=int, default=24)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--kinds", nargs="+", choices=list(KINDS))
+    parser.add_argument("--kinds", nargs="+", choices=["none", *KINDS])
     parser.add_argument("--treat", action="store_true")
     parser.add_argument("--json", type=Path)
     args = parser.parse_args(arguments)
     found = outcomes(args)
-    print(f"{sum(one.place > 0 for one in found)} of {len(found)} kinds are named")
+    planted = [one for one in found if one.kind != "none"]
+    print(f"{sum(one.place > 0 for one in planted)} of {len(planted)} kinds are named")
     if args.json is not None:
         args.json.write_text(json.dumps([vars(one) for one in found], indent=1))
 

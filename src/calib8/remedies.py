@@ -18,7 +18,7 @@ import onnx_ir as ir
 from calib8 import pipeline
 from calib8.analysis.basis import METHOD, Basis, basis_of
 from calib8.analysis.diagnose import Diagnosis, diagnose
-from calib8.analysis.findings import ENOUGH_DB, TELLING_DB, mac_shares
+from calib8.analysis.findings import ENOUGH_DB, OF_CHANNELS, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
@@ -211,7 +211,10 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
     if given:
         found.setdefault(Wish(repairs=done))
     for finding in diagnosis.findings:
-        if finding.reason.cause == "branches" and finding.floats:
+        reason = finding.reason
+        if finding.floats and (
+            reason.cause == "branches" or (reason.cause in OF_CHANNELS and not reason.repairs)
+        ):
             found.setdefault(Wish(repairs=done, keep_float=finding.floats))
         if finding.reason.method is not None and finding.reason.method != basis.method:
             found.setdefault(Wish(finding.reason.method, repairs=done))

@@ -6,15 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
+import planted_yolo
 import pytest
 from planted_detector import detector, pictures
+from planted_yolo import yolo
 
 import calib8
 from calib8.analysis.diagnose import diagnose
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
-from detector_faults import KINDS, Fault, NoSpotError
+from detector_faults import KINDS, Fault
+from fault_places import Network, NoSpotError
 from planted_faults import outcome
 from small_models import normal, onnx_model
 
@@ -46,6 +49,48 @@ def test_what_two_tensors_around_an_activation_share_is_named_too(kind: str, ima
     net = detector(pictures(), silu=True)
     told = outcome(KINDS[kind](net, fed(images, net)), images, RIGHT, None, 1)
     assert told.place == 1, told
+
+
+@pytest.fixture(scope="module")
+def scenes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("scenes") / "scenes.npz"
+    np.savez(path, images=planted_yolo.pictures())
+    return path
+
+
+UNIT = Preprocess(resize="none", mean=(0.0,), scale=(1 / 255,))
+
+
+@pytest.mark.parametrize(
+    ("kind", "repair"),
+    [
+        ("giant channel", "equalize-through"),
+        ("outlier weight", "constant-channels"),
+        ("blank images", ""),
+    ],
+)
+def test_what_is_named_in_a_network_of_silu_and_concats_is_cured(
+    kind: str, repair: str, scenes: Path
+) -> None:
+    """It has 12.5 dB by plain ranges, 14 dB with corrected biases."""
+    net = yolo(planted_yolo.pictures())
+    dataset = open_dataset(scenes, graph_inputs(ir.from_proto(net)), UNIT, samples=8)
+    fault = KINDS[kind](net, [dict(sample.inputs) for sample in dataset])
+    told = outcome(fault, scenes, UNIT, None, 1, treat=True)
+    assert told.place == 1, told
+    assert told.cured_db is not None and told.cured_db > max(11.5, told.sqnr_db + 1.0), told
+    assert repair in told.remedy
+
+
+def test_normalizations_that_are_put_back_leave_the_function(scenes: Path) -> None:
+    net = yolo(planted_yolo.pictures())
+    dataset = open_dataset(scenes, graph_inputs(ir.from_proto(net)), UNIT, samples=4)
+    feeds = [dict(sample.inputs) for sample in dataset]
+    network = Network(net)
+    network.normalize(feeds)
+    assert sum(node.op_type == "BatchNormalization" for node in network.proto.graph.node) == 28
+    for before, after in zip(Network(net).values(["y"], feeds), network.values(["y"], feeds), strict=True):
+        np.testing.assert_allclose(after[0], before[0], rtol=1e-3, atol=1e-3)
 
 
 def test_a_sound_detector_is_accused_of_none_of_them(images: Path) -> None:

@@ -22,6 +22,7 @@ import onnx_ir as ir
 from calib8.analysis.batch_norms import MAX_RATIO, MIN_VARIANCE, BatchNormInspection, inspect_batch_norms
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
+from calib8.analysis.equalizing import AROUND, Equalizing, equalizing
 from calib8.analysis.float_reference import FloatReference
 from calib8.analysis.layer_constants import ConstantFaults
 from calib8.analysis.range_reasons import clipped_reason, given_reason, input_reason, unused_reason
@@ -43,10 +44,8 @@ STEPS: Final = 6
 
 _MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
 
-_EQUALIZE: Final = "Equalize the layers around it"
-_EQUALIZING: Final = (("cle", "bias"), ("equalize-activations-wide", "bias"))
-
 _RESCALING: Final = (("cle", "bias"), ("scales", "bias"))
+_OUTLIER: Final = (("constant-channels", "bias"), *_RESCALING)
 
 _APART_ADVICE: Final = "Keep the Concat in float: each branch then has codes of its own"
 
@@ -79,6 +78,7 @@ class Facts:
             given, constants: see there.
         """
         self.maxima, self.given, self.constants = maxima, frozenset(given), constants
+        self._equalizing = equalizing(reference.forms[-1])
         self._tensors, self._original = reference.tensors, _values(reference.forms[0])
         found = inspect_batch_norms(reference.forms[0])
         outputs = {label(node): node.outputs[0].name for node in reference.forms[0].graph}
@@ -112,6 +112,10 @@ class Facts:
             if node is None or node.op_type not in FIXED_LIMITS
             else (node.op_type, *FIXED_LIMITS[node.op_type])
         )
+
+    def equalizing(self, tensor: str) -> Equalizing:
+        """What makes the channels of a tensor alike."""
+        return self._equalizing.get(tensor, AROUND)
 
     def reach(self, tensor: str) -> float | None:
         """Largest magnitude of a tensor."""
@@ -268,7 +272,8 @@ def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
         f"σ² = {found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
     )
     if found.variance >= MIN_VARIANCE:
-        return Reason("batch normalization", text, _EQUALIZE, _EQUALIZING)
+        cure = facts.equalizing(row.tensor)
+        return Reason("batch normalization", text, cure.advice, cure.repairs)
     advice = "The channel was (almost) constant in training: its gain can be taken away"
     return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
 
@@ -292,7 +297,8 @@ def _scale(row: TensorComparison, facts: Facts) -> Reason | None:
         f"channel {channel} reaches {reach[channel]:.4g}, the median channel {median:.4g}: one scale for all "
         "leaves them few codes"
     )
-    return Reason("scale", text, _EQUALIZE, _EQUALIZING)
+    cure = facts.equalizing(row.tensor)
+    return Reason("scale", text, cure.advice, cure.repairs)
 
 
 def _bias(row: TensorComparison, facts: Facts) -> Reason | None:
@@ -316,7 +322,8 @@ def _weights(row: TensorComparison, damage: Damage, facts: Facts) -> Reason | No
             f"channel {one.channel} has a weight of {one.largest:.4g}, the median one is {one.median:.4g}: "
             f"{100.0 * one.vanished:.0f} % of its weights have the code 0"
         )
-        return Reason("weights", text, "Let a search clip that weight, or equalize the channels", _RESCALING)
+        advice = "Take it away where what it multiplies never changes, let a search clip it, or equalize"
+        return Reason("weights", text, advice, _OUTLIER)
     if row.weight_sqnr_db is None or row.weight_sqnr_db >= POOR_WEIGHT_DB:
         return None
     text = f"the codes of its weight are {row.weight_sqnr_db:.1f} dB from it"

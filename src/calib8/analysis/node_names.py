@@ -74,9 +74,10 @@ def find_node_names(int8: ir.Model, outputs: tuple[str, ...], reference: FloatRe
             names.setdefault(label(node), name)
     for node in int8.graph:
         if label(node) not in names and _restores(node, places, reference):
-            reader = sole_consumer(node.outputs[0])
-            if reader is not None and label(reader) in names:
-                names[label(node)] = names[label(reader)]
+            readers = (label(use.node) for use in node.outputs[0].uses())
+            found = next((names[reader] for reader in readers if reader in names), None)
+            if found is not None:
+                names[label(node)] = found
     return NodeNames(names, makers, values)
 
 

@@ -41,7 +41,8 @@ def input_reason(row: TensorComparison) -> Reason | None:
         f"({100.0 * row.saturated:.1f} % clipped): the model was calibrated with other preprocessing or "
         "other data"
     )
-    return Reason("input", text, "Compare mean, scale and colour order with those of the training")
+    training = "compare mean, scale and colour order with those of the training"
+    return Reason("input", text, f"Calibrate again with data like these, or {training}")
 
 
 def _used(row: TensorComparison) -> float:

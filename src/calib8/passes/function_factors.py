@@ -5,12 +5,13 @@
 
 s and u are powers of two, so both are the same function bit for bit. A target that computes a function of one
 tensor as one (``QuantScheme.joins_pointwise``) has codes on s·t and u·t, and none
-beside the Mul: a factor per channel that costs nothing. f may be any such function, f(s·t) = s·f(t) or not.
+beside the Mul: a factor per channel that costs nothing. f may be any such function, f(s·t) = s·f(t) or not,
+of one node or of several (SiLU, GELU).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,15 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, sole_consumer
 from calib8.passes.fold_affine import Vector
+from calib8.passes.functions import (
+    TensorFunction,
+    activation_behind,
+    computed_as_one,
+    feeding_weights,
+    is_pointwise,
+)
 from calib8.passes.layer_channels import LayerChannels, layer_channels
-from calib8.passes.place import activation_behind, feeding_weights, is_pointwise, place
+from calib8.passes.place import place
 from calib8.scheme import QuantScheme
 
 
@@ -38,15 +46,20 @@ class FunctionEntry:
 
 @dataclass(frozen=True)
 class FunctionExit:
-    """What a function yields for convolutions alone, each with its own weights for each channel.
+    """What a function yields for convolutions alone.
 
     Attributes:
         tensor: the output of the function, [N, C, …].
-        readers: depthwise Conv, all that read it.
+        readers: Conv, all that read it.
     """
 
     tensor: ir.Value
     readers: tuple[LayerChannels, ...]
+
+    @property
+    def depthwise(self) -> bool:
+        """All of them have weights of their own for each channel."""
+        return all(layer.depthwise for layer in self.readers)
 
 
 def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> list[FunctionEntry]:
@@ -64,15 +77,28 @@ def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset
         return []
     placement, upstream = place(model, scheme, keep_float), feeding_weights(model)
     quantized = placement.quantized_nodes()
+    functions = {one.source: one for one in computed_as_one(model, scheme)}
     found = []
     for node in model.graph:
-        layer, function = layer_channels(node), sole_consumer(node.outputs[0])
-        if layer is None or node.op_type not in ("Conv", "ConvTranspose") or function is None:
+        layer, tensor = layer_channels(node), node.outputs[0]
+        if layer is None or node.op_type not in ("Conv", "ConvTranspose"):
             continue
-        joins = function in upstream and is_pointwise(function) and node.outputs[0].name in placement.readers
-        if joins and {node.name, function.name} <= quantized:
-            found.append(FunctionEntry(layer, node.outputs[0]))
+        nodes = _only_function_behind(tensor, functions)
+        joins = bool(nodes) and nodes <= upstream and tensor.name in placement.readers
+        if joins and {node.name, *(one.name for one in nodes)} <= quantized:
+            found.append(FunctionEntry(layer, tensor))
     return found
+
+
+def _only_function_behind(
+    tensor: ir.Value, functions: Mapping[ir.Value, TensorFunction]
+) -> frozenset[ir.Node]:
+    """The nodes that read a tensor first, all of one function; none where anything else reads it."""
+    reader = sole_consumer(tensor)
+    if reader is not None:
+        return frozenset([reader] if is_pointwise(reader) else [])
+    function = functions.get(tensor)
+    return frozenset(function.nodes if function is not None and function.is_sole_reader else ())
 
 
 def function_exits(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[str]) -> list[FunctionExit]:
@@ -80,11 +106,13 @@ def function_exits(model: ir.Model, scheme: QuantScheme, keep_float: frozenset[s
     if not scheme.joins_pointwise or scheme.weight_granularity != "per-channel":
         return []
     quantized = place(model, scheme, keep_float).quantized_nodes()
+    results = {one.result for one in computed_as_one(model, scheme)}
     found = []
     for node in model.graph:
-        if node.name not in quantized or not is_pointwise(node) or _belongs_to_layer(node):
+        function = is_pointwise(node) or node.outputs[0] in results
+        if node.name not in quantized or not function or _belongs_to_layer(node):
             continue
-        readers = _depthwise_readers(node.outputs[0], quantized)
+        readers = _reading_layers(node.outputs[0], quantized)
         if readers:
             found.append(FunctionExit(node.outputs[0], readers))
     return found
@@ -96,16 +124,14 @@ def _belongs_to_layer(node: ir.Node) -> bool:
     return source is not None and activation_behind(source) is node
 
 
-def _depthwise_readers(tensor: ir.Value, quantized: frozenset[str]) -> tuple[LayerChannels, ...]:
-    """All readers of a tensor, none if one of them is anything but a depthwise Conv of codes."""
+def _reading_layers(tensor: ir.Value, quantized: frozenset[str]) -> tuple[LayerChannels, ...]:
+    """All readers of a tensor, none if one of them is anything but a Conv of codes."""
     if tensor.is_graph_output():
         return ()
     readers = []
     for use in tensor.uses():
         layer = layer_channels(use.node)
         if layer is None or use.idx != 0 or use.node.op_type != "Conv" or use.node.name not in quantized:
-            return ()
-        if not layer.depthwise:
             return ()
         readers.append(layer)
     return tuple(readers)

@@ -1,6 +1,6 @@
 """Equalization through functions: channels get factors that the functions behind or before them take away.
 
-    layer ─► t ─► f ─► v ─► depthwise D       f any function of one tensor: HardSwish, Sigmoid, Mul a, Add b …
+    layer ─► t ─► f ─► v ─► layers D          f any function of one tensor: HardSwish, SiLU, Mul a, Add b …
     layer·s ─► s·t ─► Mul 1/s ─► f ─► Mul u ─► u·v ─► D/u
 
     −low_c … high_c      values of channel c on all samples, w_c = low_c + high_c
@@ -9,7 +9,9 @@
 
 The loudest channels keep factor 1, the others become about as large as the new range W. Its shape ρ, what
 is below zero beside what is above, is free; the best one makes the noise of all channels small beside their
-own size. A tensor stays as it is if that mean would not fall to ``worth`` of what it was.
+own size. A tensor stays as it is if that mean would not fall to ``worth`` of what it was. Depthwise layers
+have a scale for the weights of every channel; where others read v, u is weighed against their weights
+(``channels_read``).
 
 Where a target computes functions that follow each other as one, only the ends of the chain have codes. One
 scale then serves channels of like size, whatever their sizes in the float model, and the chain is a table per
@@ -40,6 +42,7 @@ from calib8.passes.function_factors import (
 )
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.channel_extremes import ChannelExtremes, channel_extremes
+from calib8.repair.channels_read import factors_of_least_noise
 from calib8.repair.refit import refitted, without_corrections
 from calib8.scheme import QuantScheme
 from calib8.table import GIVEN
@@ -57,7 +60,7 @@ SHAPES: Final = (0.0, *(2.0 ** (step / 4) for step in range(-32, 33)))
 def equalize_through_functions(
     candidate: Candidate, data: RepairData, *, largest: float = LARGEST, worth: float = WORTH
 ) -> tuple[Candidate, RepairReport]:
-    """Equalizes every tensor between a layer and a function, and between one and depthwise layers.
+    """Equalizes every tensor between a layer and a function, and between one and layers.
 
     Before → after: see the top of the file. Tensors with a range that the user gave stay as they are, and so
     does everything for targets that have codes beside every op.
@@ -85,8 +88,14 @@ def equalize_through_functions(
     exits = [found for found in function_exits(model, *_rules(candidate)) if _free(found, candidate)]
     ends: list[FunctionEntry | FunctionExit] = [*entries, *exits]
     tensors = {_name(found): rank(found.tensor) or 0 for found in ends}
-    extremes = channel_extremes(model, tensors, data, every_sample=True)
-    factors = {name: channel_sizes_alike(seen, largest, worth) for name, seen in extremes.items()}
+    weighed = {_name(found): found.readers for found in exits if not found.depthwise}
+    extremes = channel_extremes(model, tensors, data, every_sample=True, power=bool(weighed))
+    factors = {
+        name: factors_of_least_noise(seen, weighed[name], largest, worth, _as_alike_as_can_be)
+        if name in weighed
+        else channel_sizes_alike(seen, largest, worth)
+        for name, seen in extremes.items()
+    }
     layers = _scaled(model, entries, exits, factors)
     changed = [name for name, found in factors.items() if np.any(found != 1.0)]
     if not changed:
@@ -109,6 +118,10 @@ def _free(found: FunctionEntry | FunctionExit, candidate: Candidate) -> bool:
     """Whether the tensor has codes whose range the user has not given."""
     entry = candidate.table.entries.get(_name(found))
     return entry is not None and entry.method != GIVEN
+
+
+def _as_alike_as_can_be(seen: ChannelExtremes, largest: float) -> Vector:
+    return channel_sizes_alike(seen, largest, 1.0)
 
 
 def channel_sizes_alike(seen: ChannelExtremes, largest: float, worth: float) -> Vector:

@@ -20,6 +20,7 @@ from calib8.repair.bias_analytic import correct_biases_analytically
 from calib8.repair.bias_sequential import correct_biases_in_sequence
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.constant_channels import cure_constant_channels
+from calib8.repair.constant_inputs import cure_constant_inputs
 from calib8.repair.cross_layer import cross_layer, differ_by_orders
 from calib8.repair.eq_tengine import equalize_outputs_like_tengine
 from calib8.repair.equalize_activations import equalize_activations
@@ -68,6 +69,14 @@ def _biases_in_sequence(candidate: Candidate, data: RepairData) -> tuple[Candida
     return second, RepairReport(tuple(layers), tuple(notes))
 
 
+def _constants(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
+    """What never changes, in the layers that yield it and in those that read it."""
+    first, report = cure_constant_channels(candidate, data)
+    second, more = cure_constant_inputs(first, data)
+    layers = dict.fromkeys((*report.layers, *more.layers))
+    return second, RepairReport(tuple(layers), (*report.notes, *more.notes))
+
+
 def _biases_analytically(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
     """Corrects biases by the batch normalizations of the original."""
     return correct_biases_analytically(candidate, _expected("bias-analytic", candidate, data))
@@ -99,7 +108,7 @@ ESTIMATE: Final = "bn"
 
 REPAIRS: Final[Mapping[str, Repair]] = {
     ESTIMATE: estimate_batch_norms,
-    "constant-channels": cure_constant_channels,
+    "constant-channels": _constants,
     "cle": cross_layer,
     "cle-replace": partial(cross_layer, limits="replace"),
     "absorb": absorb_seen,
