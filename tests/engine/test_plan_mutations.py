@@ -61,6 +61,24 @@ def test_changed_numbers_never_end_the_process(bits: int, tmp_path: Path) -> Non
     assert min(refused, run) > count // 10
 
 
+def test_fields_of_what_a_step_does_not_do_are_refused() -> None:
+    """Some instruction sets took such a step for one that does it, and read beside the constants."""
+    plan = compile_program(WIDE["DepthwiseConv of a curve, 8 to 16", "single"])
+    opcodes = [row.opcode for row in plan.rows]
+    for opcode, name, value in (
+        ("depthwise", "narrow", 2),
+        ("depthwise", "activation.negative", 0),
+        ("finish", "activation.negative", (1 << 63) - 1),
+        ("finish", "activation.negative_shift", 64),
+    ):
+        assert opcode in opcodes
+        with pytest.raises(ModelError, match=r"bounds of sums|factors that nothing reads"):
+            InferenceSession(with_field(plan, opcode, **{name: value}))
+    with pytest.raises(ModelError, match="bounds of sums"):
+        InferenceSession(with_field(plan_of("DepthwiseConv"), "depthwise", narrow=3))
+    InferenceSession(plan)
+
+
 @pytest.mark.parametrize(("name", "opcode"), [("Conv", "conv"), ("DepthwiseConv", "depthwise")])
 @pytest.mark.parametrize("isa", _core.engine.available_isas())
 def test_weights_that_are_not_aligned_are_refused(name: str, opcode: str, isa: str) -> None:

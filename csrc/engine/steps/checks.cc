@@ -54,6 +54,9 @@ void check_curve(const Activation& curve, const Rescale& rule, const Limits& lim
 void check_activation(const Activation& activation, const Rescale& rule, const Limits& limits,
                       int64_t count) {
   require(within(activation.kind, Activation::kNone, Activation::kCurve), "an unknown activation");
+  const bool two_sided = activation.kind == Activation::kTwoSided;
+  require(two_sided || (activation.negative < 0 && activation.negative_shift < 0),
+          "factors that nothing reads");
   if (activation.kind == Activation::kNone) return;
   require(rule.kind != Rescale::kNone, "an activation of sums");
   if (activation.kind == Activation::kCurve) return check_curve(activation, rule, limits);

@@ -113,9 +113,11 @@ void check_layer(const Depthwise& step, Limits& limits, int64_t input_size, int6
     for (int64_t i = 0; i < step.padded_outputs; ++i) require(repeats[i] < 16, "a place beside its channels");
   }
   check_rescale(step.rescale, limits, step.padded_outputs, output_size);
+  const bool sums = step.rescale.kind == Rescale::kNone;
+  require(within(step.narrow, 0, sums ? 0 : Depthwise::kAnyShift), "bounds of sums that nothing rescales");
   check_activation(step.activation, step.rescale, limits, step.padded_outputs);
   check_table(step.table, limits);
-  limits.writes(step.output, step.rescale.kind == Rescale::kNone ? 4 : output_size);
+  limits.writes(step.output, sums ? 4 : output_size);
 }
 
 void check_step(const Conv& step, Limits& limits) { check_layer(step, limits); }
