@@ -13,11 +13,14 @@ import calib8
 from calib8.autorange.check import Check
 from calib8.autorange.samples import ChosenSamples
 from calib8.int8_model import other_tables
-from calib8.repair import by_effort, floats
+from calib8.progress import silent
+from calib8.repair import by_effort, enough, floats
 from calib8.repair.by_effort import UNCLIPPED, repair_by_effort, same_ranges
 from calib8.repair.candidate import Candidate
 from calib8.repair.held_back import Judge
+from calib8.repair.search import SAME_WORD
 from calib8.table import CalibrationTable
+from calib8.tasks.meaning import meaning_of
 from small_models import Array, normal
 from small_nets import Net
 
@@ -87,6 +90,46 @@ def test_the_same_ranges_are_searched_from_once() -> None:
     same = replace(candidate, table=unclipped)
     found = repair_by_effort(same, samples(100.0), "balanced", tables={UNCLIPPED: unclipped}, threads=1)
     assert found.candidate.floats and UNCLIPPED not in [step.name for step in found.steps]
+
+
+@pytest.mark.parametrize(
+    ("words", "tried", "kept"),
+    [
+        (("kept", "kept"), 1, 1),
+        (("unknown", "kept"), 1, 1),
+        (("damaged", "damaged"), 2, 1),
+        (("damaged", "kept"), 2, 2),
+        (("ruined", "damaged"), 2, 2),
+    ],
+)
+def test_wider_codes_may_cost_as_much_once_more_for_a_better_verdict(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, str], tried: int, kept: int
+) -> None:
+    asked = list[int]()
+
+    def word(judge: Judge, judged: Candidate) -> str:
+        asked.append(len(judged.floats))
+        return words[len(judged.floats) > asked[0]]
+
+    monkeypatch.setattr(floats, "BUDGET", 0.14)  # one layer fits, and then another one
+    monkeypatch.setattr(enough, "ENOUGH_DB", 100.0)
+    monkeypatch.setattr(Judge, "word", word)
+    found = repair_by_effort(start(100.0)[0], samples(100.0), "balanced", threads=1)
+    steps = [step for step in found.steps if step.names == ("floats",)]
+    assert len(steps) == tried and [step.kept for step in steps].count(True) == kept
+    assert found.candidate.floats == {layer for step in steps if step.kept for layer in step.layers}
+    assert any(SAME_WORD in step.notes for step in steps) == (kept < tried)
+
+
+def test_the_word_is_that_of_the_verdict() -> None:
+    for factor, word in ((1.0, "kept"), (100.0, "ruined")):
+        candidate, _ = start(factor)
+        output = candidate.model.graph.outputs[0].name or ""
+        meaning = meaning_of(candidate.model, branches={output: "other"})
+        judge = Judge(samples(factor), 20, 1, silent, meaning)
+        assert (judge.quality(candidate).sqnr_db > 20.0) == (word == "kept")
+        assert judge.word(candidate) == word
+        assert replace(judge, meaning=None).word(candidate) == "unknown"
 
 
 @pytest.mark.parametrize("behind", [0.0, 0.8])

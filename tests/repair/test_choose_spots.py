@@ -104,9 +104,23 @@ def test_all_runs_tell_whether_anything_is_poor() -> None:
     """A tree of decisions may take the right turns in the first ones."""
     before, data = made(1.0)
     clipped = [{"x": 30.0 * normal(1, 4, 8, 8, seed=seed)} for seed in (50, 51)]
-    runs = (*RUNS[:8], *clipped)
-    assert not poor_branches(before, replace(data, runs=runs[:8]), FOR_SPOTS)
-    assert poor_branches(before, replace(data, runs=runs), FOR_SPOTS) == {"": enough.ENOUGH_DB}
+    runs = (*RUNS[:8], clipped[0], *RUNS[8:10], clipped[1])
+    assert not poor_branches(before, replace(data, runs=runs[:8]), FOR_SPOTS).needs
+    found = poor_branches(before, replace(data, runs=runs), FOR_SPOTS)
+    assert found.needs == {"": enough.ENOUGH_DB}
+    assert len(found.runs) == enough.LOOKED_AT and {id(run) for run in clipped} <= {
+        id(run) for run in found.runs
+    }
+
+
+def test_the_runs_that_lose_most_say_where() -> None:
+    """Their ranges are full in the last runs alone: what is lost there is not seen in the first ones."""
+    before, data = made(1.0)
+    clipped = [{"x": 30.0 * normal(1, 4, 8, 8, seed=seed)} for seed in range(50, 58)]
+    late = choose_spots(before, replace(data, runs=(*RUNS[:8], *clipped)))[0]
+    alone = choose_spots(before, replace(data, runs=tuple(clipped)))[0]
+    assert late.spots and late.spots == alone.spots
+    assert not choose_spots(before, replace(data, runs=RUNS[:8]))[0].spots
 
 
 def test_what_costs_too_much_is_left_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,9 @@ class Finder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if threading.current_thread() is MAIN:
             return
-        if not forks._gate.holds():
+        try:
+            threading.Condition(forks._imports).notify()
+        except RuntimeError:  # the lock is not this thread's
             self.outside.append(name)
         if self.forks:
             self.forks -= 1

@@ -210,6 +210,16 @@ def check_model(
     return _judged(name, energies, expected)
 
 
+def run_energies(model: ir.Model, runs: Sequence[Arrays], expected: Expected, threads: int) -> Energies:
+    """Signal and noise of the pieces of every run of a quantized model, float64 [runs, pieces, 2].
+
+    Raises:
+        ModelError, DataError: ONNX Runtime cannot run it.
+    """
+    with closing(run_each(model, runs, threads=threads)) as found:
+        return np.array([expected.energies(index, _floats(outputs)) for index, outputs in enumerate(found)])
+
+
 def _judged(name: str, energies: Sequence[Sequence[tuple[float, float]]], expected: Expected) -> Check:
     signals = None if expected.signals is None else expected.signals[: len(energies)]
     return judged(name, np.array(energies), expected.meaning, signals)

@@ -108,18 +108,29 @@ def repair_by_effort(
 def _searched(
     search: Search, best: Judged, stages: Stages, finish: Sequence[str], bare: Finished | None = None
 ) -> Finished:
-    """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known."""
+    """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known.
+
+    Where the verdict would not be that all is kept, what widens codes may cost as much once more, if that
+    makes the verdict better.
+    """
     for stage in stages:
         tried = [names for names in stage if worth_trying(names, search.steps)]
         best = search.stage(best, {names: in_turn(names) for names in tried})
+    for stage in stages:
+        if stage in (SPOTS, FLOATS) and _kept(stage, search.steps):
+            best = search.stage_for_verdict(best, {names: in_turn(names) for names in stage})
     known = bare.quality if bare is not None and best.candidate is bare.candidate else None
     return search.finish(best, known, finish)
 
 
 def _took_wider_codes(steps: Sequence[Step]) -> bool:
     """Whether spots or floats are part of what was found."""
-    wider = {name for stage in (SPOTS, FLOATS) for names in stage for name in names}
-    return any(step.kept and not wider.isdisjoint(step.names) for step in steps)
+    return any(_kept(stage, steps) for stage in (SPOTS, FLOATS))
+
+
+def _kept(stage: tuple[tuple[str, ...], ...], steps: Sequence[Step]) -> bool:
+    """Whether something of a stage is part of what was found."""
+    return any(step.kept and step.names in stage for step in steps)
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 """Floats: the few layers that lose too much in 8 bits stay float, for targets that have no 16-bit codes.
 
     units, steps   see ``calib8.repair.unit_order``: what takes away most of the noise per work goes first
-    taken          steps in this order that take away 0.1 % of the noise or more, as many as fit: all together
-                   15 % of the multiply-accumulates
+    taken          steps in this order that take away 0.1 % of the noise or more, as many as fit: 15 % of the
+                   multiply-accumulates more than there were
 
 Nothing is done where every branch of the outputs is good enough (``calib8.repair.enough``).
 """
@@ -17,14 +17,14 @@ from calib8.errors import Calib8Error
 from calib8.model.work import node_macs
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.enough import FOR_FLOATS, poor_branches
-from calib8.repair.unit_order import LOOKED_AT, Noise, floatable, part_noise, steps
+from calib8.repair.unit_order import Noise, floatable, part_noise, steps
 from calib8.repair.units import Unit, units_of
 
 LEAST_SHARE: Final = 0.001
 """Of the noise, below which no step is worth floats: what multiplies nothing costs time too."""
 
 BUDGET: Final = 0.15
-"""All layers in float together: so much of the multiply-accumulates."""
+"""The layers chosen at once: so much of the multiply-accumulates."""
 
 
 def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate, RepairReport]:
@@ -32,7 +32,7 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
 
     Args:
         candidate: what to repair; nodes that are float stay so.
-        data: the first of its runs tell the noise.
+        data: some of its runs tell the noise, see ``Poor``.
 
     Returns:
         The candidate with its floats, and what was done; the report names the nodes. Nothing is done where
@@ -42,17 +42,17 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    runs = data.runs[:LOOKED_AT]
-    if not candidate.scheme.mixes_floats or not runs:
+    if not candidate.scheme.mixes_floats or not data.runs:
         return candidate, RepairReport(())
-    if not poor_branches(candidate, data, FOR_FLOATS):
+    poor = poor_branches(candidate, data, FOR_FLOATS)
+    if not poor.needs:
         return candidate, RepairReport(())
-    units = units_of(candidate.model, candidate.coded.placement, runs[0])
+    units = units_of(candidate.model, candidate.coded.placement, poor.runs[0])
     try:
-        noise = part_noise(candidate, units, data)
+        noise = part_noise(candidate, units, replace(data, runs=poor.runs))
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no floats: {error.problem}",))
-    whole = max(sum(node_macs(candidate.model, runs[0]).values()), 1)
+    whole = max(sum(node_macs(candidate.model, poor.runs[0]).values()), 1)
     chosen = _chosen(units, noise, BUDGET * whole)
     if not chosen:
         return candidate, RepairReport(())

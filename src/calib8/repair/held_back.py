@@ -12,6 +12,10 @@ from calib8.progress import Progress, SampleCounter
 from calib8.repair.candidate import Candidate
 from calib8.repair.floor import Found
 from calib8.tasks.branches import Meaning
+from calib8.tasks.limits import State
+from calib8.tasks.seen import is_float
+from calib8.tasks.task_verdicts import task_verdicts
+from calib8.tasks.verdict import verdict_of
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,16 @@ class Judge:
         held = self.held()
         outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
         return Found.of(meaning, held.outputs, outputs)
+
+    def word(self, candidate: Candidate) -> State:
+        """What the verdict on a candidate would say."""
+        held, graph = self.held(), candidate.coded.model.graph
+        if self.meaning is None:
+            return "unknown"
+        outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
+        names = [value.name or "" for value in graph.outputs if is_float(value)]
+        tasks = task_verdicts(self.meaning, names, held.outputs, outputs, held.runs)
+        return verdict_of(self.meaning, held.outputs, outputs, tasks).state
 
     def held(self) -> Held:
         """What it judged with, after the first quality was asked for."""

@@ -23,9 +23,13 @@ from calib8.repair.held_back import Judge
 from calib8.repair.repairs import GAIN_DB, REPAIRS, Repair, gain_asked
 from calib8.repair.step import Step
 from calib8.table import CalibrationTable
+from calib8.tasks.limits import badness
 
 BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
 """Why a search ends with less than it found."""
+
+SAME_WORD: Final = "left out: the model would be slower, and the verdict the same"
+"""Why a stage that gains something is left out."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +83,18 @@ class Search:
                 found, winner = now, names
         self.steps += [replace(step, kept=step.names == winner) for step in tried]
         return found
+
+    def stage_for_verdict(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
+        """A stage that is worth its cost where the verdict on the samples held back gets better by it."""
+        word = self.judge.word(best.corrected)
+        if word not in ("damaged", "ruined"):
+            return best
+        found, tried = self.stage(best, alternatives), len(alternatives)
+        if found is best or badness(self.judge.word(found.corrected)) > badness(word):
+            return found
+        left_out = [replace(step, kept=False, notes=(*step.notes, SAME_WORD)) for step in self.steps[-tried:]]
+        self.steps[-tried:] = left_out
+        return best
 
     def finish(self, judged: Judged, bare: Check | None, ways: Sequence[str]) -> Finished:
         """The best of the candidate, whose quality may be known, and of it with corrected biases."""

@@ -36,9 +36,6 @@ from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.enough import FOR_SPOTS, GOOD_DB, figures_of, poor_branches
 
-LOOKED_AT: Final = 8
-"""Runs: what ranks tensors is a difference of many dB."""
-
 LEAST_SHARE: Final = 0.01
 """Of the noise of a branch, below which no tensor is worth a slower layer."""
 
@@ -46,7 +43,7 @@ LEAST_PRICE: Final = 0.002
 """What every spot counts for at least: codes of two bytes are moved even where no layer reads them."""
 
 BUDGET: Final = 0.3
-"""All prices together: so much of the multiply-accumulates is done twice."""
+"""The prices of those chosen at once: so much of the multiply-accumulates is done twice."""
 
 BESIDE_WEIGHTS: Final = 0.25
 """Of the noise of the weights: what tensors add to it is 1 dB then."""
@@ -110,7 +107,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
 
     Args:
         candidate: what to repair; spots that it has stay.
-        data: the first of its runs tell the noise.
+        data: some of its runs tell the noise, see ``Poor``.
 
     Returns:
         The candidate with its spots, and what was done; the report names the nodes that
@@ -120,26 +117,25 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
         TableError: the table lacks a tensor.
         ModelError, DataError: ONNX Runtime cannot run the model.
     """
-    runs = data.runs[:LOOKED_AT]
-    if candidate.scheme.spots is None or not runs:
+    if candidate.scheme.spots is None or not data.runs:
+        return candidate, RepairReport(())
+    poor = poor_branches(candidate, data, FOR_SPOTS)
+    if not poor.needs:
         return candidate, RepairReport(())
     try:
         constants = layer_constants(candidate.model)
         taken_apart = Dissection(
-            candidate.coded.model, constants, candidate.model, runs, data.threads, data.meaning
+            candidate.coded.model, constants, candidate.model, poor.runs, data.threads, data.meaning
         )
     except Calib8Error as error:  # not what the float model computes once its codes are gone
         return candidate, RepairReport((), (f"no spots: {error.problem}",))
-    poor = poor_branches(candidate, data, FOR_SPOTS)
-    if not poor:
-        return candidate, RepairReport(())
     parts = [Part(taken_apart.layers, ()), *(Part((), (name,)) for name in taken_apart.tensors)]
     counter = SampleCounter("looking for spots", len(parts), data.progress)
     names = _names(candidate)
     weights, *checks = taken_apart.checks(parts, counter)
     by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
-    noises = _Noises(_by_branch(by_tensor, poor), _noise(weights, poor), poor)
-    chosen = _chosen(_classes(candidate, noises, runs[0]), noises)
+    noises = _Noises(_by_branch(by_tensor, poor.needs), _noise(weights, poor.needs), poor.needs)
+    chosen = _chosen(_classes(candidate, noises, poor.runs[0]), noises)
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
 
