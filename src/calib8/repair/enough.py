@@ -24,6 +24,9 @@ from calib8.tasks.meaning import meaning_of
 LOOKED_AT: Final = 8
 """Runs: what ranks parts is a difference of many dB."""
 
+LEAST_HELD: Final = 0.25
+"""Of the noise that as many runs have on average: with less the first ones are not like the others."""
+
 GOOD_DB: Final = 40.0
 ENOUGH_DB: Final = 30.0
 CLASSES_DB: Final = 20.0
@@ -39,7 +42,7 @@ class Poor:
 
     Attributes:
         needs: branch with less than its kind needs → what it needs, in dB; called "" where there is one.
-        runs: the runs with most of the noise there, ``LOOKED_AT`` at most, in their order.
+        runs: the first ones, or where these have little of the noise there, those with most of it.
     """
 
     needs: Mapping[str, float]
@@ -70,12 +73,19 @@ def poor_branches(candidate: Candidate, data: RepairData, needs: Mapping[Kind, f
         return Poor({})
     there = ["" in poor or branch.name in poor for branch in meaning.judged]
     noise = meaning.joined(energies)[:, there, 1]
-    return Poor(poor, tuple(data.runs[index] for index in _loudest(noise)))
+    return Poor(poor, tuple(data.runs[index] for index in _telling(noise)))
 
 
-def _loudest(noise: Energies) -> list[int]:
-    """The runs of the largest shares in the noise [runs, branches] of some branch, ascending."""
-    finite = np.nan_to_num(noise, nan=np.finfo(np.float64).max, posinf=np.finfo(np.float64).max)
+def _telling(noise: Energies) -> list[int]:
+    """Of the noise [runs, branches] the first runs, or those of the largest shares in a branch; ascending.
+
+    The loudest ones are odd ones as well: they tell where the first ones tell next to nothing.
+    """
+    most = np.finfo(np.float64).max / len(noise)
+    finite = np.nan_to_num(noise, nan=most, posinf=most)
+    held = finite[:LOOKED_AT].sum(axis=0) / np.maximum(finite.sum(axis=0), np.finfo(np.float64).tiny)
+    if np.all(held >= LEAST_HELD * LOOKED_AT / len(noise)):
+        return list(range(min(LOOKED_AT, len(noise))))
     shares = finite / np.maximum(finite.max(axis=0), np.finfo(np.float64).tiny)
     order = np.argsort(-shares.max(axis=1), kind="stable")
     return sorted(int(index) for index in order[:LOOKED_AT])

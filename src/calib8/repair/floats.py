@@ -32,7 +32,7 @@ def keep_worst_float(candidate: Candidate, data: RepairData) -> tuple[Candidate,
 
     Args:
         candidate: what to repair; nodes that are float stay so.
-        data: those of its runs where most is lost tell the noise.
+        data: some of its runs tell the noise, see ``Poor``.
 
     Returns:
         The candidate with its floats, and what was done; the report names the nodes. Nothing is done where

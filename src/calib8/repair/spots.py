@@ -107,7 +107,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
 
     Args:
         candidate: what to repair; spots that it has stay.
-        data: those of its runs where most is lost tell the noise.
+        data: some of its runs tell the noise, see ``Poor``.
 
     Returns:
         The candidate with its spots, and what was done; the report names the nodes that
