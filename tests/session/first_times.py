@@ -35,9 +35,7 @@ class Finder:
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if threading.current_thread() is MAIN:
             return
-        try:
-            threading.Condition(forks._imports).notify()
-        except RuntimeError:  # the lock is not this thread's
+        if not forks._gate.holds():
             self.outside.append(name)
         if self.forks:
             self.forks -= 1

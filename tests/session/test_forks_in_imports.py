@@ -1,4 +1,4 @@
-"""Forks while other threads import what a session needs: no child waits for a module that is never ready."""
+"""Forks while other threads do what is done once in a process: no child waits for what is never ready."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import first_times
 import onnx
@@ -18,8 +19,10 @@ from forked import LIMIT, ends_well
 from session_models import float_between
 
 from calib8 import InferenceSession, forks
-from calib8.forks import whole_imports
+from calib8.forks import whole, whole_imports
+from calib8.model import runtime
 from calib8.tflite.write import write_tflite
+from small_models import onnx_model
 from tflite_nets import quantized_classifier
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -78,6 +81,58 @@ def test_a_fork_waits_for_the_end_of_imports() -> None:
         threading.Thread(target=ends).start()
         assert ends_well(lambda: end.is_set() and enters())
     assert enters()
+
+
+def test_several_threads_are_inside_at_once() -> None:
+    with importing():
+        assert enters()
+
+
+def test_threads_that_enter_again_and_again_keep_no_fork_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    leave, inside = threading.Event(), list[int]()
+    really = forks._Gate.in_child
+
+    def in_child(gate: forks._Gate) -> None:
+        inside.append(len(gate._inside))
+        really(gate)
+
+    monkeypatch.setattr(forks._Gate, "in_child", in_child)
+
+    def enters_again_and_again() -> None:
+        while not leave.is_set():
+            with whole():
+                time.sleep(0.002)
+
+    threads = [threading.Thread(target=enters_again_and_again, daemon=True) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    try:
+        assert all(ends_well(lambda: inside[0] == 0 and enters()) for _ in range(2))
+    finally:
+        leave.set()
+    for thread in threads:
+        thread.join()
+
+
+def test_a_fork_waits_for_sessions_that_are_being_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ONNX Runtime sets up once in a process would never be ready in the child."""
+    opening, opened = threading.Event(), threading.Event()
+    really = runtime._open
+
+    def slowly(model: Any, options: Any) -> Any:
+        opening.set()
+        time.sleep(0.05)
+        handle = really(model, options)
+        opened.set()
+        return handle
+
+    monkeypatch.setattr(runtime, "_open", slowly)
+    model = onnx_model("float[2] x", "float[2] y", "y = Relu(x)", {}).SerializeToString()
+    thread = threading.Thread(target=runtime.open_session, args=(model,))
+    thread.start()
+    opening.wait()
+    assert ends_well(opened.is_set)
+    thread.join()
 
 
 def test_a_fork_inside_an_import_waits_for_nobody() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError
-from calib8.forks import never_destroy_in_child, whole_imports
+from calib8.forks import never_destroy_in_child, whole, whole_imports
 from calib8.tensors import TensorSpec
 
 if TYPE_CHECKING:
@@ -124,7 +124,8 @@ def open_session(
     name = name or _name(model)
     try:
         configure(options)
-        handle = _open(model, options)
+        with whole():  # ONNX Runtime sets up what all sessions of a process share
+            handle = _open(model, options)
     except Exception as error:
         if not _is_runtime_error(error):
             raise
