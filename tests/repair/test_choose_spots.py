@@ -113,6 +113,14 @@ def test_all_runs_tell_whether_anything_is_poor() -> None:
     }
 
 
+def test_the_first_runs_say_where_while_they_lose_as_much_as_others() -> None:
+    """The loudest ones are odd ones: what is best for them need not be for others."""
+    before, data = made(100.0)
+    runs = (*RUNS, *({"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(70, 82)))
+    found = poor_branches(before, replace(data, runs=runs), FOR_SPOTS)
+    assert found.needs and [id(run) for run in found.runs] == [id(run) for run in runs[: enough.LOOKED_AT]]
+
+
 def test_the_runs_that_lose_most_say_where() -> None:
     """Their ranges are full in the last runs alone: what is lost there is not seen in the first ones."""
     before, data = made(1.0)
