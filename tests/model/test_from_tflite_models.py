@@ -176,6 +176,24 @@ def test_contradicting_shapes_are_an_error() -> None:
         float_model(graph, "net")
 
 
+def test_outputs_of_another_rank_are_an_error() -> None:
+    net = FloatNet(np.random.default_rng(0))
+    x = net.add(Tensor("x", (2,), "float32"))
+    y = net.op("NEG", [x], shape=(5, 6))
+    with pytest.raises(
+        UnsupportedModelError, match=r"NEG\): 'y\d*' has 2 axes in the file, and 1 are computed"
+    ):
+        float_model(Graph(tuple(net.tensors), tuple(net.operators), (x,), (y,)), "net")
+
+
+def test_constants_of_another_rank_are_an_error() -> None:
+    half = np.ones(3, np.float16)
+    tensors = (Tensor("half", (3,), "float16", half), Tensor("wide", (3, 1), "float32"))
+    graph = Graph(tensors, (Operator("DEQUANTIZE", (0,), (1,)),), (), (1,))
+    with pytest.raises(UnsupportedModelError, match=r"DEQUANTIZE\): 'wide' has 2 axes in the file, and 1"):
+        float_model(graph, "net")
+
+
 def coded(name: str, shape: tuple[int, ...], data: npt.NDArray[Any] | None = None) -> Tensor:
     return Tensor(name, shape, "int8", data, Quantization(np.array([0.1], np.float32), np.zeros(1, np.int64)))
 

@@ -86,6 +86,18 @@ class Builder:
         pairs = zip(tensor.shape, tensor.signature, strict=True)
         return tuple(None if free < 0 else size for size, free in pairs)
 
+    def check_axes(self, place: int, computed: int) -> None:
+        """Holds the axes that an operator computes against those that the file gives its tensor.
+
+        Raises:
+            NoNodeError: their numbers differ.
+        """
+        rank = len(self.tensor(place).shape)
+        if computed != rank:
+            raise NoNodeError(
+                f"'{self.name(place)}' has {rank} axes in the file, and {computed} are computed"
+            )
+
     def size(self, place: int, axis: int) -> int:
         """Size of an axis that is not the batch."""
         size = self.sizes(place)[axis]
@@ -248,6 +260,7 @@ class Builder:
         return self.name(place)
 
     def _value(self, place: int, order: Order, name: str) -> ir.Value:
+        self.check_axes(place, len(order))
         dims = [BATCH if size is None and axis == 0 else size for axis, size in enumerate(self.sizes(place))]
         return ir.Value(
             name=name,

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from calib8.errors import UnsupportedModelError
 from calib8.model.from_tflite.builder import Builder
 from calib8.tflite.graph import Graph, Operator, Tensor
-from calib8.tflite.live import makes_constant
 
 LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNECTED", "BATCH_MATMUL")
 """Operators that take 8-bit weights beside float activations."""
@@ -18,11 +17,21 @@ LAYERS: Final = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV", "FULLY_CONNEC
 CODES: Final = ("int8", "uint8", "int16", "int4")
 
 
-def constant_of(builder: Builder, operator: Operator) -> npt.NDArray[Any] | None:
-    """What a DEQUANTIZE makes of a constant: float16 made wider, or ``scale · (code − zero_point)``."""
-    if not makes_constant(builder.graph, operator):
-        return None
-    tensor, values = builder.tensor(operator.inputs[0]), builder.constant(operator.inputs[0])
+def fold(builder: Builder, operator: Operator) -> None:
+    """A DEQUANTIZE of a constant becomes a constant of that name.
+
+    Raises:
+        NoNodeError: what it makes has more or fewer axes than its tensor in the file.
+    """
+    source, place = operator.inputs[0], operator.outputs[0]
+    array = _dequantized(builder.tensor(source), builder.constant(source))
+    builder.check_axes(place, array.ndim)
+    builder.arrays[place] = array
+    builder.rename(place, source)
+
+
+def _dequantized(tensor: Tensor, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """float16 made wider, or ``scale · (code − zero_point)``."""
     if tensor.quantization is None or tensor.dtype == "float16":
         return values.astype(np.float32)
     shape = [1] * values.ndim

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,12 +10,12 @@ import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.from_tflite.builder import Builder, NoNodeError
-from calib8.model.from_tflite.float_only import constant_of, refuse_codes
+from calib8.model.from_tflite.float_only import fold, refuse_codes
 from calib8.model.from_tflite.free_sizes import has_free_batch
 from calib8.model.from_tflite.operators import TRANSLATE
 from calib8.model.save import model_bytes
 from calib8.tflite.graph import Graph, Operator
-from calib8.tflite.live import needed, value_inputs
+from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.versions import unknown_version
 
 IR_VERSION: Final = 8
@@ -116,32 +116,34 @@ def operators_as_onnx(
 
 def translate(builder: Builder) -> list[Problem]:
     """Adds the nodes of all operators that the outputs need; the operators that have none, and why."""
-    problems = []
-    for operator in needed(builder.graph, builder.graph.outputs):
-        array = constant_of(builder, operator)
-        if array is not None:
-            builder.arrays[operator.outputs[0]] = array
-            builder.rename(operator.outputs[0], operator.inputs[0])
-            continue
-        title = operator.custom_code or operator.op
-        version = unknown_version(operator)
-        if operator.op not in TRANSLATE:
-            problems.append(Problem(operator, f"{title}: no ONNX node is known for it"))
-        elif version is not None:
-            name = builder.name(operator.outputs[0])
-            problems.append(Problem(operator, f"'{name}' ({title}): {version}"))
-        elif all(builder.known(place) for place in value_inputs(operator)):
-            reason = _translated(builder, operator)
-            if reason:
-                name = builder.name(operator.outputs[0])
-                problems.append(Problem(operator, f"'{name}' ({title}): {reason}"))
-    return problems
+    reasons = [
+        (operator, _untranslated(builder, operator))
+        for operator in needed(builder.graph, builder.graph.outputs)
+    ]
+    return [Problem(operator, reason) for operator, reason in reasons if reason]
 
 
-def _translated(builder: Builder, operator: Operator) -> str:
-    """Adds the nodes of an operator; empty, or why it has none."""
+def _untranslated(builder: Builder, operator: Operator) -> str:
+    """Adds the nodes of an operator, or its constant; empty, or which it is and why it has none."""
+    title = operator.custom_code or operator.op
+    version = unknown_version(operator)
+    if makes_constant(builder.graph, operator):
+        reason = _reason(builder, operator, fold)
+    elif operator.op not in TRANSLATE:
+        return f"{title}: no ONNX node is known for it"
+    elif version is not None:
+        reason = version
+    elif all(builder.known(place) for place in value_inputs(operator)):
+        reason = _reason(builder, operator, TRANSLATE[operator.op])
+    else:
+        return ""
+    return reason and f"'{builder.name(operator.outputs[0])}' ({title}): {reason}"
+
+
+def _reason(builder: Builder, operator: Operator, add: Callable[[Builder, Operator], None]) -> str:
+    """Adds what carries an operator out; empty, or why nothing does."""
     try:
-        TRANSLATE[operator.op](builder, operator)
+        add(builder, operator)
     except NoNodeError as reason:
         return str(reason)
     except MISFITS as error:
