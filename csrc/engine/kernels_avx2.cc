@@ -5,16 +5,16 @@
 
 namespace calib8::engine {
 
-void avx2_conv(const Conv& step, const Memory& memory, Part part);
-void avx2_wide_conv(const WideConv& step, const Memory& memory, Part part);
+void conv_avx2(const Conv& step, const Memory& memory, Part part);
+void wide_conv_avx2(const WideConv& step, const Memory& memory, Part part);
 void fill_moves_avx2(KernelTable& table);
 void fill_borders_avx2(KernelTable& table);
 void fill_pools_avx2(KernelTable& table);
 void fill_wide_avx2(KernelTable& table);
 
 void fill_avx2(KernelTable& table) {
-  set_kernel<Conv, avx2_conv>(table);
-  set_kernel<WideConv, avx2_wide_conv>(table);
+  set_kernel<Conv, conv_avx2>(table);
+  set_kernel<WideConv, wide_conv_avx2>(table);
   set_kernel<Depthwise, depthwise_avx2>(table);
   fill_elementwise_avx2(table);
   fill_words_avx2(table);

@@ -11,8 +11,8 @@ void fill_pools_avx512vnni(KernelTable& table);
 void fill_wide_avx512vnni(KernelTable& table);
 
 void fill_avx512vnni(KernelTable& table) {
-  set_kernel<Conv, avx512vnni_conv>(table);
-  set_kernel<WideConv, avx512vnni_wide_conv>(table);
+  set_kernel<Conv, conv_avx512vnni>(table);
+  set_kernel<WideConv, wide_conv_avx512vnni>(table);
   set_kernel<Depthwise, depthwise_avx512vnni>(table);
   fill_elementwise_avx512vnni(table);
   fill_words_avx512vnni(table);

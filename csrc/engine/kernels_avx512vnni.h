@@ -5,7 +5,7 @@
 
 namespace calib8::engine {
 
-void avx512vnni_conv(const Conv& step, const Memory& memory, Part part);
-void avx512vnni_wide_conv(const WideConv& step, const Memory& memory, Part part);
+void conv_avx512vnni(const Conv& step, const Memory& memory, Part part);
+void wide_conv_avx512vnni(const WideConv& step, const Memory& memory, Part part);
 
 }  // namespace calib8::engine

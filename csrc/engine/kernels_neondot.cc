@@ -3,12 +3,12 @@
 
 namespace calib8::engine {
 
-void neondot_conv(const Conv& step, const Memory& memory, Part part);
-void neondot_wide_conv(const WideConv& step, const Memory& memory, Part part);
+void conv_neondot(const Conv& step, const Memory& memory, Part part);
+void wide_conv_neondot(const WideConv& step, const Memory& memory, Part part);
 
 void fill_neondot(KernelTable& table) {
-  set_kernel<Conv, neondot_conv>(table);
-  set_kernel<WideConv, neondot_wide_conv>(table);
+  set_kernel<Conv, conv_neondot>(table);
+  set_kernel<WideConv, wide_conv_neondot>(table);
 }
 
 }  // namespace calib8::engine

@@ -3,8 +3,8 @@
 //   double   RDPOT(SRDHM(x << left, m), right)      single   (x·m + 2^(30−s)) >> (31−s), saturated
 //   away     the same, ties away from zero
 //
-// These take any shifts; x86_rescale.h and conv_sums_avx512vnni.h have forms of their own, for constants that
-// a layer prepares and sums below 2^30, where half of the instructions suffice.
+// These take any shifts; depthwise_rescale_x86.h and conv_sums_avx512vnni.h have forms of their own, for
+// constants that a layer prepares and sums below 2^30, where half of the instructions suffice.
 #pragma once
 
 #include "lanes.h"

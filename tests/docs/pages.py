@@ -11,7 +11,10 @@ from calib8.cli import app
 ROOT = Path(__file__).parents[2]
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
-    for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    for path in (
+        *(ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))),
+        *sorted((ROOT / "csrc").rglob("README.md")),
+    )
 }
 CLI, QUANTIZATION = PAGES["docs/cli.md"], PAGES["docs/quantization.md"]
 TRAINING = PAGES["docs/training.md"]

@@ -54,9 +54,9 @@ struct Avx2 : WordTiles<uint16_t> {
 
 }  // namespace
 
-void avx2_conv(const Conv& step, const Memory& memory, Part part) { ConvTiles<Avx2>(step, memory).run(part); }
+void conv_avx2(const Conv& step, const Memory& memory, Part part) { ConvTiles<Avx2>(step, memory).run(part); }
 
-void avx2_conv_of_bytes(const WideConv& step, const Memory& memory, Part part) {
+void conv_of_bytes_avx2(const WideConv& step, const Memory& memory, Part part) {
   ConvTiles<Avx2>(step.layer, memory, step.output_size).run(part);
 }
 

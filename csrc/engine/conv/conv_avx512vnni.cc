@@ -62,7 +62,7 @@ int64_t block_pixels(const Conv& step, int64_t units) {
 
 }  // namespace
 
-void avx512vnni_conv(const Conv& step, const Memory& memory, Part part) {
+void conv_avx512vnni(const Conv& step, const Memory& memory, Part part) {
   const bool by_panels = split_by_panels(step, part.count);
   const int64_t all_units = step.groups * step.panels;
   const Part whole{0, 1};

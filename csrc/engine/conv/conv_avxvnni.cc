@@ -84,11 +84,11 @@ struct AvxVnni : StripSumsWithWords {
 
 }  // namespace
 
-void avxvnni_conv(const Conv& step, const Memory& memory, Part part) {
+void conv_avxvnni(const Conv& step, const Memory& memory, Part part) {
   ConvTiles<AvxVnni>(step, memory).run(part);
 }
 
-void avxvnni_conv_of_bytes(const WideConv& step, const Memory& memory, Part part) {
+void conv_of_bytes_avxvnni(const WideConv& step, const Memory& memory, Part part) {
   ConvTiles<AvxVnni>(step.layer, memory, step.output_size).run(part);
 }
 

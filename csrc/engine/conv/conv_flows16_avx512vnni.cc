@@ -8,6 +8,6 @@ constexpr FlowSet kFlows{run_shape<WholeShape<1>, true>, nullptr};
 
 }  // namespace
 
-const FlowSet& avx512vnni_flows16() { return kFlows; }
+const FlowSet& conv_flows16_avx512vnni() { return kFlows; }
 
 }  // namespace calib8::engine

@@ -8,6 +8,6 @@ constexpr FlowSet kFlows{run_shape<WholeShape<2>, true>, run_shape<PairShape<1>,
 
 }  // namespace
 
-const FlowSet& avx512vnni_flows32() { return kFlows; }
+const FlowSet& conv_flows32_avx512vnni() { return kFlows; }
 
 }  // namespace calib8::engine

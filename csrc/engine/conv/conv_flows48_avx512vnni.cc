@@ -8,6 +8,6 @@ constexpr FlowSet kFlows{run_shape<WholeShape<3>, true>, run_shape<PairShape<2>,
 
 }  // namespace
 
-const FlowSet& avx512vnni_flows48() { return kFlows; }
+const FlowSet& conv_flows48_avx512vnni() { return kFlows; }
 
 }  // namespace calib8::engine

@@ -8,6 +8,6 @@ constexpr FlowSet kFlows{run_shape<WholeShape<4>, true>, nullptr};
 
 }  // namespace
 
-const FlowSet& avx512vnni_flows64() { return kFlows; }
+const FlowSet& conv_flows64_avx512vnni() { return kFlows; }
 
 }  // namespace calib8::engine

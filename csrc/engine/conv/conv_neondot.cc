@@ -171,11 +171,11 @@ struct NeonDot {
 
 }  // namespace
 
-void neondot_conv(const Conv& step, const Memory& memory, Part part) {
+void conv_neondot(const Conv& step, const Memory& memory, Part part) {
   ConvTiles<NeonDot>(step, memory).run(part);
 }
 
-void neondot_wide_conv(const WideConv& step, const Memory& memory, Part part) {
+void wide_conv_neondot(const WideConv& step, const Memory& memory, Part part) {
   if (step.input_size == 1) return ConvTiles<NeonDot>(step.layer, memory, step.output_size).run(part);
   ConvTiles<NeonDot, int16_t>(step.layer, memory, step.output_size).run(part);
 }

@@ -22,10 +22,10 @@ constexpr int64_t kRowOffsets[kTilePixels] = {0,   64,  128, 192, 256, 320, 384,
 // By units of panel width.
 using TilesOf = const TileSet& (*)();
 using FlowsOf = const FlowSet& (*)();
-constexpr TilesOf kTilesOf[5] = {nullptr, avx512vnni_tiles16, avx512vnni_tiles32, avx512vnni_tiles48,
-                                 avx512vnni_tiles64};
-constexpr FlowsOf kFlowsOf[5] = {nullptr, avx512vnni_flows16, avx512vnni_flows32, avx512vnni_flows48,
-                                 avx512vnni_flows64};
+constexpr TilesOf kTilesOf[5] = {nullptr, conv_tiles16_avx512vnni, conv_tiles32_avx512vnni,
+                                 conv_tiles48_avx512vnni, conv_tiles64_avx512vnni};
+constexpr FlowsOf kFlowsOf[5] = {nullptr, conv_flows16_avx512vnni, conv_flows32_avx512vnni,
+                                 conv_flows48_avx512vnni, conv_flows64_avx512vnni};
 
 inline int64_t least_of(int64_t a, int64_t b) { return a < b ? a : b; }
 inline int64_t most_of(int64_t a, int64_t b) { return a > b ? a : b; }

@@ -105,13 +105,13 @@ struct FlowSet {
 };
 
 // By channels of a panel.
-const TileSet& avx512vnni_tiles16();
-const TileSet& avx512vnni_tiles32();
-const TileSet& avx512vnni_tiles48();
-const TileSet& avx512vnni_tiles64();
-const FlowSet& avx512vnni_flows16();
-const FlowSet& avx512vnni_flows32();
-const FlowSet& avx512vnni_flows48();
-const FlowSet& avx512vnni_flows64();
+const TileSet& conv_tiles16_avx512vnni();
+const TileSet& conv_tiles32_avx512vnni();
+const TileSet& conv_tiles48_avx512vnni();
+const TileSet& conv_tiles64_avx512vnni();
+const FlowSet& conv_flows16_avx512vnni();
+const FlowSet& conv_flows32_avx512vnni();
+const FlowSet& conv_flows48_avx512vnni();
+const FlowSet& conv_flows64_avx512vnni();
 
 }  // namespace calib8::engine

@@ -11,6 +11,6 @@ constexpr TileSet kTiles{
 
 }  // namespace
 
-const TileSet& avx512vnni_tiles16() { return kTiles; }
+const TileSet& conv_tiles16_avx512vnni() { return kTiles; }
 
 }  // namespace calib8::engine

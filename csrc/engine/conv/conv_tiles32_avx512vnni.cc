@@ -11,6 +11,6 @@ constexpr TileSet kTiles{
 
 }  // namespace
 
-const TileSet& avx512vnni_tiles32() { return kTiles; }
+const TileSet& conv_tiles32_avx512vnni() { return kTiles; }
 
 }  // namespace calib8::engine

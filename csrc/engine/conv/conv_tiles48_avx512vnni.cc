@@ -10,6 +10,6 @@ constexpr TileSet kTiles{8,
 
 }  // namespace
 
-const TileSet& avx512vnni_tiles48() { return kTiles; }
+const TileSet& conv_tiles48_avx512vnni() { return kTiles; }
 
 }  // namespace calib8::engine

@@ -10,6 +10,6 @@ constexpr TileSet kTiles{6,
 
 }  // namespace
 
-const TileSet& avx512vnni_tiles64() { return kTiles; }
+const TileSet& conv_tiles64_avx512vnni() { return kTiles; }
 
 }  // namespace calib8::engine

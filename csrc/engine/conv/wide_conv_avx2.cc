@@ -13,10 +13,10 @@
 
 namespace calib8::engine {
 
-void avx2_conv_of_bytes(const WideConv& step, const Memory& memory, Part part);
+void conv_of_bytes_avx2(const WideConv& step, const Memory& memory, Part part);
 
-void avx2_wide_conv(const WideConv& step, const Memory& memory, Part part) {
-  if (step.input_size == 1) return avx2_conv_of_bytes(step, memory, part);
+void wide_conv_avx2(const WideConv& step, const Memory& memory, Part part) {
+  if (step.input_size == 1) return conv_of_bytes_avx2(step, memory, part);
   ConvTiles<Words16, int16_t>(step.layer, memory, step.output_size).run(part);
 }
 

@@ -118,9 +118,9 @@ constexpr int64_t kShallow[5] = {0, 64, 64, 64, 32};
 static_assert(2 * 64 <= kFlowUnits);
 constexpr int64_t kLeastFlow = 24;  // pixels for which that is worth its beginning and end
 using FlowsOf = const WideFlowSet& (*)();
-constexpr FlowsOf kFlowsOf[5] = {nullptr, avx512vnni_wide_flows16, avx512vnni_wide_flows32,
-                                 avx512vnni_wide_flows48, avx512vnni_wide_flows64};
-constexpr FlowsOf kPairsOf[5] = {nullptr, nullptr, avx512vnni_wide_flows24, avx512vnni_wide_flows40, nullptr};
+constexpr FlowsOf kFlowsOf[5] = {nullptr, wide_flows16_avx512vnni, wide_flows32_avx512vnni,
+                                 wide_flows48_avx512vnni, wide_flows64_avx512vnni};
+constexpr FlowsOf kPairsOf[5] = {nullptr, nullptr, wide_flows24_avx512vnni, wide_flows40_avx512vnni, nullptr};
 
 class WideTiles {
  public:
@@ -353,7 +353,7 @@ class WideTiles {
 
 }  // namespace
 
-void avx512vnni_wide_conv(const WideConv& step, const Memory& memory, Part part) {
+void wide_conv_avx512vnni(const WideConv& step, const Memory& memory, Part part) {
   WideTiles(step, memory).run(part);
 }
 

@@ -16,10 +16,10 @@
 
 namespace calib8::engine {
 
-void avxvnni_conv_of_bytes(const WideConv& step, const Memory& memory, Part part);
+void conv_of_bytes_avxvnni(const WideConv& step, const Memory& memory, Part part);
 
-void avxvnni_wide_conv(const WideConv& step, const Memory& memory, Part part) {
-  if (step.input_size == 1) return avxvnni_conv_of_bytes(step, memory, part);
+void wide_conv_avxvnni(const WideConv& step, const Memory& memory, Part part) {
+  if (step.input_size == 1) return conv_of_bytes_avxvnni(step, memory, part);
   ConvTiles<Words16, int16_t>(step.layer, memory, step.output_size).run(part);
 }
 

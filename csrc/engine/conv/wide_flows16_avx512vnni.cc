@@ -3,6 +3,6 @@
 
 namespace calib8::engine {
 
-const WideFlowSet& avx512vnni_wide_flows16() { return kWholeFlows<1>; }
+const WideFlowSet& wide_flows16_avx512vnni() { return kWholeFlows<1>; }
 
 }  // namespace calib8::engine

@@ -3,7 +3,7 @@
 
 namespace calib8::engine {
 
-const WideFlowSet& avx512vnni_wide_flows32() { return kWholeFlows<2>; }
-const WideFlowSet& avx512vnni_wide_flows24() { return kPairFlows<1>; }
+const WideFlowSet& wide_flows32_avx512vnni() { return kWholeFlows<2>; }
+const WideFlowSet& wide_flows24_avx512vnni() { return kPairFlows<1>; }
 
 }  // namespace calib8::engine

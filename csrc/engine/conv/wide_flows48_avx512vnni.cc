@@ -3,7 +3,7 @@
 
 namespace calib8::engine {
 
-const WideFlowSet& avx512vnni_wide_flows48() { return kWholeFlows<3>; }
-const WideFlowSet& avx512vnni_wide_flows40() { return kPairFlows<2>; }
+const WideFlowSet& wide_flows48_avx512vnni() { return kWholeFlows<3>; }
+const WideFlowSet& wide_flows40_avx512vnni() { return kPairFlows<2>; }
 
 }  // namespace calib8::engine

@@ -3,6 +3,6 @@
 
 namespace calib8::engine {
 
-const WideFlowSet& avx512vnni_wide_flows64() { return kWholeFlows<4>; }
+const WideFlowSet& wide_flows64_avx512vnni() { return kWholeFlows<4>; }
 
 }  // namespace calib8::engine

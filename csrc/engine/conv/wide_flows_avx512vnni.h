@@ -36,11 +36,11 @@ struct WideFlowSet {
 };
 
 // By channels of a panel; those of PairShape have half of the last 16.
-const WideFlowSet& avx512vnni_wide_flows16();
-const WideFlowSet& avx512vnni_wide_flows32();
-const WideFlowSet& avx512vnni_wide_flows48();
-const WideFlowSet& avx512vnni_wide_flows64();
-const WideFlowSet& avx512vnni_wide_flows24();
-const WideFlowSet& avx512vnni_wide_flows40();
+const WideFlowSet& wide_flows16_avx512vnni();
+const WideFlowSet& wide_flows32_avx512vnni();
+const WideFlowSet& wide_flows48_avx512vnni();
+const WideFlowSet& wide_flows64_avx512vnni();
+const WideFlowSet& wide_flows24_avx512vnni();
+const WideFlowSet& wide_flows40_avx512vnni();
 
 }  // namespace calib8::engine

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "depthwise.h"
+#include "depthwise_rescale_x86.h"
 #include "rules.h"
-#include "x86_rescale.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point

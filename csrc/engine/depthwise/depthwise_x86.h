@@ -220,7 +220,7 @@ bool splits([[maybe_unused]] const Task& task) {
 #endif
 }
 
-// Whether the forms of x86_rescale.h take the shifts of a block.
+// Whether the forms of depthwise_rescale_x86.h take the shifts of a block.
 template <int width>
 bool small_shifts(const Task& task) {
   if (task.step.narrow != Depthwise::kAnyShift) return true;

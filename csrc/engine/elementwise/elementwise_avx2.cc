@@ -4,6 +4,6 @@
 
 namespace calib8::engine {
 
-void fill_elementwise_avx2(KernelTable& table) { set_elementwise(table); }
+void fill_elementwise_avx2(KernelTable& table) { fill_elementwise(table); }
 
 }  // namespace calib8::engine

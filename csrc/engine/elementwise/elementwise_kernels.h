@@ -177,7 +177,7 @@ void lookup(const Lookup& step, const Memory& memory, Part part) {
                          });
 }
 
-void set_elementwise(KernelTable& table) {
+void fill_elementwise(KernelTable& table) {
   set_kernel<Requantize, requantize>(table);
   set_kernel<Add, add>(table);
   set_kernel<AddSums, add_sums>(table);

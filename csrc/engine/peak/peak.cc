@@ -1,3 +1,4 @@
+// The roof, measured: bursts of all threads, the best of which counts.
 #include "peak.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Pools, reductions, Softmax, linear Resize and MatMul for AVX-512.
-#include "pools.h"
+#include "pools_kernels.h"
 
 namespace calib8::engine {
 

@@ -295,7 +295,7 @@ void wide_lookup(const WideLookup& step, const Memory& memory, Part part) {
   step.input_size == 2 ? with_output(int16_t{}) : with_output(uint8_t{});
 }
 
-void set_word_kernels(KernelTable& table) {
+void fill_words(KernelTable& table) {
   set_kernel<WideAdd, wide_add>(table);
   set_kernel<WideMul, wide_mul>(table);
   set_kernel<WideLookup, wide_lookup>(table);

@@ -10,9 +10,9 @@
 #include <type_traits>
 
 #include "curve_lanes.h"
+#include "depthwise_lanes_x86.h"
 #include "split_factors.h"
 #include "steps.h"
-#include "x86_lanes.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
