@@ -17,37 +17,38 @@ SWEPT = ("efficientnet_lite0", "mobilenet_v2", "squeezenet_v1.1", "resnet20")
 FLOAT = "float32"
 TITLES = {FLOAT: "FP32", AUTO: "**auto**"}
 
-CELLS = """A cell is top-1 % / agreement with FP32 % / SQNR of the outputs in dB; `–` is what a network or \
-the images have not, or what was not measured."""
+CELLS = """A cell is top-1 % / agreement with FP32 % / SQNR of the outputs in dB; `–` means that the \
+network or the images do not have this figure, or that it was not measured."""
 
 PAGE = """# Accuracy by range method
 
-INT8 beside FP32 in ONNX Runtime (uint8 activations, int8 weights per channel), written by
-`benchmarks/methods.py`. All methods of a network see the same calibration samples, and are judged on others:
-ImageNet images (one of 400 is 0.25 points) or CIFAR-10 test images. Differences of agreement below about a
-point on 400 images are noise; SQNR separates better.
+INT8 compared with FP32 in ONNX Runtime (uint8 activations, int8 weights per channel), measured by
+`benchmarks/methods.py`. All methods get the same calibration samples of a network, and are judged on others:
+ImageNet images (one of 400 is 0.25 points) or CIFAR-10 test images. On 400 images, differences in agreement
+below about one point are noise; SQNR separates better.
 
 {sections}
 To repeat it: `python benchmarks/methods.py DATA --images {images} --json FILE --page docs/accuracy.md`, where
-DATA holds the models and images that `benchmarks/models.json` names. `--judged N`
-takes fewer samples to judge with, as the tables tell; `--from FILE` writes the page from earlier files.
+DATA holds the models and images that `benchmarks/models.json` names. `--judged N` judges with fewer samples,
+and the tables say so; `--from FILE` writes the page from earlier files.
 """
 
-NETWORKS = """The detector of faces (ultraface) and the two networks of PP-OCR run on ImageNet photos, for \
-which they were not made: their figures say how near INT8 is to FP32, not how good either is."""
+NETWORKS = """The face detector (ultraface) and the two networks of PP-OCR run on ImageNet photos, for \
+which they were not made: their figures show how close INT8 is to FP32, not how good either is."""
 
 FIGURES = {
-    "top1": ("Top-1, %", 100.0, "Of networks whose images have labels."),
+    "top1": ("Top-1, %", 100.0, "For networks whose images have labels."),
     "agreement": ("Agreement with FP32, %", 100.0, "How often INT8 and FP32 name the same class."),
-    "sqnr_db": ("SQNR, dB", 1.0, "Of all outputs together, FP32 against INT8."),
+    "sqnr_db": ("SQNR, dB", 1.0, "Over all outputs together, INT8 against FP32."),
 }
 """Key of a record → title, factor and what it is."""
 
-PARTS = """One network loses much with every method: SQNR of its INT8 model with the ranges of `mse`, where a
-stretch of its graph stays float (`--keep-float`). What helps are the first layers, of which one scale has to
-serve channels whose largest values differ 50-fold: no choice of ranges helps there. Float in the second half
-changes nothing. On photos, which hold hardly any text, nearly all of this network's output is 0 in FP32, so
-that a few wrong pixels weigh much."""
+PARTS = """\
+One network loses much with every method. The table shows the SQNR of its INT8 model with the ranges of
+`mse` when a part of its graph stays float (`--keep-float`). Only the first layers matter, where one scale
+has to serve channels whose largest values differ 50-fold: no choice of ranges helps there. The second half
+in float changes nothing. On photos, which contain hardly any text, nearly all of this network's output is 0
+in FP32, so that a few wrong pixels count much."""
 
 
 def document_page(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
@@ -72,9 +73,9 @@ def document_page(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
 
 def results_section(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
     """What docs/results.md shows of it."""
-    text = f"""INT8 in ONNX Runtime, by the method that chose the ranges; FP32 first. {CELLS} What it was \
-measured with, what `auto` did, and accuracy by the number of calibration samples: \
-[accuracy.md](accuracy.md)."""
+    text = f"""INT8 in ONNX Runtime, by the method that chose the ranges; FP32 is the first line. {CELLS} \
+[accuracy.md](accuracy.md) has the conditions of the measurement, what `auto` did, and accuracy by the \
+number of calibration samples."""
     return section("Accuracy by range method", text, method_rows(found["methods"]))
 
 

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 IMAGES = """Seconds of calibration (observing, gathering and choosing ranges), and in brackets of the whole \
-quantization from file to file. "plain" is float inference, one image at a time, with loading in brackets. \
-Images are decoded before."""
+quantization from file to file. "plain" is float inference, one image at a time; the time in brackets \
+includes loading. Images were decoded beforehand."""
 
 PROCESSOR = """Seconds of both processors' time together, in the same runs."""
 
 MEMORY = """MB of resident memory at its peak, for the whole process."""
 
 RATIOS = """Milliseconds per image in the fastest of interleaved turns, 2 threads, and the ratio to plain \
-inference one image at a time: of the fastest turns and of the medians. "ns per element" is what gathering \
-adds to inference of the same number of images a run, per value of a tensor that is looked at. All run in \
-one process, whose threads wait for each other, so that processor time holds waiting too."""
+inference one image at a time, for the fastest turns and for the medians. "ns per element" is the time that \
+gathering adds to inference with the same batch, per value of a recorded tensor. All run in one process, \
+whose threads wait for each other, so that processor time includes waiting."""
 
 COMMAND = """The whole commands over the same image files, decoding and search included: fastest of three \
 interleaved runs. "Process" is the time from start to end of Python."""

@@ -19,11 +19,11 @@ TITLES = {
     "best": "**calib8 best**",
 }
 
-TEXT = """INT8 (uint8 activations, int8 weights per channel) in ONNX Runtime, beside what other tools make \
-of the same calibration samples with their defaults. Top-1 and top-5 in %, agreement with FP32's class in %, \
-SQNR of all outputs together in dB; seconds and peak memory of the whole quantization in a process of its \
-own. `–` is what a network or the images have not. Of 400 images one is 0.25 points: differences of \
-agreement below about a point are noise, SQNR separates better."""
+TEXT = """INT8 (uint8 activations, int8 weights per channel) in ONNX Runtime, compared with the results of \
+other tools for the same calibration samples and with their defaults. Top-1 and top-5 in %, agreement with \
+FP32's class in %, SQNR of all outputs together in dB; seconds and peak memory of the whole quantization in \
+a process of its own. `–` means that the network or the images do not have this figure. One of 400 images is \
+0.25 points: differences in agreement below about one point are noise, SQNR separates better."""
 
 
 def repair_section(found: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:

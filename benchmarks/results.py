@@ -24,16 +24,16 @@ TITLES = {"calib8": "calib8", "onnxruntime": "ONNX Runtime", "openvino": "OpenVI
 
 PAGE = """# Results
 
-Time of one run of the integer engine beside the fastest other runtimes for CPUs. Written by
-`benchmarks/engine.py`, which says how: every runtime runs the same quantized file (uint8 activations, int8
-weights per channel, QDQ) on the same random images, in turns, with the same number of threads; inputs are
-made once. A run is one call from Python with inputs and outputs bound beforehand, in a process of its
-runtime alone. The networks have published topologies and random weights, which changes nothing about speed.
+Time of one run of the integer engine compared with the fastest other runtimes for CPUs, measured by
+`benchmarks/engine.py`: every runtime runs the same quantized file (uint8 activations, int8 weights per
+channel, QDQ) on the same random images, in turns, with the same number of threads; inputs are made once. A
+run is one call from Python with inputs and outputs bound beforehand, and each runtime has a process of its
+own. The networks have the published topologies and random weights, which does not affect their speed.
 
-Milliseconds are those of the fastest run, the median in brackets. "Ratio" is the time of the fastest other
-runtime divided by calib8's, of the fastest runs and of the medians: above 1 calib8 is faster. "Of peak" is
-the share of the multiply-accumulates that the cores of this machine do at most, measured by a loop that does
-nothing else.
+Milliseconds are those of the fastest run, with the median in brackets. "Ratio" is the time of the fastest
+other runtime divided by calib8's, for the fastest runs and for the medians: above 1 calib8 is faster. "Of
+peak" is the share of the multiply-accumulates that the cores of this machine can do at most, measured by a
+loop that does nothing else.
 
 ## Machine
 
@@ -41,22 +41,21 @@ nothing else.
 
 {sections}
 To repeat it: `python benchmarks/engine.py FOLDER --also {also} --page docs/results.md`,
-where FOLDER keeps the networks. On a machine that does other work the medians mean little and the fastest
-runs need many rounds.
+where FOLDER keeps the networks. On a machine that does other work the medians mean little, and many rounds
+are needed for the fastest runs.
 """
 
-ROUNDING = (
-    """Milliseconds of the fastest run, the median in brackets, and what a profile costs beside `onnx`."""
-)
+ROUNDING = """Milliseconds of the fastest run, with the median in brackets, and the cost of a profile \
+relative to `onnx`."""
 
 COLD_START = """\
-A process that imports a runtime, loads ResNet-50 as it comes (with as many threads as there are cores) and
-runs it once: fastest time on the clock, the median in brackets; least time of the processor; median of its
-peak memory. `import numpy` is part of all of them."""
+A process that imports a runtime, loads ResNet-50 with default options (as many threads as there are cores)
+and runs it once: shortest wall-clock time, with the median in brackets; shortest processor time; median of
+its peak memory. `import numpy` is part of all of them."""
 
 PARTS = """\
-Every part of the plan with one thread, each in its fastest run. What Python does around a run is not
-in it, and not all parts are fastest in the same run."""
+Every part of the plan with one thread, each in its fastest run. The work that Python does around a run is
+not included, and not all parts are fastest in the same run."""
 
 
 def machine(threads: Sequence[int]) -> dict[str, Any]:

@@ -29,44 +29,48 @@ PAGE: Final = """# Conformance on other people's networks
 
 Networks of timm and torchvision, exported by PyTorch, quantized with `--effort fast` and run on the same
 images in calib8's engine and in other runtimes. Weights are random, with BatchNormalization statistics that
-keep activations alive: a network that was not trained forgives nothing, so that one code of a first layer
-that differs shows in every output. Written by `benchmarks/same_bits.py`
+keep activations alive: a network that was not trained hides nothing, so that one different code in a first
+layer shows in every output. Measured by `benchmarks/same_bits.py`
 ({versions}).
 
-Cells compare calib8's engine with the runtime of their column: `equal` is every bit of every output; else the
-share of output values that differ and the largest difference in steps, where a step is 1/255 of the range of
-the output; "last bits" is less than a thousandth of one. "Float" counts the parts of the program that ONNX
-Runtime runs. "First codes apart": how many codes of the first tensor that unoptimized ONNX Runtime computes
-otherwise differ, of how many, on one image; empty where none does on it.
+Cells compare calib8's engine with the runtime of their column: `equal` means every bit of every output;
+otherwise the cell gives the share of output values that differ and the largest difference in steps, where a
+step is 1/255 of the range of the output; "last bits" means less than a thousandth of a step. "Float" counts
+the parts of the program that ONNX Runtime runs. "First codes apart" is about the first tensor that
+unoptimized ONNX Runtime computes differently: how many of its codes differ, on one image; empty if none
+does.
 
 {table}
 
 ## Why results differ
 
-**ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. What is left is
-in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime). In networks with attention
-(visformer) it is a code or two on a tie: the operands of a MatMul of activations pass Split and Squeeze,
-which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, where the engine has integer sums;
-and of a Softmax a code in two million is not ONNX Runtime's (exception 3 there).
+**ONNX Runtime, optimized** runs integer kernels as the engine does, and gives the same bits. The remaining
+differences are in the column of reasons, and in [numerics](numerics.md#5-against-onnx-runtime). In networks
+with attention (visformer) it is a code or two on a tie: the operands of a MatMul of activations go through
+Split and Squeeze, which have no Q and DQ of their own, so ONNX Runtime multiplies in float32, while the
+engine has integer sums; and of a Softmax a code in two million differs from ONNX Runtime's (exception 3
+there).
 
 **ONNX Runtime, unoptimized** dequantizes codes, computes every layer in float32, and quantizes again. Its
-sums are rounded after every addition, in an order of its own, where an integer sum is exact: of the values
-that lie on a tie some fall on the other side. That is a code or a few of a tensor; the layers behind them
-spread it. No runtime that computes in float32 gives the bits of one that computes in integers, ONNX Runtime's
-own two ways included.
+sums are rounded after every addition, in an order of its own, while an integer sum is exact: some of the
+values that lie on a tie fall on the other side. That is one code or a few in a tensor; later layers spread
+the difference. No runtime that computes in float32 gives the same bits as one that computes in integers;
+this is also true of ONNX Runtime's own two ways.
 
-**TFLite**: the exported file in calib8's engine beside LiteRT's reference kernels.
+**TFLite**: the exported file in calib8's engine compared with LiteRT's reference kernels.
 
-Two rewrites of ONNX Runtime made networks differ that are equal now, as the quantized model no longer holds
-what they look for:
+Two rewrites of ONNX Runtime used to make networks differ that are equal now, because the quantized model no
+longer contains what they look for:
 
-- Factors of 1 and terms of 0 (timm's HGNet has them as constants of shape [1]) are dropped by ONNX Runtime;
-  where Q and DQ stood around them, two pairs follow each other, and it makes one of them, with the smaller of
-  the two ranges. Such arithmetic vanishes before the model is quantized. A quantized file of another tool
-  that has it still differs: calib8 computes both pairs, as ONNX says and as ONNX Runtime does unoptimized.
-- Weights that are computed from constants (weight standardization of timm's NF-RegNet) are folded by ONNX
-  Runtime, which then takes their layer for one whose weights were forgotten and makes int8 of them, with one
-  scale ([quantization](quantization.md) has more on it). Such layers are sealed, as others in float are.
+- ONNX Runtime drops factors of 1 and terms of 0 (timm's HGNet has them as constants of shape [1]). If there
+  were Q and DQ around them, two pairs follow each other, and it merges them into one, with the smaller of
+  the two ranges. calib8 removes such arithmetic before the model is quantized. A quantized file of another
+  tool that has it still differs: calib8 computes both pairs, as ONNX says and as ONNX Runtime does
+  unoptimized.
+- ONNX Runtime folds weights that are computed from constants (weight standardization of timm's NF-RegNet),
+  and then assumes that the weights of the layer had been forgotten and turns them into int8, with one scale
+  ([quantization](quantization.md#11-which-tensors-carry-codes) has more on it). A Sum of one tensor
+  protects such layers, as it does others in float.
 
 To repeat it: `python benchmarks/same_bits.py --json FILE --page docs/conformance.md`.
 """

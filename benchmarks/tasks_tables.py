@@ -38,14 +38,14 @@ FIGURES = {
 
 TEXT = """# Detectors and other tasks, beside other tools
 
-What INT8 finds of what FP32 finds, in %, written by `benchmarks/tasks_tables.py` from what
-`benchmarks/tasks.py` measured. FP32 is the truth: objects are its boxes with scores above 0.25 after
-non-maximum suppression, found again where a box of the same class has an IoU above 0.5. Every tool gets the
-same 100 images and its defaults; all models are judged by the same judge ([judges](judges.md)) on other
-images, which no tool has seen. `tail` leaves all behind the last layers with weights in float. dB is the SQNR
-of each branch of the outputs.
+How much of what FP32 finds INT8 finds too, in %, measured by `benchmarks/tasks.py` and written by
+`benchmarks/tasks_tables.py`. FP32 is the truth: objects are its boxes with scores above 0.25 after
+non-maximum suppression, and count as found if INT8 has a box of the same class with an IoU above 0.5. Every
+tool gets the same 100 images and its defaults; all models are judged by the same judge
+([judges](judges.md)) on other images, which no tool has seen. `tail` leaves everything after the last
+layers with weights in float. dB is the SQNR of each branch of the outputs.
 
-Few objects tell little: of 170 one is 0.6 points.
+A few objects say little: one of 170 is 0.6 points.
 """
 
 

@@ -37,6 +37,7 @@ from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.formats.tables import FORMATS
 from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
+from test_architecture import RANK
 
 PRINT_HELP = """
 import json, sys
@@ -136,6 +137,12 @@ def test_the_table_of_targets_holds_their_values() -> None:
         assert ratio == wanted, name
         assert outputs == ("codes" if s.quantize_outputs else "float"), name
         assert fused == ("any function" if ANY_FUNCTION in s.fuses else ", ".join(sorted(s.fuses))), name
+
+
+def test_the_page_of_the_architecture_ranks_the_rooms_as_the_code_does() -> None:
+    table = rows(sections(PAGES["docs/architecture.md"])["Rooms"])[2:]
+    ranks = {name: int(rank) for rank, names in table for name in re.findall(r"`(\w+)`", names)}
+    assert ranks == RANK
 
 
 def anchors(page: str) -> set[str]:
