@@ -24,9 +24,10 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS
 from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one, fused_layers
 from calib8.qparams import QParams, QuantSpec
-from calib8.scheme import BINARY_OPS, FUNCTION_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 
 _BATCHED: Final = frozenset(
     {

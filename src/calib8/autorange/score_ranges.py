@@ -31,8 +31,8 @@ from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.ranges import BEHIND, clipped_share
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.model.graph import activation_inputs, float_attribute, input_at, scalar_constant
+from calib8.ops.groups import MOVE_OPS, POOL_OPS
 from calib8.qparams import FLOAT32_MAX, QuantSpec
-from calib8.scheme import MOVE_OPS, POOL_OPS
 from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 from calib8.tasks.branches import Meaning
 from calib8.tasks.kinds import LEADING

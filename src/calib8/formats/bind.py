@@ -28,9 +28,10 @@ from calib8.model.graph import (
     model_hash,
     scalar_constant,
 )
+from calib8.ops.groups import MOVE_OPS, WEIGHTED_OPS
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
-from calib8.scheme import MOVE_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range, TableEntry
 
 SAME_VALUES: Final = frozenset(

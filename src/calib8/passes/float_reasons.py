@@ -13,14 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, is_activation, scalar_constant
-from calib8.scheme import (
-    BINARY_OPS,
-    FUNCTION_OPS,
-    MOVE_OPS,
-    OPERAND_OPS,
-    QUANTIZABLE_OPS,
-    WEIGHTED_OPS,
-)
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS, WEIGHTED_OPS
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = False) -> str:

@@ -19,16 +19,8 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant, input_at, rank, scalar_constant, sole_consumer
-from calib8.scheme import (
-    ANY_FUNCTION,
-    BINARY_OPS,
-    FUNCTION_OPS,
-    LIMITS,
-    OPERAND_OPS,
-    UNARY_OPS,
-    WEIGHTED_OPS,
-    QuantScheme,
-)
+from calib8.ops.groups import BINARY_OPS, CLAMPS, FUNCTION_OPS, OPERAND_OPS, UNARY_OPS, WEIGHTED_OPS
+from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
 """Ops with which runtimes compute the Relu or Clip behind them."""
@@ -92,7 +84,7 @@ def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> 
     """Weighted layer → the function that the target computes together with its sums."""
     if scheme.placement != "every-op":
         return {}
-    every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - LIMITS
+    every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - CLAMPS
     return {
         one.layer: one
         for one in functions

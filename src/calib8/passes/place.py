@@ -16,6 +16,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, is_activation, rank, sole_consumer
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, WEIGHTED_OPS
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -29,7 +30,7 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
-from calib8.scheme import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 
 ARRANGING_OPS: Final = frozenset(
     {

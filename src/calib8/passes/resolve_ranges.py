@@ -24,10 +24,11 @@ import onnx_ir as ir
 
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
+from calib8.ops.groups import CODE_PRESERVING_OPS
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
-from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.table import GIVEN, CalibrationTable, Range
 
 Rounding: TypeAlias = Callable[[Range, QuantSpec], Range]

@@ -23,17 +23,11 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant, int_attribute
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, UNARY_OPS, WEIGHTED_OPS
 from calib8.passes.place import Placement
 from calib8.passes.resolve_ranges import shared_with
 from calib8.qparams import FLOAT32_TINY
-from calib8.scheme import (
-    BINARY_OPS,
-    FUNCTION_OPS,
-    MOVE_OPS,
-    UNARY_OPS,
-    WEIGHTED_OPS,
-    QuantScheme,
-)
+from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 
 WIDE_OPS: Final = (

@@ -18,7 +18,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, is_activation, rank
-from calib8.scheme import FUNCTION_OPS, UNARY_OPS, WEIGHTED_OPS
+from calib8.ops.groups import FUNCTION_OPS, UNARY_OPS, WEIGHTED_OPS
 from calib8.tasks.branches import Branch
 from calib8.tasks.seen import is_float
 

@@ -14,11 +14,11 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, ints_attribute
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.program.lower.canonical.codings import CODE_TYPES, ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import codes_of
-from calib8.scheme import WEIGHTED_OPS
 
 RESHAPES: Final = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
 OPERAND_OPS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Concat", "Where", "Gather", "Pow"})

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consumer
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
 from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, set_input
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
 from calib8.quantization.qdq import output_axis
-from calib8.scheme import WEIGHTED_OPS
 
 FACTORS: Final = ("BatchNormalization", "Mul", "Div")
 SHIFTS: Final = ("Add", "Sub")
