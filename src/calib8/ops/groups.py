@@ -101,6 +101,11 @@ QUANTIZERS: Final = _family("quantizer")
 INTEGER_OPS: Final = _family("integer")
 """Ops on codes, of those whose name starts with QLinear not all."""
 
+CODED_BIAS_INPUT: Final[Mapping[str, int]] = {
+    name: op.bias for name in INTEGER_OPS if (op := TABLE[name]).bias is not None
+}
+"""Of these → place of the bias."""
+
 OF_SHAPES: Final = _family("shape")
 CONTROL_FLOW: Final = _family("control")
 
