@@ -12,13 +12,11 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, int_attribute, rank
+from calib8.ops.groups import KEEPING, RECURRENT, RESHAPING, SOFTMAX
 from calib8.quantization.qdq import float_origin
-from calib8.tasks.composition import SOFTMAX, Compositions, Size, axis_behind, size_of
+from calib8.tasks.composition import Compositions, Size, axis_behind, size_of
 
-RECURRENT: Final = frozenset({"LSTM", "GRU", "RNN"})
-MOVES: Final = frozenset({
-    "Identity", "Cast", "Dropout", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze",
-})  # fmt: skip
+MOVES: Final = KEEPING | RESHAPING | {"Cast", "Transpose"}
 """Ops that keep all rows of a layer, in whatever order."""
 
 BY_STEP: Final = MOVES | {
