@@ -19,6 +19,7 @@ from calib8.dissection.float_constants import FloatConstants
 from calib8.dissection.float_nodes import scheme_of
 from calib8.model.graph import Names, input_at
 from calib8.ops.groups import QUANTIZABLE_OPS, WEIGHTED_OPS
+from calib8.ops.questions import quantizes
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     dequantizer,
@@ -101,7 +102,7 @@ def code_readers(model: ir.Model, tensor: str) -> tuple[str, ...]:
     return tuple(
         label(node)
         for node in model.graph
-        if node.op_type != "QuantizeLinear"
+        if not quantizes(node)
         and not is_seal(node)
         and any(sealed(value) in sources for value in node.inputs)
     )

@@ -78,6 +78,11 @@ LIMITED: Final[Mapping[str, tuple[float, float]]] = {
 }
 """Op → the limits that its results lie within, whatever it reads."""
 
+FROM_ZERO: Final[Mapping[str, tuple[float, float]]] = {
+    name: limits for name, limits in LIMITED.items() if limits[0] == 0.0
+}
+"""Those of them whose results are never negative."""
+
 ARITHMETIC: Final = _family("arithmetic")
 NEUTRAL: Final[Mapping[str, int]] = {name: op.neutral for name, op in TABLE.items() if op.neutral is not None}
 """Op → number that leaves the other operand as it is."""

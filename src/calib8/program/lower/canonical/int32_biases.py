@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
-from calib8.ops.groups import WEIGHTED_OPS
+from calib8.ops.questions import takes_bias
 from calib8.passes.fold_affine import output_channels
 from calib8.program.lower.canonical.codings import (
     BYTE_TYPES,
@@ -45,7 +45,7 @@ def rewrite(model: ir.Model) -> int:
     return sum(
         _code_bias(names, node)
         for node in list(model.graph)
-        if node.op_type in WEIGHTED_OPS - {"MatMul"} and input_at(node, 2) is not None
+        if takes_bias(node) and input_at(node, 2) is not None
     )
 
 
