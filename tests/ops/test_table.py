@@ -64,6 +64,12 @@ PARAMETERS: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 """Inputs behind the data, for data [N, 4, 2, 6]."""
 
+ON_NUMBERS: Final = (groups.FUNCTIONS | groups.ARITHMETIC | groups.POOLS | groups.REDUCTIONS) - {
+    "Pow",
+    "ReduceLogSum",
+}
+"""Ops that compute numbers of any numbers."""
+
 DRAWN: Final = np.random.default_rng(23)
 
 
@@ -126,10 +132,35 @@ def test_the_standard_has_every_op_and_place_of_the_table(name: str) -> None:
     assert (op.data is None) == (variadic and op.family != "control")
 
 
+PLACES: Final = {
+    "Conv": "W B", "ConvTranspose": "W B", "Gemm": "B C", "MatMul": "B", "ConvInteger": "w",
+    "MatMulInteger": "B", "QLinearConv": "w B", "QLinearMatMul": "b", "Clip": "min max", "Where": "X Y",
+    "Pad": "constant_value", "Resize": "roi scales", "QuantizeLinear": "y_scale y_zero_point",
+    "DequantizeLinear": "x_scale x_zero_point",
+}  # fmt: skip
+"""What the standard calls weight and bias, bounds and settings, and data that are not the first input."""
+
+
+def test_places_are_those_that_the_standard_names() -> None:
+    for name in STANDARD:
+        op, inputs = TABLE[name], [formal.name for formal in schema_of(name).inputs]
+        named = [op.weight, op.bias, *op.bounds, *op.settings]
+        named += op.data if name == "Where" and op.data is not None else ()
+        found = [inputs[place] for place in named if place is not None]
+        assert found == PLACES.get(name, "").split(), name
+        assert (op.data == (0, 1)) == (op.family == "arithmetic" and len(inputs) == 2)
+
+
 def test_a_function_reads_one_tensor_and_parameters() -> None:
     for name in groups.FUNCTIONS:
         assert TABLE[name].data == (0,)
         assert schema_of(name).min_input == (2 if name == "PRelu" else 1)
+
+
+@pytest.mark.parametrize("name", sorted(groups.FUNCTIONS))
+def test_a_function_sees_the_value_at_its_own_place_alone(name: str) -> None:
+    x = values()
+    np.testing.assert_array_equal(computed(name, x[..., ::-1].copy()), computed(name, x)[..., ::-1])
 
 
 def test_what_works_on_codes_takes_8_bit_integers_and_other_moves_do_not() -> None:
@@ -150,7 +181,7 @@ def test_limits_hold_and_are_reached_but_for_a_little(name: str) -> None:
     assert (y.max() - y.min()) >= 0.98 * (high - low)
 
 
-@pytest.mark.parametrize("name", sorted((groups.FUNCTIONS | groups.ARITHMETIC | groups.POOLS) - {"Pow"}))
+@pytest.mark.parametrize("name", sorted(ON_NUMBERS))
 def test_a_positive_factor_goes_through_those_that_scale_and_no_others(name: str) -> None:
     data = operands(name)
     twice = computed(name, *(4.0 * one for one in data)) - 4.0 * computed(name, *data)
