@@ -26,7 +26,6 @@ RESHAPING: Final = _moving("reshaped")
 PERMUTING: Final = _moving("permuted")
 REPEATING: Final = _moving("repeated")
 CUTTING: Final = _moving("cut")
-PICKING: Final = _moving("picked")
 COMPARING: Final = _moving("compared")
 
 SAME_VALUES: Final = KEEPING | RESHAPING | PERMUTING | REPEATING
@@ -87,7 +86,6 @@ ARITHMETIC: Final = _family("arithmetic")
 NEUTRAL: Final[Mapping[str, int]] = {name: op.neutral for name, op in TABLE.items() if op.neutral is not None}
 """Op → number that leaves the other operand as it is."""
 
-FACTORS: Final = frozenset(name for name, number in NEUTRAL.items() if number == 1)
 ADDENDS: Final = frozenset(name for name, number in NEUTRAL.items() if number == 0)
 
 SCALING: Final = frozenset(name for name, op in TABLE.items() if op.scales)

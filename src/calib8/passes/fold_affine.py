@@ -25,7 +25,7 @@ from calib8.model.graph import (
 )
 from calib8.model.weight_layout import by_channel, in_layout
 from calib8.ops.groups import NEUTRAL
-from calib8.ops.questions import is_convolution, is_weighted
+from calib8.ops.questions import is_convolution, is_weighted, takes_bias
 
 Vector = npt.NDArray[np.float64]
 
@@ -155,7 +155,7 @@ def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
     set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
     if layer.op_type == "MatMul" and np.any(affine.d != 0):
         layer.op_type = "Gemm"
-    if layer.op_type != "MatMul" and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
+    if takes_bias(layer) and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
         set_constant(graph, layer, 2, new_bias, "bias")
     for name in ("alpha", "beta"):
         if layer.op_type == "Gemm":

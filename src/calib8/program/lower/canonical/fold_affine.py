@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consumer
 from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
-from calib8.ops.questions import is_matrix_product
+from calib8.ops.questions import is_matrix_product, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
 from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, set_input
@@ -108,12 +108,12 @@ def _fits(layer: ir.Node, node: ir.Node, affine: Affine, channels: int) -> bool:
     matrix = is_matrix_product(layer)
     if matrix and node.op_type == "BatchNormalization" and axes != 2:
         return False
-    return layer.op_type != "MatMul" or axes == 2 or not np.any(affine.d)
+    return takes_bias(layer) or axes == 2 or not np.any(affine.d)
 
 
 def _bias(layer: ir.Node, channels: int) -> npt.NDArray[np.float64] | None:
     """The bias per channel, zeros without one; None where it is computed or a matrix."""
-    value = input_at(layer, 2) if layer.op_type != "MatMul" else None
+    value = input_at(layer, 2) if takes_bias(layer) else None
     if value is None:
         return np.zeros(channels)
     array = real_constant(value)
