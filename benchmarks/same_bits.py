@@ -30,10 +30,10 @@ from calib8 import InferenceSession, Quantization, quantize
 from calib8.analysis.tflite_sessions import open_in_litert, open_in_own
 from calib8.errors import Calib8Error
 from calib8.model.runtime import open_session
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.program.listing import summary
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
-from calib8.scheme import WEIGHTED_OPS
 from same_bits_networks import EXPORTERS, NETWORKS, export, smooth_images
 from same_bits_tables import installed, page, rows
 

@@ -7,16 +7,9 @@ import dataclasses
 import pytest
 
 from calib8.errors import UsageError
+from calib8.ops.groups import CODE_PRESERVING_OPS, QUANTIZABLE_OPS
 from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8
-from calib8.scheme import (
-    ACTIVATION_TYPES,
-    CODE_PRESERVING_OPS,
-    QUANTIZABLE_OPS,
-    TARGETS,
-    QuantScheme,
-    activation_type,
-    target_scheme,
-)
+from calib8.scheme import ACTIVATION_TYPES, TARGETS, QuantScheme, activation_type, target_scheme
 
 
 def test_every_target_is_found_by_its_name() -> None:

@@ -26,6 +26,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.model.metadata import write_metadata
 from calib8.model.trial_run import try_to_run
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.outcomes import Calibration, Quantization
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
@@ -37,7 +38,7 @@ from calib8.repair.candidate import Candidate
 from calib8.repair.flow import repaired
 from calib8.repair.result import Repaired
 from calib8.repair.wanted import Repairs, effort_called
-from calib8.scheme import TARGETS, WEIGHTED_OPS
+from calib8.scheme import TARGETS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
 from calib8.tasks.seen import is_float

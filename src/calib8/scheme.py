@@ -10,6 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias, get_args
 
 from calib8.errors import UsageError
+from calib8.ops.groups import BINARY_OPS as BINARY_OPS
+from calib8.ops.groups import CLAMPS
+from calib8.ops.groups import CODE_PRESERVING_OPS as CODE_PRESERVING_OPS
+from calib8.ops.groups import FUNCTION_OPS as FUNCTION_OPS
+from calib8.ops.groups import UNARY_OPS as UNARY_OPS
+from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
 from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
@@ -23,37 +29,8 @@ ACTIVATION_TYPES: Final[dict[str, QuantSpec]] = {
     "int8-symmetric": INT8_SYMMETRIC,
 }
 
-WEIGHTED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul"})
-BINARY_OPS: Final = frozenset({"Add", "Sub", "Mul"})
-UNARY_OPS: Final = frozenset(
-    {"Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "PRelu", "Softmax"}
-)
-OPERAND_OPS: Final = frozenset({"Div", "Max", "Min", "Pow"})
-FUNCTION_OPS: Final = OPERAND_OPS | frozenset(
-    {
-        "Abs", "Celu", "Elu", "Erf", "Exp", "Gelu", "Mish", "Neg", "Reciprocal", "Selu", "Softplus",
-        "Softsign", "Sqrt", "Swish", "ThresholdedRelu",
-    }
-)  # fmt: skip
-"""Ops that have an integer form as functions of one tensor alone, where a target computes such as one."""
-
-POOL_OPS: Final = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean"})
-MOVE_OPS: Final = frozenset(
-    {
-        "DepthToSpace", "Expand", "Flatten", "Gather", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth",
-        "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
-QUANTIZABLE_OPS: Final = WEIGHTED_OPS | BINARY_OPS | UNARY_OPS | POOL_OPS | MOVE_OPS | {"Concat"}
-
 ANY_FUNCTION: Final = "any function of one tensor"
 """In ``QuantScheme.fuses``: not one of the names, but all there are."""
-
-LIMITS: Final = frozenset({"Relu", "Clip"})
-"""Activations that a quantizer carries out with the ends of its codes."""
-
-CODE_PRESERVING_OPS: Final = MOVE_OPS | {"MaxPool", "GlobalMaxPool"}
-"""Ops whose output codes are input codes: input and output must share scale and zero point."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +76,7 @@ class QuantScheme:
     concat_share_ratio: float = 2.0
     pair_limit: int | None = None
     joins_pointwise: bool = False
-    fuses: frozenset[str] = LIMITS
+    fuses: frozenset[str] = CLAMPS
     seal_float_layers: bool = False
     quantize_outputs: bool = False
     takes: tuple[str, ...] = tuple(ACTIVATION_TYPES)
@@ -164,7 +141,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
         replace(
             _ONNXRUNTIME,
             name="calib8",
-            fuses=LIMITS | {ANY_FUNCTION},
+            fuses=CLAMPS | {ANY_FUNCTION},
             cautions={},
             spots=INT16,
             mixes_floats=False,
@@ -174,7 +151,7 @@ TARGETS: Final[dict[str, QuantScheme]] = {
             shared_scale_ops=frozenset({"Concat"}),
             joins_pointwise=True,
             mixes_floats=True,
-            fuses=LIMITS
+            fuses=CLAMPS
             | {"Abs", "Elu", "Gelu", "HardSwish", "LeakyRelu", "Mish", "PRelu", "Sigmoid", "Swish", "Tanh"},
         ),
         QuantScheme(

@@ -16,9 +16,10 @@ from calib8.errors import UnsupportedModelError
 from calib8.judge import evaluate
 from calib8.model.graph import constant
 from calib8.model.runtime import open_session
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.passes.fold_affine import output_channels
 from calib8.pipeline import quantize
-from calib8.scheme import TARGETS, WEIGHTED_OPS
+from calib8.scheme import TARGETS
 
 BATCH = 20
 

@@ -16,9 +16,10 @@ from quantized_models import CONV, ORT, quantized
 from calib8.analysis.inspect import inspect_model
 from calib8.analysis.lint import lint
 from calib8.analysis.openvino_model import compile_in_openvino
+from calib8.ops.groups import CLAMPS
 from calib8.passes.function_factors import function_entries
 from calib8.passes.place import place
-from calib8.scheme import LIMITS, TARGETS
+from calib8.scheme import TARGETS
 from small_models import Array, graph, normal, onnx_model, run
 
 CALIB8 = TARGETS["calib8"]
@@ -75,7 +76,7 @@ def test_the_function_gets_the_sums(name: str, target: str) -> None:
     assert set(placement.readers) == {"x", "n", "y"}
     assert all(decision.quantized for decision in placement.decisions)
     _, apart_placement, apart = quantized(
-        network(FUNCTIONS[name]), FEEDS, replace(TARGETS[target], fuses=LIMITS)
+        network(FUNCTIONS[name]), FEEDS, replace(TARGETS[target], fuses=CLAMPS)
     )
     assert set(apart_placement.readers) == {"x", "c", "n", "y"}
     [expected] = run(prepared, FEEDS)

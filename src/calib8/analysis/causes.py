@@ -28,6 +28,7 @@ from calib8.analysis.layer_constants import ConstantFaults
 from calib8.analysis.range_reasons import clipped_reason, given_reason, input_reason, unused_reason
 from calib8.analysis.reason import Reason
 from calib8.model.graph import constant, sole_consumer
+from calib8.ops.groups import RESHAPING
 from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.quantization.qdq import label
 from calib8.scheme import WEIGHTED_OPS
@@ -42,7 +43,7 @@ POOR_WEIGHT_DB: Final = 30.0
 STEPS: Final = 6
 """So many nodes with one input may lie between a BatchNormalization and the tensor that has codes."""
 
-_MOVING: Final = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Identity")
+_MOVING: Final = RESHAPING | {"Identity", "Transpose"}
 
 _RESCALING: Final = (("cle", "bias"), ("scales", "bias"))
 _OUTLIER: Final = (("constant-channels", "bias"), *_RESCALING)

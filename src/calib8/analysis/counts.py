@@ -13,17 +13,14 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
-from calib8.model.work import WEIGHT_INPUT, elements
-from calib8.quantization.qdq import QUANTIZERS, dequantizer, float_origin, nodes
-from calib8.scheme import WEIGHTED_OPS
+from calib8.model.work import elements
+from calib8.ops.groups import CODED_BIAS_INPUT, RECURRENT, SETTING_OPS, WEIGHT_INPUT, WEIGHTED_OPS
+from calib8.quantization.qdq import dequantizer, float_origin, nodes
 
-BIAS_INPUT: Final = {"QLinearConv": 8, "QGemm": 6}
-"""Integer ops → index of their bias."""
-
-SETTING_OPS: Final = frozenset({"Clip", "Pad", "Range", "Resize", "Upsample", *QUANTIZERS})
+STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
 """Ops whose float constants are settings, nothing that was trained."""
 
-UNCOUNTED_OPS: Final = ("LSTM", "GRU", "RNN", "Einsum")
+UNCOUNTED_OPS: Final = RECURRENT | {"Einsum"}
 """Ops that multiply and accumulate but are not counted."""
 
 
@@ -53,10 +50,10 @@ def stored_values(node: ir.Node) -> list[ir.Value]:
     Settings (limits, sizes, paddings), scales and zero points are not among them, nor the single number of
     an elementwise op.
     """
-    if node.op_type in SETTING_OPS:
+    if node.op_type in STORED_SETTINGS:
         return []
-    if node.op_type in BIAS_INPUT or node.op_type.startswith("QLinear"):
-        indices = (WEIGHT_INPUT.get(node.op_type), BIAS_INPUT.get(node.op_type))
+    if node.op_type in CODED_BIAS_INPUT or node.op_type.startswith("QLinear"):
+        indices = (WEIGHT_INPUT.get(node.op_type), CODED_BIAS_INPUT.get(node.op_type))
         found = [input_at(node, index) for index in indices if index is not None]
         return [value for value in found if value is not None and constant(value) is not None]
     result = [stored for stored in (_stored(value) for value in node.inputs) if stored is not None]

@@ -37,12 +37,12 @@ from calib8.model.load import load_model
 from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
 from calib8.model.work import elements, macs
+from calib8.ops.groups import OF_SHAPES, QUANTIZERS
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare
 from calib8.quantization.qdq import (
     ACTIVATIONS,
-    QUANTIZERS,
     activation_values,
     codes_behind,
     float_inputs,
@@ -59,7 +59,7 @@ from calib8.tensors import TensorSpec
 REFERENCE_TARGET: Final = "onnxruntime"
 """Targets differ in where Q/DQ go; in what is quantized only at the outputs (a Softmax there)."""
 
-NO_LAYERS: Final = (*QUANTIZERS, "Shape", "Size")
+NO_LAYERS: Final = QUANTIZERS | OF_SHAPES
 """Ops that read activations but compute nothing from their values."""
 
 Shape = tuple[int | str | None, ...]

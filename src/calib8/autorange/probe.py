@@ -24,17 +24,13 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, FUNCTIONS, POOL_OPS, POOLS, UNARY_OPS, WEIGHTED_OPS
+from calib8.ops.questions import is_standard, is_weighted
 from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one, fused_layers
 from calib8.qparams import QParams, QuantSpec
-from calib8.scheme import BINARY_OPS, FUNCTION_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 
-_BATCHED: Final = frozenset(
-    {
-        "Relu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Tanh", "LeakyRelu", "PRelu",
-        "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "Conv", "ConvTranspose", "Gemm",
-        "MatMul", *BINARY_OPS, *FUNCTION_OPS,
-    }
-)  # fmt: skip
+_BATCHED: Final = WEIGHTED_OPS | BINARY_OPS | FUNCTION_OPS | (UNARY_OPS & FUNCTIONS) | (POOL_OPS & POOLS)
 """Ops that compute every entry of axis 0 by itself."""
 
 TOGETHER: Final = 1 << 18
@@ -230,9 +226,9 @@ class _Builder:
 def _takes_batches(reader: ir.Node, value: ir.Value) -> bool:
     """Whether several versions of ``value`` may go through one copy of the reader, as entries of axis 0."""
     axes = rank(value)
-    if reader.op_type not in _BATCHED or reader.domain not in ("", "ai.onnx") or not axes:
+    if reader.op_type not in _BATCHED or not is_standard(reader) or not axes:
         return False
-    if reader.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+    if is_weighted(reader):
         return _weights_are_constant(reader, value)
     return all(old is None or _grows_along(old, value, axes) for old in reader.inputs)
 

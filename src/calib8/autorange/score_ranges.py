@@ -31,8 +31,8 @@ from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.ranges import BEHIND, clipped_share
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.model.graph import activation_inputs, float_attribute, input_at, scalar_constant
+from calib8.ops.groups import BINARY_OPS, LIMITED, MOVE_OPS, POOL_OPS
 from calib8.qparams import FLOAT32_MAX, QuantSpec
-from calib8.scheme import MOVE_OPS, POOL_OPS
 from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 from calib8.tasks.branches import Meaning
 from calib8.tasks.kinds import LEADING
@@ -44,11 +44,8 @@ WHOLE: Final = "decides what is found: holds the largest value that was seen, an
 MORE: Final = 10
 """Times as many samples as were seen: what they would show is within the range."""
 
-LIMITED: Final = frozenset({"HardSigmoid", "Sigmoid", "Softmax", "Softsign", "Tanh"})
-"""Functions whose largest values are known, beside Clip with an upper limit."""
-
-KEEP_LIMITS: Final = MOVE_OPS | POOL_OPS | {"Add", "Concat", "Mul", "Sub"}
-"""What of such values alone has a limit as well."""
+KEEP_LIMITS: Final = MOVE_OPS | POOL_OPS | BINARY_OPS | {"Concat"}
+"""What of such values alone has a limit as well, beside functions that end at one."""
 
 
 def with_whole_scores(

@@ -26,8 +26,8 @@ from calib8.calibration.ranges import BEHIND
 from calib8.calibration.ranges.mse_behind import Floats, Function
 from calib8.model.graph import activation_inputs, constant, opset_version
 from calib8.model.runtime import Session, open_session
+from calib8.ops.groups import BINARY_OPS
 from calib8.passes.functions import TensorFunction, tensor_functions
-from calib8.scheme import BINARY_OPS
 
 VERSIONS: Final = 16
 """Most slopes that are looked at, evenly among the sorted ones."""

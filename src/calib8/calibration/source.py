@@ -25,9 +25,10 @@ from calib8.model.graph import graph_inputs, model_hash
 from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
-from calib8.scheme import WEIGHTED_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.tensors import TensorSpec, checked_sizes
 
 Shapes = Mapping[str, Sequence[int]]

@@ -16,28 +16,16 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, rank
+from calib8.ops.groups import ARITHMETIC, REDUCTIONS, ROW_BY_ROW
+from calib8.ops.questions import is_standard
 
 Inputs = Mapping[int, npt.NDArray[Any]]
 """Index of an input → the constant that takes its place."""
 
 AS_THEY_ARE: Final[Inputs] = MappingProxyType({})
 
-_EACH_ALONE: Final = frozenset(
-    {
-        "Abs", "Ceil", "Clip", "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity",
-        "LeakyRelu", "Log", "Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Sigmoid", "Softplus",
-        "Softsign", "Sqrt", "Tanh", "ThresholdedRelu",
-        "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "LRN", "DepthToSpace",
-        "SpaceToDepth", "Conv", "ConvTranspose", "BatchNormalization", "InstanceNormalization",
-    }
-)  # fmt: skip
-"""Ops whose first input alone changes from run to run, and that never look across axis 0."""
-
-_JOINING: Final = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Min", "Max", "Mean", "Sum", "PRelu"})
-_REDUCING: Final = frozenset(
-    {"ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-     "Squeeze", "Unsqueeze"}
-)  # fmt: skip
+_JOINING: Final = ARITHMETIC | {"PRelu"}
+_REDUCING: Final = REDUCTIONS | {"Squeeze", "Unsqueeze"}
 
 
 def with_rows(node: ir.Node, rows: int, changing: Collection[ir.Value]) -> Inputs | None:
@@ -52,11 +40,9 @@ def with_rows(node: ir.Node, rows: int, changing: Collection[ir.Value]) -> Input
         Constants in place of inputs, such as the shape of a Reshape.
     """
     op = node.op_type
-    if node.domain not in ("", "ai.onnx") or (
-        op != "Split" and any(value.name for value in node.outputs[1:])
-    ):
+    if not is_standard(node) or (op != "Split" and any(value.name for value in node.outputs[1:])):
         return None
-    if op in _EACH_ALONE:
+    if op in ROW_BY_ROW:
         others = (value for value in node.inputs[1:] if value is not None)
         return None if any(value in changing for value in others) else AS_THEY_ARE
     if op in _JOINING:

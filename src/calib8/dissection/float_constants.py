@@ -9,7 +9,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, label
-from calib8.scheme import WEIGHTED_OPS
+from calib8.ops.groups import WEIGHTED_OPS
 
 
 @dataclass(frozen=True)

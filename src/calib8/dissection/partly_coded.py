@@ -18,6 +18,8 @@ from onnx_ir.passes import common as ir_passes
 from calib8.dissection.float_constants import FloatConstants
 from calib8.dissection.float_nodes import scheme_of
 from calib8.model.graph import Names, input_at
+from calib8.ops.groups import QUANTIZABLE_OPS, WEIGHTED_OPS
+from calib8.ops.questions import quantizes
 from calib8.quantization.qdq import (
     ACTIVATIONS,
     dequantizer,
@@ -27,7 +29,6 @@ from calib8.quantization.qdq import (
     weighted_layers,
 )
 from calib8.quantization.seal import is_seal, seal_float_layers
-from calib8.scheme import QUANTIZABLE_OPS, WEIGHTED_OPS
 
 
 def coded_tensors(model: ir.Model) -> tuple[str, ...]:
@@ -101,7 +102,7 @@ def code_readers(model: ir.Model, tensor: str) -> tuple[str, ...]:
     return tuple(
         label(node)
         for node in model.graph
-        if node.op_type != "QuantizeLinear"
+        if not quantizes(node)
         and not is_seal(node)
         and any(sealed(value) in sources for value in node.inputs)
     )

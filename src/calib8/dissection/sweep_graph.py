@@ -25,6 +25,7 @@ from calib8.dissection.batch_axis import with_rows
 from calib8.dissection.float_constants import FloatConstants
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import Names, input_at, opset_version
+from calib8.ops.questions import dequantizes, quantizes
 from calib8.quantization.qdq import dequantizer, label, weight_is_coded
 
 OPSET: Final = 13
@@ -131,9 +132,9 @@ class _Builder:
             if any(attribute.type == ir.AttributeType.GRAPH for attribute in node.attributes.values()):
                 raise _mixes(node)
             return
-        if node.op_type == "QuantizeLinear":
+        if quantizes(node):
             self._check_codes(node)
-        elif node.op_type == "DequantizeLinear":
+        elif dequantizes(node):
             self._dequantized(node)
         elif label(node) in self.constants and weight_is_coded(node):
             self._layer(node)

@@ -28,22 +28,13 @@ from calib8.model.graph import (
     model_hash,
     scalar_constant,
 )
+from calib8.ops.groups import CLAMPS, FROM_ZERO, MOVE_OPS, POOL_OPS, SAME_VALUES, WEIGHTED_OPS
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
-from calib8.scheme import MOVE_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable, Range, TableEntry
 
-SAME_VALUES: Final = frozenset(
-    {
-        "DepthToSpace", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "SpaceToDepth", "Squeeze",
-        "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
-"""Ops whose result holds exactly the values of their first input."""
-
-_WITHIN_INPUT: Final = (MOVE_OPS - {"Pad"}) | {
-    "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean"
-}  # fmt: skip
+_WITHIN_INPUT: Final = (MOVE_OPS - {"Pad"}) | POOL_OPS
 """Ops whose result stays within the limits of their first input and 0."""
 
 _TENSORRT_OWN: Final = "(Unnamed Layer* "
@@ -299,10 +290,10 @@ def _limits(model: ir.Model) -> dict[str, tuple[float, float]]:
         for value in node.outputs:
             if not is_activation(value):
                 continue
-            if node.op_type in ("Relu", "Clip"):
+            if node.op_type in CLAMPS:
                 found[value.name or ""] = clip_limits(node)
-            elif node.op_type in ("Sigmoid", "HardSigmoid", "Softmax"):
-                found[value.name or ""] = (0.0, 1.0)
+            elif node.op_type in FROM_ZERO:
+                found[value.name or ""] = FROM_ZERO[node.op_type]
             elif node.op_type in _WITHIN_INPUT and source in found and not overshoots(node):
                 low, high = found[source]
                 found[value.name or ""] = (min(low, 0.0), max(high, 0.0))

@@ -23,6 +23,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.formats.table_file import EntryCollector, TableFile, float_or_none, lines_of
 from calib8.model.graph import constant, int_attribute, ints_attribute
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
 from calib8.quantization.weights import channel_axis
 from calib8.table import CalibrationTable, Range
@@ -112,10 +113,14 @@ def layer_inputs(model: ir.Model) -> dict[str, str]:
     return {node.name or "": node.inputs[0].name or "" for node, _ in _layers(model) if node.inputs[0]}
 
 
+_LAYERS: Final = WEIGHTED_OPS - {"ConvTranspose"}
+"""Layers that ncnn runs in 8 bits."""
+
+
 def _layers(model: ir.Model) -> Iterator[tuple[ir.Node, npt.NDArray[np.float64]]]:
     """Layers with constant weights, and the inverse scales of these."""
     for node in model.graph:
-        weight = constant(node.inputs[1]) if node.op_type in ("Conv", "Gemm", "MatMul") else None
+        weight = constant(node.inputs[1]) if node.op_type in _LAYERS else None
         if weight is not None and weight.dtype == np.float32 and weight.ndim >= 2:
             yield node, _weight_scales(node, np.abs(weight.astype(np.float64)))
 

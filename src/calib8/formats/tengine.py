@@ -26,11 +26,12 @@ from calib8.formats.table_file import (
     lines_of,
 )
 from calib8.model.graph import constant, input_at
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.passes.fold_affine import output_channels
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.weights import plain_scales, scales_for_bias
-from calib8.scheme import WEIGHTED_OPS, target_scheme
+from calib8.scheme import target_scheme
 from calib8.table import CalibrationTable
 
 TYPES: Final[dict[str, QuantSpec]] = {"tengine": INT8_SYMMETRIC, "tengine-uint8": UINT8}

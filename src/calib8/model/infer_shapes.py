@@ -16,6 +16,7 @@ from onnx_ir.passes import common as ir_passes
 from calib8.errors import Calib8Error
 from calib8.model.graph import CONTRIB, constant, input_at
 from calib8.model.runtime import open_session
+from calib8.ops.questions import is_standard
 from calib8.tensors import TensorSpec
 
 
@@ -30,7 +31,7 @@ def infer_shapes(model: ir.Model) -> None:
 
 def _forget_untrue_axes(node: ir.Node) -> bool:
     """A Reshape yields as many axes as it is given sizes, whatever a file states; whether that was untrue."""
-    if node.op_type != "Reshape" or node.domain not in ("", "ai.onnx"):
+    if node.op_type != "Reshape" or not is_standard(node):
         return False
     sizes, result = input_at(node, 1), node.outputs[0]
     known = None if sizes is None or sizes.shape is None or len(sizes.shape) != 1 else sizes.shape[0]
@@ -59,7 +60,7 @@ def _complete(model: ir.Model, node: ir.Node) -> bool:
         return False
     if node.domain == CONTRIB:
         found = _as_the_runtime_does(model, node)
-    elif node.domain in ("", "ai.onnx") and node.op_type in SIZES:
+    elif is_standard(node) and node.op_type in SIZES:
         found = [(_known_input(node).dtype, SIZES[node.op_type](node))]
     else:
         return False

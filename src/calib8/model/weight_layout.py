@@ -16,11 +16,12 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import int_attribute
+from calib8.ops.questions import is_convolution
 
 
 def groups_of(layer: ir.Node) -> int:
     """Groups of a Conv or ConvTranspose, 1 for Gemm and MatMul."""
-    return int_attribute(layer, "group", 1) if layer.op_type in ("Conv", "ConvTranspose") else 1
+    return int_attribute(layer, "group", 1) if is_convolution(layer) else 1
 
 
 def by_channel(layer: ir.Node, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:

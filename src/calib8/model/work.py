@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Final
 
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
-
-WEIGHT_INPUT: Final = {
-    "Conv": 1,
-    "ConvTranspose": 1,
-    "Gemm": 1,
-    "MatMul": 1,
-    "ConvInteger": 1,
-    "MatMulInteger": 1,
-    "QLinearConv": 3,
-    "QLinearMatMul": 3,
-    "QGemm": 3,
-}
-"""Ops that multiply and accumulate → index of their weight."""
+from calib8.ops.groups import WEIGHT_INPUT
 
 
 def macs(node: ir.Node) -> int | None:

@@ -20,12 +20,13 @@ import onnx_ir as ir
 
 from calib8.model.graph import ints_attribute
 from calib8.model.padding import auto_pad
-from calib8.passes.channel_paths import RESHAPES, ChannelPath, channel_paths
+from calib8.ops.groups import MOVES
+from calib8.passes.channel_paths import POOLS, RESHAPES, ChannelPath, channel_paths
 from calib8.passes.fold_affine import Vector
 from calib8.passes.layer_channels import LayerChannels
 
-SHIFTING: Final = frozenset({"Identity", "MaxPool", "GlobalAveragePool", "GlobalMaxPool"}) | RESHAPES
-"""Ops behind the Relu for which f(x − c) = f(x) − c."""
+SHIFTING: Final = RESHAPES | (POOLS & MOVES) | {"Identity", "GlobalAveragePool"}
+"""Ops behind the Relu for which f(x − c) = f(x) − c; an AveragePool may count zeros of its borders."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import constant, float_attribute, int_attribute, is_activation, rank
+from calib8.ops.groups import CLAMPS
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.place import clip_limits
 from calib8.passes.prepare import PREPARE
@@ -226,7 +227,7 @@ def _function(node: ir.Node, moments: Moments) -> Moments | None:
     """Of a function of one tensor."""
     if moments.deviation is None:
         return None
-    if node.op_type in ("Relu", "Clip"):
+    if node.op_type in CLAMPS:
         low, high = clip_limits(node)
         return clipped_normal(moments.mean, moments.deviation, low, high)
     function = _FUNCTIONS.get(node.op_type)

@@ -21,6 +21,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, is_activation, rank
+from calib8.ops.groups import ARITHMETIC, FUNCTIONS, POOLS, RESHAPING, SCALING
+from calib8.ops.questions import is_convolution, is_standard
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.passes.place import clip_limits
 
@@ -30,10 +32,8 @@ Classes = npt.NDArray[np.int64]
 FIXED: Final = 0
 """The class whose factor is 1."""
 
-HOMOGENEOUS: Final = frozenset({"Relu", "LeakyRelu", "PRelu", "Identity", "Abs", "Neg"})
-POOLS: Final = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool"})
-SUMS: Final = frozenset({"Add", "Sub", "Sum", "Max", "Min"})
-RESHAPES: Final = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+HOMOGENEOUS: Final = (FUNCTIONS & SCALING) | {"Identity"}
+SUMS: Final = (ARITHMETIC & SCALING) - {"Mean"}  # a Mean would do as well
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class ChannelWalk:
         layer = layer_channels(node)
         if layer is not None and self._layer(node, layer):
             return
-        rule = _RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+        rule = _RULES.get(node.op_type) if is_standard(node) else None
         found = rule(self, node) if rule is not None else None
         if found is None or any(rank(value) is None for value in node.outputs):
             for value in reads:
@@ -165,7 +165,7 @@ class ChannelWalk:
         axes = rank(source)
         if source is None or axes is None:
             return False
-        axis = 1 if node.op_type in ("Conv", "ConvTranspose") else axes - 1
+        axis = 1 if is_convolution(node) else axes - 1
         read = self.of(source)
         if not along_axis(read, axis) or read.size not in (1, layer.inputs):
             return False
@@ -359,7 +359,7 @@ _RULES: Final[Mapping[str, Rule]] = {
     **dict.fromkeys(HOMOGENEOUS, _same),
     **dict.fromkeys(POOLS, _pool),
     **dict.fromkeys(SUMS, _sum),
-    **dict.fromkeys(RESHAPES, _reshape),
+    **dict.fromkeys(RESHAPING, _reshape),
     "Clip": _clip,
     "Concat": _concat,
     "Div": _product,

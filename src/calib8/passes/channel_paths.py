@@ -15,12 +15,17 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import sole_consumer
+from calib8.ops.groups import CLAMPS, FUNCTIONS, POOL_OPS, REDUCTIONS, RESHAPING, SCALING
+from calib8.ops.questions import is_convolution, is_standard
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.passes.place import clip_limits
 
-ELEMENTWISE: Final = frozenset({"Relu", "LeakyRelu", "PRelu", "Identity", "Clip"})
-POOLS: Final = frozenset({"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"})
-RESHAPES: Final = frozenset({"Flatten", "Reshape", "Squeeze"})
+ELEMENTWISE: Final = CLAMPS | ((FUNCTIONS & SCALING) - {"Abs", "Neg"}) | {"Identity"}
+"""Ops that do so value by value; Abs and Neg would do as well."""
+
+POOLS: Final = POOL_OPS - REDUCTIONS
+RESHAPES: Final = RESHAPING - {"Unsqueeze"}
+"""Ops that can drop axes."""
 
 LAST: Final = -1
 """The channel axis of what Gemm and MatMul read and yield; that of convolutions is 1."""
@@ -65,13 +70,13 @@ def channel_path(layer: ir.Node) -> ChannelPath | None:
     source = layer_channels(layer)
     if source is None:
         return None
-    axis = 1 if layer.op_type in ("Conv", "ConvTranspose") else LAST
+    axis = 1 if is_convolution(layer) else LAST
     nodes: list[ir.Node] = []
     tensors = [layer.outputs[0]]
     while (consumer := sole_consumer(tensors[-1])) is not None and consumer.inputs[0] is tensors[-1]:
         reader = layer_channels(consumer)
         if reader is not None:
-            wanted = 1 if consumer.op_type in ("Conv", "ConvTranspose") else LAST
+            wanted = 1 if is_convolution(consumer) else LAST
             if wanted != axis or reader.inputs != source.outputs:
                 return None
             limits = (clip_limits(node)[1] for node in nodes if node.op_type == "Clip")
@@ -87,7 +92,7 @@ def channel_path(layer: ir.Node) -> ChannelPath | None:
 
 def _axis_behind(node: ir.Node, axis: int, channels: int) -> int | None:
     """The channel axis of a node's only output, None where channels do not go through one by one."""
-    if node.domain not in ("", "ai.onnx") or any(value.name for value in node.outputs[1:]):
+    if not is_standard(node) or any(value.name for value in node.outputs[1:]):
         return None
     if node.op_type in ELEMENTWISE:
         return axis if node.op_type != "Clip" or _clips_from_zero(node) else None

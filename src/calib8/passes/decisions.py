@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from calib8.scheme import WEIGHTED_OPS
+from calib8.ops.groups import WEIGHTED_OPS
 
 
 @dataclass(frozen=True)

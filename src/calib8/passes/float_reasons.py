@@ -13,14 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, is_activation, scalar_constant
-from calib8.scheme import (
-    BINARY_OPS,
-    FUNCTION_OPS,
-    MOVE_OPS,
-    OPERAND_OPS,
-    QUANTIZABLE_OPS,
-    WEIGHTED_OPS,
-)
+from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS
+from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = False) -> str:
@@ -34,11 +28,11 @@ def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = 
     if node.name in keep_float:
         return "the user keeps it in float"
     known = QUANTIZABLE_OPS | FUNCTION_OPS if as_function else QUANTIZABLE_OPS
-    if node.domain not in ("", "ai.onnx") or node.op_type not in known:
+    if not is_standard(node) or node.op_type not in known:
         return "the op has no integer form"
     if reads_unknown_type(node):
         return "the type of its input is unknown"
-    if node.op_type in WEIGHTED_OPS:
+    if is_weighted(node):
         return _why_weight_float(node)
     if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
         return _why_operand_float(node)
@@ -51,7 +45,7 @@ def _why_weight_float(node: ir.Node) -> str:
     weight, bias = constant(node.inputs[1]), input_at(node, 2)
     if weight is None:
         return "its weight is computed, not constant"
-    if weight.dtype != np.float32 or (node.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
+    if weight.dtype != np.float32 or (is_matrix_product(node) and weight.ndim != 2):
         return f"its weight is {weight.dtype} with {weight.ndim} axes"
     if bias is not None and constant(bias) is None:
         return "its bias is computed, not constant"

@@ -9,7 +9,6 @@ are the same with k or d alone. Computed in float64, stored in float32.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +24,10 @@ from calib8.model.graph import (
     sole_consumer,
 )
 from calib8.model.weight_layout import by_channel, in_layout
+from calib8.ops.groups import NEUTRAL
+from calib8.ops.questions import is_convolution, is_weighted, takes_bias
 
 Vector = npt.NDArray[np.float64]
-
-WEIGHTED: Final = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
     """What ``node`` does to the channels of its input ``data``, None if it is no such node."""
     if node.op_type == "BatchNormalization":
         return batch_norm_affine(node) if node.inputs[0] is data else None
-    if node.op_type not in ("Mul", "Div", "Add", "Sub") or len(node.inputs) != 2:
+    if node.op_type not in NEUTRAL or len(node.inputs) != 2:
         return None
     data_is_left = node.inputs[0] is data
     array = constant(node.inputs[1] if data_is_left else node.inputs[0])
@@ -126,7 +125,7 @@ def _per_channel(array: Vector, layer: ir.Node, axes: int | None) -> Vector | No
     if axes is None or array.ndim > axes:
         return None
     shape = (1,) * (axes - array.ndim) + array.shape
-    channel_axis = 1 if layer.op_type in ("Conv", "ConvTranspose") else axes - 1
+    channel_axis = 1 if is_convolution(layer) else axes - 1
     others = [size for axis, size in enumerate(shape) if axis != channel_axis]
     return array.reshape(-1) if all(size == 1 for size in others) else None
 
@@ -135,7 +134,7 @@ def _layer_before(node: ir.Node) -> ir.Node | None:
     """The weighted node whose only reader is ``node``."""
     for value in node.inputs:
         layer = None if value is None else value.producer()
-        if layer is not None and layer.op_type in WEIGHTED and value is not None:
+        if layer is not None and is_weighted(layer) and value is not None:
             return layer if sole_consumer(value) is node else None
     return None
 
@@ -156,7 +155,7 @@ def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
     set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
     if layer.op_type == "MatMul" and np.any(affine.d != 0):
         layer.op_type = "Gemm"
-    if layer.op_type != "MatMul" and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
+    if takes_bias(layer) and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
         set_constant(graph, layer, 2, new_bias, "bias")
     for name in ("alpha", "beta"):
         if layer.op_type == "Gemm":

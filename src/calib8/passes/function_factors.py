@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, sole_consumer
+from calib8.ops.questions import is_convolution
 from calib8.passes.fold_affine import Vector
 from calib8.passes.functions import (
     TensorFunction,
@@ -81,7 +82,7 @@ def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset
     found = []
     for node in model.graph:
         layer, tensor = layer_channels(node), node.outputs[0]
-        if layer is None or node.op_type not in ("Conv", "ConvTranspose"):
+        if layer is None or not is_convolution(node):
             continue
         nodes = _only_function_behind(tensor, functions)
         joins = bool(nodes) and nodes <= upstream and tensor.name in placement.readers

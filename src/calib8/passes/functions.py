@@ -19,21 +19,23 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant, input_at, rank, scalar_constant, sole_consumer
-from calib8.scheme import (
-    ANY_FUNCTION,
+from calib8.ops.groups import (
+    AVERAGE_POOLS,
     BINARY_OPS,
+    CLAMPS,
     FUNCTION_OPS,
-    LIMITS,
+    FUNCTIONS,
     OPERAND_OPS,
     UNARY_OPS,
     WEIGHTED_OPS,
-    QuantScheme,
 )
+from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
+from calib8.scheme import ANY_FUNCTION, QuantScheme
 
-FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | {"AveragePool", "GlobalAveragePool"}
+FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
 """Ops with which runtimes compute the Relu or Clip behind them."""
 
-_ANYWHERE: Final = UNARY_OPS - {"Softmax"}
+_ANYWHERE: Final = UNARY_OPS & FUNCTIONS
 _MOST_NODES_OF_GELU: Final = 5
 _BEFORE_LAYERS: Final = _ANYWHERE | BINARY_OPS | FUNCTION_OPS
 _OF_SEVERAL: Final = BINARY_OPS | OPERAND_OPS
@@ -66,7 +68,7 @@ class TensorFunction:
     def layer(self) -> ir.Node | None:
         """The weighted layer that yields the source for this function alone."""
         producer = self.source.producer()
-        weighted = producer is not None and producer.op_type in WEIGHTED_OPS
+        weighted = producer is not None and is_weighted(producer)
         return producer if weighted and self.is_sole_reader else None
 
 
@@ -92,7 +94,7 @@ def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> 
     """Weighted layer → the function that the target computes together with its sums."""
     if scheme.placement != "every-op":
         return {}
-    every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - LIMITS
+    every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - CLAMPS
     return {
         one.layer: one
         for one in functions
@@ -105,7 +107,7 @@ def _is_per_channel(function: TensorFunction) -> bool:
     layer, axes = function.layer, rank(function.source)
     if layer is None or axes is None:
         return False
-    channel = axes - 1 if layer.op_type in ("Gemm", "MatMul") else 1
+    channel = axes - 1 if is_matrix_product(layer) else 1
     return all(
         array is None
         or all(size == 1 or axes - array.ndim + axis == channel for axis, size in enumerate(array.shape))
@@ -191,7 +193,7 @@ def _place(value: ir.Value, places: Mapping[ir.Node, int]) -> int:
 
 def _is_sum(value: ir.Value) -> bool:
     producer = value.producer()
-    return producer is not None and producer.op_type in WEIGHTED_OPS
+    return producer is not None and is_weighted(producer)
 
 
 def _fuses_into(value: ir.Value, nodes: set[ir.Node]) -> bool:
@@ -202,7 +204,7 @@ def _fuses_into(value: ir.Value, nodes: set[ir.Node]) -> bool:
 
 def is_elementwise(node: ir.Node) -> bool:
     """Whether a node computes each of its values from those of activations at the same place."""
-    if node.op_type not in _BEFORE_LAYERS or node.domain not in ("", "ai.onnx") or len(node.outputs) != 1:
+    if node.op_type not in _BEFORE_LAYERS or not is_standard(node) or len(node.outputs) != 1:
         return False
     shape, sources = node.outputs[0].shape, list(activation_inputs(node))
     several = len(sources) < 2 or node.op_type in _OF_SEVERAL
@@ -255,7 +257,7 @@ def activation_behind(node: ir.Node) -> ir.Node | None:
     if node.op_type not in FUSING_OPS:
         return None
     consumer = sole_consumer(node.outputs[0])
-    if consumer is None or consumer.op_type not in ("Relu", "Clip"):
+    if consumer is None or consumer.op_type not in CLAMPS:
         return None
     if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
         return consumer

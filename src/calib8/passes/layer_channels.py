@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, float_attribute, input_at, int_attribute
 from calib8.model.weight_layout import by_channel, in_layout
-from calib8.passes.fold_affine import WEIGHTED, Vector, bias_vector, output_channels, set_constant
+from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
+from calib8.passes.fold_affine import Vector, bias_vector, output_channels, set_constant
 
 
 @dataclass(frozen=True)
@@ -90,14 +91,14 @@ def layer_channels(layer: ir.Node) -> LayerChannels | None:
     Unusual are weights that are not finite float32, a MatMul with more than two axes, a bias that is a
     matrix, a Gemm with a transposed or scaled input.
     """
-    if layer.op_type not in WEIGHTED or layer.domain not in ("", "ai.onnx"):
+    if not is_weighted(layer) or not is_standard(layer):
         return None
     weight, bias = constant(input_at(layer, 1)), bias_vector(layer)
     if weight is None or bias is None or weight.dtype != np.float32 or not np.all(np.isfinite(weight)):
         return None
     if layer.op_type == "Gemm" and (int_attribute(layer, "transA", 0) or _factors(layer) != (1.0, 1.0)):
         return None
-    if weight.ndim < 2 or weight.size == 0 or (layer.op_type in ("Gemm", "MatMul") and weight.ndim != 2):
+    if weight.ndim < 2 or weight.size == 0 or (is_matrix_product(layer) and weight.ndim != 2):
         return None
     channels = output_channels(layer, weight)
     if bias.size not in (1, channels):

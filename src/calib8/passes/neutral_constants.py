@@ -13,9 +13,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant
-
-NEUTRAL: Final = {"Mul": 1, "Div": 1, "Add": 0, "Sub": 0}
-"""Op → number that leaves the other operand as it is."""
+from calib8.ops.groups import NEUTRAL
 
 COMMUTING: Final = ("Mul", "Add")
 

@@ -13,14 +13,11 @@ more (constants, shapes, Identity) cannot be asked for.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 import onnx_ir as ir
 
 from calib8.model.graph import label, sole_consumer
-
-_PASSING: Final = ("Identity", "Dropout")
-_OF_SHAPES: Final = ("Shape", "Size")
+from calib8.ops.groups import KEEPING, OF_SHAPES
 
 
 def tensor_makers(original: ir.Model, prepared: ir.Model) -> dict[str, str]:
@@ -69,7 +66,7 @@ def _does_its_work(node: ir.Node, makers: dict[str, str]) -> str | None:
             if value.name in makers:
                 return makers[value.name or ""]
         reader = sole_consumer(node.outputs[0])
-        if reader is None or first.op_type in _PASSING:
+        if reader is None or first.op_type in KEEPING:
             return None
         node = reader
     return None
@@ -79,6 +76,6 @@ def _computing(model: ir.Model) -> Iterator[ir.Node]:
     """The nodes that work on what is fed, and not on shapes alone."""
     changing = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
     for node in model.graph:
-        if node.op_type not in _OF_SHAPES and any(value in changing for value in node.inputs):
+        if node.op_type not in OF_SHAPES and any(value in changing for value in node.inputs):
             changing.update(node.outputs)
             yield node

@@ -11,11 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, is_activation, rank, sole_consumer
+from calib8.ops.groups import (
+    ARRANGING_OPS,
+    AVERAGE_POOLS,
+    BINARY_OPS,
+    CLAMPS,
+    FUNCTION_OPS,
+    MOVE_OPS,
+    WEIGHTED_OPS,
+)
+from calib8.ops.questions import is_matrix_product
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -29,15 +38,7 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
-from calib8.scheme import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, WEIGHTED_OPS, QuantScheme
-
-ARRANGING_OPS: Final = frozenset(
-    {
-        "Concat", "DepthToSpace", "Flatten", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze",
-        "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
-"""Ops that put values elsewhere, each at most once: floats cost them little more than codes."""
+from calib8.scheme import QuantScheme
 
 
 @dataclass(frozen=True)
@@ -179,7 +180,7 @@ def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
 def _why_behind_float(node: ir.Node, fused_into: ir.Node | None, quantized: set[ir.Node]) -> str:
     """An activation that would be fused into a float layer is float as well: codes follow behind it."""
     layer = fused_into
-    if layer is None and node.op_type in ("Relu", "Clip") and node.inputs[0]:
+    if layer is None and node.op_type in CLAMPS and node.inputs[0]:
         producer = node.inputs[0].producer()
         layer = producer if producer is not None and activation_behind(producer) is node else None
     return "" if layer is None or layer in quantized else "the layer before it is float"
@@ -248,7 +249,7 @@ def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
             return True
         source = node.inputs[0]
         node = None if source is None else source.producer()
-    return node is not None and node.op_type in ("Gemm", "MatMul")
+    return node is not None and is_matrix_product(node)
 
 
 def _readers(value: ir.Value, quantized: set[ir.Node]) -> frozenset[str] | None:
@@ -293,7 +294,7 @@ def fused_activation(node: ir.Node, scheme: QuantScheme) -> ir.Node | None:
 
 def _can_stay_float(node: ir.Node, value: ir.Value, quantized: set[ir.Node], scheme: QuantScheme) -> bool:
     """A Gemm or MatMul gives float sums directly: its result needs no codes if nobody reads them."""
-    if scheme.quantize_outputs or node.op_type not in ("Gemm", "MatMul"):
+    if scheme.quantize_outputs or not is_matrix_product(node):
         return False
     return not any(use.node in quantized for use in value.uses())
 
@@ -318,7 +319,7 @@ def _wanted_inputs(node: ir.Node) -> list[ir.Value]:
     """Inputs of a node that get Q/DQ in the ``weighted-inputs`` placement."""
     if node.op_type == "Add":
         return _skip_branches(node)
-    if node.op_type in WEIGHTED_OPS | {"AveragePool", "GlobalAveragePool"}:
+    if node.op_type in WEIGHTED_OPS | AVERAGE_POOLS:
         return list(activation_inputs(node))[:1]
     return []
 

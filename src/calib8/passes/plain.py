@@ -13,16 +13,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-LAYERS: Final = frozenset(
-    {
-        "Add", "AveragePool", "BatchNormalization", "Clip", "Concat", "Conv", "Flatten", "Gemm",
-        "GlobalAveragePool", "GlobalMaxPool", "MatMul", "MaxPool", "Relu", "Reshape", "Softmax", "Sum",
-    }
-)  # fmt: skip
-"""Ops that a plain graph consists of."""
-
-BOUNDS: Final = frozenset({"Clip", "Relu"})
-"""Two of them in a row become one."""
+from calib8.ops.groups import CLAMPS
 
 SAME_SINCE: Final = {
     "Add": 7, "AveragePool": 10, "BatchNormalization": 9, "Clip": 11, "Concat": 4, "Constant": 11, "Conv": 11,
@@ -34,6 +25,9 @@ SAME_SINCE: Final = {
 What came later are types, and attributes whose default is what was before. Outputs of BatchNormalization
 beside the first, which training uses, did change: they are none of a plain graph.
 """
+
+LAYERS: Final = SAME_SINCE.keys() - {"Constant"}
+"""Ops that a plain graph consists of."""
 
 
 def holds_layers_alone(graph: ir.Graph) -> bool:
@@ -58,9 +52,9 @@ def _is_plain(node: ir.Node) -> bool:
         return False
     if node.op_type in ("Add", "Sum"):  # x + 0, hard-swish's x + 3
         return len(computed) == len(inputs)
-    if node.op_type in BOUNDS:
+    if node.op_type in CLAMPS:  # two of them in a row become one
         maker = computed[0].producer()
-        return maker is None or maker.op_type not in BOUNDS
+        return maker is None or maker.op_type not in CLAMPS
     if node.op_type == "Concat":  # one operand, or one that holds nothing
         return len(inputs) == len(computed) > 1 and not any(_may_be_empty(value) for value in inputs)
     if node.op_type == "Reshape":  # to the shape that is there

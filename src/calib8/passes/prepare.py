@@ -16,6 +16,7 @@ from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, as_written, open_session
+from calib8.ops.groups import CONTROL_FLOW
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.free_sizes import (
     forget_inferred_names,
@@ -59,8 +60,6 @@ CODED_OPS: Final = (
     "MatMulInteger",
 )  # fmt: skip
 """Beginnings of the names of ops that only a quantized model holds."""
-
-CONTROL_FLOW: Final = frozenset({"If", "Loop", "Scan", "SequenceMap"})
 
 RELATIVE_TOLERANCE: Final = 1e-3
 ABSOLUTE_TOLERANCE: Final = 1e-5

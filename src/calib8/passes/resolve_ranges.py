@@ -24,19 +24,21 @@ import onnx_ir as ir
 
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
+from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, RESHAPING
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
-from calib8.scheme import CODE_PRESERVING_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.table import GIVEN, CalibrationTable, Range
 
 Rounding: TypeAlias = Callable[[Range, QuantSpec], Range]
 
-FIXED_LIMITS: Final[dict[str, tuple[float, float]]] = {
-    "Softmax": (0.0, 1.0),
-    "Sigmoid": (0.0, 1.0),
-    "Tanh": (-1.0, 1.0),
-}
+FIXED_LIMITS: Final = {op: LIMITED[op] for op in ("Softmax", "Sigmoid", "Tanh")}
+"""Op → limits that its codes have whatever was seen, as in the kernels of runtimes: for these ops alone."""
+
+_COMMUTING: Final = CLAMPS | RESHAPING | {"Transpose", "MaxPool"}
+"""Ops f with f(clip(x)) = clip(f(x)) that read one tensor, every useful value of which they yield; the other
+permutations and GlobalMaxPool would do as well."""
 
 
 def resolve_ranges(
@@ -152,27 +154,13 @@ def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], kn
     """
     quantized = placement.quantized_nodes()
     for node in reversed(list(model.graph)):
-        if node.name not in quantized or not _commutes_with_clipping(node):
+        if node.name not in quantized or node.op_type not in _COMMUTING:
             continue
         source, result = node.inputs[0], node.outputs[0].name or ""
         if source is None or source.name not in ranges or result not in ranges or source.name in known:
             continue
         if sole_consumer(source) is node and _covers(node, ranges[result]):
             ranges[source.name or ""] = ranges[result]
-
-
-def _commutes_with_clipping(node: ir.Node) -> bool:
-    """``op(clip(x)) = clip(op(x))``, and the op reads one tensor whose every useful value it yields."""
-    return node.op_type in (
-        "MaxPool",
-        "Relu",
-        "Clip",
-        "Reshape",
-        "Flatten",
-        "Transpose",
-        "Squeeze",
-        "Unsqueeze",
-    )
 
 
 def _covers(node: ir.Node, result: Range) -> bool:

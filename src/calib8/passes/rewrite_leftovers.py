@@ -17,6 +17,7 @@ from calib8.model.graph import (
     unique_node_name,
 )
 from calib8.model.padding import auto_pad
+from calib8.ops.groups import FROM_ZERO
 from calib8.passes.fold_affine import batch_norm_affine
 
 
@@ -167,7 +168,7 @@ def _not_negative(value: ir.Value | None) -> bool:
         return low is not None and low >= 0.0
     if node.op_type in ("Concat", "MaxPool", "AveragePool"):
         return all(_not_negative(source) for source in node.inputs)
-    return node.op_type in ("Relu", "Sigmoid", "HardSigmoid", "Softmax")
+    return node.op_type == "Relu" or node.op_type in FROM_ZERO
 
 
 def _reduced_axes(node: ir.Node, axes: int) -> set[int]:

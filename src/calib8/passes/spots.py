@@ -23,26 +23,19 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant, int_attribute
+from calib8.ops.groups import AVERAGE_POOLS, BINARY_OPS, FUNCTION_OPS, QUANTIZABLE_OPS, SOFTMAX, UNARY_OPS
+from calib8.ops.questions import is_matrix_product
 from calib8.passes.place import Placement
 from calib8.passes.resolve_ranges import shared_with
 from calib8.qparams import FLOAT32_TINY
-from calib8.scheme import (
-    BINARY_OPS,
-    FUNCTION_OPS,
-    MOVE_OPS,
-    UNARY_OPS,
-    WEIGHTED_OPS,
-    QuantScheme,
-)
+from calib8.scheme import QuantScheme
 from calib8.table import CalibrationTable
 
-WIDE_OPS: Final = (
-    WEIGHTED_OPS | BINARY_OPS | UNARY_OPS | FUNCTION_OPS | MOVE_OPS | {"Concat", "MaxPool"}
-) - {"Softmax"}
-"""Ops with an integer form for 16-bit codes, those of functions of one tensor included."""
-
-AVERAGING: Final = frozenset({"AveragePool", "GlobalAveragePool", "ReduceMean"})
+AVERAGING: Final = AVERAGE_POOLS | {"ReduceMean"}
 """Ops that may read a copy of 8 bits."""
+
+WIDE_OPS: Final = (QUANTIZABLE_OPS | FUNCTION_OPS) - SOFTMAX - AVERAGING - {"GlobalMaxPool"}
+"""Ops with an integer form for 16-bit codes, those of functions of one tensor included."""
 
 LOOKED_UP: Final = UNARY_OPS | FUNCTION_OPS | BINARY_OPS
 """Ops that a table computes where they read one tensor alone."""
@@ -174,7 +167,7 @@ class _Surroundings:
 
     def _why_no_sums(self, node: ir.Node) -> str:
         """Sums that nobody turns into codes are int32, with half of it for the bias."""
-        if node.op_type not in ("Gemm", "MatMul") or any(
+        if not is_matrix_product(node) or any(
             use.node.name in self.quantized for use in node.outputs[0].uses()
         ):
             return ""

@@ -19,11 +19,13 @@ import onnx_ir as ir
 
 from calib8.model.graph import int_attribute
 from calib8.model.infer_shapes import infer_shapes
+from calib8.ops.groups import CONTROL_FLOW, RECURRENT
+from calib8.ops.questions import is_weighted
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Program, Slot
 
-UNCOUNTED_OPS: Final = frozenset({"LSTM", "GRU", "RNN", "Einsum", "If", "Loop", "Scan"})
+UNCOUNTED_OPS: Final = RECURRENT | CONTROL_FLOW | {"Einsum"}
 """Ops of Float instructions that multiply, or hold graphs that may, and are not counted."""
 
 
@@ -62,7 +64,7 @@ def _float_macs(program: Program, instruction: op.Float) -> int | None:
 def _node_macs(node: ir.Node) -> int | None:
     if node.op_type in UNCOUNTED_OPS:
         return None
-    if node.op_type not in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
+    if not is_weighted(node):
         return 0
     source, weight, result = (_sizes(value) for value in (*node.inputs[:2], node.outputs[0]))
     if source is None or weight is None or result is None:

@@ -15,26 +15,12 @@ from onnx_ir.traversal import RecursiveGraphIterator
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.graph import label as label
 from calib8.model.infer_shapes import infer_shapes
+from calib8.ops.groups import CLAMPS, INTEGER_OPS
+from calib8.ops.groups import QUANTIZERS as QUANTIZERS
 from calib8.quantization.weights import channel_axis
 from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
 
-QUANTIZERS: Final = ("QuantizeLinear", "DequantizeLinear")
-INTEGER_OPS: Final = frozenset(
-    {
-        "ConvInteger",
-        "MatMulInteger",
-        "MatMulIntegerToFloat",
-        "DynamicQuantizeLinear",
-        "DynamicQuantizeLSTM",
-        "DynamicQuantizeMatMul",
-        "QAttention",
-        "QEmbedLayerNormalization",
-        "QGemm",
-    }
-)
-"""Ops on codes beyond those whose name starts with QLinear."""
-
-ACTIVATIONS: Final = ("Relu", "Clip")
+ACTIVATIONS: Final = CLAMPS
 
 
 @dataclass(frozen=True)

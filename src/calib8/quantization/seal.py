@@ -17,9 +17,10 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, known_sizes
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.quantization.qdq import QUANTIZERS, dequantizer, label
 
-SEALED_OPS: Final = frozenset({"Conv", "ConvTranspose", "Gemm"})
+SEALED_OPS: Final = WEIGHTED_OPS - {"MatMul"}
 """Ops whose weights ONNX Runtime quantizes."""
 
 

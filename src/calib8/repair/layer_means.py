@@ -20,11 +20,11 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import Names, ints_attribute, sole_consumer
+from calib8.ops.groups import CONVOLUTIONS as CONVOLUTIONS
+from calib8.ops.groups import FUNCTIONS, LIMITED, UNARY_OPS
 from calib8.repair.coded_layers import CodedLayer, Doubles, Floats
 
-CONVOLUTIONS: Final = ("Conv", "ConvTranspose")
-
-SETTLING: Final = ("HardSigmoid", "Sigmoid", "Tanh")
+SETTLING: Final = LIMITED.keys() & UNARY_OPS & FUNCTIONS
 """Functions that end at a limit on either side."""
 
 

@@ -12,13 +12,11 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, int_attribute, rank
+from calib8.ops.groups import KEEPING, RECURRENT, RESHAPING, SOFTMAX, WEIGHTED_OPS
 from calib8.quantization.qdq import float_origin
-from calib8.tasks.composition import SOFTMAX, Compositions, Size, axis_behind, size_of
+from calib8.tasks.composition import Compositions, Size, axis_behind, size_of
 
-RECURRENT: Final = frozenset({"LSTM", "GRU", "RNN"})
-MOVES: Final = frozenset({
-    "Identity", "Cast", "Dropout", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze",
-})  # fmt: skip
+MOVES: Final = KEEPING | RESHAPING | {"Cast", "Transpose"}
 """Ops that keep all rows of a layer, in whatever order."""
 
 BY_STEP: Final = MOVES | {
@@ -81,7 +79,7 @@ def _keeps_rows(node: ir.Node, found: Compositions) -> bool:
 
 def _outputs(node: ir.Node, found: Compositions) -> int | None:
     """Numbers that a layer makes of each row; None where it is no layer of one row."""
-    if node.op_type not in ("Conv", "Gemm", "MatMul") or not found.fixed(node.inputs[1]):
+    if node.op_type not in WEIGHTED_OPS - {"ConvTranspose"} or not found.fixed(node.inputs[1]):
         return None
     weights = constant(float_origin(node.inputs[1])) if node.inputs[1] is not None else None
     shape: tuple[Size, ...] = () if weights is None else weights.shape

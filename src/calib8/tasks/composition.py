@@ -17,6 +17,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, rank
+from calib8.ops.groups import BINARY_OPS, CUTTING, OF_SHAPES, OPERAND_OPS, RESHAPING, SOFTMAX
 from calib8.quantization.qdq import float_origin
 
 SAME_PLACES: Final = frozenset({
@@ -25,11 +26,12 @@ SAME_PLACES: Final = frozenset({
 })  # fmt: skip
 """Ops that leave every value in its place and look at no other."""
 
-WITH_FIXED: Final = frozenset({"Mul", "Add", "Sub", "Div", "Pow", "Min", "Max"})
+WITH_FIXED: Final = BINARY_OPS | OPERAND_OPS
 """Ops of two operands that do so where the other operand does not depend on the inputs of the model."""
 
-SOFTMAX: Final = ("Softmax", "LogSoftmax")
-RESHAPES: Final = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+HANDING_ON: Final = SAME_PLACES | SOFTMAX | RESHAPING | CUTTING | {"Transpose"}
+"""Ops that hand on the values of their first input, each changed by itself or among its neighbours."""
+
 DEEPEST: Final = 200
 """Nodes behind each other that are followed."""
 
@@ -108,7 +110,7 @@ class Compositions:
         found = None if source is None else self.of(source, depth)
         if source is None or found is None:
             return None
-        if node.op_type in ("Split", "Slice"):
+        if node.op_type in CUTTING:
             return _cut(node, value, found)
         axis = axis_behind(node, source, found.axis)
         if not axis:
@@ -120,13 +122,7 @@ class Compositions:
 
     def _source(self, node: ir.Node) -> ir.Value | None:
         """The input whose values a node hands on, each changed by itself or not at all."""
-        if node.op_type in SAME_PLACES or node.op_type in (
-            *SOFTMAX,
-            *RESHAPES,
-            "Transpose",
-            "Split",
-            "Slice",
-        ):
+        if node.op_type in HANDING_ON:
             return node.inputs[0]
         return self.operand(node) if node.op_type in WITH_FIXED else None
 
@@ -203,7 +199,7 @@ def axis_behind(node: ir.Node, source: ir.Value, axis: int) -> int | None:
     if node.op_type == "Transpose":
         order = ints_attribute(node, "perm", ())
         return order.index(axis) if axis in order else None
-    if node.op_type in RESHAPES:
+    if node.op_type in RESHAPING:
         return _axis_reshaped(shape_of(source), shape_of(node.outputs[0]), axis)
     before, after = rank(source), rank(node.outputs[0])
     return axis if before is None or after is None else axis + after - before
@@ -257,6 +253,6 @@ def depending_values(model: ir.Model) -> frozenset[ir.Value]:
     """The values of a graph that change with what its inputs hold, not with their sizes alone."""
     found = {value for value in model.graph.inputs if value.name not in model.graph.initializers}
     for node in model.graph:
-        if node.op_type not in ("Shape", "Size") and any(value in found for value in node.inputs):
+        if node.op_type not in OF_SHAPES and any(value in found for value in node.inputs):
             found.update(node.outputs)
     return frozenset(found)

@@ -11,8 +11,9 @@ from typing import Final, Literal, TypeAlias
 import onnx_ir as ir
 
 from calib8.model.graph import constant, rank
+from calib8.ops.groups import ADDENDS, CUTTING, KEEPING, NEUTRAL, RECURRENT, RESHAPING, SOFTMAX, WEIGHTED_OPS
 from calib8.quantization.qdq import float_origin
-from calib8.tasks.composition import SOFTMAX, Compositions, Part, Size, shape_of, size_of, softmax_axis
+from calib8.tasks.composition import Compositions, Part, Size, shape_of, size_of, softmax_axis
 
 Nature: TypeAlias = Literal["sigmoid", "softmax", "placed", "unit", "normalized", "chosen", "plain"]
 """sigmoid     Sigmoid: each by itself between 0 and 1
@@ -24,16 +25,12 @@ chosen      picked or sorted by values: TopK, NonMaxSuppression
 plain       none of them
 """
 
-MOVING: Final = frozenset({
-    "Identity", "Cast", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Split", "Slice",
-    "Concat", "Dropout",
-})  # fmt: skip
-ARITHMETIC: Final = frozenset({"Mul", "Add", "Sub", "Div"})
+MOVING: Final = KEEPING | RESHAPING | CUTTING | {"Cast", "Concat", "Transpose"}
 CHOOSING: Final = frozenset({
     "TopK", "NonMaxSuppression", "NonZero", "Gather", "GatherND", "GatherElements", "ScatterND",
     "ScatterElements", "Mod", "ArgMax",
 })  # fmt: skip
-LAYERS: Final = frozenset({"Conv", "ConvTranspose", "Gemm", "MatMul", "LSTM", "GRU", "RNN", "Einsum"})
+LAYERS: Final = WEIGHTED_OPS | RECURRENT | {"Einsum"}
 LENGTHS: Final = frozenset({"ReduceL2", "Sqrt"})
 FARTHEST: Final = 40
 """Nodes that are followed."""
@@ -105,7 +102,7 @@ class Natures:
         if op in CHOOSING and not all(map(self._found.fixed, node.inputs)):
             fixed_places = op == "Gather" and self._found.fixed(node.inputs[1])
             return None if fixed_places else "chosen"
-        if op in ARITHMETIC:
+        if op in NEUTRAL:
             return self._of_arithmetic(node)
         return "plain" if op in LAYERS else None
 
@@ -113,7 +110,7 @@ class Natures:
         """Arithmetic with other numbers for other places, or of two results, tells of coordinates."""
         fixed = [value for value in node.inputs if self._found.fixed(value)]
         if not fixed:
-            return "placed" if node.op_type in ("Add", "Sub") else None
+            return "placed" if node.op_type in ADDENDS else None
         if node.op_type == "Add" and self._is_bias(node):
             return None
         return "placed" if any(_differs(value) for value in fixed) else None

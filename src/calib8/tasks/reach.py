@@ -18,7 +18,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, is_activation, rank
-from calib8.scheme import FUNCTION_OPS, UNARY_OPS, WEIGHTED_OPS
+from calib8.ops.groups import ARITHMETIC, FUNCTIONS, KEEPING, WEIGHTED_OPS
 from calib8.tasks.branches import Branch
 from calib8.tasks.seen import is_float
 
@@ -76,7 +76,7 @@ def _add(needs: dict[ir.Value, Need], value: ir.Value, need: Need) -> None:
 def _needed_by(node: ir.Node, place: int, need: Need) -> Needs:
     """What a node needs of its activations for that of one of its outputs."""
     rule = _RULES.get(node.op_type)
-    if rule is None and node.op_type in UNARY_OPS | FUNCTION_OPS | _SAME_PLACES:
+    if rule is None and node.op_type in _SAME_PLACES:
         rule = _same_places
     found = None if rule is None else list(rule(node, place, need))
     known: dict[ir.Value, Need] = {}
@@ -91,9 +91,7 @@ def _needed_by(node: ir.Node, place: int, need: Need) -> Needs:
                 yield value, known[value]
 
 
-_SAME_PLACES: Final = frozenset(
-    {"Add", "Cast", "Ceil", "Dropout", "Floor", "Identity", "Log", "Mul", "Round", "Sub", "Where"}
-)
+_SAME_PLACES: Final = FUNCTIONS | ARITHMETIC | KEEPING | {"Cast", "Where"}
 
 
 def _same_places(node: ir.Node, place: int, need: Need) -> Needs:

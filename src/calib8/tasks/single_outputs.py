@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from calib8.ops.groups import WEIGHTED_OPS
 from calib8.tasks.branches import Sureness
 from calib8.tasks.characters import Rows
 from calib8.tasks.composition import Size
@@ -102,7 +103,7 @@ def _vector(seen: Seen, length: Size, *, alone: bool) -> tuple[Kind, Sureness, s
         return "keypoints", "guessed", "as many numbers as coordinates of a known set of points"
     if not alone or length < 2:
         return "other", "guessed", ""
-    if length in VECTORS and seen.whole.layer in ("Gemm", "MatMul", "Conv"):
+    if length in VECTORS and seen.whole.layer in WEIGHTED_OPS - {"ConvTranspose"}:
         return "embedding", "guessed", f"{length} numbers, and no Softmax"
     return "logits", "likely", "one number per class"
 

@@ -17,6 +17,7 @@ from calib8.data.presets import known_preprocess
 from calib8.errors import ModelError, UsageError
 from calib8.int8_model import int8_model
 from calib8.model.graph import constant
+from calib8.ops.questions import dequantizes
 from calib8.outcomes import Quantization
 from calib8.passes.prepare import PreparedModel
 from calib8.quantization.corrections import LayerCorrection
@@ -197,7 +198,7 @@ def _take_scales(model: SimulatedModel, quantized: ir.Model, factors: Mapping[st
     for node in quantized.graph:
         layer, weight = layers.get(node.name or "", (None, None))
         source = None if layer is None or node.inputs[1] is None else node.inputs[1].producer()
-        if layer is None or weight is None or source is None or source.op_type != "DequantizeLinear":
+        if layer is None or weight is None or source is None or not dequantizes(source):
             continue
         scale = constant(source.inputs[1])
         assert scale is not None

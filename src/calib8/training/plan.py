@@ -18,8 +18,9 @@ from torch import fx, nn
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import activation_inputs, label, sole_consumer
+from calib8.ops.groups import BINARY_OPS, CODE_PRESERVING_OPS, WEIGHTED_OPS
 from calib8.passes.place import Placement
-from calib8.scheme import BINARY_OPS, CODE_PRESERVING_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.scheme import QuantScheme
 from calib8.training.norms import is_norm
 from calib8.training.products import is_product, product_of
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs
+from calib8.ops.groups import ADDENDS
 from calib8.passes.place import Placement
 
 
@@ -22,5 +23,5 @@ def float_share(counted: Mapping[str, int], placement: Placement) -> float:
 
 def additions_of(model: ir.Model, quantized: frozenset[str]) -> tuple[str, ...]:
     """Names of the quantized nodes that add or subtract two activations, in graph order."""
-    found = (node for node in model.graph if node.op_type in ("Add", "Sub") and node.name in quantized)
+    found = (node for node in model.graph if node.op_type in ADDENDS and node.name in quantized)
     return tuple(node.name or "" for node in found if len(list(activation_inputs(node))) == 2)

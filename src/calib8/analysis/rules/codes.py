@@ -10,7 +10,8 @@ import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
 from calib8.model.graph import constant, input_at, opset_version
-from calib8.quantization.qdq import QUANTIZERS, Codes, code_type, codes_of, label, nodes, stored_type
+from calib8.ops.questions import dequantizes, is_quantizer, quantizes
+from calib8.quantization.qdq import Codes, code_type, codes_of, label, nodes, stored_type
 from calib8.scheme import CODE_PRESERVING_OPS
 
 PER_CHANNEL_OPSET: Final = 13
@@ -19,7 +20,7 @@ PER_CHANNEL_OPSET: Final = 13
 
 def quantizers(model: ir.Model) -> Iterator[Codes]:
     """Every QuantizeLinear and DequantizeLinear."""
-    return (codes_of(node) for node in nodes(model) if node.op_type in QUANTIZERS)
+    return (codes_of(node) for node in nodes(model) if is_quantizer(node))
 
 
 def scale_is_constant(model: ir.Model) -> Iterator[Finding]:
@@ -110,7 +111,7 @@ def pairs_agree(model: ir.Model) -> Iterator[Finding]:
     Ops that only move codes may stand in between.
     """
     for node in nodes(model):
-        if node.op_type == "QuantizeLinear":
+        if quantizes(node):
             yield from _readers_agree(codes_of(node), node.outputs[0])
 
 
@@ -119,7 +120,7 @@ def _readers_agree(codes: Codes, value: ir.Value) -> Iterator[Finding]:
         reader = use.node
         if reader.op_type in CODE_PRESERVING_OPS:
             yield from _readers_agree(codes, reader.outputs[0])
-        elif reader.op_type != "DequantizeLinear":
+        elif not dequantizes(reader):
             yield (
                 label(reader),
                 f"reads the codes of '{label(codes.node)}' as {code_type(value)}",
@@ -139,7 +140,7 @@ def constants_are_stored_as_codes(model: ir.Model) -> Iterator[Finding]:
     The floats would take four times the space, in the file and in memory.
     """
     for node in nodes(model):
-        value = node.inputs[0] if node.op_type == "QuantizeLinear" else None
+        value = node.inputs[0] if quantizes(node) else None
         array = constant(value)
         if value is not None and array is not None:
             yield (

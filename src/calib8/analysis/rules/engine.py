@@ -11,7 +11,8 @@ from collections.abc import Iterator
 import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
-from calib8.analysis.rules.onnxruntime import FLOAT_RESULT_OPS, mixed_types, reads_codes
+from calib8.analysis.rules.onnxruntime import mixed_types, reads_codes
+from calib8.ops.questions import is_matrix_product, quantizes
 from calib8.passes.functions import fused_layers, tensor_functions
 from calib8.quantization.qdq import label, nodes
 from calib8.scheme import TARGETS, WEIGHTED_OPS
@@ -33,9 +34,9 @@ def sums_become_codes(model: ir.Model) -> Iterator[Finding]:
             continue
         value = behind[node].result if node in behind else node.outputs[0]
         readers = [use.node for use in value.uses()]
-        quantizers = [reader for reader in readers if reader.op_type == "QuantizeLinear"]
+        quantizers = [reader for reader in readers if quantizes(reader)]
         others = len(readers) + value.is_graph_output() - len(quantizers)
-        if not quantizers and node.op_type in FLOAT_RESULT_OPS:
+        if not quantizers and is_matrix_product(node):
             continue
         if len(quantizers) != 1 or others:
             yield (

@@ -17,6 +17,8 @@ import onnx_ir as ir
 
 from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
+from calib8.ops.groups import AVERAGE_POOLS, FLOAT_ONLY, JOINING, MATRIX_PRODUCTS, MOVES
+from calib8.ops.questions import is_matrix_product, quantizes
 from calib8.passes.functions import chains, clip_limits, feeding_weights
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
@@ -32,19 +34,17 @@ from calib8.quantization.qdq import (
 )
 from calib8.scheme import WEIGHTED_OPS
 
-FLOAT_RESULT_OPS: Final = frozenset({"Gemm", "MatMul"})
-"""Ops that are also fused when their result stays float."""
-
-COMPUTING_OPS: Final = FLOAT_RESULT_OPS | {
-    "Add", "AveragePool", "Concat", "Conv", "GlobalAveragePool", "LeakyRelu", "Mul", "Sigmoid", "Softmax",
+COMPUTING_OPS: Final = MATRIX_PRODUCTS | AVERAGE_POOLS | {
+    "Add", "Concat", "Conv", "LeakyRelu", "Mul", "Sigmoid", "Softmax",
 }  # fmt: skip
+"""Ops that are computed from codes; Gemm and MatMul are also fused when their result stays float."""
 
-MOVING_OPS: Final = frozenset(
-    {
-        "Expand", "Flatten", "Gather", "MaxPool", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice",
-        "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
+NOT_MOVED: Final = (
+    JOINING | FLOAT_ONLY | {"DepthToSpace", "GatherElements", "GatherND", "Pad", "SpaceToDepth"}
+)
+"""Moves that stay between DQ and Q, in float."""
+
+MOVING_OPS: Final = MOVES - NOT_MOVED
 
 CLIP_TOLERANCE: Final = float(np.finfo(np.float32).eps)
 """By so much a quantizer may exceed a Clip that is dropped before it."""
@@ -78,7 +78,7 @@ def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
         quantizers, activation = result_quantizers(node)
         value = node.outputs[0] if activation is None else activation.outputs[0]
         others = len(list(value.uses())) + value.is_graph_output() - len(quantizers)
-        if not quantizers and (node.op_type in FLOAT_RESULT_OPS or _yields_probabilities(node)):
+        if not quantizers and (is_matrix_product(node) or _yields_probabilities(node)):
             continue
         if not quantizers and node.op_type == "Concat" and node not in feeds_weights:
             continue
@@ -151,7 +151,7 @@ def moves_keep_codes(model: ir.Model) -> Iterator[Finding]:
         before = codes_of(source)
         for value in node.outputs:
             for use in value.uses():
-                if use.node.op_type == "QuantizeLinear" and not before.same_parameters(codes_of(use.node)):
+                if quantizes(use.node) and not before.same_parameters(codes_of(use.node)):
                     yield (
                         label(node),
                         f"reads {before} and writes {codes_of(use.node)}",

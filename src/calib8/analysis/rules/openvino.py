@@ -14,6 +14,7 @@ import onnx_ir as ir
 from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.analysis.rules.layers import coded_weights
+from calib8.ops.questions import quantizes
 from calib8.quantization.qdq import codes_behind, label, nodes
 
 EIGHT_BITS: Final = (None, ir.DataType.INT8, ir.DataType.UINT8)
@@ -22,7 +23,7 @@ EIGHT_BITS: Final = (None, ir.DataType.INT8, ir.DataType.UINT8)
 def activations_have_8_bits(model: ir.Model) -> Iterator[Finding]:
     """Activations are uint8 or int8."""
     for codes in quantizers(model):
-        if codes.node.op_type == "QuantizeLinear" and codes.dtype not in EIGHT_BITS:
+        if quantizes(codes.node) and codes.dtype not in EIGHT_BITS:
             yield label(codes.node), f"its codes are {codes.dtype}", "Use uint8 or int8"
 
 

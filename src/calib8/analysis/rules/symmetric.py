@@ -10,6 +10,7 @@ import onnx_ir as ir
 from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.model.graph import constant
+from calib8.ops.questions import quantizes
 from calib8.quantization.qdq import Codes, bias_value, dequantizer, label, weighted_layers
 
 
@@ -35,16 +36,12 @@ def codes_are_int8(model: ir.Model) -> Iterator[Finding]:
 def activations_are_per_tensor(model: ir.Model) -> Iterator[Finding]:
     """An activation has one scale: with one per input channel a sum over channels has no common factor."""
     for codes in quantizers(model):
-        if (
-            codes.node.op_type == "QuantizeLinear"
-            and not codes.per_tensor
-            and constant(codes.node.inputs[0]) is None
-        ):
+        if quantizes(codes.node) and not codes.per_tensor and constant(codes.node.inputs[0]) is None:
             yield label(codes.node), f"has {codes} for an activation", "Use one scale per tensor"
 
 
 def _stored_or_quantized(model: ir.Model) -> Iterator[Codes]:
     """Each set of codes once: QuantizeLinear nodes, and DequantizeLinear nodes of constants."""
     for codes in quantizers(model):
-        if codes.node.op_type == "QuantizeLinear" or constant(codes.node.inputs[0]) is not None:
+        if quantizes(codes.node) or constant(codes.node.inputs[0]) is not None:
             yield codes

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
 from calib8.model.graph import sole_consumer
+from calib8.ops.groups import AVERAGE_POOLS, CLAMPS
 from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
@@ -28,7 +29,7 @@ from calib8.quantization.qdq import (
 )
 from calib8.scheme import WEIGHTED_OPS
 
-FUSED_BEHIND_LAYER: Final = ("BatchNormalization", "Relu", "Clip")
+FUSED_BEHIND_LAYER: Final = CLAMPS | {"BatchNormalization"}
 
 
 def layer_inputs_are_coded(model: ir.Model) -> Iterator[Finding]:
@@ -117,6 +118,6 @@ def _layer_of_branch(value: ir.Value, add: ir.Node) -> ir.Node | None:
 def average_pool_input_is_coded(model: ir.Model) -> Iterator[Finding]:
     """An average pool has Q/DQ on its input; unlike MaxPool it does not pass codes on."""
     for node in nodes(model):
-        if node.op_type in ("AveragePool", "GlobalAveragePool") and codes_behind(node.inputs[0]) is None:
+        if node.op_type in AVERAGE_POOLS and codes_behind(node.inputs[0]) is None:
             name = node.inputs[0].name if node.inputs[0] is not None else ""
             yield label(node), f"its input '{name}' has no Q/DQ", "Quantize its input"

@@ -14,6 +14,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.analysis.rules import Finding
+from calib8.ops.groups import JOINING, MOVES
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
     activation_values,
@@ -27,13 +28,10 @@ from calib8.quantization.qdq import (
     weighted_layers,
 )
 
-SAME_SCALE_OPS: Final = frozenset(
-    {
-        "AveragePool", "Concat", "DepthToSpace", "Flatten", "Gather", "GlobalMaxPool", "Max", "MaxPool",
-        "Min", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split",
-        "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
+UNNAMED: Final = frozenset({"Expand", "GatherElements", "GatherND"})
+"""Moves that the specification does not list."""
+
+SAME_SCALE_OPS: Final = (MOVES - UNNAMED) | {"AveragePool"}
 
 TFLITE_FIXED: Final = {"Softmax": (1 / 256, -128), "Sigmoid": (1 / 256, -128), "Tanh": (1 / 128, 0)}
 TENGINE_FIXED: Final = {"Softmax": (1 / 127, 0)}
@@ -46,9 +44,7 @@ def scale_stays_the_same(model: ir.Model) -> Iterator[Finding]:
     for node in nodes(model):
         if node.op_type not in SAME_SCALE_OPS or overshoots(node):
             continue
-        values = (
-            float_inputs(node) if node.op_type in ("Concat", "Max", "Min") else activation_values(node)[:2]
-        )
+        values = float_inputs(node) if node.op_type in JOINING else activation_values(node)[:2]
         found = [codes_behind(value) for value in values]
         sides = [codes for codes in found if codes is not None]
         if not sides or len(sides) < len(found):

@@ -20,6 +20,8 @@ from calib8.exporting.qoperator import functions, layers, moves
 from calib8.exporting.qoperator.coded import Fused
 from calib8.model.graph import CONTRIB, Names
 from calib8.model.infer_shapes import infer_shapes
+from calib8.ops.groups import CLAMPS, FLOAT_ONLY, MOVES
+from calib8.ops.questions import is_quantizer
 from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
@@ -34,11 +36,8 @@ from calib8.program.lower.canonical import (
     plain_gemm,
     standard_domain,
 )
-from calib8.program.lower.canonical.movers import MOVES
 from calib8.quantization.own_quantizers import CONTRIB_VERSION, restore_own_quantizers
 from calib8.quantization.qdq import (
-    ACTIVATIONS,
-    QUANTIZERS,
     holds_codes,
     is_integer_op,
     label,
@@ -67,8 +66,8 @@ SLOW_INT8: Final = (
 
 Fuse = Callable[[Names, ir.Node], Fused]
 FUSE: Final[Mapping[str, Fuse]] = {
-    **dict.fromkeys(sorted(MOVES - moves.FLOAT_ONLY), moves.fuse),
-    **dict.fromkeys(ACTIVATIONS, moves.fuse_activation),
+    **dict.fromkeys(sorted(MOVES - FLOAT_ONLY), moves.fuse),
+    **dict.fromkeys(CLAMPS, moves.fuse_activation),
     **dict.fromkeys(functions.UNARY, functions.fuse_unary),
     **dict.fromkeys(functions.BINARY, functions.fuse_binary),
     "Concat": functions.fuse_concat,
@@ -130,7 +129,7 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
     fused: Counter[str] = Counter()
     kept: list[Kept] = []
     for node in list(copy.graph):
-        if node.op_type in QUANTIZERS or node.graph is None:  # a Relu may be gone with what it follows
+        if is_quantizer(node) or node.graph is None:  # a Relu may be gone with what it follows
             continue
         is_float = any(value.dtype in (None, ir.DataType.FLOAT) for value in node.outputs)
         op_type, name = node.op_type, label(node)
@@ -140,7 +139,7 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
         elif is_float:
             kept.append(Kept(name, op_type, outcome))
     _finish(copy, stated_shapes(model))
-    left = sum(node.op_type in QUANTIZERS for node in all_nodes(copy))
+    left = sum(is_quantizer(node) for node in all_nodes(copy))
     notes = (SLOW_INT8,) if _has_int8_layers(copy) else ()
     return copy, QOperatorReport(dict(sorted(fused.items())), tuple(kept), left, notes)
 

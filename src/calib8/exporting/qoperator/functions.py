@@ -12,6 +12,7 @@ import onnx_ir as ir
 from calib8.exporting.qoperator import moves
 from calib8.exporting.qoperator.coded import MIXED_TYPES, NOT_CODED, Fused, Operand, emit, operand, result_of
 from calib8.model.graph import Names, float_attribute, int_attribute, ints_attribute
+from calib8.ops.questions import quantizes
 from calib8.program.lower.canonical.edits import Attributes
 
 UNARY: Final[dict[str, tuple[str, ...]]] = {
@@ -86,7 +87,7 @@ def fuse_concat(names: Names, node: ir.Node) -> Fused:
 def _before_rescaling(source: Operand | None) -> Operand | None:
     """The codes before ``Q(DQ(x))``, since a QLinearConcat changes the scale itself."""
     coder = None if source is None else source.codes.producer()
-    is_coder = coder is not None and coder.op_type == "QuantizeLinear"
+    is_coder = coder is not None and quantizes(coder)
     before = operand(coder.inputs[0]) if coder is not None and is_coder else None
     return (
         source if before is None or source is None or before.coding.dtype != source.coding.dtype else before

@@ -27,6 +27,7 @@ from calib8.exporting.qoperator.coded import (
     result_of,
 )
 from calib8.model.graph import CONTRIB, Names, constant, input_at, int_attribute, rank
+from calib8.ops.questions import takes_bias
 from calib8.program.lower.canonical.codings import BYTE_TYPES, constant_codes
 from calib8.program.lower.canonical.edits import new_node, set_type
 from calib8.quantization.qdq import Codes, codes_of, dequantizer, output_axis, stored_type
@@ -159,7 +160,7 @@ def _is_weight(node: ir.Node, found: Codes) -> bool:
 
 def _bias(node: ir.Node, steps: npt.NDArray[np.float32]) -> ir.Value | str | None:
     """int32 codes in steps of the sums, None where there is no bias, or why it is no such thing."""
-    value = None if node.op_type == "MatMul" else input_at(node, 2)
+    value = input_at(node, 2) if takes_bias(node) else None
     if value is None:
         return None
     found = constant_codes(value)

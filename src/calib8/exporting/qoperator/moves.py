@@ -27,9 +27,6 @@ from calib8.program.lower.canonical.edits import replace, set_input, set_type
 from calib8.program.lower.canonical.movers import activation_bounds, data_inputs, stays_on_grid
 from calib8.qparams import QuantSpec, quantize
 
-FLOAT_ONLY: Final = frozenset({"GlobalMaxPool"})
-"""Moves that ONNX does not define on codes."""
-
 NO_MOVE: Final = "it computes new values"
 OFF_GRID: Final = "it brings in a value between the codes"
 OTHER_CODES: Final = "its result has another scale than its input"

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.ops.groups import BINARY_OPS
 from calib8.program.instructions import Add, Instruction, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.constants import CodedConstant, coded_constant
@@ -28,10 +29,10 @@ from calib8.program.reference.operand import Operand
 from calib8.program.rounding.linear import product_rule, sum_rule
 from calib8.program.rules import Profile
 
-FUSED: Final[Mapping[Profile, tuple[str, ...]]] = {
-    "onnx": ("Add", "Mul"),
-    "tflite": ("Add", "Sub", "Mul"),
-    "single": (),
+FUSED: Final[Mapping[Profile, frozenset[str]]] = {
+    "onnx": BINARY_OPS - {"Sub"},
+    "tflite": BINARY_OPS,
+    "single": frozenset(),
 }
 """Profile → operators whose fused kernels it reproduces."""
 

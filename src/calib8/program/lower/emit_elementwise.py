@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from calib8.ops.groups import BINARY_OPS, COMPARING
 from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constant_operand import against_constant
@@ -58,9 +59,9 @@ def _curve(builder: Builder, node: ir.Node) -> str:
 
 
 def _two_tensors(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
-    if node.op_type in ("Max", "Min"):
+    if node.op_type in COMPARING:
         return _selection(builder, node)
-    if node.op_type in ("Add", "Sub", "Mul"):
+    if node.op_type in BINARY_OPS:
         return _arithmetic(builder, node, left, right)
     return "no integer form with two tensors"
 

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import input_at, int_attribute, ints_attribute
+from calib8.ops.groups import GLOBAL_POOLS
 from calib8.program.instructions import (
     ArgMax,
     AveragePool,
@@ -141,7 +142,7 @@ def extreme(builder: Builder, node: ir.Node) -> str:
     return ""
 
 
-WHOLE_IMAGE: Final = ("GlobalAveragePool", "GlobalMaxPool", "AveragePool")
+WHOLE_IMAGE: Final = GLOBAL_POOLS | {"AveragePool"}
 """Pools that are seen as reductions; an AveragePool is one if its window is the image."""
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
+from calib8.ops.questions import is_standard
 from calib8.program.expressions import (
     NARY_FUNCTIONS,
     UNARY_FUNCTIONS,
@@ -37,8 +38,6 @@ from calib8.program.rounding.segments import LayerSums, curve_rescale
 from calib8.program.rounding.two_sided import two_sided_rescale
 from calib8.program.rules import CURVE_SUMS_MAX, F32, CurveRescale, FloatRescale, Profile, TwoSidedRescale
 from calib8.program.verify.bounds import largest_wide_sum, layer_sums
-
-STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ def _readers(builder: Builder, value: ir.Value) -> list[ir.Node]:
 def _applied(node: ir.Node, made: dict[ir.Value, Expression], value: ir.Value) -> Expression | None:
     """The node as a function of ``value``, None where it is none yet or not at all."""
     known = node.op_type in UNARY_FUNCTIONS or node.op_type in NARY_FUNCTIONS
-    if not known or node.domain not in STANDARD_DOMAINS or len(node.outputs) != 1:
+    if not known or not is_standard(node) or len(node.outputs) != 1:
         return None
     if node.outputs[0].shape != value.shape:
         return None

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from calib8.errors import ModelError, UnsupportedModelError
+from calib8.ops.questions import is_standard
 from calib8.program.instructions import Add, AveragePool, Instruction, MatMul, Mean, Mul, Sub, Weighted
 from calib8.program.lower.builder import Builder, values_read
 from calib8.program.lower.canonical import canonical_qdq
@@ -33,8 +34,6 @@ from calib8.tensors import shape_text
 
 SUMMING = (Weighted, MatMul, Mul, Add, Sub, Mean, AveragePool)
 """Instructions whose accumulator depends on nothing but their own slots and constants."""
-
-STANDARD_DOMAINS = ("", "ai.onnx")
 
 
 def lower(
@@ -135,7 +134,7 @@ def _why_narrow(builder: Builder, emitted: Sequence[Instruction]) -> str:
 
 def _why_float(builder: Builder, node: ir.Node) -> str:
     """What keeps a node from an integer form before its operator is looked at."""
-    if node.domain not in STANDARD_DOMAINS or node.op_type not in EMIT:
+    if not is_standard(node) or node.op_type not in EMIT:
         return "the op has no integer form"
     read = [value for value in node.inputs if value is not None and value in builder.forms]
     if node.op_type not in INTEGER_MOVES and any(is_integer(value) for value in read):

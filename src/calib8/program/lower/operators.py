@@ -7,6 +7,7 @@ from typing import Final
 
 import onnx_ir as ir
 
+from calib8.ops.groups import CLAMPS, CUTTING, FUNCTIONS, SAME_VALUES
 from calib8.program.lower import (
     emit_borders,
     emit_curves,
@@ -66,20 +67,7 @@ EMIT: Final[Mapping[str, Emit]] = {
     "Reshape": emit_moves.reshape,
     "Squeeze": emit_moves.reshape,
     "Unsqueeze": emit_moves.reshape,
-} | dict.fromkeys(
-    (
-        "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh", "Elu", "Erf",
-        "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log", "Mish", "Neg", "PRelu",
-        "Reciprocal", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign",
-        "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
-    ),
-    emit_curves.unary,
-)  # fmt: skip
+} | dict.fromkeys(FUNCTIONS - CLAMPS, emit_curves.unary)
 
-INTEGER_MOVES: Final = frozenset(
-    {
-        "DequantizeLinear", "Cast", "Identity", "MaxPool", "Expand", "Tile", "Gather", "Slice", "Split",
-        "Transpose", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "DepthToSpace", "SpaceToDepth",
-    }
-)  # fmt: skip
+INTEGER_MOVES: Final = SAME_VALUES | CUTTING | {"DequantizeLinear", "Cast", "Gather", "MaxPool"}
 """What may read 8-bit integers as such, without their meaning: it only moves or compares them."""

@@ -14,9 +14,11 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, sole_consumer
+from calib8.ops.groups import CLAMPS
+from calib8.ops.questions import is_quantizer, is_standard
 from calib8.program.lower.constants import fixed
 from calib8.program.lower.forms import CodeType
-from calib8.quantization.qdq import ACTIVATIONS, codes_of
+from calib8.quantization.qdq import codes_of
 
 CODE_TYPES = {ir.DataType.UINT8: "uint8", ir.DataType.INT8: "int8", ir.DataType.INT16: "int16"}
 
@@ -61,7 +63,7 @@ def tail_of(value: ir.Value) -> Tail:
 
 def activation_bounds(node: ir.Node) -> tuple[float, float] | None:
     """Limits of a Relu or of a Clip with constant limits, ±inf where there is none; None for other nodes."""
-    if node.op_type not in ACTIVATIONS or node.domain not in ("", "ai.onnx"):
+    if node.op_type not in CLAMPS or not is_standard(node):
         return None
     if node.op_type == "Relu":
         return 0.0, math.inf
@@ -87,7 +89,7 @@ def finite(bound: float) -> float | None:
 
 def code_kind(node: ir.Node) -> CodeType | None:
     """The per-tensor codes of a QuantizeLinear or DequantizeLinear; None for anything else."""
-    if node.op_type not in ("QuantizeLinear", "DequantizeLinear") or node.domain not in ("", "ai.onnx"):
+    if not is_quantizer(node) or not is_standard(node):
         return None
     codes = codes_of(node)
     if codes.scale is None or codes.zero_point is None or codes.scale.size != 1:

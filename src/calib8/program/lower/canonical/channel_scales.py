@@ -16,6 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, int_attribute, rank
+from calib8.ops.questions import dequantizes, quantizes
 from calib8.program.lower.canonical.channel_limits import (
     CODES,
     Chain,
@@ -78,7 +79,7 @@ def rewrite(model: ir.Model) -> int:
         Quantizers rewritten.
     """
     names = Names(model.graph)
-    found = [_channel_codes(node) for node in model.graph if node.op_type == "QuantizeLinear"]
+    found = [_channel_codes(node) for node in model.graph if quantizes(node)]
     return sum(_with_one_scale(names, codes) for codes in found if codes is not None)
 
 
@@ -90,7 +91,7 @@ def _channel_codes(quantizer: ir.Node) -> ChannelCodes | None:
         return None
     dequantizers = tuple(use.node for use in codes.uses())
     for node in dequantizers:
-        alike = node.op_type == "DequantizeLinear" and found.same_parameters(codes_of(node))
+        alike = dequantizes(node) and found.same_parameters(codes_of(node))
         if not alike or node.outputs[0].is_graph_output():
             return None
     uses = [use for node in dequantizers for use in node.outputs[0].uses()]

@@ -13,10 +13,11 @@ import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import Names, input_at, int_attribute
+from calib8.ops.questions import is_quantizer, quantizes
 from calib8.program.lower.canonical.codings import PLAIN_TYPES
 from calib8.program.lower.canonical.qoperators import FORMS
 from calib8.qparams import FLOAT32_TINY
-from calib8.quantization.qdq import QUANTIZERS, Codes, codes_of, label, stored_type
+from calib8.quantization.qdq import Codes, codes_of, label, stored_type
 
 SHOWN: Final = 8
 """Problems that the message spells out."""
@@ -39,7 +40,7 @@ def rewrite(model: ir.Model) -> int:
     found = [f"'{label(node)}' ({node.op_type}): {text}" for node in model.graph for text in _problems(node)]
     _refuse(model, found)
     names = Names(model.graph)
-    return sum(_unify(names, node) for node in model.graph if node.op_type in QUANTIZERS)
+    return sum(_unify(names, node) for node in model.graph if is_quantizer(node))
 
 
 def _refuse(model: ir.Model, found: list[str]) -> None:
@@ -53,7 +54,7 @@ def _refuse(model: ir.Model, found: list[str]) -> None:
 def _problems(node: ir.Node) -> Iterator[str]:
     if node.op_type in FORMS:
         yield "its scales are computed"
-    if node.op_type not in QUANTIZERS or node.domain:
+    if not is_quantizer(node) or node.domain:
         return
     codes = codes_of(node)
     yield from _type_problems(codes)
@@ -76,7 +77,7 @@ def _type_problems(codes: Codes) -> Iterator[str]:
     if scale is not None and stored_type(scale) not in (None, ir.DataType.FLOAT):
         yield f"its scale is {_type(stored_type(scale))}"
     kind = None if source is None else stored_type(source)
-    if node.op_type == "QuantizeLinear" and kind not in (None, ir.DataType.FLOAT):
+    if quantizes(node) and kind not in (None, ir.DataType.FLOAT):
         yield f"it codes {_type(kind)}"
 
 

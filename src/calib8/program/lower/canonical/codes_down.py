@@ -8,6 +8,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from calib8.model.graph import Names
+from calib8.ops.questions import quantizes
 from calib8.program.lower.canonical.codings import Coding, coding_of, reader_codings, source_coding
 from calib8.program.lower.canonical.edits import insert_behind, quantize_nodes
 from calib8.program.lower.canonical.movers import activation_bounds, data_inputs, stays_on_grid
@@ -66,4 +67,4 @@ def _code(names: Names, value: ir.Value, coding: Coding) -> bool:
 
 
 def _codes_alike(node: ir.Node, place: int, coding: Coding) -> bool:
-    return node.op_type == "QuantizeLinear" and place == 0 and coding_of(node) == coding
+    return quantizes(node) and place == 0 and coding_of(node) == coding

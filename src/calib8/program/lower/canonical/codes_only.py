@@ -5,51 +5,23 @@ Q(s, z) → MaxPool → DQ(s, z)   →   Q(s, z) → DQ(s, z) → MaxPool → Q(
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at
+from calib8.ops.groups import BOUNDS, DATA_ON_CODES, KEEPING
+from calib8.ops.questions import dequantizes
 from calib8.program.lower.canonical.codings import CODE_TYPES, Coding, coding_of
 from calib8.program.lower.canonical.edits import insert_behind, new_node, set_input
 from calib8.quantization.qdq import stored_type
 
-FIRST: Final = (0,)
-OPERANDS: Final[dict[str, tuple[int, ...] | None]] = {
-    "ArgMax": FIRST,
-    "ArgMin": FIRST,
-    "Clip": FIRST,
-    "Concat": None,
-    "DepthToSpace": FIRST,
-    "Expand": FIRST,
-    "Flatten": FIRST,
-    "Gather": FIRST,
-    "GatherElements": FIRST,
-    "GatherND": FIRST,
-    "Max": None,
-    "MaxPool": FIRST,
-    "Min": None,
-    "Pad": FIRST,
-    "ReduceMax": FIRST,
-    "ReduceMin": FIRST,
-    "Relu": FIRST,
-    "Reshape": FIRST,
-    "Resize": FIRST,
-    "Slice": FIRST,
-    "SpaceToDepth": FIRST,
-    "Split": FIRST,
-    "Squeeze": FIRST,
-    "Tile": FIRST,
-    "TopK": FIRST,
-    "Transpose": FIRST,
-    "Unsqueeze": FIRST,
-    "Where": (1, 2),
+OPERANDS: Final[Mapping[str, tuple[int, ...] | None]] = {
+    op: places for op, places in DATA_ON_CODES.items() if op not in KEEPING
 }
 """Op → places of the inputs that hold codes, None for all of them."""
-
-BOUNDS: Final[dict[str, tuple[int, ...]]] = {"Clip": (1, 2), "Pad": (2,)}
-"""Op → places of constants that are stated in codes too."""
 
 
 def rewrite(model: ir.Model) -> int:
@@ -102,7 +74,7 @@ def _coding_behind(codes: ir.Value) -> Coding | None:
     while waiting:
         value = waiting.pop()
         for use in value.uses():
-            coding = coding_of(use.node) if use.node.op_type == "DequantizeLinear" else None
+            coding = coding_of(use.node) if dequantizes(use.node) else None
             if coding is not None:
                 return coding
             if use.idx in _operands(use.node):

@@ -10,9 +10,11 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, int_attribute
+from calib8.ops.groups import MOVES
+from calib8.ops.questions import quantizes
 from calib8.program.lower.canonical.codings import Coding, coding_of, reader_codings, source_coding
 from calib8.program.lower.canonical.edits import insert_behind, new_node, quantize_nodes, static_shape
-from calib8.program.lower.canonical.movers import MOVES, activation_bounds, data_inputs
+from calib8.program.lower.canonical.movers import activation_bounds, data_inputs
 
 
 def rewrite(model: ir.Model) -> int:
@@ -81,7 +83,7 @@ def _copy_for(names: Names, node: ir.Node, coding: Coding) -> ir.Node:
         copy.attributes[attribute.name] = attribute
     names.graph.insert_after(node, copy)
     for use in list(value.uses()):
-        if use.node.op_type == "QuantizeLinear" and coding_of(use.node) == coding:
+        if quantizes(use.node) and coding_of(use.node) == coding:
             use.node.replace_input_with(0, copy.outputs[0])
     return copy
 

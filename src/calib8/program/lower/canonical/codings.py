@@ -10,8 +10,9 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at
+from calib8.ops.questions import is_quantizer, quantizes
 from calib8.qparams import dequantize
-from calib8.quantization.qdq import QUANTIZERS, codes_of, dequantizer
+from calib8.quantization.qdq import codes_of, dequantizer
 
 BYTE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
 """Codes of 8 bits, which alone weights have."""
@@ -60,7 +61,7 @@ class Coding:
 
 def coding_of(node: ir.Node | None) -> Coding | None:
     """Coding of a QuantizeLinear or DequantizeLinear with one constant scale and zero point, else None."""
-    if node is None or node.op_type not in QUANTIZERS or node.domain != "":
+    if node is None or not is_quantizer(node) or node.domain != "":
         return None
     codes, scale, point = codes_of(node), node.inputs[1], input_at(node, 2)
     if codes.scale is None or codes.zero_point is None or scale is None or point is None:
@@ -80,10 +81,7 @@ def reader_codings(value: ir.Value) -> list[Coding | None]:
 
     A graph output counts as another reader.
     """
-    found = [
-        coding_of(use.node) if use.node.op_type == "QuantizeLinear" and use.idx == 0 else None
-        for use in value.uses()
-    ]
+    found = [coding_of(use.node) if quantizes(use.node) and use.idx == 0 else None for use in value.uses()]
     return [*found, None] if value.is_graph_output() else found
 
 

@@ -14,14 +14,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, ints_attribute
+from calib8.ops.groups import BINARY_OPS, JOINING, OPERAND_OPS, RESHAPING, WEIGHTED_OPS
+from calib8.ops.questions import dequantizes, quantizes
 from calib8.program.lower.canonical.codings import CODE_TYPES, ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import codes_of
-from calib8.scheme import WEIGHTED_OPS
 
-RESHAPES: Final = ("Reshape", "Squeeze", "Unsqueeze", "Flatten")
-OPERAND_OPS: Final = frozenset({"Add", "Sub", "Mul", "Div", "Max", "Min", "Concat", "Where", "Gather", "Pow"})
+COMPUTING: Final = BINARY_OPS | OPERAND_OPS | JOINING | {"Where", "Gather"}
 """Ops that compute with a constant's values, beside those that have weights: codes may stand there."""
 
 
@@ -39,12 +39,12 @@ def rewrite(model: ir.Model) -> int:
     names = Names(model.graph)
     rewritten = 0
     for node in list(model.graph):
-        if node.op_type == "QuantizeLinear":
+        if quantizes(node):
             rewritten += _fold_quantize(names, node)
-        elif node.op_type == "Transpose" or node.op_type in RESHAPES:
+        elif node.op_type == "Transpose" or node.op_type in RESHAPING:
             rewritten += _fold_move(names, node)
     for node in list(model.graph):
-        if node.op_type == "DequantizeLinear":
+        if dequantizes(node):
             rewritten += _fold_dequantize(names, node)
     return rewritten
 
@@ -125,4 +125,4 @@ def _wants_codes(reader: ir.Node, place: int, source: ConstantCodes) -> bool:
     sixteen_bits = source.codes.dtype == np.int16
     if reader.op_type in WEIGHTED_OPS:
         return place == 2 or (eight_bits and (place == 1 or source.axis is None))
-    return (eight_bits or sixteen_bits) and source.axis is None and reader.op_type in OPERAND_OPS
+    return (eight_bits or sixteen_bits) and source.axis is None and reader.op_type in COMPUTING

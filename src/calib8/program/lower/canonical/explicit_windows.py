@@ -18,11 +18,12 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, int_attribute, ints_attribute
 from calib8.model.padding import auto_pad, halves
+from calib8.ops.groups import CONVOLUTIONS
+from calib8.ops.questions import is_convolution
 from calib8.program.lower.canonical.edits import new_node, set_attributes, set_type, static_shape
 from calib8.program.lower.canonical.shapes import infer_anew
 
-LAYERS: Final = ("Conv", "ConvTranspose")
-POOLS: Final = ("MaxPool", "AveragePool")
+POOLS: Final = frozenset({"MaxPool", "AveragePool"})
 SAME: Final = ("SAME_UPPER", "SAME_LOWER")
 
 
@@ -76,7 +77,7 @@ def rewrite(model: ir.Model) -> int:
     names = Names(model.graph)
     rewritten = 0
     for node in list(model.graph):
-        if node.op_type not in (*LAYERS, *POOLS) or node.domain:
+        if node.op_type not in CONVOLUTIONS | POOLS or node.domain:
             continue
         windows = _windows(node)
         if windows is None:
@@ -93,7 +94,7 @@ def rewrite(model: ir.Model) -> int:
 def _windows(node: ir.Node) -> list[Window] | None:
     """The window along every axis of space, None where a size is unknown."""
     data, result = static_shape(node.inputs[0]), static_shape(node.outputs[0])
-    weight = static_shape(node.inputs[1]) if node.op_type in LAYERS else ()
+    weight = static_shape(node.inputs[1]) if is_convolution(node) else ()
     if data is None or result is None or weight is None:
         return None
     axes = len(data) - 2
@@ -162,7 +163,7 @@ def _pad_before(names: Names, node: ir.Node, before: Sequence[int], after: Seque
 
 def _state_all(node: ir.Node) -> None:
     """Defaults are stated; an AveragePool has no dilations before operator set 19."""
-    weight = static_shape(node.inputs[1]) if node.op_type in LAYERS else ()
+    weight = static_shape(node.inputs[1]) if is_convolution(node) else ()
     kernel = ints_attribute(node, "kernel_shape", (weight or ())[2:])
     axes = len(kernel)
     stated: dict[str, int | Sequence[int]] = {
@@ -174,6 +175,6 @@ def _state_all(node: ir.Node) -> None:
         stated["dilations"] = ints_attribute(node, "dilations", (1,) * axes)
     if not int_attribute(node, "ceil_mode", 0):
         node.attributes.pop("ceil_mode", None)
-    if node.op_type in LAYERS:
+    if is_convolution(node):
         stated["group"] = int_attribute(node, "group", 1)
     set_attributes(node, stated)

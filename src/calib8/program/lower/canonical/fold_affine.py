@@ -13,15 +13,15 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consumer
+from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
+from calib8.ops.questions import is_matrix_product, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
 from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, set_input
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
 from calib8.quantization.qdq import output_axis
-from calib8.scheme import WEIGHTED_OPS
 
-FACTORS: Final = ("BatchNormalization", "Mul", "Div")
-SHIFTS: Final = ("Add", "Sub")
+ARITHMETIC: Final = NEUTRAL.keys() | {"BatchNormalization"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +81,7 @@ def _fold(names: Names, node: ir.Node) -> bool:
 
 def _layer_before(node: ir.Node) -> ir.Node | None:
     """The weighted node whose only reader is ``node``."""
-    if node.op_type not in (*FACTORS, *SHIFTS) or node.domain:
+    if node.op_type not in ARITHMETIC or node.domain:
         return None
     for value in node.inputs:
         layer = None if value is None else value.producer()
@@ -105,15 +105,15 @@ def _fits(layer: ir.Node, node: ir.Node, affine: Affine, channels: int) -> bool:
         return False
     if not np.all(np.isfinite(affine.k)) or layer.outputs[0].shape != node.outputs[0].shape:
         return False
-    matrix = layer.op_type in ("Gemm", "MatMul")
+    matrix = is_matrix_product(layer)
     if matrix and node.op_type == "BatchNormalization" and axes != 2:
         return False
-    return layer.op_type != "MatMul" or axes == 2 or not np.any(affine.d)
+    return takes_bias(layer) or axes == 2 or not np.any(affine.d)
 
 
 def _bias(layer: ir.Node, channels: int) -> npt.NDArray[np.float64] | None:
     """The bias per channel, zeros without one; None where it is computed or a matrix."""
-    value = input_at(layer, 2) if layer.op_type != "MatMul" else None
+    value = input_at(layer, 2) if takes_bias(layer) else None
     if value is None:
         return np.zeros(channels)
     array = real_constant(value)

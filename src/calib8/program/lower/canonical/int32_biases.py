@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
+from calib8.ops.questions import takes_bias
 from calib8.passes.fold_affine import output_channels
 from calib8.program.lower.canonical.codings import (
     BYTE_TYPES,
@@ -25,7 +26,6 @@ from calib8.program.lower.canonical.codings import (
 from calib8.program.lower.canonical.edits import coded_constant
 from calib8.quantization.qdq import output_axis
 from calib8.quantization.weights import room_for_bias
-from calib8.scheme import WEIGHTED_OPS
 
 SAME_STEPS: Final = 2.0**-21
 """Relative difference up to which a scale is s_x·s_w: what a few float32 roundings make."""
@@ -45,7 +45,7 @@ def rewrite(model: ir.Model) -> int:
     return sum(
         _code_bias(names, node)
         for node in list(model.graph)
-        if node.op_type in WEIGHTED_OPS - {"MatMul"} and input_at(node, 2) is not None
+        if takes_bias(node) and input_at(node, 2) is not None
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from calib8.model.graph import constant
+from calib8.ops.questions import is_quantizer, quantizes
 from calib8.program.lower.canonical.codings import PLAIN_TYPES, coding_of
 from calib8.program.lower.canonical.edits import redirect
 from calib8.program.lower.canonical.movers import activation_bounds
-from calib8.quantization.qdq import QUANTIZERS, codes_of, dequantizer
+from calib8.quantization.qdq import codes_of, dequantizer
 
 Key = tuple[object, ...]
 
@@ -28,7 +29,7 @@ def rewrite(model: ir.Model) -> int:
     seen: dict[Key, ir.Value] = {}
     rewritten = 0
     for node in list(model.graph):
-        if node.op_type in QUANTIZERS and node.domain == "":
+        if is_quantizer(node) and node.domain == "":
             rewritten += _drop(node) or _merge(node, seen)
         elif node.op_type == "Unsqueeze":
             rewritten += _cancel(node)
@@ -47,7 +48,7 @@ def _merge(node: ir.Node, seen: dict[Key, ir.Value]) -> bool:
 
 def _drop(node: ir.Node) -> bool:
     """``Q(DQ(q)) → q`` for equal parameters, an activation without effect in between included."""
-    coding = coding_of(node) if node.op_type == "QuantizeLinear" else None
+    coding = coding_of(node) if quantizes(node) else None
     source = node.inputs[0]
     if coding is None or source is None:
         return False
@@ -66,7 +67,7 @@ def _cancel(node: ir.Node) -> bool:
     """``Unsqueeze(DQ(Q(Squeeze(DQ(q))))) → DQ(q)`` over the same axes and with one coding throughout."""
     axes, reader = constant(node.inputs[1]), dequantizer(node.inputs[0])
     coder = None if reader is None or reader.inputs[0] is None else reader.inputs[0].producer()
-    if coder is None or coder.op_type != "QuantizeLinear" or coder.inputs[0] is None or axes is None:
+    if coder is None or not quantizes(coder) or coder.inputs[0] is None or axes is None:
         return False
     squeeze = coder.inputs[0].producer()
     if squeeze is None or squeeze.op_type != "Squeeze" or len(squeeze.inputs) < 2:

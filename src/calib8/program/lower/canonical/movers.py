@@ -7,24 +7,11 @@ A number that f brings in (the padding of a Pad, the limits of a Clip) is coded 
 
 from __future__ import annotations
 
-from typing import Final
-
 import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, scalar_constant
+from calib8.ops.groups import CLAMPS, JOINING, MOVES
 from calib8.program.lower.canonical.codings import Coding
-from calib8.quantization.qdq import ACTIVATIONS
-
-MOVES: Final = frozenset(
-    {
-        "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements", "GatherND",
-        "GlobalMaxPool", "Max", "MaxPool", "Min", "Pad", "ReduceMax", "ReduceMin", "Reshape", "Resize",
-        "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
-    }
-)  # fmt: skip
-
-JOINING: Final = frozenset({"Concat", "Max", "Min"})
-"""Ops all of whose inputs are data; the others have one, the first."""
 
 
 def data_inputs(node: ir.Node) -> list[int]:
@@ -55,7 +42,7 @@ def _only_repeats(node: ir.Node) -> bool:
 
 def activation_bounds(node: ir.Node) -> tuple[float, float] | None:
     """Limits of a Relu or of a Clip with constant limits, ±inf where there are none; None for other nodes."""
-    if node.op_type not in ACTIVATIONS or node.domain:
+    if node.op_type not in CLAMPS or node.domain:
         return None
     if node.op_type == "Relu":
         return 0.0, float("inf")

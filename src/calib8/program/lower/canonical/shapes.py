@@ -17,8 +17,9 @@ from calib8.model.fix_sizes import Given as Given
 from calib8.model.fix_sizes import fix_sizes, listed
 from calib8.model.graph import size_name
 from calib8.model.infer_shapes import infer_shapes
+from calib8.ops.questions import is_quantizer, is_standard
 from calib8.passes.simplify import FOLD_INPUT_LIMIT, FOLD_OUTPUT_LIMIT
-from calib8.quantization.qdq import QUANTIZERS, label
+from calib8.quantization.qdq import label
 
 
 def fix_inputs(model: ir.Model, shapes: Given | None) -> None:
@@ -34,7 +35,7 @@ def _forget(model: ir.Model, bound: Mapping[str, int]) -> None:
     """Stated shapes may be those of another input size; only ops that nobody can infer keep theirs."""
     for node in model.graph:
         for value in node.outputs:
-            if node.domain in ("", "ai.onnx") or value.shape is None:
+            if is_standard(node) or value.shape is None:
                 value.shape = None
                 continue
             sizes = [bound.get(size_name(size), size) for size in value.shape]
@@ -76,7 +77,7 @@ def rewrite(model: ir.Model) -> int:
 
 def _may_fold(node: ir.Node) -> bool | None:
     """True and False decide, None leaves it to the pass (which leaves quantizers of codes alone as well)."""
-    if node.op_type in QUANTIZERS:
+    if is_quantizer(node):
         return False
     return True if node.op_type == "ConstantOfShape" else None
 

@@ -14,8 +14,8 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import CONTRIB, Names
+from calib8.ops.questions import is_quantizer
 from calib8.program.lower.canonical.edits import new_node, replace
-from calib8.quantization.qdq import QUANTIZERS
 
 LONG_NAME: Final = "ai.onnx"
 """Another name of the standard domain."""
@@ -33,7 +33,7 @@ def rewrite(model: ir.Model) -> int:
     names = Names(model.graph)
     rewritten = 0
     for node in list(model.graph):
-        if node.domain == LONG_NAME or (node.domain == CONTRIB and node.op_type in QUANTIZERS):
+        if node.domain == LONG_NAME or (node.domain == CONTRIB and is_quantizer(node)):
             node.domain = ""
             rewritten += 1
         elif node.domain == CONTRIB and node.op_type == "NhwcMaxPool":

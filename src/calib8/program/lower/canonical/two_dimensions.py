@@ -11,6 +11,8 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, ints_attribute, rank, sole_consumer
+from calib8.ops.groups import CLAMPS, POOL_OPS, REDUCTIONS
+from calib8.ops.questions import is_convolution
 from calib8.program.lower.canonical.codings import constant_codes
 from calib8.program.lower.canonical.edits import (
     coded_constant,
@@ -19,10 +21,8 @@ from calib8.program.lower.canonical.edits import (
     set_attributes,
     set_type,
 )
-from calib8.quantization.qdq import ACTIVATIONS
 
-LAYERS: Final = ("Conv", "ConvTranspose")
-POOLS: Final = ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")
+POOLS: Final = POOL_OPS - REDUCTIONS
 NEW_AXIS: Final = 2
 
 WIDER: Final[dict[str, int]] = {"kernel_shape": 1, "strides": 1, "dilations": 1, "output_padding": 0}
@@ -43,7 +43,7 @@ def rewrite(model: ir.Model) -> int:
     for node in list(model.graph):
         if node.domain or rank(node.inputs[0] if node.inputs else None) != 3 or not _is_meant(node):
             continue
-        if node.op_type in LAYERS:
+        if is_convolution(node):
             _widen_weight(names, node)
         _widen_window(node)
         _unsqueeze(names, node)
@@ -53,7 +53,7 @@ def rewrite(model: ir.Model) -> int:
 
 
 def _is_meant(node: ir.Node) -> bool:
-    if node.op_type in LAYERS:
+    if is_convolution(node):
         weight = constant_codes(node.inputs[1])
         stated = "kernel_shape" in node.attributes and "auto_pad" not in node.attributes
         return stated and weight is not None and weight.codes.ndim == 3
@@ -125,4 +125,4 @@ def _squeeze(names: Names, node: ir.Node) -> None:
 
 
 def _is_activation(node: ir.Node, value: ir.Value) -> bool:
-    return node.op_type in ACTIVATIONS and node.inputs[0] is value
+    return node.op_type in CLAMPS and node.inputs[0] is value

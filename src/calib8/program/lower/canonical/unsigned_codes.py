@@ -11,8 +11,9 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at
+from calib8.ops.questions import is_quantizer, quantizes
 from calib8.program.lower.canonical.edits import set_input, set_type
-from calib8.quantization.qdq import QUANTIZERS, codes_of
+from calib8.quantization.qdq import codes_of
 
 HALF: Final = 1 << 15
 
@@ -28,8 +29,8 @@ def rewrite(model: ir.Model) -> int:
     names = Names(model.graph)
     found: dict[ir.Value, list[ir.Node]] = {}
     for node in model.graph:
-        if node.op_type in QUANTIZERS and not node.domain:
-            codes = node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0]
+        if is_quantizer(node) and not node.domain:
+            codes = node.outputs[0] if quantizes(node) else node.inputs[0]
             if codes is not None:
                 found.setdefault(codes, []).append(node)
     return sum(_with_sign(names, codes, nodes) for codes, nodes in found.items())

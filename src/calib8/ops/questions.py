@@ -1,0 +1,58 @@
+"""Questions that many rooms ask about a node, by its op alone; some look at its domain as well."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from calib8.ops.groups import (
+    CONVOLUTIONS,
+    MATRIX_PRODUCTS,
+    QUANTIZERS,
+    WEIGHTED_OPS,
+    WITH_BIAS,
+)
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+STANDARD_DOMAINS: Final = ("", "ai.onnx")
+
+
+def is_standard(node: ir.Node) -> bool:
+    """Whether a node is of the standard's operator set."""
+    return node.domain in STANDARD_DOMAINS
+
+
+def is_weighted(node: ir.Node) -> bool:
+    """A Conv, ConvTranspose, Gemm or MatMul, whatever its weight is."""
+    return node.op_type in WEIGHTED_OPS
+
+
+def is_convolution(node: ir.Node) -> bool:
+    """A Conv or ConvTranspose: channels are axis 1."""
+    return node.op_type in CONVOLUTIONS
+
+
+def is_matrix_product(node: ir.Node) -> bool:
+    """A Gemm or MatMul: channels are the last axis."""
+    return node.op_type in MATRIX_PRODUCTS
+
+
+def takes_bias(node: ir.Node) -> bool:
+    """A layer with a place for a bias."""
+    return node.op_type in WITH_BIAS
+
+
+def quantizes(node: ir.Node) -> bool:
+    """A QuantizeLinear: real numbers become codes."""
+    return node.op_type == "QuantizeLinear"
+
+
+def dequantizes(node: ir.Node) -> bool:
+    """A DequantizeLinear: codes become real numbers."""
+    return node.op_type == "DequantizeLinear"
+
+
+def is_quantizer(node: ir.Node) -> bool:
+    """A QuantizeLinear or DequantizeLinear."""
+    return node.op_type in QUANTIZERS

@@ -1,0 +1,147 @@
+"""The table of ONNX ops: one line each, which every other room asks through ``calib8.ops``.
+
+An op that is not listed has no trait that anybody relies on. What a runtime does differently stands where
+that runtime is spoken of, as a difference to this table and with its reason.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Final
+
+from calib8.ops.traits import OpTraits
+
+TABLE: Final[Mapping[str, OpTraits]] = {
+    # layers
+    "Conv": OpTraits("layer", form="own", weight=1, bias=2, rows=True),
+    "ConvTranspose": OpTraits("layer", form="own", weight=1, bias=2, rows=True),
+    "Gemm": OpTraits("layer", form="own", weight=1, bias=2),
+    "MatMul": OpTraits("layer", form="own", weight=1),
+    "LSTM": OpTraits("recurrent"),
+    "GRU": OpTraits("recurrent"),
+    "RNN": OpTraits("recurrent"),
+    # functions of one tensor
+    "Abs": OpTraits("function", form="function", scales=True, rows=True),
+    "Acos": OpTraits("function", limits=(0.0, math.pi), rows=True),
+    "Acosh": OpTraits("function", rows=True),
+    "Asin": OpTraits("function", limits=(-math.pi / 2, math.pi / 2), rows=True),
+    "Asinh": OpTraits("function", rows=True),
+    "Atan": OpTraits("function", limits=(-math.pi / 2, math.pi / 2), rows=True),
+    "Atanh": OpTraits("function", rows=True),
+    "Ceil": OpTraits("function", rows=True),
+    "Celu": OpTraits("function", form="function", rows=True),
+    "Clip": OpTraits("function", form="own", bounds=(1, 2), rows=True, on_codes=True),
+    "Cos": OpTraits("function", limits=(-1.0, 1.0), rows=True),
+    "Cosh": OpTraits("function", rows=True),
+    "Elu": OpTraits("function", form="function", rows=True),
+    "Erf": OpTraits("function", form="function", limits=(-1.0, 1.0), rows=True),
+    "Exp": OpTraits("function", form="function", rows=True),
+    "Floor": OpTraits("function", rows=True),
+    "Gelu": OpTraits("function", form="function", rows=True),
+    "HardSigmoid": OpTraits("function", form="own", limits=(0.0, 1.0), rows=True),
+    "HardSwish": OpTraits("function", form="own", rows=True),
+    "LeakyRelu": OpTraits("function", form="own", scales=True, rows=True),
+    "Log": OpTraits("function", rows=True),
+    "Mish": OpTraits("function", form="function", rows=True),
+    "Neg": OpTraits("function", form="function", scales=True, rows=True),
+    "PRelu": OpTraits("function", form="own", scales=True),  # slopes may differ along axis 0
+    "Reciprocal": OpTraits("function", form="function", rows=True),
+    "Relu": OpTraits("function", form="own", scales=True, rows=True, on_codes=True),
+    "Round": OpTraits("function", rows=True),
+    "Selu": OpTraits("function", form="function", rows=True),
+    "Shrink": OpTraits("function", rows=True),
+    "Sigmoid": OpTraits("function", form="own", limits=(0.0, 1.0), rows=True),
+    "Sign": OpTraits("function", limits=(-1.0, 1.0), rows=True),
+    "Sin": OpTraits("function", limits=(-1.0, 1.0), rows=True),
+    "Sinh": OpTraits("function", rows=True),
+    "Softplus": OpTraits("function", form="function", rows=True),
+    "Softsign": OpTraits("function", form="function", limits=(-1.0, 1.0), rows=True),
+    "Sqrt": OpTraits("function", form="function", rows=True),
+    "Swish": OpTraits("function", form="function", rows=True),
+    "Tan": OpTraits("function", rows=True),
+    "Tanh": OpTraits("function", form="own", limits=(-1.0, 1.0), rows=True),
+    "ThresholdedRelu": OpTraits("function", form="function", rows=True),
+    # of several tensors, place by place
+    "Add": OpTraits("arithmetic", data=(0, 1), form="own", scales=True, neutral=0),
+    "Sub": OpTraits("arithmetic", data=(0, 1), form="own", scales=True, neutral=0),
+    "Mul": OpTraits("arithmetic", data=(0, 1), form="own", neutral=1),
+    "Div": OpTraits("arithmetic", data=(0, 1), form="function", neutral=1),
+    "Pow": OpTraits("arithmetic", data=(0, 1), form="function"),
+    "Max": OpTraits("arithmetic", data=None, moves="compared", form="function", scales=True, on_codes=True),
+    "Min": OpTraits("arithmetic", data=None, moves="compared", form="function", scales=True, on_codes=True),
+    "Mean": OpTraits("arithmetic", data=None, scales=True),
+    "Sum": OpTraits("arithmetic", data=None, scales=True),
+    # over windows, axes and neighbours
+    "AveragePool": OpTraits("pool", form="own", scales=True, rows=True),
+    "GlobalAveragePool": OpTraits("pool", form="own", scales=True, rows=True),
+    "GlobalMaxPool": OpTraits("pool", moves="compared", form="own", scales=True, rows=True),
+    "LpPool": OpTraits("pool", scales=True, rows=True),
+    "MaxPool": OpTraits("pool", moves="compared", form="own", scales=True, rows=True, on_codes=True),
+    "ReduceL1": OpTraits("reduction", scales=True),
+    "ReduceL2": OpTraits("reduction", scales=True),
+    "ReduceLogSum": OpTraits("reduction"),
+    "ReduceLogSumExp": OpTraits("reduction"),
+    "ReduceMax": OpTraits("reduction", moves="compared", scales=True, on_codes=True),
+    "ReduceMean": OpTraits("reduction", form="own", scales=True),
+    "ReduceMin": OpTraits("reduction", moves="compared", scales=True, on_codes=True),
+    "ReduceProd": OpTraits("reduction"),
+    "ReduceSum": OpTraits("reduction", scales=True),
+    "ReduceSumSquare": OpTraits("reduction"),
+    "LogSoftmax": OpTraits("softmax"),
+    "Softmax": OpTraits("softmax", form="own", limits=(0.0, 1.0)),
+    "BatchNormalization": OpTraits("normalization", rows=True),
+    "GroupNormalization": OpTraits("normalization", rows=True),
+    "InstanceNormalization": OpTraits("normalization", rows=True),
+    "LRN": OpTraits("normalization", rows=True),
+    "LayerNormalization": OpTraits("normalization"),
+    # that put values elsewhere
+    "Identity": OpTraits("move", moves="same", rows=True, on_codes=True),
+    "Dropout": OpTraits("move", moves="same"),  # draws numbers where it trains
+    "Flatten": OpTraits("move", moves="reshaped", form="own", on_codes=True),
+    "Reshape": OpTraits("move", moves="reshaped", form="own", on_codes=True),
+    "Squeeze": OpTraits("move", moves="reshaped", form="own", on_codes=True),
+    "Unsqueeze": OpTraits("move", moves="reshaped", form="own", on_codes=True),
+    "DepthToSpace": OpTraits("move", moves="permuted", form="own", rows=True, on_codes=True),
+    "SpaceToDepth": OpTraits("move", moves="permuted", form="own", rows=True, on_codes=True),
+    "Transpose": OpTraits("move", moves="permuted", form="own", on_codes=True),
+    "Expand": OpTraits("move", moves="repeated", form="own", on_codes=True),
+    "Tile": OpTraits("move", moves="repeated", form="own", on_codes=True),
+    "Slice": OpTraits("move", moves="cut", form="own", on_codes=True),
+    "Split": OpTraits("move", moves="cut", form="own", on_codes=True),
+    "Gather": OpTraits("move", moves="picked", form="own", on_codes=True),
+    "GatherElements": OpTraits("move", moves="picked", on_codes=True),
+    "GatherND": OpTraits("move", moves="picked", on_codes=True),
+    "Resize": OpTraits("move", moves="picked", form="own", settings=(1, 2), on_codes=True),
+    "Pad": OpTraits("move", moves="padded", form="own", bounds=(2,), on_codes=True),
+    "Concat": OpTraits("move", data=None, moves="joined", form="own", on_codes=True),
+    # that choose among values
+    "ArgMax": OpTraits("selection", on_codes=True),
+    "ArgMin": OpTraits("selection", on_codes=True),
+    "TopK": OpTraits("selection", on_codes=True),
+    "Where": OpTraits("selection", data=(1, 2), on_codes=True),
+    # between types and codes
+    "Cast": OpTraits("cast"),
+    "QuantizeLinear": OpTraits("quantizer", settings=(1, 2)),
+    "DequantizeLinear": OpTraits("quantizer", settings=(1, 2)),
+    # on codes; of the operators named QLinear… those that multiply with weights
+    "ConvInteger": OpTraits("integer", weight=1),
+    "MatMulInteger": OpTraits("integer", weight=1),
+    "QLinearConv": OpTraits("integer", weight=3, bias=8),
+    "QLinearMatMul": OpTraits("integer", weight=3),
+    "QGemm": OpTraits("integer", weight=3, bias=6),
+    "DynamicQuantizeLinear": OpTraits("integer"),
+    "DynamicQuantizeLSTM": OpTraits("integer"),
+    "DynamicQuantizeMatMul": OpTraits("integer"),
+    "MatMulIntegerToFloat": OpTraits("integer"),
+    "QAttention": OpTraits("integer"),
+    "QEmbedLayerNormalization": OpTraits("integer"),
+    # without values of their own
+    "Shape": OpTraits("shape"),
+    "Size": OpTraits("shape"),
+    "If": OpTraits("control"),
+    "Loop": OpTraits("control"),
+    "Scan": OpTraits("control"),
+    "SequenceMap": OpTraits("control"),
+}
+"""Name → traits; of the standard's domain, but for what ONNX Runtime adds among the ops on codes."""
