@@ -244,6 +244,20 @@ def test_a_matmul_of_three_axes_takes_a_factor_but_no_shift() -> None:
     assert ops(folded(model, feeds, 1)) == {"MatMul": 1}
 
 
+@pytest.mark.parametrize("arithmetic", ["Add(c, k)", "Sub(c, k)", "Sub(k, c)", "BN"])
+def test_a_shift_of_a_few_channels_is_a_shift(arithmetic: str) -> None:
+    """A MatMul of two axes takes it as the bias of a Gemm; of three axes there is no Gemm."""
+    k = np.array([1, 0, 2, 0], np.float32)
+    affine = {**norm(4), "be": k, "m": np.zeros(4, np.float32)} if arithmetic == "BN" else {"k": k}
+    step = "BatchNormalization(c, g, be, m, v)" if arithmetic == "BN" else arithmetic
+    constants = {"w": normal(6, 4), **affine}
+    model = graph("float[N,6] x", "float[N,4] y", f"c = MatMul(x, w) y = {step}", constants)
+    assert ops(folded(model, {"x": ROWS}, 1)) == {"Gemm": 1}
+    if arithmetic != "BN":  # whose channels are axis 1
+        model = graph("float[N,5,6] x", "float[N,5,4] y", f"c = MatMul(x, w) y = {step}", constants)
+        assert ops(folded(model, {"x": normal(2, 5, 6)}, 0))["MatMul"] == 1
+
+
 def test_a_matmul_with_a_vector_is_left_alone() -> None:
     constants = {"w": normal(6), "k": normal(6, seed=2)}
     model = graph("float[6,6] x", "float[6] y", "c = MatMul(x, w) y = Mul(c, k)", constants)

@@ -281,6 +281,14 @@ def test_moves_to_an_output_or_to_one_quantized_reader_stay_quantized() -> None:
     assert reasons(place(model, ORT)) == {"e": "the op has no integer form"}
 
 
+def test_a_move_that_is_an_output_stays_quantized_whoever_else_reads_it() -> None:
+    body = f"c = {CONV}(x, w) t = Transpose<perm=[0,2,3,1]>(c) y = Erf(t)"
+    model = image(body, outputs=f"{ANY}, float[A,B2,C2,D2] t")
+    placement = place(model, ORT)
+    assert reasons(placement) == {"y": "the op has no integer form"}
+    assert carriers(model, placement) == ["x", "c", "t"]
+
+
 OUTWARDS = "it arranges what leaves the graph"
 
 
@@ -323,6 +331,11 @@ def test_one_branch_of_a_residual_addition_for_tensorrt() -> None:
     assert place(image(no_layer), TENSORRT).readers == {"a": {"s"}, "b": {"s"}, "s": {"y"}}
     constant = f"a = Relu(x) s = Add(a, k) y = {CONV}(s, w)"
     assert place(image(constant, {"k": normal(4, 1, 1)}), TENSORRT).readers == {"s": {"y"}}
+
+
+def test_a_number_that_is_added_is_no_branch_for_tensorrt() -> None:
+    model = image(f"a = {CONV}(x, w) m = ReduceMean<keepdims=0>(x) s = Add(a, m) y = {CONV}(s, v)")
+    assert place(model, TENSORRT).readers == {"x": {"a"}, "s": {"y"}}
 
 
 @pytest.mark.parametrize("name", TARGETS)

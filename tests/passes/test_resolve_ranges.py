@@ -223,6 +223,17 @@ def test_some_targets_share_around_every_concat_and_a_scheme_may_never() -> None
     assert {name: found[name] for name in equal} == equal
 
 
+@pytest.mark.parametrize(("low", "high"), [(-7.0, 0.5), (-0.5, 9.0), (-7.0, 9.0)])
+def test_one_scale_around_a_concat_has_room_for_its_constants(low: float, high: float) -> None:
+    beside = np.linspace(low, high, 8 * 8, dtype=np.float32).reshape(1, 1, 8, 8)
+    constants = {"w": NUMBERS["w"], "k": beside, "u": normal(4, 5, 1, 1)}
+    model = graph(
+        "float[1,4,8,8] x", ANY, f"a = {CONV}(x, w) c = Concat<axis=1>(a, k) y = Conv(c, u)", constants
+    )
+    found = resolved(model, {"a": (-1.0, 1.0), "c": (-1.0, 1.0)}, TFLITE)
+    assert found["a"] == found["c"] == (min(low, -1.0), max(high, 1.0))
+
+
 def test_the_ratio_holds_for_a_chain_of_concats_as_a_whole() -> None:
     body = f"""a = {CONV}(x, w) b = {CONV}(x, w) c = Concat<axis=1>(a, b) d = {CONV}(x, w)
                e = Concat<axis=1>(c, d) y = {CONV}(e, u)"""
@@ -252,6 +263,20 @@ def test_a_clip_does_not_share_with_values_beyond_its_limit() -> None:
     assert {name: found[name] for name in known} == known
     found = resolved(image(body), {"r": (0.0, 5.0), "s": (0.0, 5.5), "c": (0.0, 5.5)})
     assert found["r"] == found["s"] == found["c"] == (0.0, 5.5)
+
+
+def test_a_clip_behind_two_concats_keeps_its_limit() -> None:
+    """What it shares a scale with already may not exceed the limit either."""
+    body = f"""a = {CONV}(x, w) r = Clip(a, zero, six) b = {CONV}(x, w) s = Relu(b)
+               c = Concat<axis=1>(r, s) d = {CONV}(x, w) t = Relu(d) e = Concat<axis=1>(c, t)
+               y = {CONV}(e, u)"""
+    known = {"r": (0.0, 6.0), "s": (0.0, 5.0), "c": (0.0, 6.0), "t": (0.0, 9.0), "e": (0.0, 9.0)}
+    found = resolved(image(body), known)
+    assert found["r"] == found["s"] == found["c"] == (0.0, 6.0)
+    assert found["t"] == found["e"] == (0.0, 9.0)
+    within = {**known, "t": (0.0, 5.5), "e": (0.0, 5.5)}
+    found = resolved(image(body), within)
+    assert {found[name] for name in known} == {(0.0, 6.0)}
 
 
 def test_fixed_inputs_of_a_concat_keep_their_scale() -> None:
