@@ -104,11 +104,61 @@ def test_reshaped_tensors_stay_where_they_are_if_dense() -> None:
     assert_same_bits(program)
 
 
+def shares(net: Net, x: int) -> int:
+    """A Softmax, which reads and writes its rows one right behind the other."""
+    y = net.codes(*net.slots[x].shape, scale=1 / 256, zero_point=0)
+    codes = QParams(net.slots[y].scale, 0)
+    classes = net.slots[x].shape[-1]
+    rule = softmax_rule(net.profile, net.slots[x].scale, "uint8", codes, "uint8", classes)
+    return net.step(op.Softmax, (x,), y, rule=rule)
+
+
+def test_an_operand_of_a_concat_that_is_read_without_gaps_lies_apart() -> None:
+    net = Net()
+    x = net.input(1, 4, 5, 8)
+    y = net.conv(x, 6)
+    joined = net.concat(net.conv(x, 5), y)
+    program = net.program(net.lookup(joined), shares(net, y))
+    assert layouts(program)[y].root == y
+    assert_same_bits(program)
+
+
+def test_channels_that_are_read_without_gaps_are_copied() -> None:
+    net = Net()
+    x = net.input(1, 4, 5, 8)
+    part = net.slice(net.conv(x, 12), 3, 6)
+    program = net.program(shares(net, part))
+    assert layouts(program)[part].root == part
+    assert_same_bits(program)
+
+
+def test_the_border_of_some_channels_is_none_of_a_tensor_that_is_read_without_gaps() -> None:
+    net = Net()
+    x = net.input(1, 4, 5, 8)
+    y = net.conv(x, 12, kernel=1)
+    part = net.slice(y, 3, 6)
+    program = net.program(net.conv(part, 4), shares(net, y))
+    assert layouts(program)[y].halo == (0, 0, 0, 0)
+    assert_same_bits(program)
+
+
 def test_a_tensor_with_a_border_is_copied_to_be_reshaped() -> None:
     net = Net()
     x = net.input(1, 4, 4, 8)
     y = net.conv(x, 6)
     program = net.program(net.conv(y, 3), net.lookup(net.reshape(y, 1, 96)))
+    assert_same_bits(program)
+
+
+def test_a_result_that_is_there_early_stays_until_the_end() -> None:
+    """Nothing that is computed later takes its place."""
+    net = Net()
+    x = net.input(1, 5, 4, 8)
+    early = net.conv(x, 8, kernel=1)
+    late = net.conv(x, 8, kernel=1)
+    for _ in range(4):
+        late = net.lookup(net.conv(late, 8))
+    program = net.program(early, late)
     assert_same_bits(program)
 
 
