@@ -64,6 +64,19 @@ def test_upsampled_and_averaged_tensors_are_joined_in_place(profile: Profile) ->
     assert_same_bits(program)
 
 
+def test_parts_of_parts_lie_behind_one_another() -> None:
+    net = Net()
+    x = net.input(1, 5, 5, 8)
+    a, b, c = net.conv(x, 3), net.conv(x, 5), net.conv(x, 7)
+    joined = net.concat(a, net.concat(b, c))
+    part = net.slice(net.slice(joined, 2, 12), 3, 6)
+    program = net.program(net.conv(joined, 4), net.conv(part, 4))
+    found = layouts(program)
+    assert [found[slot].root for slot in (a, b, c, part)] == [joined] * 4
+    assert [found[slot].shift for slot in (a, b, c, part)] == [0, 3, 8, 5]
+    assert_same_bits(program)
+
+
 def test_an_operand_that_comes_twice_is_copied_once() -> None:
     net = Net()
     x = net.input(1, 4, 4, 8)
