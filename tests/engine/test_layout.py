@@ -136,6 +136,39 @@ def test_an_operand_of_a_concat_that_is_read_without_gaps_lies_apart() -> None:
     assert_same_bits(program)
 
 
+def test_an_operand_that_is_written_without_gaps_is_copied() -> None:
+    net = Net()
+    x = net.input(1, 4, 5, 8)
+    y = shares(net, net.conv(x, 6))
+    same = net.slots[y]
+    beside = net.codes(1, 4, 5, 3, scale=same.scale, zero_point=same.zero_point)
+    net.step(op.Slice, (y,), beside, starts=(0, 0, 0, 1), steps=(1, 1, 1, 1))
+    program = net.program(net.lookup(net.concat(beside, y)))
+    assert layouts(program)[y].root == y
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize(
+    ("starts", "steps", "sizes"),
+    [
+        ((0, 0, 0, 1), (1, 1, 1, 2), (1, 4, 5, 6)),
+        ((0, 3, 0, 2), (1, -1, 1, 1), (1, 4, 5, 6)),
+        ((0, 1, 0, 2), (1, 1, 1, 1), (1, 3, 5, 6)),
+        ((0, 0, 0, 11), (1, 1, 1, -1), (1, 4, 5, 6)),
+    ],
+    ids=["every other channel", "rows the other way round", "some of the rows too", "channels backwards"],
+)
+def test_channels_in_another_order_are_copied(
+    starts: tuple[int, ...], steps: tuple[int, ...], sizes: tuple[int, ...]
+) -> None:
+    net = Net()
+    x = net.input(1, 4, 5, 8)
+    y = net.conv(x, 12)
+    part = net.codes(*sizes, zero_point=net.slots[y].zero_point)
+    net.step(op.Slice, (y,), part, starts=starts, steps=steps)
+    assert_same_bits(net.program(net.conv(part, 4), net.conv(y, 3)))
+
+
 def test_channels_that_are_read_without_gaps_are_copied() -> None:
     net = Net()
     x = net.input(1, 4, 5, 8)
@@ -203,6 +236,19 @@ def test_the_border_is_as_wide_as_the_widest_window() -> None:
     y = net.conv(x, 6, kernel=1)
     program = net.program(net.conv(y, 5, kernel=5), net.conv(y, 4, kernel=3, stride=2))
     assert layouts(program)[y].halo == (2, 2, 2, 2)
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("wide_first", [True, False])
+def test_the_border_around_parts_is_that_of_the_widest_window(wide_first: bool) -> None:
+    net = Net()
+    x = net.input(1, 6, 5, 8)
+    parts = [net.conv(x, 5, kernel=1), net.conv(x, 6, kernel=1)]
+    joined = net.concat(*parts)
+    first, second = (5, 3) if wide_first else (3, 5)
+    results = net.conv(parts[0], 4, kernel=first), net.conv(parts[1], 4, kernel=second)
+    program = net.program(*results, net.lookup(joined))
+    assert layouts(program)[joined].halo == (2, 2, 2, 2)
     assert_same_bits(program)
 
 

@@ -105,6 +105,13 @@ def test_scalars_and_full_shapes_fold(shape: tuple[int, ...]) -> None:
     folded(model, {"x": IMAGE}, 1)
 
 
+def test_a_bias_that_is_taken_away_again_is_gone() -> None:
+    constants = {"w": normal(8, 6, 3, 3), "b": normal(8), "k": normal(8).reshape(8, 1, 1)}
+    model = graph("float[N,6,9,9] x", "float[N,C,H,W] y", "c = Conv(x, w, b) y = Sub(c, k)", constants)
+    folded(model, {"x": IMAGE}, 1)
+    np.testing.assert_array_equal(array(model, "Conv", 2), np.zeros(8, np.float32))
+
+
 def test_a_chain_folds_as_a_whole_and_the_last_name_stays() -> None:
     body = """c = Conv(x, w) a = BatchNormalization(c, g, be, m, v) b = Mul(a, k) d = Add(b, k)
               e = BatchNormalization(d, g, be, m, v) y = Relu(e)"""

@@ -218,6 +218,19 @@ def test_a_gemm_at_the_end_gives_floats_directly() -> None:
     assert calibration_tensors(model) == ("x", "f", "r", "y")
 
 
+def test_a_gemm_that_codes_are_made_of_gives_codes() -> None:
+    body = "f = Flatten(x) g = Gemm(f, a) h = Sigmoid(g) y = Gemm(h, b)"
+    model = graph(IMAGE, "float[A,B] y", body, {"a": normal(256, 8), "b": normal(8, 4)})
+    assert carriers(model, place(model, ORT)) == ["x", "f", "g", "h"]
+
+
+def test_a_pool_with_the_scale_of_its_input_fuses_no_activation() -> None:
+    """Where the two sides may differ, the codes behind the Relu are those of the pool."""
+    model = image(f"a = {CONV}(x, w) p = AveragePool<kernel_shape=[2,2]>(a) r = Relu(p) y = {CONV}(r, v)")
+    assert carriers(model, place(model, ORT)) == ["x", "a", "r", "y"]
+    assert carriers(model, place(model, TFLITE)) == ["x", "a", "p", "r", "y"]
+
+
 def test_a_convolution_at_the_end_gives_codes() -> None:
     model = image(f"y = {CONV}(x, w)")
     assert carriers(model, place(model, ORT)) == ["x", "y"]
@@ -231,6 +244,19 @@ def test_softmax_at_the_end_stays_float_unless_outputs_are_coded() -> None:
     assert "g" not in place(model, ORT).readers
     assert reasons(place(model, TARGETS["tflite"])) == {}
     assert {"g", "y"} <= set(place(model, TARGETS["tflite"]).readers)
+
+
+def test_softmax_between_layers_gives_codes() -> None:
+    model = image(f"a = {CONV}(x, w) s = Softmax<axis=1>(a) y = {CONV}(s, v)")
+    assert reasons(place(model, ORT)) == {}
+    assert carriers(model, place(model, ORT)) == ["x", "a", "s", "y"]
+
+
+def test_the_input_of_the_model_may_be_added_behind_the_last_layer() -> None:
+    """It has codes, as it is what the first layer reads."""
+    model = image(f"a = {CONV}(x, w) y = Add(a, x)")
+    assert reasons(place(model, ORT)) == {}
+    assert carriers(model, place(model, ORT)) == ["x", "a", "y"]
 
 
 def test_box_decoding_behind_the_last_layer_stays_float() -> None:
@@ -306,6 +332,14 @@ def test_what_a_concat_joins_on_its_way_out_keeps_the_codes_of_its_parts() -> No
     assert reasons(place(used, ORT)) == {}
 
 
+def test_a_concat_before_a_layer_keeps_its_codes_whoever_reads_it() -> None:
+    joined = f"a = {CONV}(x, w) b = {CONV}(x, v) j = Concat<axis=1>(a, b) n = LpNormalization(j)"
+    model = image(f"{joined} y = Conv(n, p)", {"p": normal(4, 8, 1, 1)})
+    assert reasons(place(model, ORT)) == {"n": "the op has no integer form"}
+    behind = image(f"{joined} y = Neg(n)")
+    assert reasons(place(behind, ORT))["j"] == "only float nodes read it"
+
+
 def test_sums_of_a_gemm_leave_the_graph_without_codes() -> None:
     constants = {"s": np.array([0, 256], np.int64), "m": normal(256, 6), "r": np.array([-1, 2, 3], np.int64)}
     body = f"c = {CONV}(x, w) f = Reshape(c, s) g = Gemm(f, m) y = Reshape(g, r)"
@@ -331,6 +365,12 @@ def test_one_branch_of_a_residual_addition_for_tensorrt() -> None:
     assert place(image(no_layer), TENSORRT).readers == {"a": {"s"}, "b": {"s"}, "s": {"y"}}
     constant = f"a = Relu(x) s = Add(a, k) y = {CONV}(s, w)"
     assert place(image(constant, {"k": normal(4, 1, 1)}), TENSORRT).readers == {"s": {"y"}}
+
+
+def test_a_layer_that_others_read_too_is_a_branch_for_tensorrt() -> None:
+    """Its sums are needed by themselves, so the other branch cannot be added to them."""
+    model = image(f"a = {CONV}(x, w) r = Sigmoid(x) s = Add(r, a) m = Mul(s, a) y = {CONV}(m, v)")
+    assert place(model, TENSORRT).readers == {"x": {"a"}, "r": {"s"}, "a": {"s"}, "m": {"y"}}
 
 
 def test_a_number_that_is_added_is_no_branch_for_tensorrt() -> None:
@@ -366,6 +406,14 @@ def test_an_activation_behind_a_float_layer_is_float_too() -> None:
     assert reasons(found) == {"a": "the user keeps it in float", "r": "the layer before it is float"}
     assert carriers(model, found) == ["r", "y"]
     assert set(found.readers) <= set(calibration_tensors(model))
+
+
+def test_a_clip_behind_a_float_layer_is_float_where_it_would_be_fused() -> None:
+    limits = {"zero": np.float32(0), "minus": np.float32(-1), "six": np.float32(6)}
+    for low, fused in (("zero", True), ("minus", False)):
+        used = {name: limits[name] for name in (low, "six")}
+        model = image(f"a = {CONV}(x, w) r = Clip(a, {low}, six) y = {CONV}(r, v)", used)
+        assert ("r" in reasons(place(model, ORT, frozenset({"a"})))) == fused
 
 
 def test_what_is_in_float_anyway_is_read_without_codes_by_float_nodes() -> None:

@@ -116,6 +116,15 @@ def test_the_fewest_units_are_found_where_not_all_are_tried_in_int8_again(
         assert best.kept and set(best.settings.floats) == names
 
 
+def test_sixteen_units_at_most_are_tried_in_int8_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubling and bisection take eleven trials, the one without floats among them."""
+    units = tuple(Unit((f"n{index:02}",), 100, 100) for index in range(40))
+    world = World(lambda s: 31.0 if len(s.floats) == 40 else 20.0)
+    monkeypatch.setattr(world, "units", lambda base: units)
+    assert len(world.search(("fast",)).settings.floats) == 40
+    assert len(world.asked) == 11 + 16
+
+
 def test_a_stage_begins_with_the_least_noise_whatever_the_figure_of_the_promise() -> None:
     """Of agreements that all fall short one may be high by luck."""
     world = World(lambda s: 20.0 + 3.0 * ("sum" in s.floats) + len(set(s.floats) - {"sum"}))
