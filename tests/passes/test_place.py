@@ -170,6 +170,32 @@ def test_computed_weights_biases_and_limits_stay_float() -> None:
         assert place(model, ORT).readers == {}
 
 
+def test_a_bias_of_one_row_is_a_vector() -> None:
+    model = graph(
+        IMAGE, "float[A,B] y", "f = Flatten(x) y = Gemm(f, a, b)", {"a": normal(256, 4), "b": normal(1, 4)}
+    )
+    assert reasons(place(model, ORT)) == {}
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("reflect", True), ("edge", True), ("constant", False)])
+def test_a_border_of_pixels_needs_no_value(mode: str, kept: bool) -> None:
+    """What would be filled in counts for nothing where nothing is."""
+    constants = {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "i": np.float32(np.inf)}
+    model = image(f'b = Pad<mode="{mode}">(x, p, i) y = {CONV}(b, w)', constants)
+    assert ("b" not in reasons(place(model, ORT))) == kept
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("op", ["Add(x, k)", "Mul(k, x)", "Concat<axis=1>(x, k)"])
+def test_arithmetic_with_what_is_not_finite_stays_float(op: str, value: float) -> None:
+    constants = {
+        "k": np.full((1, 4, 8, 8), value, np.float32),
+        "u": normal(4, 8 if "Concat" in op else 4, 1, 1),
+    }
+    model = graph("float[1,4,8,8] x", ANY, f"a = {op} y = Conv(a, u)", constants)
+    assert reasons(place(model, ORT)) == {"a": "one of its constants is empty or holds NaN or Inf"}
+
+
 def test_a_transposed_input_of_gemm_stays_float() -> None:
     model = graph("float[6,N] x", "float[N,4] y", "y = Gemm<transA=1>(x, w)", {"w": normal(6, 4)})
     assert reasons(place(model, ORT)) == {"y": "its input is transposed or scaled"}
