@@ -221,6 +221,16 @@ def test_a_value_of_unknown_type_is_named_not_forgotten() -> None:
     assert carriers(model, placement) == ["x", "a"]
 
 
+def test_an_op_of_another_domain_is_not_what_its_name_says() -> None:
+    proto = onnx_model(IMAGE, ANY, f"a = {CONV}(x, w) g = Sigmoid(a) y = {CONV}(g, v)", WEIGHTS)
+    proto.graph.node[1].domain = "mine"
+    proto.opset_import.append(helper.make_opsetid("mine", 1))
+    model = ir.from_proto(proto)
+    for node in model.graph:
+        node.name, node.outputs[0].dtype = node.outputs[0].name, ir.DataType.FLOAT
+    assert reasons(place(model, ORT)) == {"g": "the op has no integer form"}
+
+
 def test_shape_arithmetic_is_no_concern() -> None:
     body = """s = Shape(x) g = Gather(s, i) u = Unsqueeze(g, z) h = Concat<axis=0>(u, m)
               r = Reshape(x, h) y = Gemm(r, a)"""
