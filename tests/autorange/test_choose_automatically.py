@@ -19,7 +19,7 @@ from calib8.calibration.decide import AUTO
 from calib8.calibration.ranges import METHODS
 from calib8.errors import ModelError, UsageError
 from calib8.pipeline import calibrate, collect_statistics, quantize
-from calib8.qparams import UINT8
+from calib8.qparams import UINT8, QParams
 from calib8.scheme import TARGETS
 from calib8.table import CalibrationTable, Range
 from small_models import normal, onnx_model, relative_difference, run
@@ -218,6 +218,32 @@ def test_each_rule_takes_its_own_candidate(monkeypatch: pytest.MonkeyPatch) -> N
     chosen(tables)
     for rule, winner in ((BOTH, "c"), (module.TYPICAL, "d"), (TOTAL, "a")):
         assert {e.range for e in offered[rule].entries.values()} == {ranges[winner]}, rule
+
+
+def test_a_method_ten_decibels_behind_the_best_offers_no_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every tensor but the first prefers the widest range that it is offered."""
+    figures = {"good": 30.0, "near": 20.1, "far": 19.9}
+    some = plain(1.0)["mse"]
+    tables = {
+        name: replace(some, entries={
+            tensor: replace(entry, range=Range(0.0, 1.0 + place), method=name)
+            for tensor, entry in some.entries.items()
+        })
+        for place, name in enumerate(figures)
+    }  # fmt: skip
+
+    def widest(prepared: object, codes: dict[str, list[QParams]], *_: object, **__: object) -> object:
+        scales = {name: -np.array([one.scale for one in offered]) for name, offered in codes.items()}
+        del scales[next(iter(some.entries))]
+        return {name: Scores(found, found, 1) for name, found in scales.items()}
+
+    monkeypatch.setattr(by_tensor, "score_candidates", widest)
+    monkeypatch.setattr(
+        module, "check_table", lambda name, *_: Check(name, *([figures.get(name, 30.0)] * 3), 20, 0.0)
+    )
+    table, report = chosen(tables, 1.0)
+    assert dict(report.wins) == {"near": len(some.entries) - 1, "good": 1}
+    assert set(ranges_of(table).values()) == {Range(0.0, 1.0), Range(0.0, 2.0)}
 
 
 def checks(**figures: float) -> list[Check]:

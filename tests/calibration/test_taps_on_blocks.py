@@ -62,6 +62,19 @@ def test_values_are_counted_and_padding_is_not(
     assert TensorStatistics.from_accumulator(state) == TensorStatistics.from_values(plain, 3)
 
 
+@pytest.mark.parametrize("images", [1, 2, 4])
+@pytest.mark.parametrize("channels", [7, 9, 20])
+@pytest.mark.parametrize("block", [8, 16])
+def test_parts_of_threads_begin_within_images(block: int, channels: int, images: int) -> None:
+    """So many images cannot be shared out evenly: parts begin among full blocks and in the last one."""
+    state = _core.TensorAccumulator()
+    taps, session = tap_on(state, channels, block, 3)
+    plain = np.maximum(normal(images, channels, 60, 70), np.float32(-0.5))
+    taps.begin(images)
+    session.run({"x": blocked(plain, block)})
+    assert TensorStatistics.from_accumulator(state) == TensorStatistics.from_values(plain, images)
+
+
 def test_a_layout_that_the_tensor_cannot_have_is_refused() -> None:
     """20 channels fill three blocks of 8; in blocks of 16 they would be 32 wide."""
     taps, session = tap_on(_core.TensorAccumulator(), 20, 16, 1)

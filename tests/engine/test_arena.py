@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from calib8.engine.arena import ALIGNMENT, GUARD, Life, place_tensors
@@ -27,6 +27,25 @@ def test_tensors_that_meet_lie_apart(lives: list[Life]) -> None:
             if a < b and first.first <= second.last and second.first <= first.last:
                 low, high = sorted((a, b), key=lambda n: offsets[n])
                 assert offsets[low] + table[low].size + GUARD <= offsets[high]
+
+
+VECTOR = 64
+"""Bytes of the widest vector that a kernel loads (AVX-512); it may begin at the last byte of a tensor."""
+
+
+@given(LIVES)
+@example([Life(4, 0, 0), Life(3, 0, 2), Life(2, 1, 2), Life(2, 1, 2)])  # the last just fits a gap
+@settings(derandomize=True, deadline=None)
+def test_a_vector_may_be_read_behind_every_tensor(lives: list[Life]) -> None:
+    """It meets neither what others write at that time nor the end of the arena."""
+    whole = {number: life._replace(size=64 * life.size) for number, life in enumerate(lives)}
+    offsets, total = place_tensors(whole)
+    for a, first in whole.items():
+        end = offsets[a] + first.size
+        assert end + VECTOR <= total
+        for b, second in whole.items():
+            apart = offsets[b] >= end + VECTOR or offsets[b] < end
+            assert a == b or apart or first.last < second.first or second.last < first.first
 
 
 def test_a_chain_needs_room_for_two() -> None:

@@ -251,6 +251,24 @@ def test_instructions(name: str) -> None:
         assert_exported_exactly(MAKERS[name](rng), rng)
 
 
+@pytest.mark.parametrize(
+    ("size", "stride", "pads"), [(5, 1, (1, 1, 1, 1)), (6, 2, (0, 0, 1, 1)), (5, 2, (1, 1, 1, 1))]
+)
+@pytest.mark.parametrize("count_pads", [True, False])
+def test_a_mean_of_a_padded_window_counts_what_the_program_counts(
+    size: int, stride: int, pads: tuple[int, int, int, int], count_pads: bool
+) -> None:
+    """These pads are those of SAME, with which LiteRT divides by the pixels inside alone."""
+    x = codes("x", 1, size, size, 3, dtype="int8", scale=0.05, zero_point=-20)
+    out = (size + pads[0] + pads[2] - 3) // stride + 1
+    window = {"kernel": (3, 3), "strides": (stride, stride), "pads": pads, "low": -128, "high": 127}
+    program = single(
+        op.AveragePool, [x], like(x, "y", 1, out, out, 3), "tflite", **window, count_pads=count_pads,
+        rule=CodeAverage(),
+    )  # fmt: skip
+    assert_exported_exactly(program, np.random.default_rng(2))
+
+
 CLIP = (Constant(np.array(0.0, np.float32)), Constant(np.array(6.0, np.float32)))
 FUNCTIONS: dict[str, tuple[Any, str]] = {
     "Requantize": (Source(), "QUANTIZE"),

@@ -215,3 +215,17 @@ def test_an_ncnn_table_for_a_target_that_needs_more(prepared) -> None:
         TableError, match=r"lacks .*--target ncnn needs the inputs of layers alone; .*--range"
     ):
         without_range(prepared.model, scheme, frozenset(), binding, partial=False)
+
+
+@pytest.mark.parametrize(("low", "high"), [(1.0, 6.0), (-6.0, -1.0)])
+def test_behind_a_pool_a_range_holds_its_limits_and_zero(low: float, high: float) -> None:
+    """Padding may add zeros; beyond that no pool leaves the limits of what it reads."""
+    body = (
+        "a = Conv<pads=[1,1,1,1]>(x, w) l = Clip(a, lo, hi) p = MaxPool<kernel_shape=[2,2]>(l) y = Conv(p, v)"
+    )
+    constants = {
+        "w": normal(4, 3, 3, 3), "v": normal(2, 4, 1, 1), "lo": np.float32(low), "hi": np.float32(high)
+    }  # fmt: skip
+    model = graph("float[1,3,8,8] x", "float[1,2,4,4] y", body, constants)
+    table = narrowed(table_of({"p": (-7.0, 7.0)}), model)
+    assert table.entries["p"].range == Range(min(low, 0.0), max(high, 0.0))

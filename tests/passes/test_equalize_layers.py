@@ -156,6 +156,17 @@ def test_the_function_stays(kind: str, seed: int) -> None:
         assert np.all((total >= 1 / LARGEST_FACTOR) & (total <= LARGEST_FACTOR))
 
 
+@pytest.mark.parametrize("apart", [1e-8, 1e8])
+def test_no_channel_is_scaled_by_more_than_a_thousand(apart: float) -> None:
+    """Ranges of 1e±8 beside 1 would become equal with a factor of 1e±4."""
+    rows = np.array([[apart, -apart], [1, 0.5]], np.float32)
+    constants = {"w1": rows, "w2": np.ones((2, 2), np.float32)}
+    body = "a = Gemm<transB=1>(x, w1) r = Relu(a) y = Gemm<transB=1>(r, w2)"
+    model = graph("float[4,2] x", "float y", body, constants)
+    found = equalize_layers(model)
+    np.testing.assert_allclose(found.factors["a"], [1e-3 if apart < 1 else 1e3, 1.0], rtol=1e-6)
+
+
 @pytest.mark.parametrize("kind", CHAINS)
 def test_every_pair_ends_with_equal_ranges(kind: str) -> None:
     model, _ = net(kind, seed=5, dead=0, decades=1.0)

@@ -105,6 +105,13 @@ def test_scalars_and_full_shapes_fold(shape: tuple[int, ...]) -> None:
     folded(model, {"x": IMAGE}, 1)
 
 
+def test_a_bias_that_is_taken_away_again_is_gone() -> None:
+    constants = {"w": normal(8, 6, 3, 3), "b": normal(8), "k": normal(8).reshape(8, 1, 1)}
+    model = graph("float[N,6,9,9] x", "float[N,C,H,W] y", "c = Conv(x, w, b) y = Sub(c, k)", constants)
+    folded(model, {"x": IMAGE}, 1)
+    np.testing.assert_array_equal(array(model, "Conv", 2), np.zeros(8, np.float32))
+
+
 def test_a_chain_folds_as_a_whole_and_the_last_name_stays() -> None:
     body = """c = Conv(x, w) a = BatchNormalization(c, g, be, m, v) b = Mul(a, k) d = Add(b, k)
               e = BatchNormalization(d, g, be, m, v) y = Relu(e)"""
@@ -242,6 +249,20 @@ def test_a_matmul_of_three_axes_takes_a_factor_but_no_shift() -> None:
     assert fold_affine(model) == 0
     model = graph("float[N,5,6] x", "float[N,5,4] y", "c = MatMul(x, w) y = Mul(c, k)", constants)
     assert ops(folded(model, feeds, 1)) == {"MatMul": 1}
+
+
+@pytest.mark.parametrize("arithmetic", ["Add(c, k)", "Sub(c, k)", "Sub(k, c)", "BN"])
+def test_a_shift_of_a_few_channels_is_a_shift(arithmetic: str) -> None:
+    """A MatMul of two axes takes it as the bias of a Gemm; of three axes there is no Gemm."""
+    k = np.array([1, 0, 2, 0], np.float32)
+    affine = {**norm(4), "be": k, "m": np.zeros(4, np.float32)} if arithmetic == "BN" else {"k": k}
+    step = "BatchNormalization(c, g, be, m, v)" if arithmetic == "BN" else arithmetic
+    constants = {"w": normal(6, 4), **affine}
+    model = graph("float[N,6] x", "float[N,4] y", f"c = MatMul(x, w) y = {step}", constants)
+    assert ops(folded(model, {"x": ROWS}, 1)) == {"Gemm": 1}
+    if arithmetic != "BN":  # whose channels are axis 1
+        model = graph("float[N,5,6] x", "float[N,5,4] y", f"c = MatMul(x, w) y = {step}", constants)
+        assert ops(folded(model, {"x": normal(2, 5, 6)}, 0))["MatMul"] == 1
 
 
 def test_a_matmul_with_a_vector_is_left_alone() -> None:

@@ -84,6 +84,11 @@ def test_two_given_ranges_where_there_is_one_scale_contradict_each_other() -> No
         resolved(POOL, {}, {"m": (-2.0, 5.0), "p": (-2.0, 4.0)})
 
 
+def test_given_ranges_that_begin_elsewhere_contradict_each_other_too() -> None:
+    with pytest.raises(TableError, match=r"^[mp]: was given \[-[23], 5\], but shares its scale with '[mp]'"):
+        resolved(POOL, {}, {"m": (-2.0, 5.0), "p": (-3.0, 5.0)})
+
+
 JOIN = f"a = {CONV}(x, w) b = {CONV}(x, w) c = Concat<axis=1>(a, b) y = {CONV}(c, v)"
 
 

@@ -170,6 +170,32 @@ def test_computed_weights_biases_and_limits_stay_float() -> None:
         assert place(model, ORT).readers == {}
 
 
+def test_a_bias_of_one_row_is_a_vector() -> None:
+    model = graph(
+        IMAGE, "float[A,B] y", "f = Flatten(x) y = Gemm(f, a, b)", {"a": normal(256, 4), "b": normal(1, 4)}
+    )
+    assert reasons(place(model, ORT)) == {}
+
+
+@pytest.mark.parametrize(("mode", "kept"), [("reflect", True), ("edge", True), ("constant", False)])
+def test_a_border_of_pixels_needs_no_value(mode: str, kept: bool) -> None:
+    """What would be filled in counts for nothing where nothing is."""
+    constants = {"p": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64), "i": np.float32(np.inf)}
+    model = image(f'b = Pad<mode="{mode}">(x, p, i) y = {CONV}(b, w)', constants)
+    assert ("b" not in reasons(place(model, ORT))) == kept
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("op", ["Add(x, k)", "Mul(k, x)", "Concat<axis=1>(x, k)"])
+def test_arithmetic_with_what_is_not_finite_stays_float(op: str, value: float) -> None:
+    constants = {
+        "k": np.full((1, 4, 8, 8), value, np.float32),
+        "u": normal(4, 8 if "Concat" in op else 4, 1, 1),
+    }
+    model = graph("float[1,4,8,8] x", ANY, f"a = {op} y = Conv(a, u)", constants)
+    assert reasons(place(model, ORT)) == {"a": "one of its constants is empty or holds NaN or Inf"}
+
+
 def test_a_transposed_input_of_gemm_stays_float() -> None:
     model = graph("float[6,N] x", "float[N,4] y", "y = Gemm<transA=1>(x, w)", {"w": normal(6, 4)})
     assert reasons(place(model, ORT)) == {"y": "its input is transposed or scaled"}
@@ -195,6 +221,16 @@ def test_a_value_of_unknown_type_is_named_not_forgotten() -> None:
     assert carriers(model, placement) == ["x", "a"]
 
 
+def test_an_op_of_another_domain_is_not_what_its_name_says() -> None:
+    proto = onnx_model(IMAGE, ANY, f"a = {CONV}(x, w) g = Sigmoid(a) y = {CONV}(g, v)", WEIGHTS)
+    proto.graph.node[1].domain = "mine"
+    proto.opset_import.append(helper.make_opsetid("mine", 1))
+    model = ir.from_proto(proto)
+    for node in model.graph:
+        node.name, node.outputs[0].dtype = node.outputs[0].name, ir.DataType.FLOAT
+    assert reasons(place(model, ORT)) == {"g": "the op has no integer form"}
+
+
 def test_shape_arithmetic_is_no_concern() -> None:
     body = """s = Shape(x) g = Gather(s, i) u = Unsqueeze(g, z) h = Concat<axis=0>(u, m)
               r = Reshape(x, h) y = Gemm(r, a)"""
@@ -218,6 +254,19 @@ def test_a_gemm_at_the_end_gives_floats_directly() -> None:
     assert calibration_tensors(model) == ("x", "f", "r", "y")
 
 
+def test_a_gemm_that_codes_are_made_of_gives_codes() -> None:
+    body = "f = Flatten(x) g = Gemm(f, a) h = Sigmoid(g) y = Gemm(h, b)"
+    model = graph(IMAGE, "float[A,B] y", body, {"a": normal(256, 8), "b": normal(8, 4)})
+    assert carriers(model, place(model, ORT)) == ["x", "f", "g", "h"]
+
+
+def test_a_pool_with_the_scale_of_its_input_fuses_no_activation() -> None:
+    """Where the two sides may differ, the codes behind the Relu are those of the pool."""
+    model = image(f"a = {CONV}(x, w) p = AveragePool<kernel_shape=[2,2]>(a) r = Relu(p) y = {CONV}(r, v)")
+    assert carriers(model, place(model, ORT)) == ["x", "a", "r", "y"]
+    assert carriers(model, place(model, TFLITE)) == ["x", "a", "p", "r", "y"]
+
+
 def test_a_convolution_at_the_end_gives_codes() -> None:
     model = image(f"y = {CONV}(x, w)")
     assert carriers(model, place(model, ORT)) == ["x", "y"]
@@ -231,6 +280,19 @@ def test_softmax_at_the_end_stays_float_unless_outputs_are_coded() -> None:
     assert "g" not in place(model, ORT).readers
     assert reasons(place(model, TARGETS["tflite"])) == {}
     assert {"g", "y"} <= set(place(model, TARGETS["tflite"]).readers)
+
+
+def test_softmax_between_layers_gives_codes() -> None:
+    model = image(f"a = {CONV}(x, w) s = Softmax<axis=1>(a) y = {CONV}(s, v)")
+    assert reasons(place(model, ORT)) == {}
+    assert carriers(model, place(model, ORT)) == ["x", "a", "s", "y"]
+
+
+def test_the_input_of_the_model_may_be_added_behind_the_last_layer() -> None:
+    """It has codes, as it is what the first layer reads."""
+    model = image(f"a = {CONV}(x, w) y = Add(a, x)")
+    assert reasons(place(model, ORT)) == {}
+    assert carriers(model, place(model, ORT)) == ["x", "a", "y"]
 
 
 def test_box_decoding_behind_the_last_layer_stays_float() -> None:
@@ -281,6 +343,14 @@ def test_moves_to_an_output_or_to_one_quantized_reader_stay_quantized() -> None:
     assert reasons(place(model, ORT)) == {"e": "the op has no integer form"}
 
 
+def test_a_move_that_is_an_output_stays_quantized_whoever_else_reads_it() -> None:
+    body = f"c = {CONV}(x, w) t = Transpose<perm=[0,2,3,1]>(c) y = Erf(t)"
+    model = image(body, outputs=f"{ANY}, float[A,B2,C2,D2] t")
+    placement = place(model, ORT)
+    assert reasons(placement) == {"y": "the op has no integer form"}
+    assert carriers(model, placement) == ["x", "c", "t"]
+
+
 OUTWARDS = "it arranges what leaves the graph"
 
 
@@ -296,6 +366,14 @@ def test_what_a_concat_joins_on_its_way_out_keeps_the_codes_of_its_parts() -> No
         f"{joined} u = Conv(j, p) y = Reshape(u, s)", {**constants, "p": normal(4, 8, 1, 1)}, "float[A,B] y"
     )
     assert reasons(place(used, ORT)) == {}
+
+
+def test_a_concat_before_a_layer_keeps_its_codes_whoever_reads_it() -> None:
+    joined = f"a = {CONV}(x, w) b = {CONV}(x, v) j = Concat<axis=1>(a, b) n = LpNormalization(j)"
+    model = image(f"{joined} y = Conv(n, p)", {"p": normal(4, 8, 1, 1)})
+    assert reasons(place(model, ORT)) == {"n": "the op has no integer form"}
+    behind = image(f"{joined} y = Neg(n)")
+    assert reasons(place(behind, ORT))["j"] == "only float nodes read it"
 
 
 def test_sums_of_a_gemm_leave_the_graph_without_codes() -> None:
@@ -323,6 +401,17 @@ def test_one_branch_of_a_residual_addition_for_tensorrt() -> None:
     assert place(image(no_layer), TENSORRT).readers == {"a": {"s"}, "b": {"s"}, "s": {"y"}}
     constant = f"a = Relu(x) s = Add(a, k) y = {CONV}(s, w)"
     assert place(image(constant, {"k": normal(4, 1, 1)}), TENSORRT).readers == {"s": {"y"}}
+
+
+def test_a_layer_that_others_read_too_is_a_branch_for_tensorrt() -> None:
+    """Its sums are needed by themselves, so the other branch cannot be added to them."""
+    model = image(f"a = {CONV}(x, w) r = Sigmoid(x) s = Add(r, a) m = Mul(s, a) y = {CONV}(m, v)")
+    assert place(model, TENSORRT).readers == {"x": {"a"}, "r": {"s"}, "a": {"s"}, "m": {"y"}}
+
+
+def test_a_number_that_is_added_is_no_branch_for_tensorrt() -> None:
+    model = image(f"a = {CONV}(x, w) m = ReduceMean<keepdims=0>(x) s = Add(a, m) y = {CONV}(s, v)")
+    assert place(model, TENSORRT).readers == {"x": {"a"}, "s": {"y"}}
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -353,6 +442,14 @@ def test_an_activation_behind_a_float_layer_is_float_too() -> None:
     assert reasons(found) == {"a": "the user keeps it in float", "r": "the layer before it is float"}
     assert carriers(model, found) == ["r", "y"]
     assert set(found.readers) <= set(calibration_tensors(model))
+
+
+def test_a_clip_behind_a_float_layer_is_float_where_it_would_be_fused() -> None:
+    limits = {"zero": np.float32(0), "minus": np.float32(-1), "six": np.float32(6)}
+    for low, fused in (("zero", True), ("minus", False)):
+        used = {name: limits[name] for name in (low, "six")}
+        model = image(f"a = {CONV}(x, w) r = Clip(a, {low}, six) y = {CONV}(r, v)", used)
+        assert ("r" in reasons(place(model, ORT, frozenset({"a"})))) == fused
 
 
 def test_what_is_in_float_anyway_is_read_without_codes_by_float_nodes() -> None:

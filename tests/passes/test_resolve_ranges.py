@@ -29,6 +29,7 @@ NUMBERS: dict[str, Array] = {
     "zero": np.float32(0),
     "six": np.float32(6),
     "minus": np.float32(-2),
+    "nothing": np.float32(-np.inf),
     "amounts": np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64),
     "sizes": np.array([2, 2], np.int64),
     "double": np.array([1, 1, 2, 2], np.float32),
@@ -131,6 +132,15 @@ def test_a_clip_hands_its_range_up_only_within_its_limits(seen: tuple[float, flo
     assert found["a"] == (seen if handed else (-9.0, 9.0))
 
 
+def test_a_node_in_float_hands_nothing_up() -> None:
+    """What it reads is no longer clipped by the codes behind it."""
+    model = image(f"a = {CONV}(x, w) p = MaxPool<kernel_shape=[2,2]>(a) y = {CONV}(p, w)")
+    table = table_of({"x": (-1.0, 1.0), "a": (-4.0, 4.0), "p": (-1.0, 3.0), "y": (-1.0, 1.0)})
+    for keep, wanted in ((frozenset[str](), Range(-1.0, 3.0)), (frozenset({"p"}), Range(-4.0, 4.0))):
+        placement = place(model, ORT, keep)
+        assert resolve_ranges(model, placement, table, ORT)["a"] == wanted
+
+
 def test_fixed_ranges_are_not_overwritten_from_behind() -> None:
     body = f"a = {CONV}(x, w) s = Sigmoid(a) p = MaxPool<kernel_shape=[2,2]>(s) y = {CONV}(p, w)"
     found = resolved(image(body), {"p": (0.2, 0.5)})
@@ -187,6 +197,23 @@ def test_padding_widens_the_range_by_its_value(fill: str, expected: tuple[float,
     assert found["r"] == found["p"] == expected
 
 
+@pytest.mark.parametrize(("seen", "held"), [(0.997, True), (1.0, True), (1.01, False)])
+def test_a_fixed_range_holds_what_lies_a_step_beyond_its_last_code(seen: float, held: bool) -> None:
+    """That of Sigmoid ends at 255/256, its values at 1."""
+    model = image(f"a = {CONV}(x, w) s = Sigmoid(a) p = MaxPool<kernel_shape=[2,2]>(s) y = {CONV}(p, w)")
+    found = resolved(model, {"p": (0.0, seen)})
+    assert found["s"] == found["p"] == (0.0, 1 - 1 / 256 if held else seen)
+
+
+def test_padding_with_minus_infinity_widens_nothing() -> None:
+    """It stands before a MaxPool, which never takes it."""
+    body = f"""a = {CONV}(x, w) r = Relu(a) p = Pad(r, amounts, nothing) m = MaxPool<kernel_shape=[3,3]>(p)
+               y = {CONV}(m, w)"""
+    found = resolved(image(body), {"r": (0.0, 3.0), "p": (0.0, 3.0), "m": (0.0, 3.0)})
+    assert all(np.isfinite(bounds).all() for bounds in found.values())
+    assert found["m"] == (0.0, 3.0)
+
+
 def test_padding_beyond_a_fixed_range_gives_the_fixed_range_up() -> None:
     model = image(f"a = {CONV}(x, w) s = Sigmoid(a) p = Pad(s, amounts, six) y = {CONV}(p, w)")
     found = resolved(model, {"p": (0.0, 6.0)})
@@ -214,6 +241,12 @@ def test_inputs_of_a_concat_share_one_scale_while_they_are_alike() -> None:
     assert {name: found[name] for name in APART} == APART
 
 
+def test_an_input_of_zeros_keeps_no_others_from_sharing() -> None:
+    """Zero has a code in every scale."""
+    found = resolved(image(TWO_LAYERS), {"a": (0.0, 0.0), "b": (-2.0, 2.0), "c": (-2.0, 2.0)})
+    assert found["a"] == found["b"] == found["c"] == (-2.0, 2.0)
+
+
 def test_some_targets_share_around_every_concat_and_a_scheme_may_never() -> None:
     found = resolved(image(TWO_LAYERS), {**APART, "b": (-99.0, 3.0)}, TARGETS["tengine"])
     assert found["a"] == found["b"] == found["c"] == (-99.0, 3.0)
@@ -221,6 +254,17 @@ def test_some_targets_share_around_every_concat_and_a_scheme_may_never() -> None
     equal = {name: (-1.0, 1.5 + k) for k, name in enumerate(("a", "b", "c"))}
     found = resolved(image(TWO_LAYERS), equal, never)
     assert {name: found[name] for name in equal} == equal
+
+
+@pytest.mark.parametrize(("low", "high"), [(-7.0, 0.5), (-0.5, 9.0), (-7.0, 9.0)])
+def test_one_scale_around_a_concat_has_room_for_its_constants(low: float, high: float) -> None:
+    beside = np.linspace(low, high, 8 * 8, dtype=np.float32).reshape(1, 1, 8, 8)
+    constants = {"w": NUMBERS["w"], "k": beside, "u": normal(4, 5, 1, 1)}
+    model = graph(
+        "float[1,4,8,8] x", ANY, f"a = {CONV}(x, w) c = Concat<axis=1>(a, k) y = Conv(c, u)", constants
+    )
+    found = resolved(model, {"a": (-1.0, 1.0), "c": (-1.0, 1.0)}, TFLITE)
+    assert found["a"] == found["c"] == (min(low, -1.0), max(high, 1.0))
 
 
 def test_the_ratio_holds_for_a_chain_of_concats_as_a_whole() -> None:
@@ -252,6 +296,20 @@ def test_a_clip_does_not_share_with_values_beyond_its_limit() -> None:
     assert {name: found[name] for name in known} == known
     found = resolved(image(body), {"r": (0.0, 5.0), "s": (0.0, 5.5), "c": (0.0, 5.5)})
     assert found["r"] == found["s"] == found["c"] == (0.0, 5.5)
+
+
+def test_a_clip_behind_two_concats_keeps_its_limit() -> None:
+    """What it shares a scale with already may not exceed the limit either."""
+    body = f"""a = {CONV}(x, w) r = Clip(a, zero, six) b = {CONV}(x, w) s = Relu(b)
+               c = Concat<axis=1>(r, s) d = {CONV}(x, w) t = Relu(d) e = Concat<axis=1>(c, t)
+               y = {CONV}(e, u)"""
+    known = {"r": (0.0, 6.0), "s": (0.0, 5.0), "c": (0.0, 6.0), "t": (0.0, 9.0), "e": (0.0, 9.0)}
+    found = resolved(image(body), known)
+    assert found["r"] == found["s"] == found["c"] == (0.0, 6.0)
+    assert found["t"] == found["e"] == (0.0, 9.0)
+    within = {**known, "t": (0.0, 5.5), "e": (0.0, 5.5)}
+    found = resolved(image(body), within)
+    assert {found[name] for name in known} == {(0.0, 6.0)}
 
 
 def test_fixed_inputs_of_a_concat_keep_their_scale() -> None:

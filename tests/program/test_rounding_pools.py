@@ -87,3 +87,16 @@ def test_scales_too_far_apart_are_refused() -> None:
             mean_rule(profile, 1e30, 1e-30, 4, "mean")
     with pytest.raises(UnsupportedModelError, match=r"1e\+10"):
         average_rule("single", QParams(1.0, 0), QParams(1e-10, 0), 4)
+
+
+@pytest.mark.parametrize("exponent", [0, -10, -26, -27, -28, -31])
+@pytest.mark.parametrize("count", [3, 64, 50_000])
+def test_tflite_shifts_right_by_31_at_most(exponent: int, count: int) -> None:
+    """As far as that goes a division by the count is a shift, the rest is taken from the multiplier."""
+    rule = mean_rule("tflite", 1.5 * 2.0**exponent, 1.0, count, "mean")
+    assert isinstance(rule, FixedRescale)
+    multiplier, shift = int(rule.multiplier[0]), int(rule.shift[0])
+    assert -31 <= shift <= 30
+    real = Fraction(3, 2) * Fraction(2) ** exponent / count
+    step = Fraction(2) ** (shift - 31)
+    assert 0 <= real - multiplier * step < step

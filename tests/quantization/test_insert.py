@@ -193,6 +193,21 @@ def test_a_tensor_whose_name_ends_like_a_renamed_one_is_coded_once_more_before_a
     assert scales == {np.float32(result.qparams["c"].scale).item()}
 
 
+@pytest.mark.parametrize("target", ["openvino", "tflite"])
+def test_around_a_concat_scales_and_zero_points_are_one(target: str) -> None:
+    """Those of Sigmoid are 1/256 and the lowest code; here only the zero point of the result is another."""
+    body = f"a = {CONV}(x, w) s = Sigmoid(a) b = {CONV}(x, u) c = Concat<axis=1>(s, b) y = {CONV}(c, v)"
+    constants = {"w": normal(3, 3, 3, 3), "u": normal(3, 3, 3, 3), "v": normal(4, 6, 3, 3)}
+    proto = onnx_model("float[N,3,8,8] x", "float[N,4,8,8] y", body, constants)
+    half = (-0.5, 127 / 256)
+    _, _, result = quantized(proto, {"x": IMAGE}, TARGETS[target], {"b": half, "c": half})
+    [concat] = [node for node in result.model.graph if node.op_type == "Concat"]
+    pairs = [value.producer().inputs[1:] for value in concat.inputs]
+    found = {tuple(value.const_value.numpy().item() for value in pair) for pair in pairs}
+    assert found == {(np.float32(1 / 256).item(), result.qparams["c"].zero_point)}
+    assert result.qparams["s"].zero_point != result.qparams["c"].zero_point
+
+
 @pytest.mark.parametrize("scheme", ["uint8", "symmetric", "tensorrt", "tengine", "ncnn"])
 @pytest.mark.parametrize("limit", [0.5, 0.01])
 def test_a_clip_from_above_only_leaves_room_for_what_is_negative(scheme: str, limit: float) -> None:

@@ -112,6 +112,41 @@ def test_as_pycocotools_on_random_images(seed: int, steps: int) -> None:
     assert 0.05 < figures["map"] < 0.95  # neither all nor nothing
 
 
+def image_of(found: list[list[float]], truth: list[list[float]]) -> Image:
+    """Detections, the first one best, and truths of one class."""
+    boxes, scores = np.array(found), 0.9 - 0.1 * np.arange(len(found))
+    kinds, held = np.zeros(len(found), np.int64), np.array(truth)
+    sizes = (held[:, 2] - held[:, 0]) * (held[:, 3] - held[:, 1])
+    none = np.zeros(len(held), np.bool_)
+    truths = BoxTruth(held, np.zeros(len(held), np.int64), none, sizes)
+    return Detections(boxes, scores, kinds, np.arange(len(found)), CLASSES), truths
+
+
+SPECIAL = {
+    "between two truths": image_of([[10, 10, 30, 30], [14, 10, 34, 30]], [[6, 10, 26, 30], [14, 10, 34, 30]]),
+    "between two truths, in the other order": image_of(
+        [[10, 10, 30, 30], [6, 10, 26, 30]], [[14, 10, 34, 30], [6, 10, 26, 30]]
+    ),
+    "a miss at the end of small": image_of(
+        [[100, 100, 132, 132], [10, 10, 30, 30]], [[10, 10, 30, 30], [50, 50, 70, 70]]
+    ),
+    "a miss at the end of medium": image_of(
+        [[200, 200, 296, 296], [10, 10, 60, 60]], [[10, 10, 60, 60], [100, 100, 150, 150]]
+    ),
+}
+"""Equal overlaps: the last truth is taken. Areas of 32² and 96²: they count on both sides."""
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_as_pycocotools_where_figures_are_equal(name: str) -> None:
+    precision, _ = oracle([SPECIAL[name]])
+    [record] = records_of([SPECIAL[name]])
+    for area in range(len(AREAS)):
+        theirs = precision[:, :, 0, area, -1].mean(axis=1)
+        ours = average_precisions([record.matches], area)
+        np.testing.assert_allclose(ours.get(0, np.full(10, -1.0)), theirs, rtol=0, atol=1e-12)
+
+
 def test_order_of_samples_does_not_count() -> None:
     rng = np.random.default_rng(3)
     images = [random_image(rng, 5) for _ in range(12)]

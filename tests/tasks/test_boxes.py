@@ -42,6 +42,14 @@ def test_nms_as_a_plain_loop(seed: int, threshold: float, most: int) -> None:
     assert found.tolist() == slow_nms(boxes, scores, classes, threshold, most)
 
 
+def test_a_box_goes_above_the_threshold_alone() -> None:
+    """The IoU of a box with its half is 0.5 exactly."""
+    boxes = np.array([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.0]])
+    scores, classes = np.array([0.9, 0.8]), np.zeros(2, np.int64)
+    assert suppressed(boxes, scores, classes, 0.5, 9).tolist() == [0, 1]
+    assert suppressed(boxes, scores, classes, 0.4999, 9).tolist() == [0]
+
+
 def test_overlap_as_a_plain_loop_and_of_boxes_without_area() -> None:
     rng = np.random.default_rng(1)
     left, right = random_boxes(rng, 20), random_boxes(rng, 30)

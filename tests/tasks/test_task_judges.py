@@ -174,6 +174,15 @@ def test_any_order_of_axes_and_the_blank_is_found(shape: tuple[int, ...]) -> Non
     assert judge.read([scores.reshape(shape)], "a") == (2, 3, 1)
 
 
+def test_the_blank_is_the_more_frequent_of_the_first_and_the_last() -> None:
+    """The first one where they come equally often, as most models have it there."""
+    steps = np.eye(4, dtype=np.float32)[None]
+    for said, blank in (([0, 1, 0, 3], 0), ([3, 1, 3, 0], -1), ([0, 1, 3, 2], 0), ([1, 3, 2, 1], -1)):
+        assert find_ctc(["t"], [steps[:, said]]).blank == blank
+    with pytest.raises(UsageError, match="neither its first nor its last"):
+        find_ctc(["t"], [steps[:, [1, 2, 1]]])
+
+
 def test_edit_distance_and_figures() -> None:
     assert edit_distance((1, 2, 3), (1, 3)) == 1
     assert edit_distance((), (1, 3)) == 2

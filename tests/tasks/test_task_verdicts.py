@@ -121,6 +121,17 @@ def test_too_few_objects_leave_the_word_to_the_signal() -> None:
     assert enough.text.endswith("; on 20 samples held back") and len(enough.branches) == 2
 
 
+@pytest.mark.parametrize(
+    ("objects", "lost", "state"),
+    [
+        (8, 0, "kept"), (8, 1, "kept"), (8, 2, "damaged"), (8, 3, "ruined"),
+        (100, 3, "kept"), (100, 4, "damaged"), (100, 20, "damaged"), (100, 21, "ruined"),
+    ],
+)  # fmt: skip
+def test_one_object_decides_nothing_and_two_ruin_nothing(objects: int, lost: int, state: str) -> None:
+    assert state_by((0.97, 0.8), 1 - lost / objects, 1 / objects) == state
+
+
 def test_so_few_objects_tell_nothing() -> None:
     """A model that loses one in five must not pass for kept."""
 

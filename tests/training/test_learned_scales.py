@@ -8,6 +8,9 @@ import torch
 from gradients import gradient, noise
 from torch import Tensor
 
+from calib8.qparams import INT8, INT8_SYMMETRIC, UINT8, QuantSpec
+from calib8.table import Range
+from calib8.training.fake_quantizer import FakeQuantizer
 from calib8.training.functional import (
     fake_quantize_lsq,
     fake_quantize_range,
@@ -190,3 +193,21 @@ def test_a_range_learns_to_cover_its_values() -> None:
         optimizer.step()
     assert ends[0].item() < -1.5
     assert ends[1].item() > 1.5
+
+
+@pytest.mark.parametrize("spec", [UINT8, INT8, INT8_SYMMETRIC], ids=["uint8", "int8", "symmetric"])
+def test_a_learned_scale_counts_by_its_magnitude(spec: QuantSpec) -> None:
+    """A step of the optimizer may take it below zero: the range that it stands for stays one."""
+    x = torch.linspace(-3.0, 3.0, 101)
+    found = []
+    for sign in (1.0, -1.0):
+        quantizer = FakeQuantizer(spec)
+        quantizer.active = True
+        quantizer.learn(Range(-2.0, 2.0), "lsq")
+        with torch.no_grad():
+            quantizer.step.fill_(0.02 * sign)  # type: ignore[union-attr]
+        low, high = quantizer.bounds()
+        assert low <= 0.0 < high
+        assert high - low == pytest.approx(0.02 * (spec.qmax - spec.qmin))
+        found.append((low, high, quantizer.coded(x).tolist()))
+    assert found[0] == found[1]

@@ -12,6 +12,7 @@ from calib8.passes.place import place
 from calib8.passes.prepare import prepare
 from calib8.repair.units import units_of
 from calib8.scheme import target_scheme
+from calib8.tuning.costs import additions_of
 from small_models import normal, onnx_model
 
 SAMPLES = normal(24, 3, 8, 8, seed=5)
@@ -35,6 +36,17 @@ def test_what_is_coded_as_one_is_one_unit() -> None:
     assert [unit.nodes for unit in units] == [("a", "h", "m", "t", "n"), ("y",)]
     layer = units[0]
     assert layer.macs >= 8 * 27 * 36 and layer.work > layer.macs
+
+
+def test_additions_are_those_of_two_tensors_that_are_coded() -> None:
+    """One with a constant adds nothing that was rounded; one that is float already costs nothing more."""
+    body = """a = Add(x, z) b = Add(a, k) c = Sub(b, z) d = Mul(c, a) e = Add(d, c) y = Add(e, z)"""
+    shape = "float[N,3,8,8]"
+    model = onnx_model(f"{shape} x, {shape} z", f"{shape} y", body, {"k": np.ones((3, 1, 1), np.float32)})
+    graph = ir.from_proto(onnx.shape_inference.infer_shapes(model))
+    for node in graph.graph:
+        node.name = node.outputs[0].name
+    assert additions_of(graph, frozenset("abcdy")) == ("a", "c", "y")
 
 
 @pytest.mark.parametrize("floats", [("n",), ("a", "h", "m", "t", "n")])

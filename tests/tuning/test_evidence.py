@@ -30,6 +30,28 @@ def test_margins_of_rows_of_scores() -> None:
     assert best.tolist() == [0, 1] and second.tolist() == [2, 2]
 
 
+def test_margins_of_scores_that_are_all_below_zero() -> None:
+    """Logarithms of probabilities: the second best class is one of them."""
+    real = np.array([[-1.0, -3.0, -4.0], [-9.0, -7.5, -7.0]])
+    assert margins(real) == pytest.approx([2.0, 0.5])
+    assert losses(real, real - 5.0) == pytest.approx([0.0, 0.0])
+
+
+def test_where_the_smallest_margins_are_zero_any_loss_may_change_all() -> None:
+    """Nothing tells how dense margins lie beside them."""
+    margin = np.concatenate([np.zeros(40), np.full(160, 50.0)])  # k = 34
+    assert change_bound(margin, np.ones(200), np.full(20, 0.01)) == 1.0
+    assert change_bound(margin, np.zeros(200), np.full(20, 0.01)) == 0.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.04, 0.05, 0.06, 0.3, 0.5, 0.9, 0.95, 0.951, 0.99])
+def test_so_many_samples_prove_a_share_by_counting(share: float) -> None:
+    """The fewest of which none differs with a chance of at most one in twenty."""
+    count = samples_to_count(share)
+    assert share**count <= 0.05 + 1e-12
+    assert count == 1 or share ** (count - 1) > 0.05
+
+
 def test_no_difference_is_no_change() -> None:
     scores = np.random.default_rng(0).normal(size=(50, 10))
     scores[0, :2] = 9.0  # a margin of 0

@@ -84,6 +84,60 @@ def test_units_that_do_not_help_are_given_back() -> None:
     assert world.search(("fast",)).settings.floats == ("n2", "n6")
 
 
+def test_of_two_units_that_do_for_each_other_the_costlier_is_given_back() -> None:
+    """n0 and n1 help alike, and n2 must be in float: what is left in float is the least work."""
+    world = World(lambda s: 31.0 if "n2" in s.floats and {"n0", "n1"} & set(s.floats) else 20.0)
+    best = world.search(("fast",))
+    assert UNITS[0].work < UNITS[1].work
+    assert best.kept and best.settings.floats == ("n0", "n2")
+    cheapest = min(t.cost for t in world.asked if t.kept)
+    assert best.cost == cheapest
+
+
+def test_of_models_that_cost_the_same_the_one_with_fewer_float_nodes_is_taken() -> None:
+    """Additions in float multiply nothing, and are work nevertheless."""
+    world = World(lambda s: 31.0 + len(s.floats))
+    for floats in (("sum",), (), ("other", "sum")):
+        world.attempt(Settings("fast", floats=floats))
+    assert {trial.cost for trial in world.asked} == {0.0}
+    best = best_of(world.asked, PROMISE)
+    assert best is not None and best.settings.floats == ()
+
+
+def test_the_fewest_units_are_found_where_not_all_are_tried_in_int8_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    units = tuple(Unit((f"n{index:02}",), 100 - index, 100 - index) for index in range(40))
+    for needed in (17, 18, 31, 32, 33, 39, 40):
+        names = {unit.nodes[0] for unit in units[:needed]}
+        world = World(lambda s, names=names: 31.0 if names <= set(s.floats) else 20.0)  # type: ignore[misc]
+        monkeypatch.setattr(world, "units", lambda base: units)
+        best = world.search(("fast",))
+        assert best.kept and set(best.settings.floats) == names
+
+
+def test_sixteen_units_at_most_are_tried_in_int8_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Doubling and bisection take eleven trials, the one without floats among them."""
+    units = tuple(Unit((f"n{index:02}",), 100, 100) for index in range(40))
+    world = World(lambda s: 31.0 if len(s.floats) == 40 else 20.0)
+    monkeypatch.setattr(world, "units", lambda base: units)
+    assert len(world.search(("fast",)).settings.floats) == 40
+    assert len(world.asked) == 11 + 16
+
+
+def test_a_stage_begins_with_the_least_noise_whatever_the_figure_of_the_promise() -> None:
+    """Of agreements that all fall short one may be high by luck."""
+    world = World(lambda s: 20.0 + 3.0 * ("sum" in s.floats) + len(set(s.floats) - {"sum"}))
+    judged = world.attempt
+
+    def lucky(settings: Settings) -> Trial:
+        trial = judged(settings)
+        return trial if settings.floats else replace(trial, figures=replace(trial.figures, value=29.0))
+
+    world.attempt = lucky  # type: ignore[method-assign]
+    assert "sum" in world.search(("fast",), additions=("sum",)).settings.floats
+
+
 def test_units_become_float_with_the_closest_effort_alone() -> None:
     def quality(s: Settings) -> float:
         return {"fast": 20.0, "balanced": 26.0, "best": 25.0}[s.effort] + 1.0 * len(s.floats)

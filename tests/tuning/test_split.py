@@ -40,6 +40,17 @@ def test_equal_samples_are_on_one_side() -> None:
         assert not seen(parts.calibrating) & seen(parts.judging)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_samples_that_fill_no_batch_of_the_model_do_not_judge(given: bool) -> None:
+    """What a model of a fixed batch is fed is whole batches."""
+    spec = TensorSpec("x", np.dtype(np.float32), (4, 2))
+    data = open_dataset({"x": values(38)}, [spec], None)
+    judges = open_dataset({"x": values(18, first=100)}, [spec], None) if given else None
+    parts = split(data, judges)
+    assert parts.judging.count is not None and parts.judging.count % 4 == 0
+    assert sum(len(sample.inputs["x"]) for sample in parts.judging) == parts.judging.count
+
+
 def test_samples_of_their_own_judge_and_do_not_calibrate() -> None:
     parts = split(opened(values(40)), opened(values(20, first=30)))
     assert seen(parts.judging) == set(map(float, range(30, 50)))

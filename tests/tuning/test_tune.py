@@ -138,6 +138,7 @@ def test_layers_become_float_where_no_effort_keeps_the_promise(tune: Tune) -> No
     assert efforts[:3] == ["fast", "balanced", "best"]
     assert not any(trial.settings.floats for trial in found.trials[:3])
     assert found.kept and 0.0 < found.best.cost < 1.0
+    assert not (found.work / "closest.onnx").exists(), "what came closest before is gone"
 
 
 def test_additions_in_float_cost_nothing_and_are_tried_first(tune: Tune) -> None:
