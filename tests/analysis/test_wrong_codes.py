@@ -69,13 +69,14 @@ def test_a_model_whose_bias_ran_over_is_cured_by_quantizing_again() -> None:
     assert plainly and plainly[0].gain_db > 20.0
 
 
-def outlier(largest: float, others: float = 1.0) -> onnx.ModelProto:
+def outlier(largest: float, others: float = 1.0, net: onnx.ModelProto | None = None) -> onnx.ModelProto:
     """'third' reads channel 2 of 'second', which is always 0, with one weight of 'largest'."""
-    bias, weight = constant(plain(), BIAS), constant(plain(), WEIGHT)
+    net = plain() if net is None else net
+    bias, weight = constant(net, BIAS), constant(net, WEIGHT)
     bias[2] = -100.0
     weight[4] *= others
     weight[4, 2], weight[4, 2, 1, 1] = 0.0, largest
-    return changed(changed(plain(), BIAS, bias), WEIGHT, weight)
+    return changed(changed(net, BIAS, bias), WEIGHT, weight)
 
 
 def test_a_weight_that_takes_the_codes_of_its_channel_is_named() -> None:
@@ -90,6 +91,50 @@ def test_a_weight_that_takes_the_codes_of_its_channel_is_named() -> None:
         f"channel 4 has a weight of 300, the median one is {median:.4g}: "
         f"{100 * lost:.0f} % of its weights have the code 0"
     )
+
+
+def test_of_one_scale_for_a_layer_the_channel_with_the_weight_is_named() -> None:
+    """The codes of all other channels are gone, the quiet ones' first."""
+    proto = outlier(300.0)
+    made = calib8.quantize(proto, samples(), method="mse", repair=("none",), weights="per-tensor", threads=1)
+    [finding] = findings(proto, ir.to_proto(made.model), "weights")
+    weight = constant(proto, WEIGHT)
+    lost = np.mean(np.abs(weight[weight != 0]) < 0.5 * 300.0 / 127.0)
+    median = np.median(np.abs(weight[weight != 0]))
+    assert finding.node == "third" and finding.reason.text == (
+        f"channel 4 has a weight of 300, the median one of the layer is {median:.4g}: "
+        f"{100 * lost:.0f} % of the layer's weights have the code 0"
+    )
+
+
+def ruined(*layers: tuple[str, str]) -> onnx.ModelProto:
+    """Every channel of these layers, by the bias before it and the weight, reads a 0 with a weight of 300."""
+    proto = plain()
+    for bias, weight in layers:
+        silent, loud = constant(proto, bias), constant(proto, weight)
+        silent[2] = -100.0
+        loud[:, 2] = 0.0
+        loud[:, 2, 1, 1] = 300.0
+        proto = changed(changed(proto, bias, silent), weight, loud)
+    return proto
+
+
+def test_two_weights_of_which_neither_gains_anything_in_float_are_both_named() -> None:
+    """One behind the other, each of them leaves nothing of the picture."""
+    proto = ruined(("c0", "c3"), (BIAS, WEIGHT))
+    found = findings(proto, quantized(proto), "weights")
+    assert {one.node for one in found} == {"second", "third"}
+    assert all("has a weight of 300" in one.reason.text for one in found)
+    assert all(one.floats == () and one.gain_db == 0.0 for one in found)
+
+
+def test_a_weight_that_does_the_outputs_no_harm_is_not_accused() -> None:
+    """Nothing reads its channel, while another layer ruins all."""
+    proto = outlier(300.0, net=ruined(("c0", "c3")))
+    reader = constant(proto, "c6")
+    reader[:, 4] = 0.0
+    proto = changed(proto, "c6", reader)
+    assert [one.node for one in findings(proto, quantized(proto), "weights")] == ["second"]
 
 
 @pytest.mark.parametrize(("largest", "others"), [(1.5, 1.0), (0.0, 0.0)])

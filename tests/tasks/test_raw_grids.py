@@ -54,18 +54,22 @@ def test_boxes_and_scores_of_each_anchor_are_told_apart() -> None:
     assert [grid.form for grid in found.grids] == ["yolov5-grid"] * 2
 
 
-@pytest.mark.parametrize("net", [yolo2(1), yolo5()], ids=["channels", "apart"])
+@pytest.mark.parametrize("net", [yolo2(2), yolo5()], ids=["channels", "apart"])
 def test_figures_are_of_places_in_cells_and_of_probabilities(net: onnx.ModelProto) -> None:
     """Raw objectness is far below 0 nearly everywhere: how far tells nothing, and is most of its energy."""
     model = ir.from_proto(net)
     found = meaning_of(analysable(model))
     outputs = run(net, {"x": pictures(2)})
-    each = [array.reshape(2, 5, 6, -1) if array.ndim == 4 else np.moveaxis(array, 4, 2) for array in outputs]
-    for kind, numbers in (("boxes", range(4)), ("objectness", [4]), ("scores", range(5, each[0].shape[2]))):
+    exclusive = outputs[0].ndim == 4
+    each = [array.reshape(2, 5, 7, -1) if exclusive else np.moveaxis(array, 4, 2) for array in outputs]
+    for kind, numbers in (("boxes", range(4)), ("objectness", [4]), ("scores", range(5, 7))):
         energy = 0.0
         for number, array in itertools.product(numbers, each):
             value = array[:, :, number].astype(np.float64)
-            energy += float(np.sum((value if number in (2, 3) else 1.0 / (1.0 + np.exp(-value))) ** 2))
+            chance = 1.0 / (1.0 + np.exp(-value))
+            if exclusive and kind == "scores":
+                chance = np.exp(value) / np.exp(array[:, :, 5:].astype(np.float64)).sum(axis=2)
+            energy += float(np.sum((value if number in (2, 3) else chance) ** 2))
         branch = found.kind(kind)  # type: ignore[arg-type]
         assert branch is not None
         parts = [part.astype(np.float64) for part in branch.of(outputs)]
@@ -73,6 +77,42 @@ def test_figures_are_of_places_in_cells_and_of_probabilities(net: onnx.ModelProt
     cut = run(with_branches(model, found), {"x": pictures(2)})
     for left, right in zip(cut, found.cut(outputs), strict=True):
         np.testing.assert_allclose(left, right, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("opset", [11, 17])
+@pytest.mark.parametrize("order", ["NCHW", "NHWC", "NAKHW"])
+def test_the_graph_takes_the_softmax_that_figures_take(order: str, opset: int) -> None:
+    """Before operator set 13 a Softmax is over all axes from its own on."""
+    ends = {
+        "NCHW": ("grid = Identity(c)", "float[N,35,8,8] grid"),
+        "NHWC": ("grid = Transpose<perm=[0,2,3,1]>(c)", "float[N,8,8,35] grid"),
+        "NAKHW": ("grid = Reshape(c, apart)", "float[N,5,7,8,8] grid"),
+    }
+    text, shape = ends[order]
+    net = made(f"c = Conv(g, wa, ba) {text}", shape, constants(5, 2) | {"apart": np.int64([0, 5, 7, 8, 8])})
+    net.opset_import[0].version = opset
+    model = ir.from_proto(net)
+    found = meaning_of(analysable(model), branches={"grid": "yolov2-grid"})
+    [scores] = [branch for branch in found.branches if branch.kind == "scores"]
+    outputs = run(net, {"x": pictures(2)})
+    for part in scores.of(outputs):
+        np.testing.assert_allclose(part.sum(axis=scores.pieces[0].axis), 1.0, rtol=1e-5)
+    cut = run(with_branches(model, found), {"x": pictures(2)})
+    for left, right in zip(cut, found.cut(outputs), strict=True):
+        np.testing.assert_allclose(left, right, rtol=0, atol=1e-6)
+
+
+def test_the_softmax_of_one_class_tells_nothing() -> None:
+    found = meaning(yolo2(1))
+    assert [one.kind for one in found.judged] == ["boxes", "objectness"] and found.task == "detect"
+    assert [one.kind for one in found.branches] == ["boxes", "objectness", "unused"] and found.grids
+    assert "scores" in [one.kind for one in meaning(yolo3(1)).judged], "a Sigmoid of one class does"
+
+
+def test_of_some_classes_there_is_no_softmax() -> None:
+    found = meaning(yolo2(4), branches={"grid[5:7]": "unused"})
+    assert not any(piece.softmax for piece in found.pieces if piece.first in (5, 7))
+    assert [piece.softmax for piece in found.pieces if piece.first == 14] == [True]
 
 
 def changed(**weights: Any) -> onnx.ModelProto:

@@ -313,18 +313,27 @@ def _bias(row: TensorComparison, facts: Facts) -> Reason | None:
     return Reason("bias", text, advice)
 
 
+def outlier_reason(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A weight that takes the codes of the others, whatever it does to the outputs."""
+    found = facts.constants.get(row.node or "")
+    if found is None or found.weight is None:
+        return None
+    one = found.weight
+    others = ("the median one of the layer", "the layer's") if one.whole else ("the median one", "its")
+    text = (
+        f"channel {one.channel} has a weight of {one.largest:.4g}, {others[0]} is {one.median:.4g}: "
+        f"{100.0 * one.vanished:.0f} % of {others[1]} weights have the code 0"
+    )
+    advice = "Take it away where what it multiplies never changes, let a search clip it, or equalize"
+    return Reason("weights", text, advice, _OUTLIER)
+
+
 def _weights(row: TensorComparison, damage: Damage, facts: Facts) -> Reason | None:
     if damage.weights is None or (damage.codes is not None and damage.codes < damage.weights):
         return None
-    found = facts.constants.get(row.node or "")
-    if found is not None and found.weight is not None:
-        one = found.weight
-        text = (
-            f"channel {one.channel} has a weight of {one.largest:.4g}, the median one is {one.median:.4g}: "
-            f"{100.0 * one.vanished:.0f} % of its weights have the code 0"
-        )
-        advice = "Take it away where what it multiplies never changes, let a search clip it, or equalize"
-        return Reason("weights", text, advice, _OUTLIER)
+    outlier = outlier_reason(row, facts)
+    if outlier is not None:
+        return outlier
     if row.weight_sqnr_db is None or row.weight_sqnr_db >= POOR_WEIGHT_DB:
         return None
     text = f"the codes of its weight are {row.weight_sqnr_db:.1f} dB from it"

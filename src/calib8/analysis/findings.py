@@ -2,19 +2,20 @@
 
     gain of some nodes in float = SQNR of the outputs with them in float − SQNR of the outputs, in dB
 
-A finding is told where that gains enough: what a layer loses matters as far as the outputs lose it. Nodes are
-told by the names that ``calib8 quantize --keep-float`` takes.
+A finding is told where that gains enough: what a layer loses matters as far as the outputs lose it. Where
+others lose as much, a layer in float gains little: what its codes show by themselves is told without a gain.
+Nodes are told by the names that ``calib8 quantize --keep-float`` takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.causes import Facts, why
+from calib8.analysis.causes import Facts, outlier_reason, why
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.node_names import NodeNames
@@ -143,9 +144,34 @@ def find_causes(
                     found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
                 break
     order = {"input": 0, "codes": 2}
-    listed = sorted(found.values(), key=lambda one: order.get(one.reason.cause, 1))
+    shown = _shown_by_codes(losses, facts, whole, gains)
+    places = {loss.row.tensor: place for place, loss in reversed(tuple(enumerate(losses)))}
+    listed = sorted(
+        (*found.values(), *shown),
+        key=lambda one: (order.get(one.reason.cause, 1), places[one.tensor]),
+    )
     told = [one for place, one in enumerate(listed) if not _is_told(one, listed, place)]
     return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
+
+
+def _shown_by_codes(
+    losses: Sequence[LayerLoss], facts: Facts, whole: float, gains: Mapping[tuple[str, ...], float]
+) -> Iterator[Finding]:
+    """Outlier weights, where the layer does a tenth of the noise, and its weights a tenth of that.
+
+    Args:
+        losses, facts: see ``find_causes``.
+        whole: SQNR of the outputs in dB.
+        gains: what is known to be gained with some nodes in float; nothing else is tried.
+    """
+    for loss in losses:
+        damage, node, reason = loss.damage, loss.row.node, outlier_reason(loss.row, facts)
+        if reason is None or node is None or damage.weights is None:
+            continue
+        if damage.both <= whole + INNOCENT_DB and damage.weights <= damage.both + INNOCENT_DB:
+            gain = gains.get((node,), 0.0)
+            floats = (node,) if gain >= TELLING_DB else ()
+            yield Finding(node, loss.row.tensor, reason, floats, gain if floats else 0.0)
 
 
 @dataclass(frozen=True)

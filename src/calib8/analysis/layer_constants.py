@@ -1,7 +1,8 @@
 """What the codes of a layer's constants show: a bias that ran over, a weight that takes the codes of others.
 
 bias      |b'_c − b_c| ≥ 2³⁰ steps, or the code of b'_c is the largest one and more than a step off
-outlier   of the weights of channel c that are not 0 more than half have the code 0
+outlier   of the weights of channel c that are not 0 more than half have the code 0; where one scale serves
+          all channels of a layer: of the weights of the layer
 """
 
 from __future__ import annotations
@@ -51,14 +52,16 @@ class OutlierWeight:
     Attributes:
         channel: output channel.
         largest: magnitude of that weight.
-        median: of the magnitudes of those that are not 0.
+        median: of the magnitudes of those that are not 0, among them that share the scale.
         vanished: share of these that have the code 0, 0 … 1.
+        whole: all channels of the layer share the scale.
     """
 
     channel: int
     largest: float
     median: float
     vanished: float
+    whole: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,14 +114,22 @@ def _bias(node: ir.Node, original: FloatConstants) -> WrongBias | None:
 
 
 def _weight(node: ir.Node, stored: npt.NDArray[np.float32], original: FloatConstants) -> OutlierWeight | None:
-    """The channel most of whose weights are lost."""
+    """The channel most of whose weights are lost; of a layer with one scale the one with the largest."""
     sides = (by_channel(node, one) for one in (original.weight, stored))
     rows, coded = (one.reshape(one.shape[0] * one.shape[1], -1) for one in sides)
+    source = dequantizer(input_at(node, 1))
+    scale = None if source is None else codes_of(source).scale
+    whole = scale is not None and scale.size == 1 and len(rows) > 1
+    channels = len(rows)
+    if whole:
+        rows, coded = rows.reshape(1, -1), coded.reshape(1, -1)
     there = rows != 0.0
     counts = there.sum(axis=1)
     lost = np.where(counts >= FEWEST, (there & (coded == 0.0)).sum(axis=1) / np.maximum(counts, 1), 0.0)
-    channel = int(np.argmax(lost))
-    if lost[channel] <= VANISHED:
+    row = int(np.argmax(lost))
+    if lost[row] <= VANISHED:
         return None
-    sizes = np.abs(rows[channel][there[channel]]).astype(np.float64)
-    return OutlierWeight(channel, float(sizes.max()), float(np.median(sizes)), float(lost[channel]))
+    sizes = np.abs(rows[row]).astype(np.float64)
+    channel = int(np.argmax(sizes)) // (sizes.size // channels) if whole else row
+    median = float(np.median(sizes[there[row]]))
+    return OutlierWeight(channel, float(sizes.max()), median, float(lost[row]), whole)

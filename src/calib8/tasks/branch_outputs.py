@@ -8,12 +8,18 @@ The noise of a large branch hides all that happens to a small one; as outputs of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
 import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names
 from calib8.tasks.branches import Meaning, Piece
 from calib8.tasks.seen import is_float
+
+PLAINLY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def with_branches(model: ir.Model, meaning: Meaning) -> ir.Model:
@@ -29,18 +35,39 @@ def with_branches(model: ir.Model, meaning: Meaning) -> ir.Model:
     copy.graph.outputs.clear()
     for piece in meaning.pieces:
         value = floats[piece.index]
-        part = value if piece.axis is None else _slice(names, value, piece)
-        copy.graph.outputs.append(_sigmoid(names, part) if piece.sigmoid else part)
+        copy.graph.outputs.append(_read(names, value, piece))
     copy.graph.outputs.extend(value for value in outputs if not is_float(value))
     return copy
 
 
-def _sigmoid(names: Names, part: ir.Value) -> ir.Value:
-    """What figures are of."""
-    node = ir.node("Sigmoid", [part], name=names.node("calib8/branch"))
+def _read(names: Names, output: ir.Value, piece: Piece) -> ir.Value:
+    """What figures of a piece are of."""
+    part = output if piece.axis is None else _slice(names, output, piece)
+    if piece.softmax and piece.axis is not None:
+        return _softmax(names, part, piece.axis)
+    return _of(names, "Sigmoid", part, part.shape) if piece.sigmoid else part
+
+
+def _softmax(names: Names, part: ir.Value, axis: int) -> ir.Value:
+    """Over an axis that is moved to the end: before operator set 13 all axes behind it would count too."""
+    if part.shape is None or axis == len(part.shape) - 1:
+        return _of(names, "Softmax", part, part.shape, {"axis": axis})
+    order = [place for place in range(len(part.shape)) if place != axis] + [axis]
+    back = [order.index(place) for place in range(len(order))]
+    shape = ir.Shape([part.shape[place] for place in order])
+    turned = _of(names, "Transpose", part, shape, {"perm": order})
+    found = _of(names, "Softmax", turned, shape, {"axis": len(order) - 1})
+    return _of(names, "Transpose", found, part.shape, {"perm": back})
+
+
+def _of(
+    names: Names, op: str, part: ir.Value, shape: ir.Shape | None, attributes: Mapping[str, Any] = PLAINLY
+) -> ir.Value:
+    """What an op makes of a part."""
+    node = ir.node(op, [part], attributes, name=names.node("calib8/branch"))
     value = node.outputs[0]
-    value.name = names.value(f"{part.name}/sigmoid")
-    value.type, value.shape = part.type, part.shape
+    value.name = names.value(f"{part.name}/{op.lower()}")
+    value.type, value.shape = part.type, shape
     names.graph.append(node)
     return value
 

@@ -36,6 +36,7 @@ class Piece:
         axis: along which it is cut; None: it is the whole output.
         first, last: entries ``first`` … ``last`` − 1 of that axis.
         sigmoid: what reads it takes the Sigmoid of it, and so do all figures of it.
+        softmax: the same of the Softmax over ``axis``.
     """
 
     output: str
@@ -44,15 +45,17 @@ class Piece:
     first: int = 0
     last: int = 0
     sigmoid: bool = False
+    softmax: bool = False
 
     def of(self, outputs: Sequence[Array]) -> Array:
-        """The part, a view unless Sigmoid is taken; all of the array where it has not so many entries."""
+        """The part, a view unless a function is taken; all of the array where it has not so many entries."""
         array = outputs[self.index]
         if self.axis is not None and array.ndim > self.axis and array.shape[self.axis] >= self.last:
             array = array[(slice(None),) * self.axis + (slice(self.first, self.last),)]
-        if not self.sigmoid:
-            return array
-        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * array), array.dtype)
+        if self.softmax and self.axis is not None and array.ndim > self.axis:
+            powers = np.exp(array - array.max(axis=self.axis, keepdims=True, initial=-np.inf))
+            return np.asarray(powers / powers.sum(axis=self.axis, keepdims=True), array.dtype)
+        return np.asarray(0.5 + 0.5 * np.tanh(0.5 * array), array.dtype) if self.sigmoid else array
 
     def touches(self, other: Piece) -> bool:
         """Whether another one begins where it ends."""

@@ -19,6 +19,9 @@ from typing import Final, Literal, TypeAlias, get_args
 Form: TypeAlias = Literal["yolov2-grid", "yolov3-grid", "yolov5-grid"]
 FORMS: Final[tuple[Form, ...]] = get_args(Form)
 
+EXCLUSIVE: Final[Form] = "yolov2-grid"
+"""The form whose classes exclude each other: Softmax reads them."""
+
 Sides: TypeAlias = tuple[tuple[float, float], ...]
 """Width and height of each anchor of an output."""
 

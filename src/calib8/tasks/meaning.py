@@ -155,7 +155,8 @@ def _name(group: Sequence[Found], *, alone: bool) -> str:
 
 
 def _belongs(one: Found, other: Found) -> bool:
-    return one.kind == other.kind and one.kind in OF_DETECTION
+    of_one_grid = one.grid is not None and one.grid == other.grid
+    return one.kind == other.kind and (one.kind in OF_DETECTION or of_one_grid)
 
 
 def _neighbours_joined(found: Sequence[Found]) -> list[Found]:
@@ -164,8 +165,8 @@ def _neighbours_joined(found: Sequence[Found]) -> list[Found]:
     for last, one in pairwise(found):
         before = result[-1]
         left, right = before.piece, one.piece
-        alike = left.sigmoid == right.sigmoid and one.kind == last.kind != "other"
-        if left.touches(right) and alike:
+        read_alike = left.sigmoid == right.sigmoid and not (left.softmax or right.softmax)
+        if left.touches(right) and read_alike and one.kind == last.kind != "other":
             piece = replace(left, last=right.last)
             result[-1] = Found(piece, before.kind, before.sureness, before.why, before.chosen or one.chosen)
         else:

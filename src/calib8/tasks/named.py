@@ -182,8 +182,9 @@ def _cut_again(one: Seen, own: Sequence[Found], named: Sequence[Found]) -> list[
     result, first = list[Found](), 0
     for place in range(1, end + 1):
         if place == end or kinds[place] is not kinds[first]:
-            sigmoid = kinds[first].piece.sigmoid
-            cut = Piece(one.name, one.index, axis, first, place, sigmoid)
+            whole = kinds[first].piece
+            softmax = whole.softmax and (whole.first, whole.last) == (first, place)
+            cut = Piece(one.name, one.index, axis, first, place, whole.sigmoid, softmax)
             result.append(replace(kinds[first], piece=cut))
             first = place
     return result

@@ -25,7 +25,7 @@ from calib8.errors import UsageError
 from calib8.model.graph import constant, input_at
 from calib8.tasks.branches import Piece, Sureness
 from calib8.tasks.composition import Size
-from calib8.tasks.grid import ANCHORS, BOX, FORMS, LEAST, Form, Grid, Sides, order_of
+from calib8.tasks.grid import ANCHORS, BOX, EXCLUSIVE, FORMS, LEAST, Form, Grid, Sides, order_of
 from calib8.tasks.kinds import Kind
 from calib8.tasks.seen import Found, Seen
 
@@ -42,24 +42,30 @@ def found_in(one: Seen, grid: Grid, sureness: Sureness, why: str) -> tuple[Found
     """The branches of a grid: one piece of each kind for every anchor whose numbers lie apart."""
     return tuple(
         Found(
-            Piece(one.name, one.index, grid.axis, start + first, start + last, sigmoid),
+            Piece(
+                one.name, one.index, grid.axis, start + first, start + last,
+                sigmoid=read == "sigmoid", softmax=read == "softmax",
+            ),
             kind, sureness, why, grid=grid,
         )
         for start in grid.starts
-        for kind, first, last, sigmoid in _numbers(grid)
+        for kind, first, last, read in _numbers(grid)
     )  # fmt: skip
 
 
-def _numbers(grid: Grid) -> Iterator[tuple[Kind, int, int, bool]]:
-    """Kind, first and last of the numbers of an anchor, and whether the Sigmoid of them counts.
+def _numbers(grid: Grid) -> Iterator[tuple[Kind, int, int, str]]:
+    """Kind, first and last of the numbers of an anchor, and the function of them that counts.
 
-    Of x, y it is a place in the cell; w, h as they are say by which share a size is off.
+    Of x, y it is a place in the cell; w, h as they are say by which share a size is off. The Softmax of a
+    single class is 1 whatever it is.
     """
-    yield "boxes", 0, 2, True
-    yield "boxes", 2, BOX, False
-    yield "objectness", BOX, LEAST, True
-    if grid.numbers > LEAST:
-        yield "scores", LEAST, grid.numbers, True
+    yield "boxes", 0, 2, "sigmoid"
+    yield "boxes", 2, BOX, ""
+    yield "objectness", BOX, LEAST, "sigmoid"
+    exclusive, classes = grid.form == EXCLUSIVE, grid.numbers - LEAST
+    if classes:
+        kind: Kind = "unused" if exclusive and classes == 1 else "scores"
+        yield kind, LEAST, grid.numbers, "softmax" if exclusive else "sigmoid"
 
 
 def grids_by_graph(seen: Sequence[Seen], picture: Sequence[Size]) -> dict[str, tuple[Found, ...]]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from calib8.errors import UsageError
-from calib8.tasks.grid import Form, Grid, Sides
+from calib8.tasks.grid import EXCLUSIVE, Form, Grid, Sides
 from calib8.tasks.judges.detection_heads import BoxForm, DetectionHead
 
 _V2: Final[Sides] = ((0.57273, 0.677385), (1.87446, 2.06253), (3.33843, 5.47434), (7.88282, 3.52778),
@@ -75,7 +75,7 @@ def grid_head(
             raise UsageError("--task detect", problem, "Give samples one by one, with a batch axis of 1")
         strides.append(size[0] // shapes[index][grid.planes[-2]])
     return DetectionHead(
-        "maps", size, indices, _FORMS[form], "softmax" if form == "yolov2-grid" else "sigmoid",
+        "maps", size, indices, _FORMS[form], "softmax" if form == EXCLUSIVE else "sigmoid",
         objectness=True, nms=_NMS, anchors=tuple(
             _in_pixels(grid, stride) or _published(form, grid.anchors, stride, strides)
             for grid, stride in zip(grids, strides, strict=True)
