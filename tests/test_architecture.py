@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
@@ -37,6 +36,8 @@ ROOMS = (
 RANK = {name: rank for rank, names in enumerate(ROOMS) for name in names}
 NATIVE = "calib8._core"
 MAX_LINES = 400
+MAX_FUNCTION = 40
+VAGUE = ("utils", "manager", "helpers")
 
 
 def module_name(path: Path) -> str:
@@ -52,9 +53,20 @@ def room(module: str) -> str:
     return parts[1] if len(parts) > 1 else "__init__"
 
 
-def imported(path: Path) -> Iterator[str]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """All nodes of a file, the module itself first; a file is read once for all checks."""
+    return tuple(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
+def imported(path: Path) -> tuple[str, ...]:
     """Modules of calib8 that a file imports anywhere: in functions and under TYPE_CHECKING too."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    return tuple(_imported(path))
+
+
+def _imported(path: Path) -> Iterator[str]:
+    for node in nodes_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "calib8")
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "calib8":
@@ -67,28 +79,47 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_file_lies_in_a_known_room(path: Path) -> None:
-    assert room(module_name(path)) in RANK
-    assert "utils" not in path.stem and "manager" not in path.stem and "helpers" not in path.stem
+def none_of(faults: list[str]) -> None:
+    """Fails with all faults, a line each; every check looks at all files before it says so."""
+    assert not faults, "\n" + "\n".join(faults)
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_point_down(path: Path) -> None:
-    own = room(module_name(path))
-    for module in imported(path):
-        if module == NATIVE or room(module) == own:
-            continue
-        assert RANK[room(module)] < RANK[own], f"{module_name(path)} imports {module}"
+def test_there_are_files() -> None:
+    assert len(FILES) > 300
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_imports_are_absolute_and_name_files_that_exist(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    relative = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level]
-    assert not relative, f"relative import in line {relative}"
-    for module in imported(path):
-        assert module in MODULES or module == NATIVE, f"{module} does not exist"
+def test_every_file_lies_in_a_known_room() -> None:
+    odd = [path for path in FILES if room(module_name(path)) not in RANK]
+    vague = [path for path in FILES if any(word in path.stem for word in VAGUE)]
+    none_of([f"{name_of(path)}: is in no room that has a rank" for path in odd])
+    none_of([f"{name_of(path)}: its name does not say what it is for" for path in vague])
+
+
+def test_imports_point_down() -> None:
+    none_of(
+        [
+            f"{name_of(path)}: imports {module}"
+            for path, own in zip(FILES, map(room, map(module_name, FILES)), strict=True)
+            for module in imported(path)
+            if module != NATIVE and room(module) != own and not RANK[room(module)] < RANK[own]
+        ]
+    )
+
+
+def test_imports_are_absolute_and_name_files_that_exist() -> None:
+    relative = [
+        f"{name_of(path)}:{node.lineno}: relative import"
+        for path in FILES
+        for node in nodes_of(path)
+        if isinstance(node, ast.ImportFrom) and node.level
+    ]
+    missing = [
+        f"{name_of(path)}: imports {module}, which does not exist"
+        for path in FILES
+        for module in imported(path)
+        if module not in MODULES and module != NATIVE
+    ]
+    none_of(relative + missing)
 
 
 def test_there_are_no_import_cycles() -> None:
@@ -108,29 +139,43 @@ def test_only_three_rooms_import_the_native_module() -> None:
 def test_only_the_training_room_imports_torch() -> None:
     users = set()
     for name, path in MODULES.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in nodes_of(path):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             users |= {room(name) for each in names if each.split(".")[0] == "torch"}
     assert users == {"training"}
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_every_file_says_what_it_is_for_and_stays_small(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert text.startswith('"""'), "the first line says what the file is for"
-    assert ast.get_docstring(ast.parse(text))
-    assert len(text.splitlines()) <= MAX_LINES
+def test_every_file_says_what_it_is_for() -> None:
+    texts = {path: path.read_text(encoding="utf-8") for path in FILES}
+    none_of(
+        [
+            f"{name_of(path)}: its first line does not say what the file is for"
+            for path, text in texts.items()
+            if not (text.startswith('"""') and ast.get_docstring(nodes_of(path)[0]))
+        ]
+    )
 
 
-@pytest.mark.parametrize("path", FILES, ids=name_of)
-def test_no_function_is_longer_than_forty_lines_of_code(path: Path) -> None:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
-            length = (node.end_lineno or 0) - first.lineno + 1
-            assert length <= 40, f"{node.name} has {length} lines"
+def test_every_file_stays_small() -> None:
+    sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    none_of([f"{name_of(path)}: has {size} lines" for path, size in sizes.items() if size > MAX_LINES])
+
+
+def test_no_function_is_longer_than_forty_lines_of_code() -> None:
+    lengths = [
+        (f"{name_of(path)}:{node.lineno}: {node.name}", code_lines(node))
+        for path in FILES
+        for node in nodes_of(path)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    none_of([f"{function} has {length} lines" for function, length in lengths if length > MAX_FUNCTION])
+
+
+def code_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from the first statement behind the docstring to the last one."""
+    first = node.body[1] if ast.get_docstring(node) and len(node.body) > 1 else node.body[0]
+    return (node.end_lineno or 0) - first.lineno + 1
 
 
 def test_the_table_of_rooms_holds_no_room_twice() -> None:
