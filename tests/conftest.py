@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Workers share the processors: threads that PyTorch and NumPy start by themselves would only wait for others.
+# Set before either is imported. The core and ONNX Runtime have other threads, asked for by number.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 settings.register_profile(
     "calib8", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
