@@ -1,4 +1,4 @@
-"""What tests share: seeded hypothesis, the folder of real models and images."""
+"""What tests share: seeded hypothesis, the marks of the tiers, the folder of real models and images."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tiers import TIERS, files, left_out
 
 # Workers share the processors: threads that PyTorch and NumPy start by themselves would only wait for others.
 # Set before either is imported. The core and ONNX Runtime have other threads, asked for by number.
@@ -17,6 +19,24 @@ settings.register_profile(
 )
 settings.register_profile("wide", deadline=None, max_examples=1000, suppress_health_check=list(HealthCheck))
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "calib8"))
+
+TESTS = Path(__file__).parent
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where one tier is asked for and nothing else, the other files are not imported."""
+    path = collection_path.relative_to(TESTS).as_posix()
+    return left_out(path, config.getoption("markexpr")) or None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests bear the marks of their files."""
+    for tier in TIERS:
+        paths = {TESTS / path for path in files(tier)}
+        for item in items:
+            if item.path in paths:
+                item.add_marker(tier)
+
 
 SHARED_DATA = Path(__file__).parents[1].parent / "shared" / "data"
 
