@@ -44,7 +44,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "exporting": ("qoperator",),
     "formats": ("table_ncnn", "table_tensorrt", "tables"),
     "model": ("error_names", "graph", "metadata", "runtime", "save", "taps", "weight_layout"),
-    "ops": ("table", "written_once"),
+    "ops": ("ops_table", "written_once"),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",
         "resolve_ranges", "simplify", "unlimit",
