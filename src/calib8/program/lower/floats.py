@@ -150,6 +150,7 @@ def narrowed(builder: Builder, draft: FloatDraft, live: Collection[int]) -> Floa
 def built(builder: Builder, draft: FloatDraft, model: ir.Model) -> Float:
     """The instruction with its sub-model, cut out of the canonical model."""
     graph = ir.convenience.extract(model.graph, draft.sources, draft.results)
+    _sort_initializers(graph, model.graph)
     for values, slots in ((graph.inputs, draft.inputs), (graph.outputs, draft.outputs)):
         for value, slot in zip(values, slots, strict=True):
             value.name = builder.slots[slot].name
@@ -160,6 +161,15 @@ def built(builder: Builder, draft: FloatDraft, model: ir.Model) -> Float:
     reasons = tuple(builder.reasons.get(node, UNQUANTIZED_RESULT) for node in nodes)
     names = tuple(label(node) for node in nodes)
     return Float(draft.name, draft.inputs, draft.outputs, model_bytes(part), names, reasons)
+
+
+def _sort_initializers(graph: ir.Graph, whole: ir.Graph) -> None:
+    """Gives a part the order of the whole: ``extract`` leaves the order to the addresses of the values."""
+    values = dict(graph.initializers)
+    graph.initializers.clear()
+    for name in whole.initializers:
+        if name in values:
+            graph.register_initializer(values[name])
 
 
 def computing_nodes(draft: FloatDraft) -> list[ir.Node]:
