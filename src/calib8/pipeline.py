@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, cast
 
+from calib8.analysis.saturation_here import saturation_notes
 from calib8.autorange.chosen_table import chosen_table
 from calib8.autorange.samples import bytes_to_keep
 from calib8.calibration.decide import AUTO, Wish, check_wish, needs_bins, with_given
@@ -348,7 +349,8 @@ def quantize(
         original=load_model(model) if wanted.names else None, kept=calibration.kept,
     )  # fmt: skip
     result = judged_model(int8_model(start, done, calibration.prepared, preprocess, {}), meaning, threads)
-    return replace(result, calibration=calibration, notes=(*calibration.notes, *result.notes))
+    notes = (*calibration.notes, *result.notes, *saturation_notes(result.model, scheme.name))
+    return replace(result, calibration=calibration, notes=notes)
 
 
 def _with_table(
@@ -393,4 +395,5 @@ def _with_table(
     )
     made = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
     result = judged_model(made, meaning, threads)
-    return replace(result, binding=binding, notes=(*notes, *result.notes))
+    notes = (*notes, *result.notes, *saturation_notes(result.model, scheme.name))
+    return replace(result, binding=binding, notes=notes)

@@ -1,0 +1,37 @@
+"""Says that ONNX Runtime gives a model other outputs on this CPU than calib8 has judged it by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import onnx_ir as ir
+
+from calib8.analysis.pair_saturation import layer_pairs
+from calib8.analysis.runtimes import ONNXRUNTIME
+from calib8.model.runtime import EXACT_SUMS
+from calib8.model.saturation import saturates_here
+from calib8.quantization.qdq import readable_copy
+
+CURE: Final = (
+    f"Set '{EXACT_SUMS}' to '1' in the session options (what is told here was measured with it), or quantize "
+    "with --target onnxruntime-avx2"
+)
+
+
+def saturation_notes(model: ir.Model, runtime: str) -> tuple[str, ...]:
+    """What to know before a model runs on this CPU; one sentence, or none where there is nothing to know.
+
+    Args:
+        model: a QDQ graph.
+        runtime: what it is to run in; a target or a runtime of that name.
+    """
+    if runtime != ONNXRUNTIME or not saturates_here():
+        return ()
+    layers = layer_pairs(readable_copy(model))
+    unsafe = sum(bool(layer.unsafe) for layer in layers)
+    if not unsafe:
+        return ()
+    return (
+        f"this CPU has no VNNI: by default ONNX Runtime may saturate sums of {unsafe} of {len(layers)} "
+        f"layers here and be less accurate than on other CPUs. {CURE}",
+    )
