@@ -13,6 +13,8 @@ import onnx_ir as ir
 import onnxruntime
 from onnx import numpy_helper, parser
 
+from exact_sums import with_uint8_weights
+
 Array = npt.NDArray[np.generic]
 
 
@@ -49,7 +51,7 @@ def run(model: ir.Model | onnx.ModelProto, feeds: Mapping[str, Array]) -> list[A
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 3
     options.intra_op_num_threads = 1
-    data = proto_of(model).SerializeToString()
+    data = with_uint8_weights(proto_of(model)).SerializeToString()
     session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     outputs: list[Array] = session.run(None, dict(feeds))
     return outputs

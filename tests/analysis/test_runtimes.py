@@ -34,7 +34,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     proto = onnx_model("float[N,3,6,6] x", "float[N,4,6,6] y", f"c = {CONV}(x, w) y = {CONV}(c, u)", WEIGHTS)
     onnx.save(proto, paths["float.onnx"])
     data = [{"x": normal(1, 3, 6, 6, seed=seed)} for seed in range(3)]
-    calib8.quantize(proto, data, method="minmax").save(paths["int8.onnx"])
+    # no pair of weights saturates in OpenVINO on a CPU without VNNI
+    calib8.quantize(proto, data, method="minmax", target="onnxruntime-avx2").save(paths["int8.onnx"])
     lowered = InferenceSession(paths["int8.onnx"], profile="tflite", shapes={"x": (1, 3, 6, 6)})
     save_program(lowered.program, paths["int8.c8p"])
     lowered.save(paths["int8.c8"])

@@ -61,9 +61,9 @@ def test_the_file_is_about_a_quarter(
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_onnxruntime_and_openvino_agree_with_the_float_model_alike(
-    name: str, quantized: Quantized, shared_data: Path
+    name: str, for_openvino: Quantized, shared_data: Path
 ) -> None:
-    files = [shared_data / NETWORKS[name].file, quantized(name)]
+    files = [shared_data / NETWORKS[name].file, for_openvino(name)]
     results = {
         runtime: judge(shared_data, NETWORKS[name], files, runtime)[1]
         for runtime in ("onnxruntime", "openvino")

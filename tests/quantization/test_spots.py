@@ -23,6 +23,7 @@ from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.quantization.quantize import QuantizedGraph, quantize_graph
 from calib8.scheme import TARGETS
+from exact_sums import exact
 from small_models import Array, normal, onnx_model, run
 
 
@@ -35,7 +36,7 @@ def quantized(name: str, spots: Collection[str]) -> tuple[QuantizedGraph, Array]
 def optimized(model: ir.Model) -> Array:
     """With all rewrites of ONNX Runtime."""
     data = ir.to_proto(model).SerializeToString()
-    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(data, exact(), providers=["CPUExecutionProvider"])
     return np.asarray(session.run(None, FEEDS)[0])
 
 

@@ -98,6 +98,10 @@ EXACT_SUMS: Final = "session.x64quantprecision"
 changes nothing on other processors."""
 
 
+_NO_KERNEL: Final = "NotImplemented"
+"""What ONNX Runtime calls its error where no kernel takes the types of a node."""
+
+
 def open_session(
     model: ir.Model | str | os.PathLike[str] | bytes,
     *,
@@ -125,8 +129,6 @@ def open_session(
         import onnxruntime  # a plan without float parts does without
 
     options = onnxruntime.SessionOptions()
-    if exact_sums:
-        options.add_session_config_entry(EXACT_SUMS, "1")
     options.intra_op_num_threads = threads
     options.log_severity_level = 4  # what fails is raised
     if save_optimized is not None:
@@ -134,8 +136,7 @@ def open_session(
     name = name or _name(model)
     try:
         configure(options)
-        with whole():  # ONNX Runtime sets up what all sessions of a process share
-            handle = _open(model, options)
+        handle = _open_exact(model, options) if exact_sums else _open_whole(model, options)
     except Exception as error:
         if not _is_runtime_error(error):
             raise
@@ -144,6 +145,23 @@ def open_session(
         raise ModelError(name, f"ONNX Runtime cannot load it ({reason})", cure) from error
     never_destroy_in_child(handle)
     return Session(name, _specs(handle.get_inputs()), _specs(handle.get_outputs()), handle)
+
+
+def _open_exact(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any:
+    """With sums that do not saturate; as it comes where that has no kernel, as for int8 times uint8."""
+    options.add_session_config_entry(EXACT_SUMS, "1")
+    try:
+        return _open_whole(model, options)
+    except Exception as error:
+        if type(error).__name__ != _NO_KERNEL:
+            raise
+        options.add_session_config_entry(EXACT_SUMS, "0")
+        return _open_whole(model, options)
+
+
+def _open_whole(model: ir.Model | str | os.PathLike[str] | bytes, options: Any) -> Any:
+    with whole():  # ONNX Runtime sets up what all sessions of a process share
+        return _open(model, options)
 
 
 def run_each(

@@ -17,6 +17,7 @@ from calib8.program.lower import lower
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import Profile
+from exact_sums import exact
 from small_models import onnx_model, run
 
 Array = npt.NDArray[Any]
@@ -91,7 +92,7 @@ def runtime_outputs(proto: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        proto.SerializeToString(), exact(options), providers=["CPUExecutionProvider"]
     )
     outputs: list[Array] = session.run(None, dict(feeds))
     return outputs
