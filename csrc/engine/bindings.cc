@@ -1,6 +1,7 @@
 // calib8._core.engine: plans run natively.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -37,12 +38,23 @@ void check_threads(int threads) {
   }
 }
 
+// A struct that has members that fields() leaves out would be larger than its row.
+template <class Step>
+std::vector<std::string> whole_row() {
+  std::vector<std::string> names = field_names<Step>();
+  if (names.size() * sizeof(int64_t) != sizeof(Step)) {
+    throw std::logic_error(std::string("fields() of step '") + Step::kName + "' leaves out a member");
+  }
+  return names;
+}
+
 template <int i = 0>
-void add_schemas(nb::dict& schemas) {
+void add_schemas(nb::dict& rows, Schemas& structs) {
   if constexpr (i < kStepKinds) {
     using Step = std::tuple_element_t<i, AllSteps>;
-    schemas[Step::kName] = field_names<Step>();
-    add_schemas<i + 1>(schemas);
+    rows[Step::kName] = whole_row<Step>();
+    add_schema<Step>(structs);
+    add_schemas<i + 1>(rows, structs);
   }
 }
 
@@ -190,10 +202,26 @@ void bind(nb::module_& m) {
       },
       "features"_a, "name"_a = "");
   m.def("schemas", [] {
-    nb::dict schemas;
-    add_schemas(schemas);
-    return schemas;
+    nb::dict rows;
+    Schemas structs;
+    add_schemas(rows, structs);
+    return rows;
   });
+  m.def("structs", [] {
+    nb::dict rows, found;
+    Schemas structs;
+    add_schemas(rows, structs);
+    for (const auto& [name, schema] : structs) {
+      found[name.c_str()] = nb::make_tuple(schema.fields, schema.kinds);
+    }
+    return found;
+  });
+  m.attr("ARENA") = static_cast<int64_t>(kArena);
+  m.attr("CONSTANTS") = static_cast<int64_t>(kConstants);
+  m.attr("FIRST_PORT") = static_cast<int64_t>(kFirstPort);
+  m.attr("AXES") = kAxes;
+  m.attr("REPEATED") = kRepeated;
+  m.attr("PADDED") = kPadded;
   m.def(
       "checksum",
       [](const Bytes& bytes) {

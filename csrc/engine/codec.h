@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <map>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -15,6 +16,18 @@ namespace calib8::engine {
 // front.
 template <class Step>
 std::vector<std::string> field_names();
+
+// A struct for those who make steps: name and type of its fields in order ("int", "float", "axes", or the
+// name of another struct), and what its enumeration calls its values.
+struct Schema {
+  std::vector<std::pair<std::string, std::string>> fields;
+  std::map<std::string, int64_t> kinds;
+};
+using Schemas = std::map<std::string, Schema>;
+
+// Adds a step and the structs inside it.
+template <class Step>
+void add_schema(Schemas& schemas);
 
 // Fills a step from a row. False when the row has another length.
 template <class Step>
@@ -36,6 +49,33 @@ struct Names {
     nested.fields(Names{prefix + name + ".", list});
   }
 };
+
+struct Members {
+  Schemas& schemas;
+  Schema& schema;
+
+  void operator()(const char* name, int64_t&) { schema.fields.emplace_back(name, "int"); }
+  void operator()(const char* name, double&) { schema.fields.emplace_back(name, "float"); }
+  void operator()(const char* name, Axes&) { schema.fields.emplace_back(name, "axes"); }
+  template <class Nested>
+  auto operator()(const char* name, Nested&) -> decltype(Nested::kName, void()) {
+    schema.fields.emplace_back(name, Nested::kName);
+    add_schema<Nested>(schemas);
+  }
+};
+
+struct Kinds {
+  std::map<std::string, int64_t>& values;
+
+  void operator()(const char* name, int64_t value) { values[name] = value; }
+};
+// Of a struct that has an enumeration, and of others.
+template <class Struct>
+auto add_kinds(Schema& schema, int) -> decltype(Struct::kinds(Kinds{schema.kinds})) {
+  Struct::kinds(Kinds{schema.kinds});
+}
+template <class Struct>
+void add_kinds(Schema&, long) {}
 
 struct Reader {
   const int64_t*& next;
@@ -71,6 +111,15 @@ std::vector<std::string> field_names() {
   Step step{};
   step.fields(codec::Names{"", list});
   return list;
+}
+
+template <class Step>
+void add_schema(Schemas& schemas) {
+  Schema schema;
+  Step step{};
+  step.fields(codec::Members{schemas, schema});
+  codec::add_kinds<Step>(schema, 0);
+  schemas[Step::kName] = std::move(schema);
 }
 
 template <class Step>

@@ -16,7 +16,6 @@
 namespace calib8::engine {
 namespace {
 
-constexpr int64_t kSlack = 64;          // readable bytes behind every buffer
 constexpr int64_t kHugePage = 1 << 21;  // large arenas lie on these
 
 int64_t rounded_up(int64_t bytes, int64_t unit) { return (bytes + unit - 1) / unit * unit; }

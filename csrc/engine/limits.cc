@@ -11,8 +11,6 @@
 namespace calib8::engine {
 namespace {
 
-constexpr int64_t kSlack = 64;  // readable bytes behind constants, counted in their size
-
 // Bytes of memory of this machine.
 int64_t machine_bytes() {
   const auto pages = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES));
@@ -57,7 +55,7 @@ Extent extent_of(const View& view) {
 
 Limits::Limits(const Description& description)
     : constants_(description.constants),
-      bytes_{description.arena_bytes, description.constant_bytes - kSlack} {
+      bytes_{description.arena_bytes, description.constant_bytes - kSlack} {  // counted in their size
   require(reinterpret_cast<uintptr_t>(constants_) % 64 == 0, "constants are not aligned to 64 bytes");
   bytes_.insert(bytes_.end(), description.port_bytes.begin(), description.port_bytes.end());
   for (const int64_t bytes : bytes_) require(bytes >= 0, "a buffer of negative size");
@@ -78,6 +76,13 @@ void Limits::check(int64_t buffer, int64_t offset, const Extent& extent, int64_t
 
 void Limits::reads(int64_t buffer, int64_t offset, const Extent& extent, int64_t item) const {
   check(buffer, offset, extent, item);
+  if (buffer < kFirstPort) return;
+  const __int128 last = offset + (extent.high + 1) * item;
+  require(last + kSlack <= bytes_of(buffer), "a step may read beyond an array of the caller");
+}
+
+void Limits::reads_exactly(int64_t buffer, int64_t offset, const Extent& extent, int64_t item) const {
+  check(buffer, offset, extent, item);
 }
 
 void Limits::writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item) {
@@ -88,7 +93,7 @@ void Limits::writes(int64_t buffer, int64_t offset, const Extent& extent, int64_
 }
 
 void Limits::reads(const View& view, int64_t item) const {
-  check(view.buffer, view.offset, extent_of(view), item);
+  reads(view.buffer, view.offset, extent_of(view), item);
 }
 
 void Limits::writes(const View& view, int64_t item) {

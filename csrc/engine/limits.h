@@ -30,9 +30,12 @@ class Limits {
  public:
   explicit Limits(const Description& description);
 
+  // For kernels that load whole vectors, up to kSlack bytes beyond the last element: a port must have them.
   void reads(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1) const;
-  void writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1);
   void reads(const View& view, int64_t item = 1) const;
+  // For kernels that load no byte beyond it.
+  void reads_exactly(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1) const;
+  void writes(int64_t buffer, int64_t offset, const Extent& extent, int64_t item = 1);
   void writes(const View& view, int64_t item = 1);
 
   // An array among the constants.

@@ -8,10 +8,15 @@ namespace calib8::engine {
 // Buffers of a run, by number.
 enum Buffer : int64_t { kArena = 0, kConstants = 1, kFirstPort = 2 };
 
+// Readable bytes behind the arena, the constants and the scratch memory. Ports, the caller's arrays, have
+// nothing behind them.
+constexpr int64_t kSlack = 64;
+
 // A tensor [images, rows, columns, channels]; channels lie side by side. `offset` is in bytes from the start
 // of the buffer, strides are in elements. Tensors of other ranks are given as [1, 1, everything else, last
 // axis].
 struct View {
+  static constexpr const char* kName = "view";
   int64_t buffer, offset;
   int64_t images, rows, columns, channels;
   int64_t image_stride, row_stride, column_stride;

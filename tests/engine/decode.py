@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final, get_type_hints
 
-from calib8.engine import wide_steps
-from calib8.engine.codec import AXES
 from calib8.engine.plan import Plan, Row
-from calib8.engine.steps import Step
+from calib8.engine.steps import Finish, Step
+from calib8.engine.structs import AXES
 
 STEPS: Final = tuple(Step.__subclasses__())
 """All kinds of steps."""
 
-assert wide_steps.Finish in STEPS
+assert Finish in STEPS
 
 
 def steps_of(plan: Plan) -> tuple[Step, ...]:

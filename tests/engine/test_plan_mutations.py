@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -101,6 +102,35 @@ def test_a_plan_that_writes_into_an_input_is_refused_when_it_is_opened(tmp_path:
     save_plan(with_field(plan_of("Conv"), "copy", **changes), tmp_path / "w.c8")
     with pytest.raises(ModelError, match=r"w\.c8: cannot be run \(.*writes into an input"):
         InferenceSession(tmp_path / "w.c8")
+
+
+@pytest.mark.parametrize(
+    ("name", "opcode", "prefix"),
+    [
+        ("MaxPool", "max_pool", "input."),
+        ("AveragePool", "average_pool", "input."),
+        ("Softmax", "softmax", "source_"),
+        ("ReduceMax", "reduce", "source_"),
+        ("ArgMax", "arg_max", "source_"),
+    ],
+)
+def test_kernels_that_load_whole_vectors_never_read_an_array_of_the_caller(
+    name: str, opcode: str, prefix: str
+) -> None:
+    """Nothing lies behind it, unlike behind the arena; where the array itself goes on, they may."""
+    plan = plan_of(name)
+    read = with_field(plan, opcode, **{f"{prefix}buffer": FIRST_PORT, f"{prefix}offset": 0})
+    with pytest.raises(ModelError, match="may read beyond an array of the caller"):
+        InferenceSession(read)
+    port = plan.inputs[0]
+    for more, fits in ((63, False), (64, True)):
+        longer = port._replace(shape=(math.prod(port.shape) + more,))
+        changed = replace(read, inputs=(longer, *plan.inputs[1:]))
+        if fits:
+            InferenceSession(changed)
+        else:
+            with pytest.raises(ModelError, match="may read beyond an array of the caller"):
+                InferenceSession(changed)
 
 
 def first_input(call: FloatCall, **changes: Any) -> FloatCall:

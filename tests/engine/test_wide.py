@@ -17,9 +17,8 @@ from test_depthwise import CHANNELS, KERNELS, Case, program_of
 from wide_programs import WIDE, fed
 
 from bits import assert_same_bits
-from calib8.engine import wide_steps
 from calib8.engine.compile import compile_program
-from calib8.engine.steps import Conv
+from calib8.engine.steps import Conv, WideConv, WideFillHalo
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import instructions as op
 from calib8.program import rules
@@ -229,7 +228,7 @@ def test_the_border_of_a_plane_is_a_byte_of_the_zero_point() -> None:
 
 
 def test_the_border_of_16_bit_codes_is_the_zero_point() -> None:
-    (fill,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, wide_steps.WideFillHalo))
+    (fill,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, WideFillHalo))
     assert fill.border.value == -1234
 
 
@@ -276,7 +275,7 @@ def test_no_sum_or_table_of_16_bits_joins_a_layer() -> None:
 def test_weights_stay_those_of_8_bits() -> None:
     (high, low) = (s for s in steps_of(compile_program(beyond(padded()))) if isinstance(s, Conv))
     assert high.depth == low.depth and high.rescale.kind == low.rescale.kind == 0
-    (whole,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, wide_steps.WideConv))
+    (whole,) = (s for s in steps_of(compile_program(padded())) if isinstance(s, WideConv))
     assert whole.layer.weight_bytes == high.weight_bytes
 
 

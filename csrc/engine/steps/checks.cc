@@ -100,14 +100,15 @@ void check_table(int64_t table, const Limits& limits) {
 }
 
 void check_single(const Single& tensors, Limits& limits, int64_t item, int64_t output_size) {
-  limits.reads(tensors.input_buffer, tensors.input_offset, box(tensors.sizes, tensors.input_strides), item);
+  limits.reads_exactly(tensors.input_buffer, tensors.input_offset, box(tensors.sizes, tensors.input_strides),
+                       item);
   limits.writes(tensors.output_buffer, tensors.output_offset, box(tensors.sizes, tensors.output_strides),
                 output_size);
 }
 
 void check_pair(const Pair& pair, Limits& limits, int64_t lhs_size, int64_t rhs_size, int64_t output_size) {
-  limits.reads(pair.lhs_buffer, pair.lhs_offset, box(pair.sizes, pair.lhs_strides), lhs_size);
-  limits.reads(pair.rhs_buffer, pair.rhs_offset, box(pair.sizes, pair.rhs_strides), rhs_size);
+  limits.reads_exactly(pair.lhs_buffer, pair.lhs_offset, box(pair.sizes, pair.lhs_strides), lhs_size);
+  limits.reads_exactly(pair.rhs_buffer, pair.rhs_offset, box(pair.sizes, pair.rhs_strides), rhs_size);
   limits.writes(pair.output_buffer, pair.output_offset, box(pair.sizes, pair.output_strides), output_size);
 }
 

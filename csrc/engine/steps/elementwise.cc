@@ -31,11 +31,11 @@ void check_step(const Add& step, Limits& limits) {
 void check_step(const AddSums& step, Limits& limits) {
   check_pair(step.pair, limits, 4, item_size(step.rhs_size));
   check_codes(step.low, step.high);
-  require(within(step.kind, 1, 2), "an unknown sum");
+  require(within(step.kind, AddSums::kFloat, AddSums::kAligned), "an unknown sum");
   const int64_t count = repeated(step.pair.sizes, step.per_channel);
   limits.array<int32_t>(step.lhs_factor, count);
   limits.array<int32_t>(step.rhs_factor, count);
-  if (step.kind == 1) return;
+  if (step.kind == AddSums::kFloat) return;
   const auto* shift = limits.array<int32_t>(step.right_shift, count);
   for (int64_t i = 0; i < count; ++i) require(within(shift[i], 1, 62), "a shift out of range");
 }

@@ -33,11 +33,12 @@ struct Add {
 void check_step(const Add& step, Limits& limits);
 
 // Where lhs is sums (int32) and rhs sums or codes.
-//   kind 1 (float)     rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output) + zero_point
-//   kind 2 (aligned)   ((a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]) + zero_point, int64
+//   kFloat     rint(fl(fl(lhs[c]·a) + fl(rhs[c]·b)) / output) + zero_point
+//   kAligned   ((a·lhs[c] + b·rhs[c] + 2^(shift[c]−1)) >> shift[c]) + zero_point, int64
 // with b minus its zero point.
 struct AddSums {
   static constexpr const char* kName = "add_sums";
+  enum Kind : int64_t { kFloat = 1, kAligned = 2 };
   Pair pair;
   int64_t rhs_size;  // bytes per element: 4 sums, 1 stored codes
   int64_t kind;
@@ -55,6 +56,10 @@ struct AddSums {
         f("right_shift", right_shift);
     f("output", output), f("rhs_zero", rhs_zero), f("zero_point", zero_point);
     f("low", low), f("high", high);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("float", kFloat), f("aligned", kAligned);
   }
 };
 void check_step(const AddSums& step, Limits& limits);

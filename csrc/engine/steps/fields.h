@@ -13,6 +13,7 @@ using Axes = std::array<int64_t, kAxes>;
 
 // How sums become codes. `code = clamp(round(acc · factor[c]) + zero_point, low, high)`.
 struct Rescale {
+  static constexpr const char* kName = "rescale";
   enum Kind : int64_t { kNone = 0, kFloat = 1, kDouble = 2, kSingle = 3, kAway = 4 };
   int64_t kind;        // kNone: the sums themselves are stored, int32
   int64_t factor;      // constant: float32 per channel (kFloat) or int32 multipliers
@@ -25,6 +26,10 @@ struct Rescale {
     f("kind", kind), f("factor", factor), f("shift", shift);
     f("zero_point", zero_point), f("low", low), f("high", high);
   }
+  template <class F>
+  static void kinds(F&& f) {
+    f("none", kNone), f("float", kFloat), f("double", kDouble), f("single", kSingle), f("away", kAway);
+  }
 };
 
 // A function behind a layer, from its sums to codes.
@@ -35,6 +40,7 @@ struct Rescale {
 //               y = value[i] + R((R(bend[i]·d) + slope[i])·d) + R((v − u)·(v > u ? above : below))
 //               code = clamp(y >> 6, low, high); sums and differences saturate at 16 bits
 struct Activation {
+  static constexpr const char* kName = "activation";
   enum Kind : int64_t { kNone = 0, kTwoSided = 1, kCurve = 2 };
   int64_t kind;
   int64_t negative, negative_shift;  // kTwoSided: as factor and shift of the rescale
@@ -46,6 +52,10 @@ struct Activation {
   void fields(F&& f) {
     f("kind", kind), f("negative", negative), f("negative_shift", negative_shift), f("segments", segments);
     f("shift", shift), f("first", first), f("below", below), f("above", above);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("none", kNone), f("two_sided", kTwoSided), f("curve", kCurve);
   }
 
   int64_t least() const { return first * (int64_t{1} << shift); }  // u at least and at most
@@ -60,6 +70,7 @@ struct Activation {
 //   kAligned       (((A−z_a)·lhs ± (B−z_b)·rhs + 2^(right_shift−1)) >> right_shift) + z_y
 // then + output_shift, then the clamp to low … high (stored domain). Zero points are raw.
 struct SumRule {
+  static constexpr const char* kName = "sum_rule";
   enum Kind : int64_t { kNone = 0, kFloatSum = 1, kDequantized = 2, kScaled = 3, kAligned = 4 };
   int64_t kind;
   int64_t negative;                                           // 1: the right side is subtracted
@@ -83,6 +94,11 @@ struct SumRule {
     f("lhs_shift", lhs_shift), f("rhs_shift", rhs_shift), f("output_shift", output_shift);
     f("low", low), f("high", high);
   }
+  template <class F>
+  static void kinds(F&& f) {
+    f("none", kNone), f("float", kFloatSum), f("dequantized", kDequantized), f("scaled", kScaled),
+        f("aligned", kAligned);
+  }
 };
 
 // Elementwise over one tensor. Axes that lie side by side in all tensors of a step are merged, the last axis
@@ -91,6 +107,7 @@ struct SumRule {
 // Arrays of parameters per channel repeat until they have kRepeated entries at least, and end on a multiple
 // of kPadded: entry i serves place i of several short rows that are taken at once.
 struct Single {
+  static constexpr const char* kName = "single";
   Axes sizes, input_strides, output_strides;
   int64_t input_buffer, input_offset, output_buffer, output_offset;
 
@@ -106,6 +123,7 @@ constexpr int64_t kRepeated = 1024, kPadded = 64;
 // Elementwise over two tensors; a stride of 0 repeats (sizes are those of the output). Axes are merged as in
 // Single.
 struct Pair {
+  static constexpr const char* kName = "pair";
   Axes sizes, lhs_strides, rhs_strides, output_strides;
   int64_t lhs_buffer, lhs_offset, rhs_buffer, rhs_offset, output_buffer, output_offset;
 
@@ -120,6 +138,7 @@ struct Pair {
 
 // Geometry of a pooling window. Only taps inside the image are visited.
 struct Window {
+  static constexpr const char* kName = "window";
   int64_t kernel_rows, kernel_columns, row_step, column_step, row_dilation, column_dilation;
   int64_t top, left, bottom, right;
 

@@ -40,14 +40,15 @@ void check_step(const Copy& step, Limits& limits) {
     require(*low > -(int64_t{1} << 48) && *high < int64_t{1} << 48, "an absurd place");
     source.moved(*low, *high);
   }
-  limits.reads(step.source_buffer, step.source_offset, source.moved(0, step.run - 1));
+  limits.reads_exactly(step.source_buffer, step.source_offset, source.moved(0, step.run - 1));
   limits.writes(step.target_buffer, step.target_offset, target.moved(0, step.run - 1));
 }
 
 void check_step(const Quantize& step, Limits& limits) {
   for (const int64_t stride : step.source_strides) require(stride % 4 == 0, "floats that are not aligned");
   require(step.source_offset % 4 == 0, "floats that are not aligned");
-  limits.reads(step.source_buffer, step.source_offset, box(step.sizes, step.source_strides).moved(0, 3));
+  limits.reads_exactly(step.source_buffer, step.source_offset,
+                       box(step.sizes, step.source_strides).moved(0, 3));
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides));
   require(step.shift == 0 || step.shift == 128, "a shift of codes that is neither 0 nor 128");
   require(within(step.low, -128, 255) && within(step.high, -128, 255), "a clamp that is none of codes");
@@ -63,9 +64,9 @@ void check_step(const Dequantize& step, Limits& limits) {
   }
   require(step.source_offset % item == 0 && step.target_offset % 4 == 0 && step.scales % 4 == 0,
           "elements that are not aligned");
-  limits.reads(step.source_buffer, step.source_offset,
-               box(step.sizes, step.source_strides).moved(0, item - 1));
-  limits.reads(kConstants, step.scales, box(step.sizes, step.scale_strides).moved(0, 3));
+  limits.reads_exactly(step.source_buffer, step.source_offset,
+                       box(step.sizes, step.source_strides).moved(0, item - 1));
+  limits.reads_exactly(kConstants, step.scales, box(step.sizes, step.scale_strides).moved(0, 3));
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 3));
 }
 

@@ -39,6 +39,10 @@ struct AveragePool {
     f("output_zero", output_zero), f("input_shift", input_shift), f("output_shift", output_shift);
     f("low", low), f("high", high);
   }
+  template <class F>
+  static void kinds(F&& f) {
+    f("float", kFloat), f("codes", kCodes), f("fixed", kFixed);
+  }
 };
 void check_step(const AveragePool& step, Limits& limits);
 
@@ -58,6 +62,10 @@ struct Reduce {
     f("target_offset", target_offset), f("outer_sizes", outer_sizes), f("outer_strides", outer_strides);
     f("target_strides", target_strides), f("inner_sizes", inner_sizes), f("inner_strides", inner_strides);
     f("kind", kind), f("zero_point", zero_point), f("rescale", rescale);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("mean", kMean), f("largest", kLargest), f("smallest", kSmallest);
   }
 };
 void check_step(const Reduce& step, Limits& limits);
@@ -98,6 +106,10 @@ struct Softmax {
     f("table", table), f("factor", factor), f("integer_factor", integer_factor);
     f("fraction_bits", fraction_bits), f("zero_point", zero_point);
   }
+  template <class F>
+  static void kinds(F&& f) {
+    f("fixed", kFixed), f("float", kFloat), f("integer", kInteger);
+  }
 };
 void check_step(const Softmax& step, Limits& limits);
 
@@ -121,6 +133,10 @@ struct ResizeLinear {
     f("column_high", column_high), f("column_fraction", column_fraction), f("input_scale", input_scale);
     f("output_scale", output_scale), f("input_zero", input_zero), f("output_zero", output_zero);
     f("input_shift", input_shift), f("output_shift", output_shift);
+  }
+  template <class F>
+  static void kinds(F&& f) {
+    f("even", kEven), f("away", kAway), f("up", kUp), f("float_up", kFloatUp);
   }
 };
 void check_step(const ResizeLinear& step, Limits& limits);

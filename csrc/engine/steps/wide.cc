@@ -98,7 +98,8 @@ void check_step(const WideQuantize& step, Limits& limits) {
   check_floats(step.source_offset, step.source_strides);
   check_words(step.target_offset, step.target_strides);
   check_zero(step.zero_point, 2);
-  limits.reads(step.source_buffer, step.source_offset, box(step.sizes, step.source_strides).moved(0, 3));
+  limits.reads_exactly(step.source_buffer, step.source_offset,
+                       box(step.sizes, step.source_strides).moved(0, 3));
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 1));
 }
 
@@ -106,7 +107,8 @@ void check_step(const WideDequantize& step, Limits& limits) {
   check_words(step.source_offset, step.source_strides);
   check_floats(step.target_offset, step.target_strides);
   check_zero(step.zero_point, 2);
-  limits.reads(step.source_buffer, step.source_offset, box(step.sizes, step.source_strides).moved(0, 1));
+  limits.reads_exactly(step.source_buffer, step.source_offset,
+                       box(step.sizes, step.source_strides).moved(0, 1));
   limits.writes(step.target_buffer, step.target_offset, box(step.sizes, step.target_strides).moved(0, 3));
 }
 

@@ -96,6 +96,25 @@ def chosen_isa(features: Sequence[str], name: str = "") -> str:
 def schemas() -> dict[str, list[str]]:
     """Kind of step → names of its numbers in order, those of floats with a ``~`` in front."""
 
+def structs() -> dict[str, tuple[list[tuple[str, str]], dict[str, int]]]:
+    """Name of every step, and of every struct inside of steps → its fields, and its kinds.
+
+    A field is its name and its type: ``int``, ``float``, ``axes`` (``AXES`` numbers) or the name of a struct.
+    Kinds are what its enumeration calls its values; empty without one.
+    """
+
+ARENA: int
+CONSTANTS: int
+FIRST_PORT: int
+"""Buffers of a run, by number; ports follow from ``FIRST_PORT`` on."""
+
+AXES: int
+"""Numbers of a field that holds one per axis."""
+
+REPEATED: int
+PADDED: int
+"""Entries that arrays of parameters per channel have at least, and what their number is a multiple of."""
+
 def checksum(bytes: npt.NDArray[np.uint8]) -> int:
     """64 bits of a C-contiguous array, see ``csrc/engine/checksum.h``."""
 

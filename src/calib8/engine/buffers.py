@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-ARENA: Final = 0
-CONSTANTS: Final = 1
-FIRST_PORT: Final = 2
+from calib8 import _core
+
+ARENA: Final = _core.engine.ARENA
+CONSTANTS: Final = _core.engine.CONSTANTS
+FIRST_PORT: Final = _core.engine.FIRST_PORT

@@ -5,18 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.engine.steps import Step
-
-AXES: Final = 6
-"""Numbers of a field that is a tuple."""
+from calib8.engine.structs import Struct
 
 
-def encode(step: Step) -> npt.NDArray[np.int64]:
+def encode(step: Struct) -> npt.NDArray[np.int64]:
     """The row of a step."""
     return np.fromiter(_numbers(step), np.int64)
 

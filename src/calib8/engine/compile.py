@@ -30,9 +30,8 @@ from calib8.engine.fuse import Work, fuse
 from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
-from calib8.engine.steps import FillHalo
+from calib8.engine.steps import FillHalo, WideFillHalo
 from calib8.engine.wide import FinishSums, HighBytes, LowBytes, narrowed
-from calib8.engine.wide_steps import WideFillHalo
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program

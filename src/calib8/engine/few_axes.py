@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from calib8.engine.codec import AXES
+from calib8.engine.structs import AXES
 from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 

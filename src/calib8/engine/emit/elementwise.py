@@ -8,27 +8,21 @@ a border around one of the tensors     rows of 56 · 64 stay apart
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from calib8 import _core
 from calib8.engine import steps
 from calib8.engine.emit.conv import fused_table, stored_table
 from calib8.engine.emit.loops import Nest, cut, loops_over, merged
-from calib8.engine.emit.rescale import FLOAT, KINDS, rescale_fields, sum_fields
+from calib8.engine.emit.rescale import rescale_fields, sum_fields
 from calib8.engine.emitter import Emitter
-from calib8.engine.fields import NONE, Pair, Single
+from calib8.engine.fields import NONE, Pair, Rescale, Single
 from calib8.engine.fuse import Work
 from calib8.program import rules
 from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Requantize, Sub
-
-FLOAT_SUMS: Final = 1
-ALIGNED_SUMS: Final = 2
-"""Kinds of an AddSums step."""
-
-REPEATED, PADDED = 1024, 64
-"""Entries that arrays of parameters per channel have at least, and what their number is a multiple of."""
 
 
 def emit_requantize(work: Work, out: Emitter) -> None:
@@ -74,7 +68,7 @@ def emit_add_sums(work: Work, out: Emitter) -> None:
             steps.AddSums(
                 pair=pair,
                 rhs_size=out.item_size(rhs),
-                kind=FLOAT_SUMS if rule is None else ALIGNED_SUMS,
+                kind=steps.AddSums.kinds["float" if rule is None else "aligned"],
                 per_channel=int(each),
                 lhs_factor=places[0],
                 rhs_factor=places[1],
@@ -101,15 +95,15 @@ def product_fields(step: Mul, output: int, out: Emitter) -> dict[str, Any]:
     """Fields of a product but for its tensors."""
     lhs, rhs = step.inputs
     rule = step.rescale
-    kind, factor, multiplier, exponent = FLOAT, 0.0, 0, 0
+    factor, multiplier, exponent = 0.0, 0, 0
     if isinstance(rule, rules.FixedRescale):
-        kind, multiplier, exponent = KINDS[rule.rounding], int(rule.multiplier[0]), int(rule.shift[0])
+        multiplier, exponent = int(rule.multiplier[0]), int(rule.shift[0])
     else:
         factor = rule.factor
     return {
         "lhs_zero": out.stored_zero_point(lhs),
         "rhs_zero": out.stored_zero_point(rhs),
-        "kind": kind,
+        "kind": Rescale.kinds["float" if isinstance(rule, rules.FloatProduct) else rule.rounding],
         "factor": factor,
         "multiplier": multiplier,
         "exponent": exponent,
@@ -146,8 +140,8 @@ def per_channel(*arrays: npt.NDArray[Any]) -> bool:
 
 def repeating(channels: int, each: bool) -> npt.NDArray[np.int64]:
     """The channel of every entry of an array of parameters: all of them again and again, or one for all."""
-    size = max(channels, REPEATED)
-    return np.arange(size + -size % PADDED) % channels if each else np.zeros(1, np.int64)
+    size = max(channels, _core.engine.REPEATED)
+    return np.arange(size + -size % _core.engine.PADDED) % channels if each else np.zeros(1, np.int64)
 
 
 def single_fields(out: Emitter, source: int, target: int, *, keep_last: bool = False) -> list[Single]:

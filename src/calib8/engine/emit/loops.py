@@ -14,11 +14,9 @@ import numpy.typing as npt
 
 from calib8.engine.emitter import Emitter
 from calib8.engine.fields import NONE, Axes
+from calib8.engine.structs import AXES
 
 Table = npt.NDArray[np.int64]
-
-AXES: Final = 6
-"""Loops that a step has room for."""
 
 SOURCE: Final = 0
 TARGET: Final = 1

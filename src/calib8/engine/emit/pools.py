@@ -8,20 +8,15 @@ from typing import Final
 
 from calib8.engine import steps
 from calib8.engine.emit.loops import SOURCE, TARGET, Nest, cut, loops_over, merged
-from calib8.engine.emit.rescale import KINDS, NO_RESCALE, rescale_fields
+from calib8.engine.emit.rescale import NO_RESCALE, rescale_fields
 from calib8.engine.emitter import Emitter
 from calib8.engine.few_axes import gone_axes
-from calib8.engine.fields import NONE, Window
+from calib8.engine.fields import NONE, Rescale, Window
 from calib8.engine.fuse import Work
 from calib8.program import rules
 from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
 
-FLOAT_AVERAGE: Final = 1
-CODE_AVERAGE: Final = 2
-FIXED_AVERAGE: Final = 3
-"""Kinds of an AveragePool step."""
-
-REDUCE_KINDS: Final = {Mean: 0, ReduceMax: 1, ReduceMin: 2}
+REDUCE_KINDS: Final = {Mean: "mean", ReduceMax: "largest", ReduceMin: "smallest"}
 
 
 def emit_max_pool(work: Work, out: Emitter) -> None:
@@ -38,9 +33,9 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
     assert isinstance(step, AveragePool)
     rule, rounding, arrays = step.rule, 0, (NONE, NONE)
     scales = (rule.input, rule.output) if isinstance(rule, rules.FloatAverage) else (1.0, 1.0)
-    kind = FLOAT_AVERAGE if isinstance(rule, rules.FloatAverage) else CODE_AVERAGE
+    kind = "float" if isinstance(rule, rules.FloatAverage) else "codes"
     if isinstance(rule, rules.FixedRescale):
-        kind, rounding = FIXED_AVERAGE, KINDS[rule.rounding]
+        kind, rounding = "fixed", Rescale.kinds[rule.rounding]
         arrays = (out.constant(rule.multiplier), out.constant(rule.shift))
     out.add(
         steps.AveragePool(
@@ -48,7 +43,7 @@ def emit_average_pool(work: Work, out: Emitter) -> None:
             output=out.view(target),
             window=window_fields(step, (1, 1)),
             count_pads=int(step.count_pads),
-            kind=kind,
+            kind=steps.AveragePool.kinds[kind],
             input_scale=scales[0],
             output_scale=scales[1],
             rounding=rounding,
@@ -96,7 +91,7 @@ def emit_reduce(work: Work, out: Emitter) -> None:
                 target_strides=nest.strides(TARGET),
                 inner_sizes=inner.sizes,
                 inner_strides=inner.strides(SOURCE),
-                kind=REDUCE_KINDS[type(step)],
+                kind=steps.Reduce.kinds[REDUCE_KINDS[type(step)]],
                 zero_point=out.stored_zero_point(source),
                 rescale=rescale,
             ),

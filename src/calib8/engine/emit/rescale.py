@@ -14,23 +14,9 @@ from calib8.engine.fields import NONE, Activation, Rescale, SumRule
 from calib8.program import rules
 from calib8.program.instructions import Add, Sub
 
-FLOAT: Final = 1
-KINDS: Final = {"double": 2, "single": 3, "away": 4}
-"""Kinds of a Rescale: of a FloatRescale, and of a FixedRescale by its rounding."""
-
-FLOAT_SUM: Final = 1
-DEQUANTIZED_SUM: Final = 2
-SCALED_SUM: Final = 3
-ALIGNED_SUM: Final = 4
-"""Kinds of a SumRule."""
-
-TWO_SIDED: Final = 1
-CURVE: Final = 2
-"""Kinds of an Activation."""
-
-NO_ACTIVATION: Final = Activation()
-NO_RESCALE: Final = Rescale(0, NONE, NONE, 0, 0, 0)
-NO_SUM: Final = SumRule(kind=0)
+NO_ACTIVATION: Final = replace(Activation.zeros(), negative=NONE, negative_shift=NONE, segments=NONE)
+NO_RESCALE: Final = replace(Rescale.zeros(), factor=NONE, shift=NONE)
+NO_SUM: Final = SumRule.zeros()
 
 
 def rescale_fields(
@@ -59,10 +45,11 @@ def rescale_fields(
     codes = (out.stored_zero_point(output), low + shift, high + shift)
     if isinstance(rule, rules.FloatRescale):
         factor = np.broadcast_to(rule.factor, (channels,))[places].astype(np.float32)
-        return Rescale(FLOAT, out.constant(factor), NONE, *codes)
+        return Rescale(Rescale.kinds["float"], out.constant(factor), NONE, *codes)
     multiplier = np.broadcast_to(rule.multiplier, (channels,))[places].astype(np.int32)
     shifts = np.broadcast_to(rule.shift, (channels,))[places].astype(np.int32)
-    return Rescale(KINDS[rule.rounding], out.constant(multiplier), out.constant(shifts), *codes)
+    kind = Rescale.kinds[rule.rounding]
+    return Rescale(kind, out.constant(multiplier), out.constant(shifts), *codes)
 
 
 def layer_fields(
@@ -78,13 +65,19 @@ def layer_fields(
     if isinstance(rule, rules.TwoSidedRescale):
         rescale = rescale_fields(out, rule.positive, low, high, output, channels, layout)
         below = rescale_fields(out, rule.negative, low, high, output, channels, layout)
-        return rescale, Activation(TWO_SIDED, negative=below.factor, negative_shift=below.shift)
+        return rescale, replace(
+            NO_ACTIVATION,
+            kind=Activation.kinds["two_sided"],
+            negative=below.factor,
+            negative_shift=below.shift,
+        )
     if isinstance(rule, rules.CurveRescale):
         rescale = rescale_fields(out, rule.steps, low, high, output, channels, layout)
         rows = [np.roll(row, rule.first) for row in (rule.value, rule.slope, rule.bend)]
         segments = out.constant(np.stack(rows).astype(np.int16))
-        return replace(rescale, zero_point=0), Activation(
-            CURVE,
+        return replace(rescale, zero_point=0), replace(
+            NO_ACTIVATION,
+            kind=Activation.kinds["curve"],
             segments=segments,
             shift=rule.shift,
             first=rule.first,
@@ -115,20 +108,20 @@ def sum_fields(out: Emitter, step: Add | Sub) -> SumRule:
     form = None
     if isinstance(rule, (rules.ScaledSum, rules.AlignedSum)) and not wide:
         form = _float_form(out, step, rule)
-    return SumRule(**_numbers(rule), **common) if form is None else form
+    return replace(NO_SUM, **_numbers(rule), **common) if form is None else form
 
 
 def _numbers(rule: rules.SumRule) -> dict[str, Any]:
     """Fields of a rule that do not depend on the slots."""
     if isinstance(rule, rules.FloatSum):
-        return {"kind": FLOAT_SUM, "lhs": rule.lhs, "rhs": rule.rhs, "fixed": rule.fixed}
+        return {"kind": SumRule.kinds["float"], "lhs": rule.lhs, "rhs": rule.rhs, "fixed": rule.fixed}
     if isinstance(rule, rules.DequantizedSum):
-        return {"kind": DEQUANTIZED_SUM, "lhs": rule.lhs, "rhs": rule.rhs, "output": rule.output}
+        return {"kind": SumRule.kinds["dequantized"], "lhs": rule.lhs, "rhs": rule.rhs, "output": rule.output}
     if isinstance(rule, rules.AlignedSum):
         factors = {"lhs_multiplier": rule.lhs, "rhs_multiplier": rule.rhs}
-        return {"kind": ALIGNED_SUM, **factors, "right_shift": rule.shift}
+        return {"kind": SumRule.kinds["aligned"], **factors, "right_shift": rule.shift}
     return {
-        "kind": SCALED_SUM,
+        "kind": SumRule.kinds["scaled"],
         "lhs_multiplier": rule.lhs[0],
         "lhs_exponent": rule.lhs[1],
         "rhs_multiplier": rule.rhs[0],
@@ -148,8 +141,9 @@ def _float_form(out: Emitter, step: Add | Sub, rule: rules.ScaledSum | rules.Ali
     form = float_form(rule, (lhs, rhs), sign, low - output, high - output)
     if form is None:
         return None
-    return SumRule(
-        kind=FLOAT_SUM,
+    return replace(
+        NO_SUM,
+        kind=SumRule.kinds["float"],
         lhs=form[0],
         rhs=form[1],
         fixed=form[2],

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from calib8.engine import steps
 from calib8.engine.emitter import Emitter
 from calib8.engine.fuse import Work
 from calib8.program.instructions import ResizeLinear
-
-ROUNDINGS: Final = {"even": 0, "away": 1, "up": 2, "float_up": 3}
 
 
 def emit_resize_linear(work: Work, out: Emitter) -> None:
@@ -20,7 +16,7 @@ def emit_resize_linear(work: Work, out: Emitter) -> None:
         steps.ResizeLinear(
             input=out.view(source),
             output=out.view(target),
-            rounding=ROUNDINGS[step.rows.rounding],
+            rounding=steps.ResizeLinear.kinds[step.rows.rounding],
             row_low=out.constant(step.rows.low),
             row_high=out.constant(step.rows.high),
             row_fraction=out.constant(step.rows.fraction),

@@ -16,9 +16,6 @@ from calib8.program.instructions import Softmax
 from calib8.program.reference.softmax import exp_of_negative
 from calib8.program.rules import F32, I32, FixedSoftmax
 
-FIXED, FLOAT, INTEGER = 1, 2, 3
-"""Kinds of a Softmax step."""
-
 INTEGER_BITS: Final = 5
 """Of TFLite's differences, which are Q5.26."""
 
@@ -31,19 +28,19 @@ def emit_softmax(work: Work, out: Emitter) -> None:
     factor, integer_factor, fraction_bits = 0.0, 0, 0
     table: F32 | I32
     if isinstance(rule, FixedSoftmax):
-        kind, table = FIXED, fixed_exponentials(rule)
+        kind, table = "fixed", fixed_exponentials(rule)
     elif rule.fraction_bits:
-        kind, table = INTEGER, rule.table
+        kind, table = "integer", rule.table
         integer_factor, fraction_bits = int(rule.factor), rule.fraction_bits
     else:
-        kind, table, factor = FLOAT, rule.table, float(rule.factor)
+        kind, table, factor = "float", rule.table, float(rule.factor)
     out.add(
         steps.Softmax(
             *out.place(source),
             *out.place(work.output),
             rows=math.prod(shape[:-1]),
             classes=shape[-1],
-            kind=kind,
+            kind=steps.Softmax.kinds[kind],
             table=out.constant(table),
             factor=factor,
             integer_factor=integer_factor,

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from calib8.engine import wide_steps as steps
+from calib8 import _core
+from calib8.engine import steps
 from calib8.engine.emit.borders import begin, border_nests
 from calib8.engine.emit.elementwise import pair_fields, per_channel, product_fields, single_fields
 from calib8.engine.emit.loops import SOURCE, TARGET
@@ -20,9 +21,6 @@ from calib8.engine.fuse import Work
 from calib8.engine.steps import Conv, Depthwise
 from calib8.engine.wide import BYTE, FinishSums, HighBytes, LowBytes
 from calib8.program.instructions import Add, Dequantize, Lookup, MaxPool, Mul, Quantize, Sub
-
-PADDED: Final = 64
-"""What the entries of arrays per channel are filled up to a multiple of."""
 
 SUM_BYTES: Final = 4
 BAND_BYTES: Final = 1 << 18
@@ -42,7 +40,7 @@ def emit_finish(work: Work, out: Emitter) -> None:
     step = work.instruction
     assert isinstance(step, FinishSums)
     channels, both = step.bias.size, len(step.sums) == 2
-    places = np.minimum(np.arange(-(-channels // PADDED) * PADDED), channels - 1)
+    places = np.minimum(np.arange(channels + -channels % _core.engine.PADDED), channels - 1)
     rescale, activation = layer_fields(
         out, step.rescale, step.low, step.high, step.outputs[0], channels, places
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from calib8.engine.emitter import Emitter
 from calib8.engine.fuse import Work
-from calib8.engine.steps import Conv, Depthwise
-from calib8.engine.wide_steps import WideConv, WideDepthwise
+from calib8.engine.steps import Conv, Depthwise, WideConv, WideDepthwise
 
 
 def sized(layer: Conv | Depthwise, work: Work, out: Emitter) -> Conv | Depthwise | WideConv | WideDepthwise:
