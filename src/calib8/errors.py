@@ -12,6 +12,9 @@
     └── PromiseError          no model that was tried keeps the promise, on the command line   exit code 3
 
 Every message is one line: ``subject: problem. cure.``
+
+``NoFormError`` is not of the tree: it carries a reason from where a translation finds it to where the part is
+left float, or listed with others in one of the errors above. No user gets it.
 """
 
 from __future__ import annotations
@@ -81,3 +84,7 @@ class PromiseError(Calib8Error):
     """No model that was tried keeps the promise (exit code 3); the command line alone raises it."""
 
     exit_code: ClassVar[int] = 3
+
+
+class NoFormError(Exception):
+    """A node, operator or instruction has no form in what it is translated to; the text says why."""

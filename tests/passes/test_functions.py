@@ -89,7 +89,9 @@ def test_an_inner_tensor_that_leaves_the_graph_keeps_its_codes() -> None:
     assert chains(model) == ()
 
 
-@pytest.mark.parametrize("op", ["Erf", "Mish", "Elu", "Softplus", "Gelu", "Swish"])
+@pytest.mark.parametrize(
+    "op", ["Erf", "Mish", "Elu", "Softplus", "Gelu", "Swish", "Sin", "Cos", "Atan", "Log", "Asinh", "Shrink"]
+)
 def test_ops_with_an_integer_form_as_functions_alone(op: str) -> None:
     def model(body: str, outputs: str = "float[A,B,C,D] y") -> ir.Model:
         used = {name: CONSTANTS[name] for name in "wv" if f", {name})" in body}

@@ -132,6 +132,14 @@ def test_a_clip_hands_its_range_up_only_within_its_limits(seen: tuple[float, flo
     assert found["a"] == (seen if handed else (-9.0, 9.0))
 
 
+@pytest.mark.parametrize("op", ["DepthToSpace<blocksize=2>", "SpaceToDepth<blocksize=2>", "GlobalMaxPool"])
+def test_other_orders_and_the_largest_value_hand_their_range_up(op: str) -> None:
+    found = resolved(
+        image(f"a = {CONV}(x, w) d = {op}(a) y = Sigmoid(d)"), {"a": (-9.0, 9.0), "d": (-1.0, 5.0)}
+    )
+    assert found["a"] == found["d"] == (-1.0, 5.0)
+
+
 def test_a_node_in_float_hands_nothing_up() -> None:
     """What it reads is no longer clipped by the codes behind it."""
     model = image(f"a = {CONV}(x, w) p = MaxPool<kernel_shape=[2,2]>(a) y = {CONV}(p, w)")

@@ -24,7 +24,7 @@ import onnx_ir as ir
 
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
-from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, RESHAPING
+from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, PERMUTING, RESHAPING
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
@@ -36,9 +36,8 @@ Rounding: TypeAlias = Callable[[Range, QuantSpec], Range]
 FIXED_LIMITS: Final = {op: LIMITED[op] for op in ("Softmax", "Sigmoid", "Tanh")}
 """Op → limits that its codes have whatever was seen, as in the kernels of runtimes: for these ops alone."""
 
-_COMMUTING: Final = CLAMPS | RESHAPING | {"Transpose", "MaxPool"}
-"""Ops f with f(clip(x)) = clip(f(x)) that read one tensor, every useful value of which they yield; the other
-permutations and GlobalMaxPool would do as well."""
+_COMMUTING: Final = CLAMPS | RESHAPING | PERMUTING | {"MaxPool", "GlobalMaxPool"}
+"""Ops f with f(clip(x)) = clip(f(x)) that read one tensor, every useful value of which they yield."""
 
 
 def resolve_ranges(

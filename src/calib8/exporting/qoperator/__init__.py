@@ -15,9 +15,8 @@ from typing import Final
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.errors import UnsupportedModelError
+from calib8.errors import NoFormError, UnsupportedModelError
 from calib8.exporting.qoperator import functions, layers, moves
-from calib8.exporting.qoperator.coded import Fused
 from calib8.model.graph import CONTRIB, Names
 from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.groups import CLAMPS, FLOAT_ONLY, MOVES
@@ -64,7 +63,7 @@ SLOW_INT8: Final = (
     "uint8; calib8 quantize --activations uint8 makes those"
 )
 
-Fuse = Callable[[Names, ir.Node], Fused]
+Fuse = Callable[[Names, ir.Node], ir.Node]
 FUSE: Final[Mapping[str, Fuse]] = {
     **dict.fromkeys(sorted(MOVES - FLOAT_ONLY), moves.fuse),
     **dict.fromkeys(CLAMPS, moves.fuse_activation),
@@ -75,7 +74,7 @@ FUSE: Final[Mapping[str, Fuse]] = {
     "Gemm": layers.fuse_gemm,
     "MatMul": layers.fuse_matmul,
 }
-"""Float op → what makes it an operator on codes."""
+"""Float op → what makes it an operator on codes; ``NoFormError`` says why it stays float."""
 
 
 @dataclass(frozen=True)
@@ -133,11 +132,11 @@ def to_qoperator(model: ir.Model) -> tuple[ir.Model, QOperatorReport]:
             continue
         is_float = any(value.dtype in (None, ir.DataType.FLOAT) for value in node.outputs)
         op_type, name = node.op_type, label(node)
-        outcome = _fuse(names, node)
-        if isinstance(outcome, ir.Node):
-            fused[outcome.op_type] += 1
-        elif is_float:
-            kept.append(Kept(name, op_type, outcome))
+        try:
+            fused[_fused(names, node).op_type] += 1
+        except NoFormError as reason:
+            if is_float:
+                kept.append(Kept(name, op_type, str(reason)))
     _finish(copy, stated_shapes(model))
     left = sum(is_quantizer(node) for node in all_nodes(copy))
     notes = (SLOW_INT8,) if _has_int8_layers(copy) else ()
@@ -170,9 +169,11 @@ def _prepared(model: ir.Model) -> ir.Model:
     return copy
 
 
-def _fuse(names: Names, node: ir.Node) -> Fused:
+def _fused(names: Names, node: ir.Node) -> ir.Node:
     fuse = None if node.domain else FUSE.get(node.op_type)
-    return f"there is no {node.op_type} on codes" if fuse is None else fuse(names, node)
+    if fuse is None:
+        raise NoFormError(f"there is no {node.op_type} on codes")
+    return fuse(names, node)
 
 
 def _has_int8_layers(model: ir.Model) -> bool:

@@ -17,15 +17,13 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import CONTRIB, Names
 from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, coding_of, source_coding
 from calib8.program.lower.canonical.edits import Attributes, new_node, replace, set_type
 from calib8.program.lower.readers import Tail, clipped, tail_of
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import dequantizer
-
-Fused = ir.Node | str
-"""The operator on codes that a node became, or why it stays float."""
 
 NOT_CODED: Final = "an input is not in 8-bit codes of one scale"
 NOT_QUANTIZED: Final = "its result is not read as codes alone"
@@ -79,30 +77,37 @@ class Result:
         return dataclasses.replace(self, low=self.coding.lowest, high=self.coding.lowest + 255)
 
 
-def operand(value: ir.Value | None) -> Operand | None:
-    """The 8-bit codes with one scale that ``value`` stands for; None for anything else."""
+def operand(value: ir.Value | None) -> Operand:
+    """The 8-bit codes with one scale that ``value`` stands for.
+
+    Raises:
+        NoFormError: it stands for none.
+    """
     node, coding = dequantizer(value), source_coding(value)
     if node is None or coding is None or coding.dtype not in BYTE_TYPES or node.inputs[0] is None:
-        return None
+        raise NoFormError(NOT_CODED)
     return Operand(node.inputs[0], coding)
 
 
-def result_of(value: ir.Value, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Result | str:
-    """The quantizer that a float value goes to through Relu and Clip, or why there is none.
+def result_of(value: ir.Value, bounds: tuple[float, float] = (-math.inf, math.inf)) -> Result:
+    """The quantizer that a float value goes to through Relu and Clip.
 
     Args:
         value: a result, unlimited or between ``bounds``.
         bounds: real limits that hold before those of the activations behind.
+
+    Raises:
+        NoFormError: there is no such quantizer, or several.
     """
     tail = tail_of(value)
     if not tail.only_codes:
-        return NOT_QUANTIZED
+        raise NoFormError(NOT_QUANTIZED)
     quantizers = [use.node for use in tail.value.uses()]
     coding = coding_of(quantizers[0])
     if len(quantizers) > 1 or coding is None:
-        return SEVERAL
+        raise NoFormError(SEVERAL)
     if coding.dtype not in BYTE_TYPES:
-        return WIDE
+        raise NoFormError(WIDE)
     spec = QuantSpec(signed=coding.dtype == ir.DataType.INT8)
     limits = np.array([clipped(bound, *_limits(tail)) for bound in bounds], np.float32)
     low, high = quantize(limits, coding.scale, coding.zero_point, spec).tolist()

@@ -13,10 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.exporting.qoperator.coded import (
     MIXED_TYPES,
-    NOT_CODED,
-    Fused,
     Operand,
     Result,
     copy_attributes,
@@ -73,13 +72,11 @@ class Layer:
         return [*self.source.triple, *self.weight]
 
 
-def fuse_conv(names: Names, node: ir.Node) -> Fused:
+def fuse_conv(names: Names, node: ir.Node) -> ir.Node:
     """``QLinearConv``, or ``ConvInteger`` where the result is read as float."""
     layer = _layer(node)
-    if isinstance(layer, str):
-        return layer
     if np.any(layer.points != layer.points.reshape(-1)[0]):
-        return SEVERAL_POINTS
+        raise NoFormError(SEVERAL_POINTS)
     result = _result(node, layer)
     if result is None:
         sums = _conv_sums(names, node, layer)
@@ -92,13 +89,11 @@ def fuse_conv(names: Names, node: ir.Node) -> Fused:
     return made
 
 
-def fuse_gemm(names: Names, node: ir.Node) -> Fused:
+def fuse_gemm(names: Names, node: ir.Node) -> ir.Node:
     """``QGemm``, without an output scale where the result is read as float."""
     if any(name in node.attributes and node.attributes[name].as_float() != 1.0 for name in ("alpha", "beta")):
-        return "its factors are not part of its constants"
+        raise NoFormError("its factors are not part of its constants")
     layer = _layer(node)
-    if isinstance(layer, str):
-        return layer
     result = _result(node, layer)
     attributes = {"transB": int_attribute(node, "transB", 0)}
     if result is not None:
@@ -111,13 +106,11 @@ def fuse_gemm(names: Names, node: ir.Node) -> Fused:
     return made
 
 
-def fuse_matmul(names: Names, node: ir.Node) -> Fused:
+def fuse_matmul(names: Names, node: ir.Node) -> ir.Node:
     """``QLinearMatMul``, or ``MatMulInteger`` where the result is read as float; two activations as well."""
     layer = _layer(node)
-    if isinstance(layer, str):
-        return layer
     if min(rank(value) or 0 for value in node.inputs) < MATRIX:
-        return "an operand is no matrix"
+        raise NoFormError("an operand is no matrix")
     result = _result(node, layer)
     if result is not None:
         inputs = [*layer.operands, *result.coding.parameters]
@@ -127,23 +120,23 @@ def fuse_matmul(names: Names, node: ir.Node) -> Fused:
     return _real(names, node, layer, sums, ())
 
 
-def _layer(node: ir.Node) -> Layer | str:
-    """The operands of a layer, or why they are not codes that an operator takes."""
+def _layer(node: ir.Node) -> Layer:
+    """The operands of a layer.
+
+    Raises:
+        NoFormError: they are not codes that an operator takes.
+    """
     source, coder = operand(node.inputs[0]), dequantizer(node.inputs[1])
-    if source is None:
-        return NOT_CODED
     found = None if coder is None else codes_of(coder)
     if coder is None or found is None or not _is_weight(node, found):
-        return OTHER_WEIGHT
+        raise NoFormError(OTHER_WEIGHT)
     if (source.coding.dtype, found.dtype) not in KINDS:
-        return MIXED_TYPES
+        raise NoFormError(MIXED_TYPES)
     codes, scale, point = coder.inputs[:3]
     assert codes is not None and scale is not None and point is not None
     assert found.scale is not None and found.zero_point is not None
     steps = np.asarray(np.float32(source.coding.scale) * found.scale.astype(np.float32), np.float32)
-    bias = _bias(node, steps)
-    weight = (codes, scale, point)
-    return bias if isinstance(bias, str) else Layer(source, weight, steps, found.zero_point, bias)
+    return Layer(source, (codes, scale, point), steps, found.zero_point, _bias(node, steps))
 
 
 def _is_weight(node: ir.Node, found: Codes) -> bool:
@@ -158,22 +151,30 @@ def _is_weight(node: ir.Node, found: Codes) -> bool:
     return found.axis == output_axis(node, stored.ndim)
 
 
-def _bias(node: ir.Node, steps: npt.NDArray[np.float32]) -> ir.Value | str | None:
-    """int32 codes in steps of the sums, None where there is no bias, or why it is no such thing."""
+def _bias(node: ir.Node, steps: npt.NDArray[np.float32]) -> ir.Value | None:
+    """int32 codes in steps of the sums, None where there is no bias.
+
+    Raises:
+        NoFormError: the bias is something else.
+    """
     value = input_at(node, 2) if takes_bias(node) else None
     if value is None:
         return None
     found = constant_codes(value)
     if found is None or found.codes.dtype != np.int32 or found.codes.ndim != 1 or np.any(found.zero_point):
-        return OTHER_BIAS
-    return found.node.inputs[0] if np.array_equal(found.scale, steps) else OTHER_BIAS
+        raise NoFormError(OTHER_BIAS)
+    if not np.array_equal(found.scale, steps):
+        raise NoFormError(OTHER_BIAS)
+    return found.node.inputs[0]
 
 
 def _result(node: ir.Node, layer: Layer) -> Result | None:
     """Where the codes go; None where the result is read as float too, or in another type of codes."""
-    result = result_of(node.outputs[0])
-    same_type = isinstance(result, Result) and result.coding.dtype == layer.source.coding.dtype
-    return result if isinstance(result, Result) and same_type else None
+    try:
+        result = result_of(node.outputs[0])
+    except NoFormError:
+        return None
+    return result if result.coding.dtype == layer.source.coding.dtype else None
 
 
 def _given(value: ir.Value | None) -> list[ir.Value | None]:

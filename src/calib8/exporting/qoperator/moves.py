@@ -11,9 +11,8 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.exporting.qoperator.coded import (
-    NOT_CODED,
-    Fused,
     Operand,
     Result,
     copy_attributes,
@@ -34,21 +33,18 @@ PAD_VALUE: Final = 2
 """Place of the constant of a Pad."""
 
 
-def fuse(names: Names, node: ir.Node) -> Fused:
+def fuse(names: Names, node: ir.Node) -> ir.Node:
     """``Q(move(DQ(x)))`` → ``move(x)``; a constant that a Pad brings in becomes a code."""
     places = data_inputs(node)
-    found = [operand(node.inputs[place]) for place in places]
-    operands = [source for source in found if source is not None]
-    if not places or len(operands) < len(found):
-        return NOT_CODED if places else NO_MOVE
-    results = _results(node)
-    if isinstance(results, str):
-        return results
+    if not places:
+        raise NoFormError(NO_MOVE)
+    operands = [operand(node.inputs[place]) for place in places]
+    results = [_result(value) for value in node.outputs]
     codings = [source.coding for source in operands] + [result.coding for result in results if result]
     if any(coding != codings[0] for coding in codings):
-        return OTHER_CODES
+        raise NoFormError(OTHER_CODES)
     if not stays_on_grid(node, operands[0].coding):
-        return OFF_GRID
+        raise NoFormError(OFF_GRID)
     if node.op_type == "Split":
         return _split(names, node, operands[0], results)
     inputs = list(node.inputs)
@@ -63,30 +59,20 @@ def fuse(names: Names, node: ir.Node) -> Fused:
     return moved
 
 
-def _results(node: ir.Node) -> list[Result | None] | str:
-    """Where the codes of every output go, None for one that nothing reads; or why they are no codes."""
-    results: list[Result | None] = []
-    for value in node.outputs:
-        result = result_of(value) if value.uses() or value.is_graph_output() else None
-        if isinstance(result, str):
-            return result
-        results.append(result)
-    return results
+def _result(value: ir.Value) -> Result | None:
+    """Where the codes of an output go, None where nothing reads it."""
+    return result_of(value) if value.uses() or value.is_graph_output() else None
 
 
-def fuse_activation(names: Names, node: ir.Node) -> Fused:
+def fuse_activation(names: Names, node: ir.Node) -> ir.Node:
     """``Q(Clip(DQ(x), low, high))`` → ``Clip(x, Q(low), Q(high))`` where the codes stay what they are."""
     source = operand(node.inputs[0])
-    if source is None:
-        return NOT_CODED
     bounds = activation_bounds(node)
     if bounds is None:
-        return "its limits are computed"
+        raise NoFormError("its limits are computed")
     result = result_of(node.outputs[0], bounds)
-    if isinstance(result, str):
-        return result
     if source.coding != result.coding:
-        return OTHER_CODES
+        raise NoFormError(OTHER_CODES)
     kind = result.coding.dtype.numpy()
     limits = [
         names.constant(f"{node.name}/limit", np.array(code, kind)) for code in (result.low, result.high)
@@ -94,10 +80,10 @@ def fuse_activation(names: Names, node: ir.Node) -> Fused:
     return emit(names, node, "Clip", [source.codes, *limits], result.unlimited(), domain="")
 
 
-def _split(names: Names, node: ir.Node, source: Operand, results: Sequence[Result | None]) -> Fused:
+def _split(names: Names, node: ir.Node, source: Operand, results: Sequence[Result | None]) -> ir.Node:
     """All parts at once; None stands for a part that nothing reads."""
     if any(result is not None and not result.saturates for result in results):
-        return "its parts are clamped"
+        raise NoFormError("its parts are clamped")
     inputs, graph = [source.codes, *node.inputs[1:]], names.graph
     split = ir.node("Split", inputs, num_outputs=len(results), name=names.node("Split"))
     graph.insert_before(node, split)

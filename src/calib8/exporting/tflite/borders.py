@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from calib8.exporting.tflite.builder import Builder, Fed, NoFormError, codes_of, slot_codes
+from calib8.errors import NoFormError
+from calib8.exporting.tflite.builder import Builder, Fed, codes_of, slot_codes
 from calib8.exporting.tflite.float_layers import float_layer, real_codes
 from calib8.exporting.tflite.moves import reshaped, transposed
 from calib8.exporting.tflite.signed import OFFSET

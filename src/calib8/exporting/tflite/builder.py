@@ -30,10 +30,6 @@ LOWEST, HIGHEST = -128, 127
 """int8 codes."""
 
 
-class NoFormError(Exception):
-    """An instruction that no TFLite operator carries out; the text says why."""
-
-
 @dataclass(frozen=True, eq=False)
 class LayerSums:
     """A layer whose sums no instruction has made codes of yet.

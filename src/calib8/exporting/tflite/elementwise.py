@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calib8.exporting.tflite.builder import (
-    HIGHEST,
-    LOWEST,
-    Builder,
-    LayerSums,
-    NoFormError,
-    codes_of,
-    slot_codes,
-)
+from calib8.errors import NoFormError
+from calib8.exporting.tflite.builder import HIGHEST, LOWEST, Builder, LayerSums, codes_of, slot_codes
 from calib8.exporting.tflite.layers import coded_layer, sums_weight_scales
 from calib8.program.instructions import Add, AddSums, Maximum, Minimum, Mul, Requantize, Sub
 from calib8.program.program import Slot

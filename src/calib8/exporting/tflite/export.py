@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from calib8.errors import UnsupportedModelError, UsageError
+from calib8.errors import NoFormError, UnsupportedModelError, UsageError
 from calib8.exporting.tflite import borders, elementwise, layers, moves, pools, tables
 from calib8.exporting.tflite.borders import BORDER_TYPES
-from calib8.exporting.tflite.builder import Builder, NoFormError
+from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
 from calib8.exporting.tflite.signed import signed_program
 from calib8.exporting.tflite.versions import min_runtime

@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper, shape_inference
 
-from calib8.exporting.tflite.builder import Builder, NoFormError
+from calib8.errors import NoFormError
+from calib8.exporting.tflite.builder import Builder
 from calib8.program.instructions import Float
 from calib8.tflite.graph import Option
 

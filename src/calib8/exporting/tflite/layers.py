@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from calib8.exporting.tflite.builder import Builder, LayerSums, Make, NoFormError
+from calib8.errors import NoFormError
+from calib8.exporting.tflite.builder import Builder, LayerSums, Make
 from calib8.exporting.tflite.signed import signed_weight
 from calib8.exporting.tflite.windows import border as border_of
 from calib8.exporting.tflite.windows import bordered, padding

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from calib8.exporting.tflite.builder import Builder, LayerSums, NoFormError
+from calib8.errors import NoFormError
+from calib8.exporting.tflite.builder import Builder, LayerSums
 from calib8.exporting.tflite.windows import padded
 from calib8.program.instructions import (
     Concat,

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.from_tflite.orders import (
     Order,
     Sizes,
@@ -33,10 +34,6 @@ BATCH: Final = "batch"
 """Name of the free size."""
 
 Attribute = int | float | str | Sequence[int] | Sequence[float]
-
-
-class NoNodeError(Exception):
-    """An operator that no ONNX node carries out; the text says why."""
 
 
 class Builder:
@@ -90,11 +87,11 @@ class Builder:
         """Holds the axes that an operator computes against those that the file gives its tensor.
 
         Raises:
-            NoNodeError: their numbers differ.
+            NoFormError: their numbers differ.
         """
         rank = len(self.tensor(place).shape)
         if computed != rank:
-            raise NoNodeError(
+            raise NoFormError(
                 f"'{self.name(place)}' has {rank} axes in the file, and {computed} are computed"
             )
 
@@ -102,18 +99,18 @@ class Builder:
         """Size of an axis that is not the batch."""
         size = self.sizes(place)[axis]
         if size is None:
-            raise NoNodeError(f"it needs to know the batch of '{self.name(place)}'")
+            raise NoFormError(f"it needs to know the batch of '{self.name(place)}'")
         return size
 
     def list_indices(self, count: int) -> None:
         """Counts the indices of an axis, before they are made: a small file may ask for any number.
 
         Raises:
-            NoNodeError: the model would list more than ``MAX_INDICES`` of them.
+            NoFormError: the model would list more than ``MAX_INDICES`` of them.
         """
         self.listed += count
         if self.listed > MAX_INDICES:
-            raise NoNodeError(f"it makes an axis of {count}; the most of a model are {MAX_INDICES}")
+            raise NoFormError(f"it makes an axis of {count}; the most of a model are {MAX_INDICES}")
 
     def is_constant(self, place: int) -> bool:
         """A tensor whose elements are known."""
@@ -127,13 +124,13 @@ class Builder:
         """The elements of a constant, in the order of the file.
 
         Raises:
-            NoNodeError: the tensor is computed.
+            NoFormError: the tensor is computed.
         """
         if place in self.arrays:
             return self.arrays[place]
         data = self.tensor(place).data
         if data is None:
-            raise NoNodeError(f"'{self.name(place)}' is computed, where a constant is needed")
+            raise NoFormError(f"'{self.name(place)}' is computed, where a constant is needed")
         return data
 
     def integers(self, place: int) -> list[int]:
@@ -215,7 +212,7 @@ class Builder:
         """``write`` of the only output of an operator, its fused activation behind it.
 
         Raises:
-            NoNodeError: an activation that ONNX does not have.
+            NoFormError: an activation that ONNX does not have.
         """
         place = operator.outputs[0]
         activation = str(operator.options.get("fused_activation_function", "NONE"))
@@ -223,7 +220,7 @@ class Builder:
             self.write(place, order, op, inputs, **attributes)
             return
         if activation not in ACTIVATIONS:
-            raise NoNodeError(f"the activation {activation} is fused into it")
+            raise NoFormError(f"the activation {activation} is fused into it")
         name = self.name(place)
         linear = ir.Value(name=self.names.value(short(f"{name}/linear")))
         self.onnx.append(self._node(op, inputs, [linear], attributes, name))
@@ -310,12 +307,12 @@ def onnx_type(tensor: Tensor) -> ir.DataType:
     """Type of the elements.
 
     Raises:
-        NoNodeError: one that ONNX or NumPy lacks.
+        NoFormError: one that ONNX or NumPy lacks.
     """
     try:
         return ir.DataType.from_numpy(np.dtype(tensor.dtype))
     except TypeError as error:
-        raise NoNodeError(f"'{tensor.name}' holds {tensor.dtype}") from error
+        raise NoFormError(f"'{tensor.name}' holds {tensor.dtype}") from error
 
 
 def _initializer(name: str, array: npt.NDArray[Any]) -> ir.Value:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.from_tflite.builder import ACTIVATIONS, Builder, NoNodeError, onnx_type, target_shape
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import ACTIVATIONS, Builder, onnx_type, target_shape
 from calib8.model.from_tflite.orders import Order, as_filed, permutation
 from calib8.tflite.graph import Operator
 
@@ -170,7 +171,7 @@ def cast(builder: Builder, operator: Operator) -> None:
     [x], [y] = operator.inputs, operator.outputs
     for place in (x, y):
         if np.dtype(onnx_type(builder.tensor(place)).numpy()).kind not in "fiub":
-            raise NoNodeError(f"'{builder.name(place)}' holds {builder.tensor(place).dtype}")
+            raise NoFormError(f"'{builder.name(place)}' holds {builder.tensor(place).dtype}")
     kind = int(onnx_type(builder.tensor(y)))
     builder.write(y, builder.order(x), "Cast", [builder.read(x)], to=kind)
 

@@ -21,7 +21,7 @@ def fold(builder: Builder, operator: Operator) -> None:
     """A DEQUANTIZE of a constant becomes a constant of that name.
 
     Raises:
-        NoNodeError: what it makes has more or fewer axes than its tensor in the file.
+        NoFormError: what it makes has more or fewer axes than its tensor in the file.
     """
     source, place = operator.inputs[0], operator.outputs[0]
     array = _dequantized(builder.tensor(source), builder.constant(source))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calib8.model.from_tflite.builder import Builder, NoNodeError
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Builder
 from calib8.model.from_tflite.elementwise import Translate
 from calib8.model.from_tflite.layers import IMAGE, image_size
 from calib8.model.from_tflite.windows import number, window
@@ -46,7 +47,7 @@ def resize(mode: str) -> Translate:
         corners = bool(operator.options.get("align_corners", False))
         centers = bool(operator.options.get("half_pixel_centers", False))
         if corners and centers:
-            raise NoNodeError("it has both align_corners and half_pixel_centers")
+            raise NoFormError("it has both align_corners and half_pixel_centers")
         attributes = {
             "mode": mode,
             "coordinate_transformation_mode": "align_corners"

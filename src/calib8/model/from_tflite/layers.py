@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from calib8.model.from_tflite.builder import Builder, NoNodeError
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Builder
 from calib8.model.from_tflite.orders import Order, as_filed, channels_first
 from calib8.model.from_tflite.windows import same_pads, strides, window
 from calib8.tflite.graph import Operator
@@ -23,10 +24,10 @@ def image_size(builder: Builder, place: int) -> tuple[int, int]:
     """Rows and columns of an NHWC tensor.
 
     Raises:
-        NoNodeError: it has not four axes, or its size is free.
+        NoFormError: it has not four axes, or its size is free.
     """
     if len(builder.sizes(place)) != 4:
-        raise NoNodeError(f"'{builder.name(place)}' has {len(builder.sizes(place))} axes, not 4")
+        raise NoFormError(f"'{builder.name(place)}' has {len(builder.sizes(place))} axes, not 4")
     return builder.size(place, 1), builder.size(place, 2)
 
 
@@ -65,7 +66,7 @@ def transpose_conv(builder: Builder, operator: Operator) -> None:
     after = [(n - 1) * step + size - pad - wanted for n, wanted, size, step, pad in axes]
     added = [max(-pad, 0) for pad in after]
     if any(extra >= step for extra, step in zip(added, steps, strict=True) if extra):
-        raise NoNodeError(f"its output is {list(out)}, more than its windows reach")
+        raise NoFormError(f"its output is {list(out)}, more than its windows reach")
     inputs = [builder.read(x, IMAGE), builder.read(weight, (3, 0, 1, 2)), *_bias(builder, operator, 3)]
     builder.write_activated(
         operator,
@@ -83,7 +84,7 @@ def fully_connected(builder: Builder, operator: Operator) -> None:
     """[…, I] times [O, I]; without ``keep_num_dims`` all axes but the last one of the weights become one."""
     x, weight = operator.inputs[:2]
     if operator.options.get("weights_format", "DEFAULT") != "DEFAULT":
-        raise NoNodeError("its weights are shuffled")
+        raise NoFormError("its weights are shuffled")
     y = operator.outputs[0]
     rank = len(builder.sizes(y))
     bias = _bias(builder, operator, 2)

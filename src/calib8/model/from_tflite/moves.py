@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.from_tflite.builder import Builder, NoNodeError, target_shape
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Builder, target_shape
 from calib8.model.from_tflite.elementwise import broadcast, common_order
 from calib8.model.from_tflite.orders import Order, arranged, channels_first, same_memory, without
 from calib8.model.from_tflite.reductions import axis_of
@@ -142,7 +143,7 @@ def gather(builder: Builder, operator: Operator) -> None:
     x, indices = operator.inputs
     y = operator.outputs[0]
     if number(operator, "batch_dims", 0):
-        raise NoNodeError("its places differ from sample to sample (batch_dims)")
+        raise NoFormError("its places differ from sample to sample (batch_dims)")
     axis = axis_of(builder, number(operator, "axis", 0), x)
     order = builder.order(x) if len(builder.sizes(indices)) == 1 else builder.filed(x)
     inputs = [builder.read(x, order), builder.read(indices, builder.filed(indices))]
@@ -224,7 +225,7 @@ def _batched(builder: Builder, place: int, blocks: Sequence[int]) -> tuple[Order
     """The order to work in, and how many axes have blocks."""
     rank = len(builder.sizes(place))
     if rank != len(blocks) + 2:
-        raise NoNodeError(f"'{builder.name(place)}' has {rank} axes, {len(blocks)} with blocks")
+        raise NoFormError(f"'{builder.name(place)}' has {rank} axes, {len(blocks)} with blocks")
     return channels_first(rank), len(blocks)
 
 

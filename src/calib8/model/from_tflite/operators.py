@@ -80,4 +80,4 @@ TRANSLATE: Final[Mapping[str, Translate]] = {
     "SLICE": slices.cut,
     "STRIDED_SLICE": slices.strided_slice,
 }
-"""Operator → what adds its nodes, or raises ``NoNodeError``."""
+"""Operator → what adds its nodes, or raises ``NoFormError``."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from calib8.model.from_tflite.builder import Builder, NoNodeError, onnx_type
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Builder, onnx_type
 from calib8.model.from_tflite.elementwise import Translate
 from calib8.model.from_tflite.orders import Order, as_filed, without
 from calib8.tflite.graph import Operator
@@ -12,11 +13,11 @@ def axis_of(builder: Builder, axis: int, place: int) -> int:
     """An axis of a tensor, counted from the front.
 
     Raises:
-        NoNodeError: the tensor has no such axis.
+        NoFormError: the tensor has no such axis.
     """
     rank = len(builder.sizes(place))
     if not -rank <= axis < rank:
-        raise NoNodeError(f"it works along axis {axis} of '{builder.name(place)}', which has {rank}")
+        raise NoFormError(f"it works along axis {axis} of '{builder.name(place)}', which has {rank}")
     return axis % rank
 
 

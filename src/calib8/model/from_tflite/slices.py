@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from calib8.model.from_tflite.builder import Builder, NoNodeError, target_shape
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Builder, target_shape
 from calib8.model.from_tflite.windows import number
 from calib8.tflite.graph import Operator
 
@@ -38,14 +39,14 @@ def strided_slice(builder: Builder, operator: Operator) -> None:
     """STRIDED_SLICE: begin, end and step, with masks that say for which entries they count.
 
     Raises:
-        NoNodeError: bounds that are computed.
+        NoFormError: bounds that are computed.
     """
     x, y = operator.inputs[0], operator.outputs[0]
     spans = _spans(builder, operator, len(builder.sizes(x)))
     masks = ("new_axis_mask", "shrink_axis_mask")
     changes = any(number(operator, mask, 0) for mask in masks)
     if changes and None in builder.sizes(y)[1:]:
-        raise NoNodeError("it moves the free batch")
+        raise NoFormError("it moves the free batch")
     _write(builder, operator, spans, changes_axes=changes)
 
 
@@ -80,7 +81,7 @@ def _span(operator: Operator, at: int, entry: tuple[int, int, int], size: int | 
     if size is None:
         if step == 1 and (masked("begin_mask") or first == 0) and masked("end_mask"):
             return WHOLE
-        raise NoNodeError("it takes a part of the free batch")
+        raise NoFormError("it takes a part of the free batch")
     return _resolved(
         None if masked("begin_mask") else first, None if masked("end_mask") else last, step, size
     )

@@ -8,8 +8,8 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.errors import UnsupportedModelError
-from calib8.model.from_tflite.builder import Builder, NoNodeError
+from calib8.errors import NoFormError, UnsupportedModelError
+from calib8.model.from_tflite.builder import Builder
 from calib8.model.from_tflite.float_only import fold, refuse_codes
 from calib8.model.from_tflite.free_sizes import has_free_batch
 from calib8.model.from_tflite.operators import TRANSLATE
@@ -63,7 +63,7 @@ def float_model(graph: Graph, name: str) -> ir.Model:
     try:
         refuse_codes(graph, name)
         builder = Builder(graph, free_batch=has_free_batch(graph, name))
-    except (NoNodeError, *MISFITS) as reason:
+    except (NoFormError, *MISFITS) as reason:
         raise UnsupportedModelError(name, f"it has no ONNX form: {reason}", CURE) from reason
     problems = translate(builder)
     if problems:
@@ -105,7 +105,7 @@ def operators_as_onnx(
     )
     try:
         builder = Builder(part, free_batch=False)
-    except NoNodeError as reason:
+    except NoFormError as reason:
         raise UntranslatedError([Problem(operators[0], str(reason))]) from reason
     problems = translate(builder)
     if problems:
@@ -144,7 +144,7 @@ def _reason(builder: Builder, operator: Operator, add: Callable[[Builder, Operat
     """Adds what carries an operator out; empty, or why nothing does."""
     try:
         add(builder, operator)
-    except NoNodeError as reason:
+    except NoFormError as reason:
         return str(reason)
     except MISFITS as error:
         return f"its tensors do not fit each other ({error})"

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calib8.model.from_tflite.builder import Attribute, NoNodeError
+from calib8.errors import NoFormError
+from calib8.model.from_tflite.builder import Attribute
 from calib8.tflite.graph import Operator
 
 
@@ -21,11 +22,11 @@ def strides(operator: Operator) -> list[int]:
     """Rows, columns.
 
     Raises:
-        NoNodeError: one below 1.
+        NoFormError: one below 1.
     """
     found = [number(operator, "stride_h"), number(operator, "stride_w")]
     if min(found) < 1:
-        raise NoNodeError(f"its strides are {found}")
+        raise NoFormError(f"its strides are {found}")
     return found
 
 

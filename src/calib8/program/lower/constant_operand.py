@@ -55,7 +55,8 @@ def against_constant(builder: Builder, node: ir.Node) -> bool:
         return False
     kind = CodeType(codes.dtype.name, float(constant.scales[0]), int(constant.zero_points[0]))
     codes = vector(rows, codes)
-    return _tables(builder, node, rows, Operand(_slot(kind, codes), codes), place)
+    _tables(builder, node, rows, Operand(_slot(kind, codes), codes), place)
+    return True
 
 
 def _has_kernel(builder: Builder, node: ir.Node, form: Coded, constant: CodedConstant) -> bool:
@@ -70,7 +71,7 @@ def _slot(kind: CodeType, codes: npt.NDArray[Any]) -> Slot:
     return Slot("constant", codes.shape, kind.dtype, kind.scales, kind.zero_point)
 
 
-def _tables(builder: Builder, node: ir.Node, rows: Rows, constant: Operand, place: int) -> bool:
+def _tables(builder: Builder, node: ir.Node, rows: Rows, constant: Operand, place: int) -> None:
     kind = builder.kind(rows.source)
     every = np.arange(kind.spec.qmin, kind.spec.qmax + 1).astype(kind.dtype)
     data = every if constant.data.ndim == 0 else np.repeat(every[:, None], constant.data.size, axis=1)
@@ -82,7 +83,7 @@ def _tables(builder: Builder, node: ir.Node, rows: Rows, constant: Operand, plac
         table = np.ascontiguousarray(_computed(builder, node.op_type, pair, slot, to).T)
         return lookup(builder, rows, to.name, to.outputs, table, node.op_type)
 
-    return not deliver(builder, node, rows.source.order, make)
+    deliver(builder, node, rows.source.order, make)
 
 
 def _computed(

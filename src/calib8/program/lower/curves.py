@@ -9,6 +9,7 @@ from types import MappingProxyType
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.program.expressions import Apply, Constant, Expression, Source
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.constants import fixed
@@ -25,39 +26,45 @@ def curve_of(builder: Builder, value: ir.Value | None) -> Curve | None:
     return form if isinstance(form, Curve) else None
 
 
-def applied(builder: Builder, node: ir.Node) -> Curve | str:
-    """The node as a function of one coded tensor, or why it is none.
+def applied(builder: Builder, node: ir.Node) -> Curve:
+    """The node as a function of one coded tensor.
 
     Its inputs are functions of the same tensor, one at least, and constants.
+
+    Raises:
+        NoFormError: it is none.
     """
     curves = [curve_of(builder, value) for value in node.inputs]
     source = next((curve.source for curve in curves if curve is not None), None)
     if source is None:
-        return NOT_CODED
+        raise NoFormError(NOT_CODED)
     args: list[Expression] = []
     for value, curve in zip(node.inputs, curves, strict=True):
         if curve is not None and curve.source != source:
-            return "it joins functions of different tensors that are not quantized"
-        arg = float_constant(value, builder.shape(source)) if curve is None else curve.expression
-        if isinstance(arg, str):
-            return arg
-        args.append(arg)
+            raise NoFormError("it joins functions of different tensors that are not quantized")
+        args.append(float_constant(value, builder.shape(source)) if curve is None else curve.expression)
     expression = Apply(node.op_type, tuple(args), plain_attributes(node))
     places = math.prod(builder.shape(source)[axis] for axis in varying_axes(expression))
     if places > MAX_TABLES:
-        return f"its constant has {places} places, each of which would need a table"
+        raise NoFormError(f"its constant has {places} places, each of which would need a table")
     return Curve(source, expression)
 
 
-def float_constant(value: ir.Value | None, shape: Sequence[int]) -> Constant | str:
-    """A float constant, or the integers that an exponent may be, with all axes of ``shape``; or why not."""
+def float_constant(value: ir.Value | None, shape: Sequence[int]) -> Constant:
+    """A float constant, or the integers that an exponent may be, with all axes of ``shape``.
+
+    Raises:
+        NoFormError: the value is no such constant.
+    """
     array = fixed(value)
     if array is None:
-        return "one of its inputs is not quantized"
+        raise NoFormError("one of its inputs is not quantized")
     if array.dtype != np.float32 and array.dtype.kind not in "iu":
-        return f"its constant is {array.dtype}"
+        raise NoFormError(f"its constant is {array.dtype}")
     wide = wide_constant(array.astype(np.float32), shape)
-    return "its constant is larger than its input" if wide is None else Constant(wide)
+    if wide is None:
+        raise NoFormError("its constant is larger than its input")
+    return Constant(wide)
 
 
 def plain_attributes(node: ir.Node) -> MappingProxyType[str, float | int | str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.program.expressions import Apply
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.curves import applied, curve_of, number_constant
@@ -12,30 +13,25 @@ from calib8.program.lower.readers import activation_bounds, clipped, finite
 from calib8.program.lower.results import NOT_CODED
 
 
-def unary(builder: Builder, node: ir.Node) -> str:
+def unary(builder: Builder, node: ir.Node) -> None:
     """A function of its first input; further inputs (the slope of a PRelu) are constants."""
-    made = applied(builder, node)
-    if isinstance(made, str):
-        return made
-    builder.forms[node.outputs[0]] = made
-    return ""
+    builder.forms[node.outputs[0]] = applied(builder, node)
 
 
-def activation(builder: Builder, node: ir.Node) -> str:
+def activation(builder: Builder, node: ir.Node) -> None:
     """Relu and Clip: bounds of sums, or part of a table."""
     value, bounds = node.inputs[0], activation_bounds(node)
     if bounds is None:
-        return "its limits are computed"
+        raise NoFormError("its limits are computed")
     form = builder.forms.get(value) if value is not None else None
     if isinstance(form, Sums):
         low = clipped(form.low if form.low is not None else float("-inf"), *bounds)
         high = clipped(form.high if form.high is not None else float("inf"), *bounds)
         builder.forms[node.outputs[0]] = Sums(form.slot, form.order, finite(low), finite(high))
-        return ""
+        return
     curve = curve_of(builder, value)
     if curve is None:
-        return NOT_CODED
+        raise NoFormError(NOT_CODED)
     limits = () if node.op_type == "Relu" else tuple(map(number_constant, bounds))
     expression = Apply(node.op_type, (curve.expression, *limits))
     builder.forms[node.outputs[0]] = Curve(curve.source, expression)
-    return ""

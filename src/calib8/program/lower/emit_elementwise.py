@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.ops.groups import BINARY_OPS, COMPARING
 from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of, step_name
@@ -28,45 +29,48 @@ from calib8.program.lower.results import NOT_CODED, Target, deliver, same_codes
 from calib8.program.rounding.linear import product_rule, sum_rule, sums_rule
 
 
-def binary(builder: Builder, node: ir.Node) -> str:
+def binary(builder: Builder, node: ir.Node) -> None:
     """Any elementwise operator of several tensors."""
     forms = [builder.forms.get(value) for value in node.inputs if value is not None]
     joins = any(isinstance(form, Curve) for form in forms) or any(map(is_fixed, node.inputs))
     if joins or len(node.inputs) != 2:
-        return _curve(builder, node)
-    if any(isinstance(form, Sums) for form in forms):
-        return _add_sums(builder, node)
-    left, right = (coded(builder, value) for value in node.inputs)
-    if left is None or right is None:
-        return NOT_CODED
-    return _two_tensors(builder, node, left, right)
+        _curve(builder, node)
+    elif any(isinstance(form, Sums) for form in forms):
+        _add_sums(builder, node)
+    elif not _two_tensors(builder, node):
+        raise NoFormError(NOT_CODED)
 
 
-def _curve(builder: Builder, node: ir.Node) -> str:
+def _curve(builder: Builder, node: ir.Node) -> None:
     """A function of one tensor, or else of two whose own functions lose nothing in codes."""
     delivered = against_constant(builder, node)
-    made = applied(builder, node)
-    if isinstance(made, Curve):
-        if builder.shape(made.source) != shape_of(node.outputs[0]):
-            return "it makes its input larger"
-        builder.forms[node.outputs[0]] = made
-        return ""
-    if len(node.inputs) == 2 and not any(map(is_fixed, node.inputs)):
-        left, right = (coded(builder, value) for value in node.inputs)
-        if left is not None and right is not None:
-            return _two_tensors(builder, node, left, right)
-    return "" if delivered else made
+    try:
+        made = applied(builder, node)
+    except NoFormError:
+        pair = len(node.inputs) == 2 and not any(map(is_fixed, node.inputs))
+        if not delivered and not (pair and _two_tensors(builder, node)):
+            raise
+        return
+    if builder.shape(made.source) != shape_of(node.outputs[0]):
+        raise NoFormError("it makes its input larger")
+    builder.forms[node.outputs[0]] = made
 
 
-def _two_tensors(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
+def _two_tensors(builder: Builder, node: ir.Node) -> bool:
+    """Whether both inputs are codes; then their instruction is emitted."""
+    left, right = (coded(builder, value) for value in node.inputs)
+    if left is None or right is None:
+        return False
     if node.op_type in COMPARING:
-        return _selection(builder, node)
-    if node.op_type in BINARY_OPS:
-        return _arithmetic(builder, node, left, right)
-    return "no integer form with two tensors"
+        _selection(builder, node)
+    elif node.op_type in BINARY_OPS:
+        _arithmetic(builder, node, left, right)
+    else:
+        raise NoFormError("no integer form with two tensors")
+    return True
 
 
-def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> str:
+def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> None:
     (left, right), order = aligned(builder, (left, right), node.outputs[0])
     if node.op_type == "Add" and _repeats_along_rows(builder.shape(left), shape_of(node.outputs[0])):
         left, right = right, left
@@ -82,7 +86,7 @@ def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> s
         rule = sum_rule(builder.profile, "add" if add else "sub", a, b, to.kind.qparams, wide=wide)
         return (Add if add else Sub)(to.name, inputs, to.outputs, rule, to.low, to.high)
 
-    return deliver(builder, node, order, make)
+    deliver(builder, node, order, make)
 
 
 def _repeats_along_rows(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
@@ -109,26 +113,22 @@ def _in_rank(builder: Builder, source: Coded, order: Order) -> Coded:
     return builder.in_order(wide, order)
 
 
-def _selection(builder: Builder, node: ir.Node) -> str:
+def _selection(builder: Builder, node: ir.Node) -> None:
     """The larger or smaller code; operands of different scales are brought to that of the result."""
     value = node.outputs[0]
-    forms = same_codes(builder, node)
-    if isinstance(forms, str):
-        return forms
-    pair, order = aligned(builder, forms, value)
+    pair, order = aligned(builder, same_codes(builder, node), value)
     result = builder.codes(value, order, builder.kind(pair[0]))
     make = Maximum if node.op_type == "Max" else Minimum
     builder.steps.append(make(step_name(node), tuple(form.slot for form in pair), (result.slot,)))
     builder.forms[value] = result
-    return ""
 
 
-def _add_sums(builder: Builder, node: ir.Node) -> str:
+def _add_sums(builder: Builder, node: ir.Node) -> None:
     """A layer's sums plus codes or other sums, rounded once."""
     forms = [builder.forms.get(value) for value in node.inputs if value is not None]
     sums = next(form for form in forms if isinstance(form, Sums))
     if node.op_type != "Add" or not all(form.unbounded for form in forms if isinstance(form, Sums)):
-        return "one of its inputs is a layer's result that is not quantized"
+        raise NoFormError("one of its inputs is a layer's result that is not quantized")
     target = shape_of(node.outputs[0])
     order = sums.order
     slots = []
@@ -140,7 +140,7 @@ def _add_sums(builder: Builder, node: ir.Node) -> str:
             side = coded(builder, value)
             side = None if side is None else _in_rank(builder, side, order)
         if side is None:
-            return "one of its inputs is not quantized"
+            raise NoFormError("one of its inputs is not quantized")
         slots.append(side.slot)
     left, right = (builder.slots[slot].scales for slot in slots)
 
@@ -148,4 +148,4 @@ def _add_sums(builder: Builder, node: ir.Node) -> str:
         rule = sums_rule(builder.profile, left, right, to.kind.scale)
         return AddSums(to.name, tuple(slots), to.outputs, rule, to.low, to.high)
 
-    return deliver(builder, node, order, make)
+    deliver(builder, node, order, make)

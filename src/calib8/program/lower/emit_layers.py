@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import float_attribute, input_at, int_attribute, ints_attribute
 from calib8.program.instructions import (
     Conv,
@@ -32,8 +33,9 @@ from calib8.program.lower.forms import Coded, Order
 from calib8.program.lower.functions import CodedLayer, function_behind, function_rule
 from calib8.program.lower.layout import axis_last, logical_order
 from calib8.program.lower.moves import transposed
-from calib8.program.lower.results import NOT_CODED, Target, sole_target, target_of
+from calib8.program.lower.results import NOT_CODED, Target, coded_source, sole_target, target_of
 from calib8.program.lower.weights import (
+    LARGE_BIAS,
     Weights,
     addition_behind,
     bias_steps,
@@ -73,18 +75,15 @@ class Layer:
     make: Callable[..., Weighted]
 
 
-def conv(builder: Builder, node: ir.Node) -> str:
+def conv(builder: Builder, node: ir.Node) -> None:
     """2-D convolutions; one filter per input channel becomes DepthwiseConv."""
-    source, weights = coded(builder, node.inputs[0]), coded_weights(node.inputs[1], 0)
-    problem = _problem(source, weights)
-    if problem or source is None or isinstance(weights, str):
-        return problem
+    weights, source = coded_weights(node.inputs[1], 0), coded_source(builder, node)
     if weights.codes.ndim != 4 or len(source.order) != 4:
-        return "only two-dimensional convolutions have an integer form"
+        raise NoFormError("only two-dimensional convolutions have an integer form")
     groups = int_attribute(node, "group", 1)
     strides, pads, dilations = _window(node)
     if min(pads) < 0:
-        return NEGATIVE_PADS
+        raise NoFormError(NEGATIVE_PADS)
     channels = builder.shape(source)[1]
     if groups == channels and groups > 1:
         codes = weights.codes[:, 0].transpose(1, 2, 0)
@@ -99,21 +98,18 @@ def conv(builder: Builder, node: ir.Node) -> str:
             return Conv(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
     image = builder.as_image(source)
-    return _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+    _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
 
 
-def conv_transpose(builder: Builder, node: ir.Node) -> str:
+def conv_transpose(builder: Builder, node: ir.Node) -> None:
     """2-D transposed convolutions; weight [I, O / groups, rows, columns] → [O, rows, columns, I / groups]."""
     groups = int_attribute(node, "group", 1)
-    source, weights = coded(builder, node.inputs[0]), coded_weights(node.inputs[1], 1, groups)
-    problem = _problem(source, weights)
-    if problem or source is None or isinstance(weights, str):
-        return problem
+    weights, source = coded_weights(node.inputs[1], 1, groups), coded_source(builder, node)
     if weights.codes.ndim != 4 or len(source.order) != 4:
-        return "only two-dimensional convolutions have an integer form"
+        raise NoFormError("only two-dimensional convolutions have an integer form")
     strides, pads, dilations = _window(node)
     if min(pads) < 0:
-        return NEGATIVE_PADS
+        raise NoFormError(NEGATIVE_PADS)
     inputs, outputs, rows, columns = weights.codes.shape
     split = weights.codes.reshape(groups, inputs // groups, outputs, rows, columns)
     codes = split.transpose(0, 2, 3, 4, 1).reshape(groups * outputs, rows, columns, inputs // groups)
@@ -122,52 +118,43 @@ def conv_transpose(builder: Builder, node: ir.Node) -> str:
         return ConvTranspose(**fields, strides=strides, pads=pads, dilations=dilations, groups=groups)
 
     image = builder.as_image(source)
-    return _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
+    _emit(builder, Layer(node, image, weights, codes, input_at(node, 2), 1, image.order, make))
 
 
-def gemm(builder: Builder, node: ir.Node) -> str:
+def gemm(builder: Builder, node: ir.Node) -> None:
     """Gemm with a constant weight and neither alpha nor beta."""
     if float_attribute(node, "alpha", 1.0) != 1.0 or float_attribute(node, "beta", 1.0) != 1.0:
-        return "its factors alpha and beta are not 1"
-    source = coded(builder, node.inputs[0])
-    if source is not None and int_attribute(node, "transA", 0):
-        source = transposed(source, (1, 0))
+        raise NoFormError("its factors alpha and beta are not 1")
     by_output = bool(int_attribute(node, "transB", 0))
-    weights = coded_weights(node.inputs[1], 0 if by_output else 1)
-    return _fully_connected(builder, node, source, weights, by_output, input_at(node, 2))
+    weights, source = coded_weights(node.inputs[1], 0 if by_output else 1), coded_source(builder, node)
+    if int_attribute(node, "transA", 0):
+        source = transposed(source, (1, 0))
+    _fully_connected(builder, node, source, weights, by_output, input_at(node, 2))
 
 
-def mat_mul(builder: Builder, node: ir.Node) -> str:
+def mat_mul(builder: Builder, node: ir.Node) -> None:
     """MatMul with a constant matrix on the right, or of two activations."""
     if is_fixed(node.inputs[1]):
-        weights = coded_weights(node.inputs[1], 1)
-        return _fully_connected(builder, node, coded(builder, node.inputs[0]), weights, False, None)
-    return _activations(builder, node)
+        weights, source = coded_weights(node.inputs[1], 1), coded_source(builder, node)
+        _fully_connected(builder, node, source, weights, False, None)
+    else:
+        _activations(builder, node)
 
 
 def _fully_connected(
     builder: Builder,
     node: ir.Node,
-    source: Coded | None,
-    weights: Weights | str,
+    source: Coded,
+    weights: Weights,
     by_output: bool,
     bias: ir.Value | None,
-) -> str:
-    problem = _problem(source, weights)
-    if problem or source is None or isinstance(weights, str):
-        return problem
+) -> None:
     if weights.codes.ndim != 2 or not source.order:
-        return f"its weight has {weights.codes.ndim} axes"
+        raise NoFormError(f"its weight has {weights.codes.ndim} axes")
     codes = weights.codes if by_output else weights.codes.T
     last = len(source.order) - 1
     rows = builder.in_order(source, axis_last(len(source.order), last, source.order))
-    return _emit(builder, Layer(node, rows, weights, codes, bias, last, rows.order, FullyConnected))
-
-
-def _problem(source: Coded | None, weights: Weights | str) -> str:
-    if isinstance(weights, str):
-        return weights
-    return NOT_CODED if source is None else ""
+    _emit(builder, Layer(node, rows, weights, codes, bias, last, rows.order, FullyConnected))
 
 
 def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int, int, int], tuple[int, int]]:
@@ -178,30 +165,26 @@ def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int, int, int], 
     return (down, across), (top, left, bottom, right), (rows, columns)
 
 
-def _emit(builder: Builder, layer: Layer) -> str:
+def _emit(builder: Builder, layer: Layer) -> None:
     """The instruction, with a constant added behind the layer taken into its bias."""
     scales = sum_scales(builder.kind(layer.source).scale, layer.weights)
     if not np.all(np.isfinite(scales) & (scales > 0)):
-        return "the steps of its sums are no float32 numbers"
+        raise NoFormError("the steps of its sums are no float32 numbers")
     value, nodes = layer.node.outputs[0], [layer.node]
     bias = bias_steps(layer.bias, scales, shape_of(value)[layer.axis])
     addition = addition_behind(value, layer.axis)
-    if addition is not None and not isinstance(bias, str):
+    if addition is not None:
         bias = _with_addition(bias, in_steps(addition.values, scales))
         value, nodes = addition.node.outputs[0], [layer.node, addition.node]
-    if isinstance(bias, str):
-        return bias
     builder.fused.update(nodes[1:])
     _write(builder, layer, value, nodes, bias, scales)
-    return ""
 
 
-def _with_addition(bias: I32, steps: I32 | str) -> I32 | str:
-    if isinstance(steps, str):
-        return steps
+def _with_addition(bias: I32, steps: I32) -> I32:
     total = bias.astype(np.int64) + steps
-    fits = np.array_equal(total, total.astype(np.int32))
-    return total.astype(np.int32) if fits else "its bias is too large for its sums"
+    if not np.array_equal(total, total.astype(np.int32)):
+        raise NoFormError(LARGE_BIAS)
+    return total.astype(np.int32)
 
 
 def _write(
@@ -262,13 +245,13 @@ def _delivered(step: Weighted, target: Target, rule: LayerRescale) -> Weighted:
     )
 
 
-def _activations(builder: Builder, node: ir.Node) -> str:
+def _activations(builder: Builder, node: ir.Node) -> None:
     """``A @ B``, both in codes."""
     lhs, rhs = coded(builder, node.inputs[0]), coded(builder, node.inputs[1])
     if lhs is None or rhs is None:
-        return NOT_CODED
+        raise NoFormError(NOT_CODED)
     if min(len(lhs.order), len(rhs.order)) < 2:
-        return "it multiplies vectors"
+        raise NoFormError("it multiplies vectors")
     lhs, rhs = builder.in_logical_order(lhs), builder.in_logical_order(rhs)
     inputs, value = (lhs.slot, rhs.slot), node.outputs[0]
     scale = np.float32(builder.kind(lhs).scale) * np.float32(builder.kind(rhs).scale)
@@ -281,4 +264,3 @@ def _activations(builder: Builder, node: ir.Node) -> str:
         rule = sums_rescale(builder.profile, scales, target.kind.scale)
         step = MatMul(target.name, inputs, target.outputs, rule, target.low, target.high)
     builder.steps.append(step)
-    return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.program.instructions import Concat, Reshape, Slice
 from calib8.program.lower.builder import Builder, shape_of, step_name
@@ -12,15 +13,15 @@ from calib8.program.lower.convert import coded, dequantized
 from calib8.program.lower.forms import Coded, Real, Sums
 from calib8.program.lower.layout import physical
 from calib8.program.lower.moves import picked, reshaped, transposed
-from calib8.program.lower.results import COMPUTED, NOT_CODED, same_codes
+from calib8.program.lower.results import COMPUTED, NOT_CODED, coded_source, same_codes
 
 
-def transpose(builder: Builder, node: ir.Node) -> str:
+def transpose(builder: Builder, node: ir.Node) -> None:
     """Only the order changes."""
     form = builder.forms.get(node.inputs[0]) if node.inputs[0] is not None else None
     source = form if isinstance(form, Sums) else coded(builder, node.inputs[0])
     if source is None:
-        return NOT_CODED
+        raise NoFormError(NOT_CODED)
     rank = len(source.order)
     axes = ints_attribute(node, "perm", tuple(reversed(range(rank))))
     moved = transposed(Coded(source.slot, source.order), axes)
@@ -28,50 +29,45 @@ def transpose(builder: Builder, node: ir.Node) -> str:
         builder.forms[node.outputs[0]] = Sums(moved.slot, moved.order, source.low, source.high)
     else:
         builder.forms[node.outputs[0]] = moved
-    return ""
 
 
-def reshape(builder: Builder, node: ir.Node) -> str:
+def reshape(builder: Builder, node: ir.Node) -> None:
     """Reshape, Flatten, Squeeze, Unsqueeze: the sizes of the output say what becomes of the input."""
     source, value = coded(builder, node.inputs[0]), node.outputs[0]
     if source is None:
-        return _reshape_sums(builder, node)
-    builder.forms[value] = reshaped(builder, source, shape_of(value), value)
-    return ""
+        _reshape_sums(builder, node)
+    else:
+        builder.forms[value] = reshaped(builder, source, shape_of(value), value)
 
 
-def _reshape_sums(builder: Builder, node: ir.Node) -> str:
+def _reshape_sums(builder: Builder, node: ir.Node) -> None:
     """Logits that no quantizer reads become float at the border and only then change shape."""
     source, value = node.inputs[0], node.outputs[0]
     form = builder.forms.get(source) if source is not None else None
     if source is None or not isinstance(form, Sums) or not form.unbounded:
-        return NOT_CODED
+        raise NoFormError(NOT_CODED)
     inputs = (dequantized(builder, source, form),)
     result = builder.plain(value)
     builder.steps.append(Reshape(step_name(node), inputs, (result,)))
     builder.forms[value] = Real(result)
-    return ""
 
 
-def slice_(builder: Builder, node: ir.Node) -> str:
+def slice_(builder: Builder, node: ir.Node) -> None:
     """Slice with constant bounds."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     sizes = builder.shape(source)
     starts, steps = [0] * len(sizes), [1] * len(sizes)
     given = [fixed(input_at(node, index)) for index in range(1, 5)]
     if any(array is None and input_at(node, index + 1) is not None for index, array in enumerate(given)):
-        return COMPUTED
+        raise NoFormError(COMPUTED)
     first, end, axes, stride = (None if array is None else array.reshape(-1).tolist() for array in given)
     if first is None or end is None:
-        return COMPUTED
+        raise NoFormError(COMPUTED)
     for place, axis in enumerate(range(len(first)) if axes is None else axes):
         step = 1 if stride is None else stride[place]
         start, _, steps[axis] = slice(first[place], end[place], step).indices(sizes[axis])
         starts[axis] = start
     builder.forms[value] = _sliced(builder, source, starts, steps, value)
-    return ""
 
 
 def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int], value: ir.Value) -> Coded:
@@ -85,57 +81,46 @@ def _sliced(builder: Builder, source: Coded, starts: list[int], steps: list[int]
     )
 
 
-def concat(builder: Builder, node: ir.Node) -> str:
+def concat(builder: Builder, node: ir.Node) -> None:
     """Inputs of one kind of codes, side by side."""
     value = node.outputs[0]
     if any(map(is_fixed, node.inputs)):
-        return "one of its inputs is constant"
+        raise NoFormError("one of its inputs is constant")
     forms = same_codes(builder, node)
-    if isinstance(forms, str):
-        return forms
     order = forms[0].order
     slots = tuple(builder.in_order(form, order).slot for form in forms)
     axis = order.index(int_attribute(node, "axis", 0) % len(order))
     result = builder.codes(value, order, builder.kind(forms[0]))
     builder.steps.append(Concat(step_name(node), slots, (result.slot,), axis))
     builder.forms[value] = result
-    return ""
 
 
-def split(builder: Builder, node: ir.Node) -> str:
+def split(builder: Builder, node: ir.Node) -> None:
     """One Slice per output."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     rank = len(source.order)
     axis, begin = int_attribute(node, "axis", 0) % rank, 0
     for value in node.outputs:
         starts = [begin if place == axis else 0 for place in range(rank)]
         builder.forms[value] = _sliced(builder, source, starts, [1] * rank, value)
         begin += shape_of(value)[axis]
-    return ""
 
 
-def gather(builder: Builder, node: ir.Node) -> str:
+def gather(builder: Builder, node: ir.Node) -> None:
     """Gather with constant indices of any rank."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     indices = fixed(node.inputs[1])
     if indices is None:
-        return "its indices are computed"
+        raise NoFormError("its indices are computed")
     axis = int_attribute(node, "axis", 0) % len(source.order)
     places = indices.reshape(-1) % builder.shape(source)[axis]
     rows = picked(builder, source, axis, places)
     builder.forms[value] = reshaped(builder, rows, shape_of(value), value)
-    return ""
 
 
-def tile(builder: Builder, node: ir.Node) -> str:
+def tile(builder: Builder, node: ir.Node) -> None:
     """Tile and Expand: indices repeat along every axis that grows."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     target = shape_of(value)
     small = builder.shape(source)
     result = reshaped(builder, source, (1,) * (len(target) - len(small)) + small)
@@ -144,14 +129,11 @@ def tile(builder: Builder, node: ir.Node) -> str:
         if have != size:
             result = picked(builder, result, axis, [place % have for place in range(size)])
     builder.forms[value] = result
-    return ""
 
 
-def depth_to_space(builder: Builder, node: ir.Node) -> str:
+def depth_to_space(builder: Builder, node: ir.Node) -> None:
     """[N, b·b·C, H, W] → [N, C, H·b, W·b] as two reshapes around a transpose."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     block = int_attribute(node, "blocksize", 1)
     batch, channels, height, width = builder.shape(source)
     mode = node.attributes.get("mode")
@@ -161,19 +143,15 @@ def depth_to_space(builder: Builder, node: ir.Node) -> str:
     else:
         wide, axes = (batch, block, block, depth, height, width), (0, 3, 4, 1, 5, 2)
     builder.forms[value] = _shuffled(builder, source, wide, axes, value)
-    return ""
 
 
-def space_to_depth(builder: Builder, node: ir.Node) -> str:
+def space_to_depth(builder: Builder, node: ir.Node) -> None:
     """[N, C, H, W] → [N, b·b·C, H / b, W / b]."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     block = int_attribute(node, "blocksize", 1)
     batch, channels, height, width = builder.shape(source)
     wide = (batch, channels, height // block, block, width // block, block)
     builder.forms[value] = _shuffled(builder, source, wide, (0, 3, 5, 1, 2, 4), value)
-    return ""
 
 
 def _shuffled(

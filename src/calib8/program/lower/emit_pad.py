@@ -11,45 +11,45 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import input_at
 from calib8.program.instructions import Pad
 from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.constants import fixed
-from calib8.program.lower.convert import coded, codes_at
+from calib8.program.lower.convert import codes_at
 from calib8.program.lower.forms import Coded, CodeType
 from calib8.program.lower.layout import physical
 from calib8.program.lower.moves import picked
 from calib8.program.lower.readers import tail_of
-from calib8.program.lower.results import COMPUTED, NOT_CODED
+from calib8.program.lower.results import COMPUTED, coded_source
 from calib8.qparams import dequantize, quantize
 
 
-def pad(builder: Builder, node: ir.Node) -> str:
+def pad(builder: Builder, node: ir.Node) -> None:
     """A border around codes."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     widths = _widths(node, len(source.order))
     if widths is None:
-        return COMPUTED
+        raise NoFormError(COMPUTED)
     attribute = node.attributes.get("mode")
     mode = "constant" if attribute is None else attribute.as_string()
     if mode != "constant":
-        return _repeated_border(builder, source, widths, mode, node.outputs[0])
+        _repeated_border(builder, source, widths, mode, node.outputs[0])
+        return
     number = _number(node)
     if number is None:
-        return COMPUTED
-    return _constant_border(builder, node, source, widths, number)
+        raise NoFormError(COMPUTED)
+    _constant_border(builder, node, source, widths, number)
 
 
 def _constant_border(
     builder: Builder, node: ir.Node, source: Coded, widths: list[tuple[int, int]], number: float
-) -> str:
+) -> None:
     value, code = node.outputs[0], _code(builder.kind(source), number)
     if not _means(builder.kind(source), code, number):
         at_quantizer = _at_quantizer(builder, node)
         if at_quantizer is None:
-            return f"its padding {number:g} is no multiple of the scale"
+            raise NoFormError(f"its padding {number:g} is no multiple of the scale")
         source = at_quantizer
         code = _code(builder.kind(source), number)
     sizes, order = builder.shape(source), source.order
@@ -61,7 +61,6 @@ def _constant_border(
     builder.forms[value] = builder.moved(
         source, physical(shape_of(value), order), order, lambda ports: Pad(*ports, first, last, code), value
     )
-    return ""
 
 
 def _at_quantizer(builder: Builder, node: ir.Node) -> Coded | None:
@@ -105,7 +104,7 @@ def _number(node: ir.Node) -> float | None:
 
 def _repeated_border(
     builder: Builder, source: Coded, widths: list[tuple[int, int]], mode: str, value: ir.Value
-) -> str:
+) -> None:
     """``edge``, ``reflect`` and ``wrap`` repeat pixels."""
     result = source
     for axis, (before, after) in enumerate(widths):
@@ -119,7 +118,6 @@ def _repeated_border(
             period = max(2 * (size - 1), 1)
             indices = [min(place % period, period - place % period) % size for place in places]
         else:
-            return f"it pads with mode {mode}"
+            raise NoFormError(f"it pads with mode {mode}")
         result = picked(builder, result, axis, indices)
     builder.forms[value] = result
-    return ""

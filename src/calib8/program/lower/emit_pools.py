@@ -9,6 +9,7 @@ from typing import Final, Literal
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.ops.groups import GLOBAL_POOLS
 from calib8.program.instructions import (
@@ -24,11 +25,10 @@ from calib8.program.instructions import (
 )
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constants import fixed
-from calib8.program.lower.convert import coded
 from calib8.program.lower.forms import Coded, CodeType, Order, Real
 from calib8.program.lower.layout import axis_last, physical, without_axes
 from calib8.program.lower.readers import tail_of
-from calib8.program.lower.results import NO_QUANTIZER, NOT_CODED, Target, deliver
+from calib8.program.lower.results import NO_QUANTIZER, Target, coded_source, deliver
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp
 from calib8.program.rounding.pools import average_rule, mean_rule
@@ -38,15 +38,13 @@ NOT_AN_IMAGE = "only pools over two axes have an integer form"
 Maker = Callable[[Target], Instruction]
 
 
-def max_pool(builder: Builder, node: ir.Node) -> str:
+def max_pool(builder: Builder, node: ir.Node) -> None:
     """Largest code of a window."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     if len(source.order) != 4:
-        return NOT_AN_IMAGE
+        raise NoFormError(NOT_AN_IMAGE)
     if len(node.outputs) > 1 and (builder.readers.get(node.outputs[1]) or node.outputs[1].is_graph_output()):
-        return "somebody reads its indices"
+        raise NoFormError("somebody reads its indices")
     image = builder.as_image(source)
     kernel, strides, pads = _window(node)
     rows, columns = ints_attribute(node, "dilations", (1, 1))
@@ -57,23 +55,21 @@ def max_pool(builder: Builder, node: ir.Node) -> str:
         lambda ports: MaxPool(*ports, kernel, strides, pads, (rows, columns)),
         value,
     )
-    return ""
 
 
-def average_pool(builder: Builder, node: ir.Node) -> str:
+def average_pool(builder: Builder, node: ir.Node) -> None:
     """Mean of a window."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     if len(source.order) != 4:
-        return NOT_AN_IMAGE
+        raise NoFormError(NOT_AN_IMAGE)
     if any(size != 1 for size in ints_attribute(node, "dilations", (1, 1))):
-        return "its window is dilated"
+        raise NoFormError("its window is dilated")
     image = builder.as_image(source)
     own = builder.kind(image)
     kernel, strides, pads = _window(node)
     if builder.profile == "onnx" and kernel == builder.shape(source)[2:] and not any(pads):
-        return mean(builder, node)  # ONNX Runtime takes its global kernel
+        mean(builder, node)  # ONNX Runtime takes its global kernel
+        return
     count_pads = bool(int_attribute(node, "count_include_pad", 0))
 
     def make(to: Target) -> Instruction:
@@ -82,20 +78,20 @@ def average_pool(builder: Builder, node: ir.Node) -> str:
         return AveragePool(to.name, (image.slot,), to.outputs, *window, rule, to.low, to.high)
 
     if builder.profile == "tflite":
-        return rounded(builder, node, image.order, own, make)
-    return deliver(builder, node, image.order, make)
+        rounded(builder, node, image.order, own, make)
+    else:
+        deliver(builder, node, image.order, make)
 
 
-def rounded(builder: Builder, node: ir.Node, order: Order, kind: CodeType, make: Maker) -> str:
+def rounded(builder: Builder, node: ir.Node, order: Order, kind: CodeType, make: Maker) -> None:
     """The result in codes of the operator's own choice; quantizers change them by a table."""
     value = node.outputs[0]
     if not tail_of(value).only_codes:
-        return NO_QUANTIZER
+        raise NoFormError(NO_QUANTIZER)
     result = builder.codes(value, order, kind)
     low, high = clamp(builder.profile, builder.slots[result.slot], None, None)
     builder.steps.append(make(Target(step_name(node), (result.slot,), kind, low, high)))
     builder.forms[value] = result
-    return ""
 
 
 def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int, int, int]]:
@@ -106,14 +102,12 @@ def _window(node: ir.Node) -> tuple[tuple[int, int], tuple[int, int], tuple[int,
     return (rows, columns), (down, across), (top, left, bottom, right)
 
 
-def mean(builder: Builder, node: ir.Node) -> str:
+def mean(builder: Builder, node: ir.Node) -> None:
     """GlobalAveragePool, ReduceMean, ReduceSum, and an AveragePool of the whole image."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     axes = _reduced_axes(node, len(source.order))
     if axes is None:
-        return "its axes are computed"
+        raise NoFormError("its axes are computed")
     image = builder.as_image(source)
     count = math.prod(builder.shape(source)[axis] for axis in axes)
     places, order = _placed(image, axes, keeps=_keeps_axes(node))
@@ -124,22 +118,19 @@ def mean(builder: Builder, node: ir.Node) -> str:
         rule = mean_rule(builder.profile, own, to.kind.scale, count, kind)
         return Mean(to.name, (image.slot,), to.outputs, places, rule, to.low, to.high)
 
-    return deliver(builder, node, order, make)
+    deliver(builder, node, order, make)
 
 
-def extreme(builder: Builder, node: ir.Node) -> str:
+def extreme(builder: Builder, node: ir.Node) -> None:
     """GlobalMaxPool, ReduceMax, ReduceMin."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     axes = _reduced_axes(node, len(source.order))
     if axes is None:
-        return "its axes are computed"
+        raise NoFormError("its axes are computed")
     places, order = _placed(source, axes, keeps=_keeps_axes(node))
     make = ReduceMin if node.op_type == "ReduceMin" else ReduceMax
     sizes = physical(shape_of(value), order)
     builder.forms[value] = builder.moved(source, sizes, order, lambda ports: make(*ports, places), value)
-    return ""
 
 
 WHOLE_IMAGE: Final = GLOBAL_POOLS | {"AveragePool"}
@@ -170,11 +161,9 @@ def _placed(source: Coded, axes: Sequence[int], *, keeps: bool) -> tuple[tuple[i
     return places, source.order if keeps else without_axes(source.order, axes)
 
 
-def arg_max(builder: Builder, node: ir.Node) -> str:
+def arg_max(builder: Builder, node: ir.Node) -> None:
     """Index of the largest code, int64 in logical order."""
-    source, value = coded(builder, node.inputs[0]), node.outputs[0]
-    if source is None:
-        return NOT_CODED
+    source, value = coded_source(builder, node), node.outputs[0]
     rank = len(source.order)
     axis = int_attribute(node, "axis", 0) % rank
     if without_axes(source.order, [axis]) != tuple(range(rank - 1)):
@@ -192,14 +181,11 @@ def arg_max(builder: Builder, node: ir.Node) -> str:
     else:
         builder.steps.append(ArgMax(step_name(node), inputs, (result,), place, last))
     builder.forms[value] = Real(result)
-    return ""
 
 
-def softmax(builder: Builder, node: ir.Node) -> str:
+def softmax(builder: Builder, node: ir.Node) -> None:
     """Softmax over one axis, which is laid out last."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     rank = len(source.order)
     axis = int_attribute(node, "axis", -1) % rank
     rows = builder.in_order(source, axis_last(rank, axis, source.order))
@@ -212,7 +198,8 @@ def softmax(builder: Builder, node: ir.Node) -> str:
 
     if builder.profile == "tflite":
         shares = CodeType(own.dtype, 1 / 256, int(np.iinfo(own.dtype).min))
-        return rounded(builder, node, rows.order, shares, make)
+        rounded(builder, node, rows.order, shares, make)
+        return
     if tail_of(node.outputs[0]).activations:
-        return "an activation follows it"
-    return deliver(builder, node, rows.order, make)
+        raise NoFormError("an activation follows it")
+    deliver(builder, node, rows.order, make)

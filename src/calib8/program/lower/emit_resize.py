@@ -5,41 +5,40 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.program.instructions import Instruction, ResizeLinear, ResizeNearest
 from calib8.program.lower.builder import Builder, shape_of
 from calib8.program.lower.constants import fixed
-from calib8.program.lower.convert import coded
 from calib8.program.lower.emit_pools import rounded
 from calib8.program.lower.forms import Coded
 from calib8.program.lower.layout import physical
 from calib8.program.lower.moves import picked
 from calib8.program.lower.readers import tail_of
-from calib8.program.lower.results import NOT_CODED, Target, deliver
+from calib8.program.lower.results import Target, coded_source, deliver
 from calib8.program.rounding.resize import linear_axis, nearest_indices
 
 
-def resize(builder: Builder, node: ir.Node) -> str:
+def resize(builder: Builder, node: ir.Node) -> None:
     """Resize by constant scales or sizes."""
-    source = coded(builder, node.inputs[0])
-    if source is None:
-        return NOT_CODED
+    source = coded_source(builder, node)
     if builder.shape(source) == shape_of(node.outputs[0]):
         builder.forms[node.outputs[0]] = source  # ONNX Runtime copies, whatever the scales say
-        return ""
+        return
     mode, place = _word(node, "mode", "nearest"), _word(node, "coordinate_transformation_mode", "half_pixel")
     if place == "tf_crop_and_resize" or int_attribute(node, "antialias", 0):
-        return "it crops or smooths as it resizes"
+        raise NoFormError("it crops or smooths as it resizes")
     scales = _scales(builder, node, source)
     if scales is None:
-        return "its scales are computed"
+        raise NoFormError("its scales are computed")
     if mode == "nearest":
-        return _nearest(builder, node, source, scales, place)
+        _nearest(builder, node, source, scales, place)
+        return
     if mode != "linear":
-        return f"no integer form with mode {mode}"
+        raise NoFormError(f"no integer form with mode {mode}")
     if len(source.order) != 4 or (scales[0], scales[1]) != (1.0, 1.0):
-        return "it interpolates along other axes than rows and columns"
-    return _linear(builder, node, source, scales, place)
+        raise NoFormError("it interpolates along other axes than rows and columns")
+    _linear(builder, node, source, scales, place)
 
 
 def _word(node: ir.Node, name: str, default: str) -> str:
@@ -66,7 +65,7 @@ def _scales(builder: Builder, node: ir.Node, source: Coded) -> list[float] | Non
     return scales
 
 
-def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> str:
+def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> None:
     before, value = builder.shape(source), node.outputs[0]
     after = shape_of(value)
     rounding = _word(node, "nearest_mode", "round_prefer_floor")
@@ -82,14 +81,13 @@ def _nearest(builder: Builder, node: ir.Node, source: Coded, scales: list[float]
         builder.forms[value] = builder.moved(
             image, sizes, image.order, lambda ports: ResizeNearest(*ports, rows, columns), value
         )
-        return ""
+        return
     for axis, places in enumerate(indices):
         source = picked(builder, source, axis, places)
     builder.forms[value] = source
-    return ""
 
 
-def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> str:
+def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float], mode: str) -> None:
     """Bilinear. Profile ``onnx`` rounds once, to the codes of the quantizer; the others keep theirs."""
     image = builder.as_image(source)
     before, after = builder.shape(source), shape_of(node.outputs[0])
@@ -102,5 +100,6 @@ def _linear(builder: Builder, node: ir.Node, source: Coded, scales: list[float],
 
     tail = tail_of(node.outputs[0])
     if builder.profile == "onnx" and tail.only_codes and not tail.activations:
-        return deliver(builder, node, image.order, make)
-    return rounded(builder, node, image.order, builder.kind(image), make)
+        deliver(builder, node, image.order, make)
+    else:
+        rounded(builder, node, image.order, builder.kind(image), make)

@@ -11,11 +11,13 @@ Clip at its end are the clamp of the codes.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.ops.questions import is_standard
 from calib8.program.expressions import (
     NARY_FUNCTIONS,
@@ -29,7 +31,6 @@ from calib8.program.expressions import (
 )
 from calib8.program.instructions import FullyConnected, Weighted
 from calib8.program.lower.builder import Builder, shape_of, values_read
-from calib8.program.lower.constants import is_fixed
 from calib8.program.lower.curves import float_constant, plain_attributes
 from calib8.program.lower.readers import Tail, activation_bounds, clipped, finite, tail_of
 from calib8.program.lower.rows import varying_axes
@@ -101,12 +102,23 @@ def _applied(node: ir.Node, made: dict[ir.Value, Expression], value: ir.Value) -
         return Apply("Clip", (made[node.inputs[0]], *limits)) if limits and node.inputs[0] in made else None
     args: list[Expression] = []
     for read in node.inputs:
-        constant = float_constant(read, shape_of(value)) if is_fixed(read) else None
-        arg = made.get(read) if read is not None else None
-        if arg is None and not isinstance(constant, Constant):
+        arg = _read(read, made, shape_of(value))
+        if arg is None:
             return None
-        args.append(constant if arg is None else arg)  # type: ignore[arg-type]  # a Constant
+        args.append(arg)
     return Apply(node.op_type, tuple(args), plain_attributes(node))
+
+
+def _read(
+    value: ir.Value | None, made: dict[ir.Value, Expression], shape: Sequence[int]
+) -> Expression | None:
+    """What a node reads as an expression; None where it is neither made yet nor a constant."""
+    if value is not None and value in made:
+        return made[value]
+    try:
+        return float_constant(value, shape)
+    except NoFormError:
+        return None
 
 
 def _clamps(value: ir.Value, inside: set[ir.Node]) -> list[ir.Node]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from calib8.errors import ModelError, UnsupportedModelError
+from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.ops.questions import is_standard
 from calib8.program.instructions import Add, AveragePool, Instruction, MatMul, Mean, Mul, Sub, Weighted
 from calib8.program.lower.builder import Builder, values_read
@@ -21,7 +21,7 @@ from calib8.program.lower.finish import Draft, finished, live_draft
 from calib8.program.lower.floats import RUNTIME_DOMAINS, described, is_integer, real_slot
 from calib8.program.lower.forms import Coded, CodeType, Real
 from calib8.program.lower.layout import logical_order
-from calib8.program.lower.operators import EMIT, INTEGER_MOVES
+from calib8.program.lower.operators import EMIT, INTEGER_MOVES, Emit
 from calib8.program.lower.readers import code_kind
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rules import Profile
@@ -111,35 +111,37 @@ def _emit_node(builder: Builder, node: ir.Node) -> None:
     """
     mark = builder.mark()
     try:
-        reason = _why_float(builder, node) or EMIT[node.op_type](builder, node)
-        reason = reason or _why_narrow(builder, builder.steps[mark.steps :])
-        emitted = (step for step in builder.steps[mark.steps :] if isinstance(step, SUMMING))
-        check_bounds(Program(builder.profile, tuple(builder.slots), tuple(emitted), (), ()))
-    except ModelError as error:
-        reason = error.problem
-    if reason:
+        _emitter(builder, node)(builder, node)
+        emitted = builder.steps[mark.steps :]
+        _check_wide(builder, emitted)
+        sums = (step for step in emitted if isinstance(step, SUMMING))
+        check_bounds(Program(builder.profile, tuple(builder.slots), tuple(sums), (), ()))
+    except (NoFormError, ModelError) as error:
         builder.back_to(mark)
         builder.pending.append(node)
-        builder.reasons[node] = reason
+        builder.reasons[node] = error.problem if isinstance(error, ModelError) else str(error)
 
 
-def _why_narrow(builder: Builder, emitted: Sequence[Instruction]) -> str:
-    """What new instructions cannot do with 16-bit codes; empty where they can all they are to."""
+def _check_wide(builder: Builder, emitted: Sequence[Instruction]) -> None:
+    """Raises NoFormError of an instruction with 16-bit codes that it cannot compute with."""
     for step in emitted:
         slots = [builder.slots[slot] for slot in (*step.inputs, *step.outputs)]
         if any(slot.is_wide for slot in slots) and not takes_wide(step, slots):
-            return f"{type(step).__name__} has 8-bit codes alone"
-    return ""
+            raise NoFormError(f"{type(step).__name__} has 8-bit codes alone")
 
 
-def _why_float(builder: Builder, node: ir.Node) -> str:
-    """What keeps a node from an integer form before its operator is looked at."""
+def _emitter(builder: Builder, node: ir.Node) -> Emit:
+    """What emits the operator of a node.
+
+    Raises:
+        NoFormError: nothing does, or not from such inputs.
+    """
     if not is_standard(node) or node.op_type not in EMIT:
-        return "the op has no integer form"
+        raise NoFormError("the op has no integer form")
     read = [value for value in node.inputs if value is not None and value in builder.forms]
     if node.op_type not in INTEGER_MOVES and any(is_integer(value) for value in read):
-        return "it computes with 8-bit integers as such"
-    return ""
+        raise NoFormError("it computes with 8-bit integers as such")
+    return EMIT[node.op_type]
 
 
 def by_float_level(draft: Draft, nodes: Sequence[ir.Node]) -> list[ir.Node]:

@@ -20,8 +20,8 @@ from calib8.program.lower import (
 )
 from calib8.program.lower.builder import Builder
 
-Emit = Callable[[Builder, ir.Node], str]
-"""Adds instructions and forms for a node; returns "" or the reason why it stays float."""
+Emit = Callable[[Builder, ir.Node], None]
+"""Adds instructions and forms for a node, or raises ``NoFormError`` with the reason why it stays float."""
 
 EMIT: Final[Mapping[str, Emit]] = {
     "QuantizeLinear": emit_borders.quantize,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Instruction
 from calib8.program.lower.builder import Builder, step_name
 from calib8.program.lower.convert import coded, codes_at
@@ -37,7 +38,19 @@ class Target:
     high: int
 
 
-def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Target], Instruction]) -> str:
+def coded_source(builder: Builder, node: ir.Node) -> Coded:
+    """The first input of a node in codes, without any rounding.
+
+    Raises:
+        NoFormError: it has no such form.
+    """
+    source = coded(builder, node.inputs[0])
+    if source is None:
+        raise NoFormError(NOT_CODED)
+    return source
+
+
+def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Target], Instruction]) -> None:
     """One instruction per kind of codes that quantizers make of a node's result, behind its Relu or Clip.
 
     Other readers of the result are float nodes, which compute it once more.
@@ -48,16 +61,16 @@ def deliver(builder: Builder, node: ir.Node, order: Order, make: Callable[[Targe
         order: how the result lies.
         make: builds the instruction.
 
-    Returns:
-        Empty, or why the node stays float: no quantizer reads its result.
+    Raises:
+        NoFormError: no quantizer reads its result.
     """
     tail = tail_of(node.outputs[0])
+    if not tail.kinds:
+        raise NoFormError(NO_QUANTIZER)
     name = step_name(node, *tail.activations)
     for kind in tail.kinds:
         builder.steps.append(make(target_of(builder, tail, kind, order, name)))
-    if tail.kinds:
-        builder.fused.update(tail.activations)
-    return "" if tail.kinds else NO_QUANTIZER
+    builder.fused.update(tail.activations)
 
 
 def sole_target(builder: Builder, value: ir.Value, order: Order, nodes: Sequence[ir.Node]) -> Target | None:
@@ -84,10 +97,13 @@ def target_of(builder: Builder, tail: Tail, kind: CodeType, order: Order, name: 
     return Target(name, (result.slot,), kind, low, high)
 
 
-def same_codes(builder: Builder, node: ir.Node) -> list[Coded] | str:
-    """All inputs in one kind of codes: their common one, or that of the only quantizer behind; or why not.
+def same_codes(builder: Builder, node: ir.Node) -> list[Coded]:
+    """All inputs in one kind of codes: their common one, or that of the only quantizer behind.
 
     The quantizer is carried out before the node instead of behind it, which gives the same codes.
+
+    Raises:
+        NoFormError: there is no such kind, or an input has no codes.
     """
     forms = [coded(builder, value) for value in node.inputs]
     kinds = {builder.kind(form) for form in forms if form is not None}
@@ -95,10 +111,12 @@ def same_codes(builder: Builder, node: ir.Node) -> list[Coded] | str:
         return [form for form in forms if form is not None]
     tail = tail_of(node.outputs[0])
     if not (tail.only_codes and len(tail.kinds) == 1):
-        return "its inputs have different scales" if None not in forms else NOT_CODED
+        raise NoFormError("its inputs have different scales" if None not in forms else NOT_CODED)
     return _all_at(builder, node, tail.kinds[0])
 
 
-def _all_at(builder: Builder, node: ir.Node, kind: CodeType) -> list[Coded] | str:
+def _all_at(builder: Builder, node: ir.Node, kind: CodeType) -> list[Coded]:
     made = [codes_at(builder, value, kind) if value is not None else None for value in node.inputs]
-    return [form for form in made if form is not None] if None not in made else NOT_CODED
+    if None in made:
+        raise NoFormError(NOT_CODED)
+    return [form for form in made if form is not None]

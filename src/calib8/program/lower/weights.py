@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import sole_consumer
 from calib8.ops.questions import is_standard
@@ -22,6 +23,8 @@ from calib8.program.rules import F32, I32, Codes
 
 BIAS_SCALE_TOLERANCE: Final = 2.0**-21
 """Relative: what a few float32 roundings of s_x·s_w can differ by."""
+
+LARGE_BIAS: Final = "its bias is too large for its sums"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +42,24 @@ class Weights:
     zero_points: I32
 
 
-def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights | str:
-    """The 8-bit weight behind a DequantizeLinear, or why there is none.
+def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights:
+    """The 8-bit weight behind a DequantizeLinear.
 
     Args:
         value: the weight as the layer reads it.
         axis: its output-channel axis.
         groups: how often the scales of that axis repeat (a ConvTranspose lists one group's channels).
+
+    Raises:
+        NoFormError: there is none.
     """
     found = coded_constant(value)
     if found is None:
-        return "its weight is computed" if fixed(value) is None else "its weight is not quantized"
+        raise NoFormError("its weight is computed" if fixed(value) is None else "its weight is not quantized")
     if found.codes.dtype not in (np.uint8, np.int8):
-        return f"its weight is {found.codes.dtype}"
+        raise NoFormError(f"its weight is {found.codes.dtype}")
     if found.axis is not None and found.axis != axis:
-        return "its weight does not have one scale per output channel"
+        raise NoFormError("its weight does not have one scale per output channel")
     points = found.zero_points.astype(np.int32)
     if found.axis is None:
         return Weights(found.codes, found.scales, points)
@@ -67,16 +73,20 @@ def sum_scales(input_scale: float, weights: Weights) -> F32:
     return scales
 
 
-def bias_steps(value: ir.Value | None, scales: F32, channels: int) -> I32 | str:
-    """The bias in steps of the sums, int32 [channels]; zeros without a bias; or why there is none."""
+def bias_steps(value: ir.Value | None, scales: F32, channels: int) -> I32:
+    """The bias in steps of the sums, int32 [channels]; zeros without a bias.
+
+    Raises:
+        NoFormError: it is computed, of another shape or too large.
+    """
     if value is None:
         return np.zeros(channels, np.int32)
     coded = coded_constant(value)
     array = fixed(value)
     if array is None:
-        return "its bias is computed"
+        raise NoFormError("its bias is computed")
     if array.size != 1 and (array.size != channels or array.shape[-1] != channels):
-        return "its bias is not one number per channel"
+        raise NoFormError("its bias is not one number per channel")
     if coded is not None and _same_steps(coded, scales):
         return np.broadcast_to(coded.codes.reshape(-1), (channels,)).astype(np.int32)
     return in_steps(np.broadcast_to(array.reshape(-1), (channels,)), scales)
@@ -89,12 +99,16 @@ def _same_steps(bias: CodedConstant, scales: F32) -> bool:
     return bool(np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0.0))
 
 
-def in_steps(values: npt.NDArray[Any], scales: F32) -> I32 | str:
-    """Float values per channel in steps of the sums, or why they do not fit."""
+def in_steps(values: npt.NDArray[Any], scales: F32) -> I32:
+    """Float values per channel in steps of the sums.
+
+    Raises:
+        NoFormError: they are too large for int32.
+    """
     with np.errstate(all="ignore"):
         steps = np.rint(values.astype(np.float64) / scales.astype(np.float64))
     if not np.all(np.abs(steps) <= INT32_MAX):
-        return "its bias is too large for its sums"
+        raise NoFormError(LARGE_BIAS)
     return steps.astype(np.int32)
 
 

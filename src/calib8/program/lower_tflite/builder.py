@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Instruction
 from calib8.program.program import CODE_TYPES, Slot
 from calib8.qparams import QParams
@@ -19,10 +20,6 @@ ABSENT = -1
 """Place of an input that is left out."""
 MAX_INDICES = 1 << 24
 """That a program lists, of all axes which operators repeat, mirror or resize: 64 MB of them."""
-
-
-class NoFormError(Exception):
-    """An operator that no instruction carries out; the text says why."""
 
 
 @dataclass(eq=False)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Dequantize, Float
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import reinterpret, same_meaning
 from calib8.program.program import Slot
 from calib8.tflite.graph import Operator

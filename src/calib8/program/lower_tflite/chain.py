@@ -15,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Gather, Instruction, Lookup, Pad, Reshape, Slice, Transpose
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.program import Slot
 from calib8.tflite.graph import Operator
 

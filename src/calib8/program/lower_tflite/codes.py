@@ -10,9 +10,10 @@ from typing import Final
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.expressions import Source
 from calib8.program.instructions import Lookup
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.program import Slot
 from calib8.program.rounding.tables import table
 from calib8.program.rules import Codes, Table

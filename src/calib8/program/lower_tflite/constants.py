@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Gather, Instruction, Lookup, Reshape, Slice
-from calib8.program.lower_tflite.builder import Builder, NoFormError, slot_of
+from calib8.program.lower_tflite.builder import Builder, slot_of
 from calib8.program.program import Slot
 from calib8.program.reference.executor import KERNELS
 from calib8.program.reference.operand import Operand

@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Add, Instruction, Lookup, Maximum, Minimum, Mul, Sub
-from calib8.program.lower_tflite.builder import Builder, NoFormError, slot_of
+from calib8.program.lower_tflite.builder import Builder, slot_of
 from calib8.program.lower_tflite.constants import against_constant, coded_constant, written
 from calib8.program.lower_tflite.windows import activation_clamp
 from calib8.program.program import Slot

@@ -15,10 +15,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.errors import NoFormError
 from calib8.fixedpoint import Ints, encode_multiplier, multiply_double_rounding
 from calib8.program.expressions import Apply, Source
 from calib8.program.instructions import Lookup, Softmax
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import Chain, carried, chain_from, write
 from calib8.program.program import Slot
 from calib8.program.rounding.hard_swish import hard_swish_steps

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import ArgMax
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import Chain, axis_of, chain_from, integers, move, option, write
 from calib8.program.lower_tflite.moves import part_of
 from calib8.tflite.graph import Operator

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Concat, Dequantize, Lookup, Quantize
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.codes import float32_requantized, in_codes_of, requantized
 from calib8.program.lower_tflite.constants import written
 from calib8.program.program import Slot

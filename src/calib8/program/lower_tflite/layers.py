@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Conv, ConvTranspose, DepthwiseConv, FullyConnected, MatMul, Reshape
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import chain_from, write
 from calib8.program.lower_tflite.windows import activation_clamp, image_size, strides_of, window
 from calib8.program.rounding.linear import layer_rescale, sums_rescale

@@ -12,12 +12,12 @@ from typing import Final
 
 import numpy as np
 
-from calib8.errors import ModelError, UnsupportedModelError
+from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
 from calib8.program.instructions import Float, Instruction
 from calib8.program.lower_tflite.arity import misuse, odd_option
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.constraints import broken_constraint
 from calib8.program.lower_tflite.cut import up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Concat
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import (
     Chain,
     axis_of,

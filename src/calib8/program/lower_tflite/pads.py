@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.errors import NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import chain_from, integers, move
 from calib8.tflite.graph import Operator
 

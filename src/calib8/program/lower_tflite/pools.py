@@ -11,8 +11,9 @@ from typing import Literal
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import AveragePool, Lookup, MaxPool, Mean, ReduceMax, ReduceMin, Reshape
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import integers
 from calib8.program.lower_tflite.codes import in_codes_of
 from calib8.program.lower_tflite.windows import Window, activation_clamp, image_size, window

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import ResizeLinear, ResizeNearest
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import same_meaning
 from calib8.program.program import Slot
 from calib8.program.rounding.resize import float_axis, linear_axis

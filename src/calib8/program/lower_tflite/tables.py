@@ -13,8 +13,9 @@ from typing import Final
 
 import numpy as np
 
+from calib8.errors import NoFormError
 from calib8.program.instructions import Lookup
-from calib8.program.lower_tflite.builder import Builder, NoFormError
+from calib8.program.lower_tflite.builder import Builder
 from calib8.program.program import CODE_TYPES
 from calib8.program.rules import Codes
 from calib8.tflite.graph import Graph, Operator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from calib8.program.lower_tflite.builder import NoFormError
+from calib8.errors import NoFormError
 from calib8.program.program import Slot
 from calib8.program.rounding.linear import clamp
 from calib8.tflite.graph import Operator
