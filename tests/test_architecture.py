@@ -11,7 +11,18 @@ SOURCE = Path(__file__).parents[1] / "src" / "calib8"
 FILES = sorted(SOURCE.rglob("*.py"))
 ROOMS = (
     {"errors"},
-    {"files", "ops", "qparams", "fixedpoint", "tensors", "progress", "processors", "profiles", "forks"},
+    {
+        "files",
+        "ops",
+        "qparams",
+        "coded_array",
+        "fixedpoint",
+        "tensors",
+        "progress",
+        "processors",
+        "profiles",
+        "forks",
+    },
     {"scheme", "table", "tflite"},
     {"model", "data"},
     {"passes"},

@@ -19,8 +19,8 @@ from typing import Final
 # fmt: off
 QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "": (
-        "architecture", "errors", "files", "fixedpoint", "pipeline", "public_api", "qparams", "scheme",
-        "table", "tiers",
+        "architecture", "coded_array", "errors", "files", "fixedpoint", "pipeline", "public_api", "qparams",
+        "scheme", "table", "tiers",
     ),
     "analysis": ("benchmark", "chance", "compare", "equalizing", "evaluate", "tflite_caveats"),
     "autorange": ("sample_shares", "score"),
@@ -43,7 +43,7 @@ QUICK: Final[Mapping[str, tuple[str, ...]]] = {
     "engine": ("arena", "compose", "fuse", "layout", "native_engine", "scalars", "softmax", "steps"),
     "exporting": ("qoperator",),
     "formats": ("table_ncnn", "table_tensorrt", "tables"),
-    "model": ("error_names", "graph", "metadata", "runtime", "save", "taps", "weight_layout"),
+    "model": ("error_names", "graph", "layer", "metadata", "runtime", "save", "taps"),
     "ops": ("ops_table", "written_once"),
     "passes": (
         "absorb_bias", "fold_affine", "given_ranges", "layer_channels", "no_ops", "node_names", "place",

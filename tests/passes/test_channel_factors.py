@@ -34,7 +34,7 @@ def scale(model: ir.Model, first: int, second: int, factors: Array) -> None:
     source, reader = layers[first], layers[second]
     assert source is not None and reader is not None
     source.scaled(outputs=factors.astype(np.float64)).write(model.graph)
-    again = layer_channels(reader.layer)
+    again = layer_channels(reader.node)
     assert again is not None
     again.scaled(inputs=1.0 / factors.astype(np.float64)).write(model.graph)
 

@@ -12,10 +12,10 @@ from onnx import numpy_helper
 from quantized_models import initializers
 
 from calib8.errors import ModelError
+from calib8.model.layer import Layer
 from calib8.passes.prepare import prepare
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.quantize import quantize_graph
-from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate
 from calib8.scheme import target_scheme
 from calib8.table import CalibrationTable, Range, TableEntry
@@ -64,7 +64,7 @@ def test_given_codes_and_scales_are_those_of_the_graph(kind: str) -> None:
     made, layer, _ = candidate(kind)
     plain = weight_codes(made.quantized().model)
     node = next(node for node in made.model.graph if node.name == layer)
-    axis = channel_axis(node)
+    axis = Layer(node).output_axis(plain.ndim)
     codes = np.roll(plain, 1, axis=axis)
     scale = np.linspace(0.01, 0.02, plain.shape[axis], dtype=np.float32)
     changed = replace(made, corrections={layer: LayerCorrection(codes, scale)}).quantized()

@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 from quantized_models import initializers
 
+from calib8.model.layer import Layer
 from calib8.pipeline import calibrate
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.quantize import quantize_graph
@@ -77,21 +78,19 @@ def test_the_engine_runs_it() -> None:
 
 @pytest.mark.parametrize("bias", [1e6, 0.5])
 def test_a_bias_that_needs_room_widens_the_scale_of_all(bias: float) -> None:
-    layer = ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")])
+    layer = Layer(ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")]))
     weight, biases = normal(3, 2, 1, 1), np.array([0.1, bias, 0], np.float32)
     args = (layer, weight, biases, 1e-4)
     fine, coarse = quantize_layer(*args, target_scheme("onnxruntime")), quantize_layer(*args, ONE_SCALE)
-    assert coarse.axis is None and coarse.weight_scale == np.max(fine.weight_scale)
-    np.testing.assert_allclose(
-        coarse.bias * coarse.bias_scale, biases, rtol=1e-3, atol=float(coarse.bias_scale)
-    )  # type: ignore[operator]
+    assert coarse.weight.axis is None and coarse.weight.scale == np.max(fine.weight.scale)
+    np.testing.assert_allclose(coarse.bias.real, biases, rtol=1e-3, atol=float(coarse.bias.scale))  # type: ignore[operator]
 
 
 def test_given_codes_stay_where_their_scale_is_the_one() -> None:
-    layer = ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")])
+    layer = Layer(ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")]))
     codes = np.array([[7], [9]], np.int8)
     for scales, wanted in (([0.02, 0.02], [7, 9]), ([0.01, 0.02], [50, 9])):
         correction = LayerCorrection(codes, np.array(scales, np.float32))
         found = quantize_layer(layer, np.ones((2, 1), np.float32), None, 1.0, ONE_SCALE, correction)
-        assert found.weight.reshape(-1).tolist() == wanted
+        assert found.weight.values.reshape(-1).tolist() == wanted
         assert found.dropped == (wanted[0] == 50)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calib8.model.layer import Layer
 from calib8.qparams import INT8_SYMMETRIC
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import (
@@ -25,8 +26,8 @@ from calib8.scheme import target_scheme
 from small_models import Array, normal
 
 
-def node(op_type: str, **attributes: int) -> ir.Node:
-    return ir.node(op_type, [None, None], attributes)
+def node(op_type: str, **attributes: int) -> Layer:
+    return Layer(ir.node(op_type, [None, None], attributes))
 
 
 def saturating(first: int, second: int) -> bool:
@@ -82,7 +83,7 @@ def test_pairs_of_matrix_products_follow_the_inputs() -> None:
         (node("MatMul"), (2, 3, 4)),
     ],
 )
-def test_what_is_not_computed_in_pairs_has_none(layer: ir.Node, shape: tuple[int, ...]) -> None:
+def test_what_is_not_computed_in_pairs_has_none(layer: Layer, shape: tuple[int, ...]) -> None:
     assert weight_pairs(layer, np.ones(shape, np.int8)) is None
     assert largest_pair(layer, np.ones(shape, np.int8)) is None
 
@@ -91,9 +92,9 @@ def test_two_outputs_per_group_are_no_depthwise_layer() -> None:
     assert weight_pairs(node("Conv", group=4), np.ones((8, 1, 3, 3), np.int8)) is not None
 
 
-def limited(weight: Array, layer: ir.Node, **options: LayerCorrection) -> tuple[Array, Array]:
+def limited(weight: Array, layer: Layer, **options: LayerCorrection) -> tuple[Array, Array]:
     result = quantize_layer(layer, weight, None, 0.1, target_scheme("onnxruntime-avx2"), **options)
-    return result.weight, result.weight_scale
+    return result.weight.values, result.weight.scale
 
 
 @given(seed=st.integers(0, 10_000), inputs=st.integers(1, 5), heavy=st.booleans())

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from calib8.model.layer import Layer
 from calib8.model.runtime import Arrays
 from calib8.pipeline import calibrate
 from calib8.repair.candidate import Candidate, RepairData
@@ -87,7 +88,7 @@ def with_coded_weights(candidate: Candidate) -> ir.Model:
         node, layer, value = coded.node, layer_rows(coded, candidate.scheme), coded.node.inputs[1]
         assert value is not None and value.const_value is not None and value.name
         rows = (layer.scales[..., None] * layer.codes).astype(np.float32)
-        weight = from_rows(node, rows, value.const_value.shape.numpy())
+        weight = from_rows(Layer(node), rows, value.const_value.shape.numpy())
         model.graph.initializers[value.name].const_value = ir.tensor(np.ascontiguousarray(weight))
     return model
 

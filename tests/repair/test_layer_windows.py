@@ -9,12 +9,13 @@ import onnx_ir as ir
 import pytest
 
 from calib8.model.graph import constant
+from calib8.model.layer import Layer
 from calib8.model.runtime import Arrays
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QParams, quantize
 from calib8.repair import moments as module
 from calib8.repair.candidate import RepairData
 from calib8.repair.moments import EXACT_FLOAT32, POSITIONS, layer_moments
-from calib8.repair.windows import columns, from_rows, groups_of, spread, to_rows
+from calib8.repair.windows import columns, from_rows, spread, to_rows
 from small_models import graph, normal, run
 
 ALL = 1 << 20
@@ -59,14 +60,14 @@ def case(name: str) -> tuple[ir.Node, ir.Model, np.ndarray]:
 def rows_of(node: ir.Node) -> np.ndarray:
     weight = constant(node.inputs[1])
     assert weight is not None
-    return to_rows(node, weight)
+    return to_rows(Layer(node), weight)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_rows_times_columns_is_the_layer(name: str) -> None:
     node, model, codes = case(name)
     expected = run(model, {"x": codes.astype(np.float32)})[0]
-    found = rows_of(node) @ columns(node, codes, ALL, 0)
+    found = rows_of(node) @ columns(Layer(node), codes, ALL, 0)
     if node.op_type in ("Gemm", "MatMul"):
         assert np.array_equal(found[0].T.reshape(expected.shape), expected)
     else:
@@ -80,15 +81,15 @@ def test_rows_turn_back_into_weights(name: str) -> None:
     node, _, _ = case(name)
     weight = constant(node.inputs[1])
     assert weight is not None
-    rows = to_rows(node, weight)
-    assert len(rows) == groups_of(node)
-    assert np.array_equal(from_rows(node, rows, weight.shape), weight)
+    rows = to_rows(Layer(node), weight)
+    assert len(rows) == Layer(node).groups
+    assert np.array_equal(from_rows(Layer(node), rows, weight.shape), weight)
 
 
 @pytest.mark.parametrize("name", ["conv", "groups", "transposed, all at once", "matmul"])
 def test_few_positions_are_some_of_all(name: str) -> None:
     node, _, codes = case(name)
-    every, some = columns(node, codes, ALL, 2), columns(node, codes, 5, 2)
+    every, some = columns(Layer(node), codes, ALL, 2), columns(Layer(node), codes, 5, 2)
     assert np.array_equal(some, every[:, :, spread(every.shape[2], 5, 2)])
 
 
@@ -122,7 +123,9 @@ def test_moments_are_the_sums_over_the_columns() -> None:
         code = NET_CODES["xab"[index]]
         codes = [quantize(x, code.scale, code.zero_point, UINT8).astype(np.int64) - code.zero_point
                  for x in source]  # fmt: skip
-        every = np.concatenate([columns(node, one, POSITIONS, n) for n, one in enumerate(codes)], axis=2)
+        every = np.concatenate(
+            [columns(Layer(node), one, POSITIONS, n) for n, one in enumerate(codes)], axis=2
+        )
         wide = every.astype(np.int64)
         assert moments.count == every.shape[2]
         assert np.array_equal(moments.second, wide @ wide.transpose(0, 2, 1))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from calib8 import qparams
+from calib8.model.layer import Layer
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, INT8, INT8_SYMMETRIC, UINT8, QuantSpec
 from calib8.quantization import weights
 from calib8.scheme import target_scheme
@@ -158,13 +159,13 @@ def test_weights_on_ties_and_beyond_the_codes(scale: float) -> None:
 
 def test_one_scale_per_weight_is_that_of_quantize_layer() -> None:
     w = np.random.default_rng(1).normal(size=(5, 4, 3, 3)).astype(np.float32)
-    layer = ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")])
+    layer = Layer(ir.node("Conv", [ir.Value(name="x"), ir.Value(name="w")]))
     scheme = target_scheme("onnxruntime").with_weights("per-tensor")
     quantized = weights.quantize_layer(layer, w, None, 0.1, scheme)
     scale = weight_scale(torch.from_numpy(w), 0, 127, per_tensor=True)
     assert scale.shape == ()
-    np.testing.assert_array_equal(bits_of(scale), bits_of(quantized.weight_scale))
-    wanted = qparams.dequantize(quantized.weight, quantized.weight_scale, 0)
+    np.testing.assert_array_equal(bits_of(scale), bits_of(quantized.weight.scale))
+    wanted = qparams.dequantize(quantized.weight.values, quantized.weight.scale, 0)
     np.testing.assert_array_equal(
         bits_of(fake_quantize_weight(torch.from_numpy(w), scale, 0, 127)), bits_of(wanted)
     )

@@ -16,6 +16,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import constant
+from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import batch_norm_affine
 from calib8.quantization.qdq import label, nodes
 
@@ -74,7 +75,7 @@ class BatchNormInspection:
 
 def inspect_batch_norms(model: ir.Model) -> tuple[BatchNormInspection, ...]:
     """Every BatchNormalization with constant parameters, in graph order."""
-    found = (_inspect(node) for node in nodes(model) if node.op_type == "BatchNormalization")
+    found = (_inspect(node) for node in nodes(model) if normalizes(node))
     return tuple(inspection for inspection in found if inspection is not None)
 
 

@@ -28,7 +28,8 @@ from calib8.analysis.layer_constants import ConstantFaults
 from calib8.analysis.range_reasons import clipped_reason, given_reason, input_reason, unused_reason
 from calib8.analysis.reason import Reason
 from calib8.model.graph import constant, sole_consumer
-from calib8.ops.groups import RESHAPING
+from calib8.ops.groups import NEUTRAL, RESHAPING
+from calib8.ops.questions import joins
 from calib8.passes.resolve_ranges import FIXED_LIMITS
 from calib8.quantization.qdq import label
 from calib8.scheme import WEIGHTED_OPS
@@ -169,7 +170,7 @@ def _layers_behind(value: ir.Value) -> Iterator[ir.Node]:
 def concat_behind(value: ir.Value | None) -> ir.Node | None:
     """The Concat that a tensor, or what it is moved from, comes from; None where it comes from elsewhere."""
     node = _behind_moves(value)
-    return node if node is not None and node.op_type == "Concat" else None
+    return node if node is not None and joins(node) else None
 
 
 def _behind_moves(value: ir.Value | None) -> ir.Node | None:
@@ -241,7 +242,7 @@ def _shared(row: TensorComparison, facts: Facts) -> Reason | None:
     """A branch that has the codes of a larger one, because one Concat reads both."""
     if row.representable is None or row.node is None:
         return None
-    readers = [node for node in facts.readers(row.tensor) if node.op_type == "Concat"]
+    readers = [node for node in facts.readers(row.tensor) if joins(node)]
     held = max(abs(bound) for bound in row.representable)
     reach = max(abs(bound) for bound in row.observed)
     if not readers or not 0.0 < APART * reach <= held:
@@ -253,7 +254,7 @@ def _shared(row: TensorComparison, facts: Facts) -> Reason | None:
 def _factors(row: TensorComparison, facts: Facts) -> Reason | None:
     """A product with a constant whose entries are of different size."""
     node = facts.producer(row.tensor)
-    if node is None or node.op_type not in ("Mul", "Div") or row.scale is None:
+    if node is None or NEUTRAL.get(node.op_type) != 1 or row.scale is None:
         return None
     arrays = (constant(value) for value in node.inputs)
     found = next((np.abs(array) for array in arrays if array is not None and array.size > 1), None)

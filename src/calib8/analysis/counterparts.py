@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from calib8.analysis.tensor_codes import SPECS, TensorCode, tensor_code
 from calib8.errors import ModelError
+from calib8.ops.questions import quantizes
 from calib8.qparams import FLOAT32_MAX
 from calib8.quantization.qdq import ACTIVATIONS, QUANTIZERS, codes_of, float_origin, label, weighted_layers
 
@@ -26,7 +27,7 @@ CHANGED: Final = "a repair made it another one"
 
 
 @dataclass(frozen=True)
-class Layer:
+class Counterpart:
     """What computes a tensor from those that are compared before it.
 
     Attributes:
@@ -61,7 +62,7 @@ class Tap:
     value: str
     output: str
     code: TensorCode | None
-    layer: Layer
+    layer: Counterpart
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _activation_quantizers(model: ir.Model) -> list[ir.Node]:
     for node in model.graph:
         if any(value in changing for value in _all_inputs(node)):
             changing.update(node.outputs)
-            if node.op_type == "QuantizeLinear":
+            if quantizes(node):
                 quantizers.append(node)
     return quantizers
 
@@ -255,7 +256,7 @@ def _tap(
         tap.value.name or "",
         output.name or "",
         tap.code,
-        Layer(
+        Counterpart(
             None if main is None else label(main),
             "" if main is None else main.op_type,
             tuple(label(node) for node in nodes),
@@ -268,7 +269,7 @@ def _tap(
 def _layers(model: ir.Model, found: list[_Found]) -> list[tuple[ir.Node | None, list[ir.Node]]]:
     """For every tap the node that stands for its layer and all nodes of it, in graph order."""
     order = {node: index for index, node in enumerate(model.graph)}
-    weighted = set(weighted_layers(model))
+    weighted = {layer.node for layer in weighted_layers(model)}
     known = {tap.value for tap in found if tap.quantizer is not None}
     layers = []
     for tap in found:

@@ -11,8 +11,7 @@ import onnx_ir as ir
 
 from calib8.analysis.layer_codes import layer_codes
 from calib8.model.graph import constant
-from calib8.quantization.qdq import label, output_axis
-from calib8.scheme import WEIGHTED_OPS
+from calib8.model.layer import layer_of
 
 
 def dead_channels(model: ir.Model) -> dict[str, tuple[int, ...]]:
@@ -20,11 +19,11 @@ def dead_channels(model: ir.Model) -> dict[str, tuple[int, ...]]:
 
     For a grouped ConvTranspose a channel is one that is dead in every group.
     """
-    found = {layer.name: np.flatnonzero(~layer.rows.any(axis=1)) for layer in layer_codes(model)}
-    for node in model.graph:
-        weight = constant(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
+    found = {coded.name: np.flatnonzero(~coded.rows.any(axis=1)) for coded in layer_codes(model)}
+    for layer in filter(None, map(layer_of, model.graph)):
+        weight = constant(layer.weight)
         if weight is not None and weight.ndim > 1:
-            axis = output_axis(node, weight.ndim)
+            axis = layer.output_axis(weight.ndim)
             others = tuple(index for index in range(weight.ndim) if index != axis)
-            found[label(node)] = np.flatnonzero(~np.any(weight, axis=others))
+            found[layer.name] = np.flatnonzero(~np.any(weight, axis=others))
     return {name: tuple(map(int, channels)) for name, channels in found.items() if channels.size}

@@ -11,17 +11,14 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.analysis.tensor_codes import SPECS
-from calib8.model.graph import constant, float_attribute
-from calib8.model.weight_layout import by_channel
+from calib8.model.graph import constant
+from calib8.model.layer import Layer
 from calib8.quantization.qdq import (
     Codes,
-    bias_value,
     codes_behind,
     codes_of,
     dequantizer,
     float_origin,
-    label,
-    output_axis,
     weighted_layers,
 )
 
@@ -31,7 +28,7 @@ class LayerCodes:
     """One Conv, ConvTranspose, Gemm or MatMul whose input and weight are codes.
 
     Attributes:
-        node: the layer.
+        layer: the layer.
         name: of it.
         weight: codes in the layer's own layout, its zero point subtracted.
         rows: the same as [output channels, products].
@@ -42,7 +39,7 @@ class LayerCodes:
         signed_weights: the weight's codes are int8, and its zero point is 0.
     """
 
-    node: ir.Node
+    layer: Layer
     name: str
     weight: npt.NDArray[np.int64]
     rows: npt.NDArray[np.int64]
@@ -61,36 +58,35 @@ def layer_codes(model: ir.Model) -> Iterator[LayerCodes]:
     Args:
         model: a QDQ graph as ``readable_copy`` gives it.
     """
-    for node in weighted_layers(model):
-        source, before = dequantizer(node.inputs[1]), codes_behind(node.inputs[0])
+    for layer in weighted_layers(model):
+        source, before = dequantizer(layer.weight), codes_behind(layer.input)
         if source is None or before is None or before.dtype not in SPECS:
             continue
-        weight, codes = _weight_codes(node, source), codes_of(source)
+        weight, codes = _weight_codes(layer, source), codes_of(source)
         if weight is None or not _is_plain(before) or codes.scale is None or codes.zero_point is None:
             continue
-        if weight.ndim < 2 or codes.scale.size not in (1, weight.shape[output_axis(node, weight.ndim)]):
+        if weight.ndim < 2 or codes.scale.size not in (1, weight.shape[layer.output_axis(weight.ndim)]):
             continue
-        yield _layer(node, weight, codes, before)
+        yield _layer(layer, weight, codes, before)
 
 
-def _layer(node: ir.Node, weight: npt.NDArray[Any], codes: Codes, before: Codes) -> LayerCodes:
+def _layer(layer: Layer, weight: npt.NDArray[Any], codes: Codes, before: Codes) -> LayerCodes:
     assert codes.scale is not None and codes.zero_point is not None and before.dtype is not None
     assert before.scale is not None and before.zero_point is not None
-    axis = output_axis(node, weight.ndim)
+    axis = layer.output_axis(weight.ndim)
     shape = [-1 if index == axis else 1 for index in range(weight.ndim)]
     centred = weight.astype(np.int64) - codes.zero_point.reshape(shape if codes.zero_point.size > 1 else ())
-    channels = by_channel(node, centred)
+    channels = layer.by_channel(centred)
     rows = channels.reshape(channels.shape[0] * channels.shape[1], -1)
-    groups = len(rows) // weight.shape[axis]
     scales = np.broadcast_to(codes.scale.reshape(-1), weight.shape[axis])
     spec = SPECS[before.dtype]
     return LayerCodes(
-        node=node,
-        name=label(node),
+        layer=layer,
+        name=layer.name,
         weight=centred,
         rows=rows,
-        weight_scale=np.tile(scales, groups),
-        bias=_bias(node, len(rows)),
+        weight_scale=np.tile(scales, layer.sharing),
+        bias=_bias(layer, len(rows)),
         scale=before.scale.item(),
         zero_point=before.zero_point.item(),
         qmin=spec.qmin,
@@ -105,13 +101,13 @@ def _is_plain(codes: Codes) -> bool:
     return known and codes.per_tensor
 
 
-def _weight_codes(node: ir.Node, source: ir.Node) -> npt.NDArray[Any] | None:
+def _weight_codes(layer: Layer, source: ir.Node) -> npt.NDArray[Any] | None:
     """The codes as stored, or those that a QuantizeLinear makes of a stored float weight."""
     stored = constant(source.inputs[0])
     if stored is not None:
         return stored if stored.dtype.kind in "iu" else None
-    assert node.inputs[1] is not None
-    array, codes = constant(float_origin(node.inputs[1])), codes_of(source)
+    assert layer.weight is not None
+    array, codes = constant(float_origin(layer.weight)), codes_of(source)
     if array is None or codes.scale is None or codes.zero_point is None or codes.dtype not in SPECS:
         return None
     shape = [-1 if index == codes.axis % array.ndim else 1 for index in range(array.ndim)]
@@ -123,14 +119,13 @@ def _weight_codes(node: ir.Node, source: ir.Node) -> npt.NDArray[Any] | None:
     return np.asarray(np.clip(ratio + point, spec.qmin, spec.qmax).astype(np.int64))
 
 
-def _bias(node: ir.Node, channels: int) -> npt.NDArray[Any] | None:
-    value = bias_value(node)
+def _bias(layer: Layer, channels: int) -> npt.NDArray[Any] | None:
+    value = layer.bias
     if value is None:
         return None
     source = dequantizer(value)
     array = constant(value if source is None else source.inputs[0])
     if array is None or array.size not in (1, channels):
         return None
-    beta = float_attribute(node, "beta", 1.0) if source is None else 1.0
-    wide = array.astype(np.float64) * beta if source is None else array.astype(np.int64)
+    wide = array.astype(np.float64) * layer.factors[1] if source is None else array.astype(np.int64)
     return np.asarray(np.broadcast_to(wide.reshape(-1), channels))

@@ -17,10 +17,10 @@ import onnx_ir as ir
 
 from calib8.analysis.counterparts import Tap
 from calib8.analysis.float_reference import FloatReference
-from calib8.analysis.weight_noise import layer_node, stored_weight
+from calib8.analysis.weight_noise import node_of, stored_weight
 from calib8.dissection.float_constants import FloatConstants
-from calib8.model.graph import constant, input_at
-from calib8.model.weight_layout import by_channel
+from calib8.model.graph import constant
+from calib8.model.layer import Layer
 from calib8.quantization.qdq import codes_of, dequantizer
 
 RAN_OVER: Final = 2.0**30
@@ -84,7 +84,7 @@ def constant_faults(
     """
     found = {}
     for tap in taps:
-        node = layer_node(int8, tap.layer)
+        node = node_of(int8, tap.layer)
         stored = None if node is None else stored_weight(node)
         if node is None or stored is None or tap.layer.reference is None or tap.layer.node is None:
             continue
@@ -95,9 +95,9 @@ def constant_faults(
     return {name: faults for name, faults in found.items() if faults != ConstantFaults(None, None)}
 
 
-def _bias(node: ir.Node, original: FloatConstants) -> WrongBias | None:
+def _bias(layer: Layer, original: FloatConstants) -> WrongBias | None:
     """The channel whose bias is farthest from the float one, where no repair could want that."""
-    source = dequantizer(input_at(node, 2))
+    source = dequantizer(layer.bias)
     codes = None if source is None else constant(source.inputs[0])
     scale = None if source is None else codes_of(source).scale
     if codes is None or scale is None or codes.dtype != np.int32 or scale.size not in (1, codes.size):
@@ -113,11 +113,11 @@ def _bias(node: ir.Node, original: FloatConstants) -> WrongBias | None:
     return WrongBias(channel, coded, float(real[channel])) if ran[channel] else None
 
 
-def _weight(node: ir.Node, stored: npt.NDArray[np.float32], original: FloatConstants) -> OutlierWeight | None:
+def _weight(layer: Layer, stored: npt.NDArray[np.float32], original: FloatConstants) -> OutlierWeight | None:
     """The channel most of whose weights are lost; of a layer with one scale the one with the largest."""
-    sides = (by_channel(node, one) for one in (original.weight, stored))
+    sides = (layer.by_channel(one) for one in (original.weight, stored))
     rows, coded = (one.reshape(one.shape[0] * one.shape[1], -1) for one in sides)
-    source = dequantizer(input_at(node, 1))
+    source = dequantizer(layer.weight)
     scale = None if source is None else codes_of(source).scale
     whole = scale is not None and scale.size == 1 and len(rows) > 1
     channels = len(rows)

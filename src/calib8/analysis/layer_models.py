@@ -17,7 +17,8 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.analysis.counterparts import Tap
 from calib8.model.graph import Names
-from calib8.quantization.qdq import code_type
+from calib8.ops.questions import quantizes
+from calib8.quantization.qdq import code_type, dequantizer
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _cut(names: Names, value: ir.Value, fed: ir.Value) -> None:
     """All that reads ``value`` reads ``fed`` instead; what its quantizers give is left to be looked at."""
     for use in list(value.uses()):
         node = use.node
-        if node.op_type != "QuantizeLinear":
+        if not quantizes(node):
             node.replace_input_with(use.idx, fed)
             continue
         twin = ir.Node(
@@ -99,8 +100,7 @@ def _cut(names: Names, value: ir.Value, fed: ir.Value) -> None:
 
 
 def _is_dequantized(value: ir.Value) -> bool:
-    producer = value.producer()
-    return producer is not None and producer.op_type == "DequantizeLinear"
+    return dequantizer(value) is not None
 
 
 def _values(model: ir.Model) -> dict[str, ir.Value]:

@@ -26,6 +26,7 @@ from calib8.model.graph import constant, graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import Arrays, open_session
 from calib8.model.taps import tapped_model
+from calib8.ops.questions import quantizes
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.quantization.qdq import codes_of, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
@@ -197,7 +198,7 @@ def _quantized_values(model: ir.Model) -> dict[str, TensorCode]:
     """Value that a QuantizeLinear of the main graph reads → what its codes can hold."""
     found: dict[str, TensorCode] = {}
     for node in model.graph:
-        value = node.inputs[0] if node.op_type == "QuantizeLinear" else None
+        value = node.inputs[0] if quantizes(node) else None
         code = tensor_code(codes_of(node)) if value is not None and constant(value) is None else None
         if value is not None and code is not None and value.name:
             found.setdefault(value.name, code)

@@ -83,7 +83,7 @@ def layer_pairs(model: ir.Model) -> tuple[LayerPairs, ...]:
 
 
 def _pairs(layer: LayerCodes) -> Codes | None:
-    return weight_pairs(layer.node, layer.weight) if layer.signed_weights else None
+    return weight_pairs(layer.layer, layer.weight) if layer.signed_weights else None
 
 
 def _layer_pairs(layer: LayerCodes, pairs: Codes) -> LayerPairs:
@@ -132,8 +132,8 @@ class PairObserver:
     @property
     def inputs(self) -> dict[str, str]:
         """Layer → the value that it reads, which ``add`` wants as float."""
-        return {name: layer.node.inputs[0].name or "" for name, layer in self._codes.items()
-                if layer.node.inputs[0] is not None}  # fmt: skip
+        return {name: layer.layer.input.name or "" for name, layer in self._codes.items()
+                if layer.layer.input is not None}  # fmt: skip
 
     def add(self, values: Mapping[str, npt.NDArray[Any]]) -> None:
         """Adds one run: layer → the real values behind its input's codes."""
@@ -153,7 +153,7 @@ class PairObserver:
 
 def _observe(layer: LayerCodes, columns: Columns, seen: _Seen) -> None:
     """Every pair that can saturate in some channel, for all those channels at once."""
-    pairs = weight_pairs(layer.node, layer.weight)
+    pairs = weight_pairs(layer.layer, layer.weight)
     assert pairs is not None
     unsafe = np.max(np.abs(pair_reach(pairs)), axis=2) > PAIR_LIMIT
     for index in map(int, np.flatnonzero(unsafe.any(axis=0))):

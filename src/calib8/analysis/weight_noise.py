@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.analysis.counterparts import Layer
+from calib8.analysis.counterparts import Counterpart
 from calib8.analysis.float_reference import FloatReference
 from calib8.analysis.noise import DistanceSums
 from calib8.analysis.tensor_codes import tensor_code
 from calib8.model.graph import constant
+from calib8.model.layer import Layer, layer_of
 from calib8.quantization.qdq import codes_of, dequantizer, float_origin
-from calib8.scheme import WEIGHTED_OPS
 
 
-def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> float | None:
+def weight_sqnr_db(int8: ir.Model, layer: Counterpart, reference: FloatReference) -> float | None:
     """SQNR of the layer's weight in dB, inf if it is exact; None without a weight in codes to compare.
 
     Args:
@@ -26,7 +26,7 @@ def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> f
         layer: what ``find_counterparts`` found in it.
         reference: the float model.
     """
-    node = layer_node(int8, layer)
+    node = node_of(int8, layer)
     stored = None if node is None else stored_weight(node)
     if stored is None or layer.reference is None:
         return None
@@ -38,16 +38,15 @@ def weight_sqnr_db(int8: ir.Model, layer: Layer, reference: FloatReference) -> f
     return sums.distance().sqnr_db
 
 
-def layer_node(model: ir.Model, layer: Layer) -> ir.Node | None:
-    """The layer's node if it is one with a weight."""
+def node_of(model: ir.Model, layer: Counterpart) -> Layer | None:
+    """The node of a counterpart, as a layer if it is one with a weight."""
     found = (node for node in model.graph if node.outputs and node.outputs[0].name == layer.output)
-    node = next(found, None)
-    return node if node is not None and node.op_type in WEIGHTED_OPS else None
+    return layer_of(next(found, None))
 
 
-def stored_weight(node: ir.Node) -> npt.NDArray[np.float32] | None:
+def stored_weight(layer: Layer) -> npt.NDArray[np.float32] | None:
     """What the codes of a layer's weight stand for, also where Q and DQ follow a float constant."""
-    value, source = node.inputs[1], dequantizer(node.inputs[1])
+    value, source = layer.weight, dequantizer(layer.weight)
     code = None if source is None else tensor_code(codes_of(source))
     if value is None or source is None or code is None:
         return None

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.analysis.layer_codes import LayerCodes
-from calib8.model.graph import int_attribute, ints_attribute
 from calib8.model.padding import conv_pads
 
 Column = npt.NDArray[np.int32]
@@ -49,21 +48,18 @@ def columns_of(layer: LayerCodes, codes: Column) -> Columns:
         layer: the layer.
         codes: of its input, ≥ 0: [N, C, …] for Conv, [N, K] for Gemm, [..., K] for MatMul.
     """
-    if layer.node.op_type != "Conv":
-        turned = layer.node.op_type == "Gemm" and int_attribute(layer.node, "transA", 0)
-        flat = codes.T if turned else codes.reshape(-1, codes.shape[-1])
+    if not layer.layer.windows:
+        flat = codes.T if layer.layer.turned else codes.reshape(-1, codes.shape[-1])
         return Columns(1, len(layer.rows), flat.shape[1], lambda group, product: flat[:, product])
     return _convolution(layer, codes)
 
 
 def _convolution(layer: LayerCodes, codes: Column) -> Columns:
-    groups, channels = int_attribute(layer.node, "group", 1), layer.weight.shape[1]
+    groups, channels = layer.layer.groups, layer.weight.shape[1]
     kernel = layer.weight.shape[2:]
-    ones = (1,) * len(kernel)
-    strides = ints_attribute(layer.node, "strides", ones)
-    dilations = ints_attribute(layer.node, "dilations", ones)
+    strides, dilations = layer.layer.steps(len(kernel))
     reach = [dilation * (size - 1) + 1 for size, dilation in zip(kernel, dilations, strict=True)]
-    sides = ((0, 0), (0, 0), *conv_pads(layer.node, codes.shape[2:], strides, reach))
+    sides = ((0, 0), (0, 0), *conv_pads(layer.layer.node, codes.shape[2:], strides, reach))
     padded = np.pad(codes, sides, constant_values=layer.zero_point - layer.qmin)
     counts = [
         (length - extent) // stride + 1

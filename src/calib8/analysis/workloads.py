@@ -241,12 +241,13 @@ def _limits(model: ir.Model) -> Limits:
     """Smallest and largest value that an input's quantizer can tell apart from others."""
     import onnx_ir as ir
 
+    from calib8.ops.questions import quantizes
     from calib8.quantization.qdq import codes_of
 
     found = {}
     for value in model.graph.inputs:
         for use in value.uses():
-            if use.node.op_type == "QuantizeLinear" and value.name is not None:
+            if quantizes(use.node) and value.name is not None:
                 codes = codes_of(use.node)
                 if codes.per_tensor and codes.scale is not None and codes.zero_point is not None:
                     low, high = CODES["int8" if codes.dtype == ir.DataType.INT8 else "uint8"]

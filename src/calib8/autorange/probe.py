@@ -23,9 +23,10 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import Names, constant, int_attribute, is_activation, rank
+from calib8.model.graph import Names, constant, is_activation, rank
+from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, FUNCTIONS, POOL_OPS, POOLS, UNARY_OPS, WEIGHTED_OPS
-from calib8.ops.questions import is_standard, is_weighted
+from calib8.ops.questions import is_standard
 from calib8.passes.functions import TensorFunction, activation_behind, computed_as_one, fused_layers
 from calib8.qparams import QParams, QuantSpec
 from calib8.scheme import QuantScheme
@@ -228,8 +229,9 @@ def _takes_batches(reader: ir.Node, value: ir.Value) -> bool:
     axes = rank(value)
     if reader.op_type not in _BATCHED or not is_standard(reader) or not axes:
         return False
-    if is_weighted(reader):
-        return _weights_are_constant(reader, value)
+    layer = layer_of(reader)
+    if layer is not None:
+        return _weights_are_constant(layer, value)
     return all(old is None or _grows_along(old, value, axes) for old in reader.inputs)
 
 
@@ -247,15 +249,12 @@ def _elements(value: ir.Value) -> int:
     return math.prod(size if isinstance(size, int) else 0 for size in sizes)
 
 
-def _weights_are_constant(reader: ir.Node, value: ir.Value) -> bool:
-    others = [constant(old) for old in reader.inputs[1:] if old is not None]
-    if reader.inputs[0] is not value or any(array is None for array in others):
+def _weights_are_constant(layer: Layer, value: ir.Value) -> bool:
+    weight, bias = constant(layer.weight), constant(layer.bias)
+    if layer.input is not value or weight is None or (bias is None and layer.bias is not None):
         return False
-    if reader.op_type == "Gemm":
-        return not int_attribute(reader, "transA", 0) and all(
-            array is None or array.ndim < 2 or array.shape[0] == 1 for array in others[1:]
-        )
-    return reader.op_type != "MatMul" or (others[0] is not None and others[0].ndim == 2 and rank(value) != 1)
+    whole = bias is None or bias.ndim < 2 or bias.shape[0] == 1
+    return whole and not layer.turned and layer.fits(weight.ndim) and (layer.windows or rank(value) != 1)
 
 
 def _grows_along(operand: ir.Value, value: ir.Value, axes: int) -> bool:

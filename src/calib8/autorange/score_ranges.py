@@ -32,6 +32,7 @@ from calib8.calibration.ranges import BEHIND, clipped_share
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.model.graph import activation_inputs, float_attribute, input_at, scalar_constant
 from calib8.ops.groups import BINARY_OPS, LIMITED, MOVE_OPS, POOL_OPS
+from calib8.ops.questions import clips
 from calib8.qparams import FLOAT32_MAX, QuantSpec
 from calib8.table import GIVEN, CalibrationTable, Range, TableEntry
 from calib8.tasks.branches import Meaning
@@ -137,7 +138,7 @@ def limited_tensors(model: ir.Model) -> frozenset[str]:
 
 def _has_upper_limit(node: ir.Node) -> bool:
     """Whether it is a Clip that has one."""
-    if node.op_type != "Clip":
+    if not clips(node):
         return False
     limit = float_attribute(node, "max", math.inf)
     if len(node.inputs) > 1:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, label
-from calib8.ops.groups import WEIGHTED_OPS
+from calib8.model.graph import constant
+from calib8.model.layer import layer_of
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,8 @@ class FloatConstants:
 def layer_constants(model: ir.Model) -> dict[str, FloatConstants]:
     """Label of every layer of a float graph with constant weights → what it computes with."""
     found = {}
-    for node in model.graph:
-        if node.op_type not in WEIGHTED_OPS:
-            continue
-        weight, bias = constant(node.inputs[1]), constant(input_at(node, 2))
+    for layer in filter(None, map(layer_of, model.graph)):
+        weight = constant(layer.weight)
         if weight is not None:
-            found[label(node)] = FloatConstants(weight, bias)
+            found[layer.name] = FloatConstants(weight, constant(layer.bias))
     return found

@@ -39,7 +39,7 @@ def coded_tensors(model: ir.Model) -> tuple[str, ...]:
 
 def coded_layer_names(model: ir.Model) -> tuple[str, ...]:
     """Labels of the layers whose weights are codes, in graph order."""
-    return tuple(label(node) for node in weighted_layers(model) if weight_is_coded(node))
+    return tuple(one.name for one in weighted_layers(model) if weight_is_coded(one.node))
 
 
 def partly_coded(

@@ -22,10 +22,9 @@ import onnx_ir as ir
 
 from calib8.errors import TableError
 from calib8.formats.table_file import EntryCollector, TableFile, float_or_none, lines_of
-from calib8.model.graph import constant, int_attribute, ints_attribute
-from calib8.ops.groups import WEIGHTED_OPS
+from calib8.model.graph import constant
+from calib8.model.layer import Layer, layer_of
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
-from calib8.quantization.weights import channel_axis
 from calib8.table import CalibrationTable, Range
 
 _WEIGHT_KEY: Final = re.compile(r"(.+)_param_\d+")
@@ -113,42 +112,28 @@ def layer_inputs(model: ir.Model) -> dict[str, str]:
     return {node.name or "": node.inputs[0].name or "" for node, _ in _layers(model) if node.inputs[0]}
 
 
-_LAYERS: Final = WEIGHTED_OPS - {"ConvTranspose"}
-"""Layers that ncnn runs in 8 bits."""
-
-
 def _layers(model: ir.Model) -> Iterator[tuple[ir.Node, npt.NDArray[np.float64]]]:
-    """Layers with constant weights, and the inverse scales of these."""
-    for node in model.graph:
-        weight = constant(node.inputs[1]) if node.op_type in _LAYERS else None
-        if weight is not None and weight.dtype == np.float32 and weight.ndim >= 2:
-            yield node, _weight_scales(node, np.abs(weight.astype(np.float64)))
+    """Layers with constant weights, and the inverse scales of these; ncnn runs no ConvTranspose in 8 bits."""
+    for layer in map(layer_of, model.graph):
+        weight = None if layer is None or layer.transposed else constant(layer.weight)
+        if layer is not None and weight is not None and weight.dtype == np.float32 and weight.ndim >= 2:
+            yield layer.node, _weight_scales(layer, np.abs(weight.astype(np.float64)))
 
 
-def _weight_scales(node: ir.Node, magnitude: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _weight_scales(layer: Layer, magnitude: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """levels / max|W| per output channel, or per group; 1 where all weights are zero."""
-    groups = int_attribute(node, "group", 1)
-    if groups > 1:
-        largest = magnitude.reshape(groups, -1).max(axis=1)
-    else:
-        largest = np.moveaxis(magnitude, channel_axis(node), 0).reshape(
-            magnitude.shape[channel_axis(node)], -1
-        )
-        largest = largest.max(axis=1)
-    levels = _WINOGRAD_LEVELS if groups == 1 and _is_winograd(node, magnitude) else _LEVELS
+    groups = layer.groups
+    rows = layer.by_channel(magnitude).reshape(groups if groups > 1 else layer.channels(magnitude.shape), -1)
+    largest = rows.max(axis=1)
+    levels = _WINOGRAD_LEVELS if groups == 1 and _is_winograd(layer, magnitude) else _LEVELS
     inverse = levels / np.maximum(largest, FLOAT32_TINY)
     result: npt.NDArray[np.float64] = np.where(inverse <= FLOAT32_MAX, inverse, 1.0)
     return np.where(largest > 0, result, 1.0)
 
 
-def _is_winograd(node: ir.Node, magnitude: npt.NDArray[np.float64]) -> bool:
+def _is_winograd(layer: Layer, magnitude: npt.NDArray[np.float64]) -> bool:
     ones = (1, 1)
-    return (
-        node.op_type == "Conv"
-        and magnitude.shape[2:] == (3, 3)
-        and ints_attribute(node, "strides", ones) == ones
-        and ints_attribute(node, "dilations", ones) == ones
-    )
+    return layer.direct and magnitude.shape[2:] == (3, 3) and layer.steps(2) == (ones, ones)
 
 
 def _inverse_scale(chosen: Range) -> float:

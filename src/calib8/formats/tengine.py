@@ -25,9 +25,8 @@ from calib8.formats.table_file import (
     float_or_none,
     lines_of,
 )
-from calib8.model.graph import constant, input_at
-from calib8.ops.groups import WEIGHTED_OPS
-from calib8.passes.fold_affine import output_channels
+from calib8.model.graph import constant
+from calib8.model.layer import Layer, layer_of
 from calib8.qparams import INT8_SYMMETRIC, UINT8, QuantSpec, activation_qparams
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections
 from calib8.quantization.weights import plain_scales, scales_for_bias
@@ -122,7 +121,7 @@ def write_weight_scales(
     Raises:
         TableError: a name with a space or line break.
     """
-    return "".join(_line(node.inputs[1], scales) for node, scales, _ in _layers(model, table, corrections))
+    return "".join(_line(layer.weight, scales) for layer, scales, _ in _layers(model, table, corrections))
 
 
 def write_bias_scales(
@@ -139,36 +138,36 @@ def write_bias_scales(
         TableError: a name with a space or line break.
     """
     lines = []
-    for node, scales, input_scale in _layers(model, table, corrections):
-        if input_scale is not None and constant(input_at(node, 2)) is not None:
-            lines.append(_line(node.inputs[2], scales * np.float32(input_scale)))
+    for layer, scales, input_scale in _layers(model, table, corrections):
+        if input_scale is not None and constant(layer.bias) is not None:
+            lines.append(_line(layer.bias, scales * np.float32(input_scale)))
     return "".join(lines)
 
 
 def _layers(
     model: ir.Model, table: CalibrationTable, corrections: Corrections
-) -> Iterator[tuple[ir.Node, npt.NDArray[np.float32], float | None]]:
+) -> Iterator[tuple[Layer, npt.NDArray[np.float32], float | None]]:
     """Layers with constant weights, their weight scales in output order, their input's scale if known."""
     scheme = target_scheme("tengine")
-    for node in model.graph:
-        weight = constant(node.inputs[1]) if node.op_type in WEIGHTED_OPS else None
-        if weight is None or node.inputs[0] is None:
+    for layer in map(layer_of, model.graph):
+        weight = None if layer is None else constant(layer.weight)
+        if layer is None or weight is None or layer.input is None:
             continue
-        entry = table.entries.get(node.inputs[0].name or "")
+        entry = table.entries.get(layer.input.name or "")
         input_scale, bias = None, None
         if entry is not None:
             input_scale = activation_qparams(entry.range.min, entry.range.max, scheme.activations).scale
-            bias = constant(input_at(node, 2))
-        channels = output_channels(node, weight)
+            bias = constant(layer.bias)
+        channels = layer.channels(weight.shape)
         whole = bias is not None and bias.size == channels
         array = bias.astype(np.float32).reshape(-1) if bias is not None and whole else None
-        least = scales_for_bias(node, array, input_scale or 1.0)
-        correction = corrections.get(node.name or "")
+        least = scales_for_bias(layer, array, input_scale or 1.0)
+        correction = corrections.get(layer.node.name or "")
         if correction is not None and correction.weight_scale is not None:
             scales = np.maximum(correction.weight_scale, least)
         else:
-            scales = plain_scales(node, weight.astype(np.float32), scheme, least)
-        yield node, np.tile(scales, channels // scales.size), input_scale
+            scales = plain_scales(layer, weight.astype(np.float32), scheme, least)
+        yield layer, np.tile(scales, channels // scales.size), input_scale
 
 
 def _line(value: ir.Value | None, scales: npt.NDArray[np.float32]) -> str:

@@ -38,6 +38,7 @@ MOVES: Final = frozenset(name for name, op in TABLE.items() if op.moves) - KEEPI
 """Ops whose result holds nothing but values of their data, a number that a Pad brings in apart: a quantizer
 may change places with them."""
 
+JOINED: Final = _moving("joined")
 JOINING: Final = frozenset(name for name in MOVES if TABLE[name].data is None)
 """Those of them all of whose inputs are data; the others have one, the first."""
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from calib8.ops.groups import (
     CONVOLUTIONS,
+    JOINED,
     MATRIX_PRODUCTS,
     QUANTIZERS,
     WEIGHTED_OPS,
@@ -36,6 +37,26 @@ def is_convolution(node: ir.Node) -> bool:
 def is_matrix_product(node: ir.Node) -> bool:
     """A Gemm or MatMul: channels are the last axis."""
     return node.op_type in MATRIX_PRODUCTS
+
+
+def joins(node: ir.Node) -> bool:
+    """A Concat: its result holds what all its inputs hold."""
+    return node.op_type in JOINED
+
+
+def clips(node: ir.Node) -> bool:
+    """A Clip, whose limits are inputs."""
+    return node.op_type == "Clip"
+
+
+def normalizes(node: ir.Node) -> bool:
+    """A BatchNormalization: channels are shifted and scaled by what is known of them."""
+    return node.op_type == "BatchNormalization"
+
+
+def yields_probabilities(node: ir.Node) -> bool:
+    """A Softmax whose result leaves the graph: probabilities of classes."""
+    return node.op_type == "Softmax" and node.outputs[0].is_graph_output()
 
 
 def takes_bias(node: ir.Node) -> bool:

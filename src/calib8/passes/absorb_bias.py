@@ -18,8 +18,6 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import ints_attribute
-from calib8.model.padding import auto_pad
 from calib8.ops.groups import MOVES
 from calib8.passes.channel_paths import POOLS, RESHAPES, ChannelPath, channel_paths
 from calib8.passes.fold_affine import Vector
@@ -66,12 +64,12 @@ def absorb_high_biases(model: ir.Model, amounts: Mapping[str, Vector]) -> Absorp
         if amount is None or not np.any(amount > 0.0) or not _can_shift(path):
             continue
         if not _same_taps_everywhere(path.reader):
-            padded.append(path.reader.layer.name or "")
+            padded.append(path.reader.node.name or "")
             continue
-        source = layers.get(path.source.layer, path.source)
-        reader = layers.get(path.reader.layer, path.reader)
-        layers[source.layer] = _shifted(source, -amount)
-        layers[reader.layer] = _shifted(reader, _through(reader, amount))
+        source = layers.get(path.source.node, path.source)
+        reader = layers.get(path.reader.node, path.reader)
+        layers[source.node] = _shifted(source, -amount)
+        layers[reader.node] = _shifted(reader, _through(reader, amount))
         tensors.update(path.names)
     for layer in layers.values():
         layer.write(model.graph)
@@ -81,19 +79,13 @@ def absorb_high_biases(model: ir.Model, amounts: Mapping[str, Vector]) -> Absorp
 def _can_shift(path: ChannelPath) -> bool:
     """One Relu, then nothing that a shift does not pass through; both layers have a place for a bias."""
     ops = [node.op_type for node in path.nodes]
-    matrix = "MatMul" in (path.source.layer.op_type, path.reader.layer.op_type)
-    return ops[:1] == ["Relu"] and SHIFTING.issuperset(ops[1:]) and not matrix
+    with_bias = path.source.layer.takes_bias and path.reader.layer.takes_bias
+    return ops[:1] == ["Relu"] and SHIFTING.issuperset(ops[1:]) and with_bias
 
 
 def _same_taps_everywhere(reader: LayerChannels) -> bool:
     """Every output reads all taps of the kernel."""
-    if reader.layer.op_type == "Gemm":
-        return True
-    if reader.layer.op_type == "ConvTranspose":
-        return False
-    if auto_pad(reader.layer) not in ("NOTSET", "VALID"):
-        return False
-    return not any(ints_attribute(reader.layer, "pads", ()))
+    return not (reader.layer.transposed or reader.layer.pads)
 
 
 def _through(reader: LayerChannels, amount: Vector) -> Vector:

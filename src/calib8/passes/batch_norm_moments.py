@@ -27,6 +27,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import constant, float_attribute, int_attribute, is_activation, rank
 from calib8.ops.groups import CLAMPS
+from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.place import clip_limits
 from calib8.passes.prepare import PREPARE
@@ -119,7 +120,7 @@ def _times(limit: float, share: Vector) -> Vector:
 
 def _behind(node: ir.Node, found: Mapping[str, Moments]) -> Moments | None:
     """Moments of a node's first output."""
-    if node.op_type == "BatchNormalization":
+    if normalizes(node):
         return _of_batch_norm(node)
     known = [
         found.get(value.name or "") for value in node.inputs if value is not None and is_activation(value)

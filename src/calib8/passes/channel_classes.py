@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, is_activation, rank
 from calib8.ops.groups import ARITHMETIC, FUNCTIONS, POOLS, RESHAPING, SCALING
-from calib8.ops.questions import is_convolution, is_standard
+from calib8.ops.questions import is_standard
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.passes.place import clip_limits
 
@@ -165,7 +165,7 @@ class ChannelWalk:
         axes = rank(source)
         if source is None or axes is None:
             return False
-        axis = 1 if is_convolution(node) else axes - 1
+        axis = layer.layer.channel_axis(axes)
         read = self.of(source)
         if not along_axis(read, axis) or read.size not in (1, layer.inputs):
             return False

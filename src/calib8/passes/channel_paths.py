@@ -16,7 +16,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import sole_consumer
 from calib8.ops.groups import CLAMPS, FUNCTIONS, POOL_OPS, REDUCTIONS, RESHAPING, SCALING
-from calib8.ops.questions import is_convolution, is_standard
+from calib8.ops.questions import clips, is_standard
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.passes.place import clip_limits
 
@@ -70,16 +70,15 @@ def channel_path(layer: ir.Node) -> ChannelPath | None:
     source = layer_channels(layer)
     if source is None:
         return None
-    axis = 1 if is_convolution(layer) else LAST
+    axis = _axis_of(source)
     nodes: list[ir.Node] = []
     tensors = [layer.outputs[0]]
     while (consumer := sole_consumer(tensors[-1])) is not None and consumer.inputs[0] is tensors[-1]:
         reader = layer_channels(consumer)
         if reader is not None:
-            wanted = 1 if is_convolution(consumer) else LAST
-            if wanted != axis or reader.inputs != source.outputs:
+            if _axis_of(reader) != axis or reader.inputs != source.outputs:
                 return None
-            limits = (clip_limits(node)[1] for node in nodes if node.op_type == "Clip")
+            limits = (clip_limits(node)[1] for node in nodes if clips(node))
             return ChannelPath(source, reader, tuple(nodes), tuple(tensors), min(limits, default=math.inf))
         following = _axis_behind(consumer, axis, source.outputs)
         if following is None:
@@ -90,12 +89,16 @@ def channel_path(layer: ir.Node) -> ChannelPath | None:
     return None
 
 
+def _axis_of(layer: LayerChannels) -> int:
+    return 1 if layer.layer.windows else LAST
+
+
 def _axis_behind(node: ir.Node, axis: int, channels: int) -> int | None:
     """The channel axis of a node's only output, None where channels do not go through one by one."""
     if not is_standard(node) or any(value.name for value in node.outputs[1:]):
         return None
     if node.op_type in ELEMENTWISE:
-        return axis if node.op_type != "Clip" or _clips_from_zero(node) else None
+        return axis if not clips(node) or _clips_from_zero(node) else None
     if node.op_type in POOLS:
         return axis if axis == 1 else None
     if node.op_type in RESHAPES and axis == 1 and _only_drops_ones(node, channels):

@@ -76,7 +76,7 @@ class _Chain:
     @property
     def layers(self) -> list[ir.Node]:
         """First to last."""
-        return [self.paths[0].source.layer, *(path.reader.layer for path in self.paths)]
+        return [self.paths[0].source.node, *(path.reader.node for path in self.paths)]
 
 
 def equalize_layers(model: ir.Model, *, kept: Collection[str] = ()) -> Equalization:
@@ -92,11 +92,11 @@ def equalize_layers(model: ir.Model, *, kept: Collection[str] = ()) -> Equalizat
         kept: names of tensors that must stay as they are: what lies around them is passed over.
     """
     paths = channel_paths(model)
-    clipped = tuple(path.source.layer.name or "" for path in paths if path.limit < np.inf)
+    clipped = tuple(path.source.node.name or "" for path in paths if path.limit < np.inf)
     chains = _chains([path for path in paths if path.limit == np.inf and not set(kept) & set(path.names)])
     if not chains:
         return Equalization(clipped=clipped)
-    layers = {layer.layer: layer for chain in chains for path in chain.paths for layer in _ends(path)}
+    layers = {layer.node: layer for chain in chains for path in chain.paths for layer in _ends(path)}
     sweeps = 0
     moving = True
     while moving and sweeps < MOST_SWEEPS:
@@ -131,15 +131,15 @@ def _ends(path: ChannelPath) -> Iterable[LayerChannels]:
 
 def _chains(paths: Sequence[ChannelPath]) -> list[_Chain]:
     """Chains of paths, as long as depthwise layers join them; each path belongs to one."""
-    by_source = {path.source.layer: path for path in paths}
-    inner = {path.reader.layer for path in paths if path.reader.depthwise}
+    by_source = {path.source.node: path for path in paths}
+    inner = {path.reader.node for path in paths if path.reader.depthwise}
     found = []
     for path in paths:
-        if path.source.layer in inner and path.source.depthwise:
+        if path.source.node in inner and path.source.depthwise:
             continue
         members = [path]
-        while members[-1].reader.depthwise and members[-1].reader.layer in by_source:
-            members.append(by_source[members[-1].reader.layer])
+        while members[-1].reader.depthwise and members[-1].reader.node in by_source:
+            members.append(by_source[members[-1].reader.node])
         found.append(_Chain(tuple(members), [np.ones(member.source.outputs) for member in members]))
     return found
 

@@ -12,9 +12,10 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at, int_attribute, is_activation, scalar_constant
+from calib8.model.graph import constant, input_at, is_activation, scalar_constant
+from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS
-from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
+from calib8.ops.questions import clips, is_standard, joins
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = False) -> str:
@@ -32,46 +33,41 @@ def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = 
         return "the op has no integer form"
     if reads_unknown_type(node):
         return "the type of its input is unknown"
-    if is_weighted(node):
-        return _why_weight_float(node)
-    if node.op_type in MOVE_OPS or node.op_type in ("Clip", "PRelu"):
+    layer = layer_of(node)
+    if layer is not None:
+        return _why_weight_float(layer)
+    if node.op_type in MOVE_OPS or clips(node) or node.op_type == "PRelu":
         return _why_operand_float(node)
-    if node.op_type in BINARY_OPS | OPERAND_OPS or node.op_type == "Concat":
+    if node.op_type in BINARY_OPS | OPERAND_OPS or joins(node):
         return _why_constant_float(node)
     return ""
 
 
-def _why_weight_float(node: ir.Node) -> str:
-    weight, bias = constant(node.inputs[1]), input_at(node, 2)
+def _why_weight_float(layer: Layer) -> str:
+    weight, bias = constant(layer.weight), layer.bias
     if weight is None:
         return "its weight is computed, not constant"
-    if weight.dtype != np.float32 or (is_matrix_product(node) and weight.ndim != 2):
+    if weight.dtype != np.float32 or not layer.fits(weight.ndim):
         return f"its weight is {weight.dtype} with {weight.ndim} axes"
     if bias is not None and constant(bias) is None:
         return "its bias is computed, not constant"
-    if bias is not None and not _bias_is_vector(node):
+    if bias is not None and not _is_vector(bias):
         return "its bias is a matrix"
-    if node.op_type == "Gemm" and (int_attribute(node, "transA", 0) or _gemm_factors(node) != (1.0, 1.0)):
+    if not layer.plain:
         return "its input is transposed or scaled"
     return "" if np.all(np.isfinite(weight)) else "its weight holds NaN or Inf"
 
 
-def _bias_is_vector(node: ir.Node) -> bool:
-    bias = constant(node.inputs[2])
-    return bias is not None and (bias.ndim == 1 or (bias.ndim == 2 and bias.shape[0] == 1))
-
-
-def _gemm_factors(node: ir.Node) -> tuple[float, float]:
-    found = (node.attributes.get(name) for name in ("alpha", "beta"))
-    alpha, beta = (1.0 if attribute is None else attribute.as_float() for attribute in found)
-    return alpha, beta
+def _is_vector(bias: ir.Value) -> bool:
+    array = constant(bias)
+    return array is not None and (array.ndim == 1 or (array.ndim == 2 and array.shape[0] == 1))
 
 
 def _why_operand_float(node: ir.Node) -> str:
     for value in node.inputs[1:]:
         if value is not None and is_activation(value):
             return "one of its parameters is computed"
-    if node.op_type == "Clip" and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
+    if clips(node) and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
         return "its limits are computed"
     if node.op_type == "Pad":
         mode = node.attributes.get("mode")

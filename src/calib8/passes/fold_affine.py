@@ -23,9 +23,9 @@ from calib8.model.graph import (
     rank,
     sole_consumer,
 )
-from calib8.model.weight_layout import by_channel, in_layout
+from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import NEUTRAL
-from calib8.ops.questions import is_convolution, is_weighted, takes_bias
+from calib8.ops.questions import normalizes
 
 Vector = npt.NDArray[np.float64]
 
@@ -55,9 +55,9 @@ def fold_affine(model: ir.Model) -> int:
         layer = _layer_before(node)
         if layer is None:
             continue
-        affine = node_affine(node, layer.outputs[0])
+        affine = node_affine(node, layer.node.outputs[0])
         if affine is not None and _fold(model.graph, layer, affine):
-            _take_over(model.graph, layer, node)
+            _take_over(model.graph, layer.node, node)
             folded += 1
     return folded
 
@@ -70,13 +70,13 @@ def fold_gemm_factors(model: ir.Model) -> int:
     """
     rewritten = 0
     for node in model.graph:
-        if node.op_type != "Gemm":
+        layer = layer_of(node)
+        if layer is None or layer.windows:
             continue
-        bias = constant(input_at(node, 2))
-        plain = float_attribute(node, "alpha", 1.0) == float_attribute(node, "beta", 1.0) == 1.0
-        if plain and (bias is None or bias.ndim > 0):
+        bias = constant(layer.bias)
+        if layer.factors == (1.0, 1.0) and (bias is None or bias.ndim > 0):
             continue
-        rewritten += _fold(model.graph, node, Affine(np.ones(1), np.zeros(1)))
+        rewritten += _fold(model.graph, layer, Affine(np.ones(1), np.zeros(1)))
     return rewritten
 
 
@@ -92,7 +92,7 @@ def batch_norm_affine(node: ir.Node) -> Affine | None:
 
 def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
     """What ``node`` does to the channels of its input ``data``, None if it is no such node."""
-    if node.op_type == "BatchNormalization":
+    if normalizes(node):
         return batch_norm_affine(node) if node.inputs[0] is data else None
     if node.op_type not in NEUTRAL or len(node.inputs) != 2:
         return None
@@ -101,7 +101,7 @@ def node_affine(node: ir.Node, data: ir.Value) -> Affine | None:
     producer = data.producer()
     if array is None or producer is None:
         return None
-    vector = _per_channel(np.asarray(array, np.float64), producer, rank(data))
+    vector = _per_channel(np.asarray(array, np.float64), layer_of(producer), rank(data))
     return None if vector is None else _arithmetic(node.op_type, vector, data_is_left)
 
 
@@ -118,84 +118,75 @@ def _arithmetic(op_type: str, vector: Vector, data_is_left: bool) -> Affine | No
     return None
 
 
-def _per_channel(array: Vector, layer: ir.Node, axes: int | None) -> Vector | None:
+def _per_channel(array: Vector, layer: Layer | None, axes: int | None) -> Vector | None:
     """The constant as a vector over output channels, None if it varies along another axis or adds one."""
     if array.size == 1 and (axes is None or array.ndim <= axes):
         return array.reshape(-1)
     if axes is None or array.ndim > axes:
         return None
     shape = (1,) * (axes - array.ndim) + array.shape
-    channel_axis = 1 if is_convolution(layer) else axes - 1
-    others = [size for axis, size in enumerate(shape) if axis != channel_axis]
+    channels = axes - 1 if layer is None else layer.channel_axis(axes)
+    others = [size for axis, size in enumerate(shape) if axis != channels]
     return array.reshape(-1) if all(size == 1 for size in others) else None
 
 
-def _layer_before(node: ir.Node) -> ir.Node | None:
-    """The weighted node whose only reader is ``node``."""
+def _layer_before(node: ir.Node) -> Layer | None:
+    """The layer whose only reader is ``node``."""
     for value in node.inputs:
-        layer = None if value is None else value.producer()
-        if layer is not None and is_weighted(layer) and value is not None:
+        layer = None if value is None else layer_of(value.producer())
+        if layer is not None and value is not None:
             return layer if sole_consumer(value) is node else None
     return None
 
 
-def _fold(graph: ir.Graph, layer: ir.Node, affine: Affine) -> bool:
+def _fold(graph: ir.Graph, layer: Layer, affine: Affine) -> bool:
     """Rewrites the constants of ``layer``; False (and nothing changed) where that is impossible."""
-    weight, bias = constant(layer.inputs[1]), bias_vector(layer)
+    node, weight, bias = layer.node, constant(layer.weight), bias_vector(layer)
     if weight is None or bias is None or weight.dtype != np.float32 or weight.ndim < 2:
         return False
-    channels = output_channels(layer, weight)
+    channels = layer.channels(weight.shape)
     if affine.k.size not in (1, channels) or affine.d.size not in (1, channels):
         return False
-    if layer.op_type == "MatMul" and not _can_take_bias(layer, weight) and np.any(affine.d != 0):
+    becomes_gemm = not layer.takes_bias and bool(np.any(affine.d != 0))
+    if becomes_gemm and not _can_take_bias(layer, weight):
         return False
-    alpha = float_attribute(layer, "alpha", 1.0) if layer.op_type == "Gemm" else 1.0
     k, d = np.broadcast_to(affine.k, channels), np.broadcast_to(affine.d, channels)
     new_bias = k * np.broadcast_to(bias, channels) + d
-    set_constant(graph, layer, 1, _scale_channels(layer, weight.astype(np.float64) * alpha, k), "weight")
-    if layer.op_type == "MatMul" and np.any(affine.d != 0):
-        layer.op_type = "Gemm"
-    if takes_bias(layer) and (len(layer.inputs) > 2 or np.any(new_bias != 0)):
-        set_constant(graph, layer, 2, new_bias, "bias")
-    for name in ("alpha", "beta"):
-        if layer.op_type == "Gemm":
-            layer.attributes.pop(name, None)
+    exact = weight.astype(np.float64) * layer.factors[0]
+    set_constant(graph, node, 1, _scale_channels(layer, exact, k), "weight")
+    if becomes_gemm:
+        node.op_type = "Gemm"
+    if layer.takes_bias and (len(node.inputs) > 2 or np.any(new_bias != 0)):
+        set_constant(graph, node, 2, new_bias, "bias")
+    if not layer.windows:
+        for name in ("alpha", "beta"):
+            node.attributes.pop(name, None)
     return True
 
 
 def output_channels(layer: ir.Node, weight: npt.NDArray[np.generic]) -> int:
-    """Number of output channels of Conv [O,I/g,…], ConvTranspose [I,O/g,…], Gemm, MatMul [K,N]."""
-    sizes: tuple[int, ...] = weight.shape
-    if layer.op_type == "Conv":
-        return sizes[0]
-    if layer.op_type == "ConvTranspose":
-        return sizes[1] * int_attribute(layer, "group", 1)
-    if layer.op_type == "Gemm":
-        return sizes[0 if int_attribute(layer, "transB", 0) else 1]
-    return sizes[-1]
+    """Number of output channels of a layer with this weight."""
+    return Layer(layer).channels(weight.shape)
 
 
-def _scale_channels(layer: ir.Node, weight: Vector, k: Vector) -> Vector:
-    channels = by_channel(layer, weight)
-    scaled = channels * k.reshape(*channels.shape[:2], 1, 1)
-    return in_layout(layer, scaled, weight.shape)
+def _scale_channels(layer: Layer, weight: Vector, k: Vector) -> Vector:
+    channels = layer.by_channel(weight)
+    return layer.in_layout(channels * k.reshape(*channels.shape[:2], 1, 1), weight.shape)
 
 
-def bias_vector(layer: ir.Node) -> Vector | None:
+def bias_vector(layer: Layer) -> Vector | None:
     """Bias · ``beta`` as a vector (one zero where there is none), None where it is computed or a matrix."""
-    value = input_at(layer, 2)
-    if value is None:
+    if layer.bias is None:
         return np.zeros(1)
-    array = constant(value)
+    array = constant(layer.bias)
     if array is None or array.ndim > 2 or (array.ndim == 2 and array.shape[0] != 1):
         return None
-    beta = float_attribute(layer, "beta", 1.0) if layer.op_type == "Gemm" else 1.0
-    return np.asarray(array, np.float64).reshape(-1) * beta
+    return np.asarray(array, np.float64).reshape(-1) * layer.factors[1]
 
 
-def _can_take_bias(layer: ir.Node, weight: npt.NDArray[np.generic]) -> bool:
+def _can_take_bias(layer: Layer, weight: npt.NDArray[np.generic]) -> bool:
     """A MatMul of two matrices can become a Gemm."""
-    return weight.ndim == 2 and rank(layer.inputs[0]) == 2
+    return weight.ndim == 2 and rank(layer.input) == 2
 
 
 def set_constant(graph: ir.Graph, node: ir.Node, index: int, array: Vector, suffix: str) -> None:

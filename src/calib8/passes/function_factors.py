@@ -18,7 +18,6 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, sole_consumer
-from calib8.ops.questions import is_convolution
 from calib8.passes.fold_affine import Vector
 from calib8.passes.functions import (
     TensorFunction,
@@ -82,7 +81,7 @@ def function_entries(model: ir.Model, scheme: QuantScheme, keep_float: frozenset
     found = []
     for node in model.graph:
         layer, tensor = layer_channels(node), node.outputs[0]
-        if layer is None or not is_convolution(node):
+        if layer is None or not layer.layer.windows:
             continue
         nodes = _only_function_behind(tensor, functions)
         joins = bool(nodes) and nodes <= upstream and tensor.name in placement.readers
@@ -132,7 +131,7 @@ def _reading_layers(tensor: ir.Value, quantized: frozenset[str]) -> tuple[LayerC
     readers = []
     for use in tensor.uses():
         layer = layer_channels(use.node)
-        if layer is None or use.idx != 0 or use.node.op_type != "Conv" or use.node.name not in quantized:
+        if layer is None or use.idx != 0 or not layer.layer.direct or use.node.name not in quantized:
             return ()
         readers.append(layer)
     return tuple(readers)
@@ -148,7 +147,7 @@ def scale_into(graph: ir.Graph, entry: FunctionEntry, factors: Vector) -> None:
         entry: of this graph.
         factors: s, powers of two, float64 [channels].
     """
-    current = layer_channels(entry.layer.layer)
+    current = layer_channels(entry.layer.node)
     assert current is not None
     current.scaled(outputs=factors).write(graph)
     _multiply(graph, entry.tensor, 1.0 / factors, "restored")
@@ -165,7 +164,7 @@ def scale_out_of(graph: ir.Graph, found: FunctionExit, factors: Vector) -> None:
         factors: u, powers of two, float64 [channels].
     """
     for reader in found.readers:
-        current = layer_channels(reader.layer)
+        current = layer_channels(reader.node)
         assert current is not None
         current.scaled(inputs=1.0 / factors).write(graph)
     _multiply(graph, found.tensor, factors, "scaled")

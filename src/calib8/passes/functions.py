@@ -19,6 +19,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import activation_inputs, constant, input_at, rank, scalar_constant, sole_consumer
+from calib8.model.layer import layer_of
 from calib8.ops.groups import (
     AVERAGE_POOLS,
     BINARY_OPS,
@@ -29,7 +30,7 @@ from calib8.ops.groups import (
     UNARY_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
+from calib8.ops.questions import is_standard, is_weighted
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
@@ -66,10 +67,9 @@ class TensorFunction:
 
     @property
     def layer(self) -> ir.Node | None:
-        """The weighted layer that yields the source for this function alone."""
-        producer = self.source.producer()
-        weighted = producer is not None and is_weighted(producer)
-        return producer if weighted and self.is_sole_reader else None
+        """The layer that yields the source for this function alone."""
+        producer = layer_of(self.source.producer())
+        return producer.node if producer is not None and self.is_sole_reader else None
 
 
 def function_name(function: TensorFunction) -> str:
@@ -104,10 +104,10 @@ def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> 
 
 def _is_per_channel(function: TensorFunction) -> bool:
     """Whether constants are numbers, or vectors along the channels that a layer's sums have."""
-    layer, axes = function.layer, rank(function.source)
+    layer, axes = layer_of(function.layer), rank(function.source)
     if layer is None or axes is None:
         return False
-    channel = axes - 1 if is_matrix_product(layer) else 1
+    channel = layer.channel_axis(axes)
     return all(
         array is None
         or all(size == 1 or axes - array.ndim + axis == channel for axis, size in enumerate(array.shape))

@@ -1,17 +1,16 @@
-"""The constants of a weighted layer seen channel by channel, as ``model/weight_layout`` has them."""
+"""The constants of a layer seen channel by channel, as ``model/layer`` lays them out."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, float_attribute, input_at, int_attribute
-from calib8.model.weight_layout import by_channel, in_layout
-from calib8.ops.questions import is_matrix_product, is_standard, is_weighted
-from calib8.passes.fold_affine import Vector, bias_vector, output_channels, set_constant
+from calib8.model.graph import constant
+from calib8.model.layer import Layer, layer_of
+from calib8.ops.questions import is_standard
+from calib8.passes.fold_affine import Vector, bias_vector, set_constant
 
 
 @dataclass(frozen=True)
@@ -19,14 +18,19 @@ class LayerChannels:
     """Weight and bias of a layer in float64.
 
     Attributes:
-        layer: Conv, ConvTranspose, Gemm or MatMul.
+        layer: whose constants.
         weight: [groups, outputs of a group, inputs of a group, taps].
         bias: [output channels], None where there is none.
     """
 
-    layer: ir.Node
+    layer: Layer
     weight: Vector
     bias: Vector | None
+
+    @property
+    def node(self) -> ir.Node:
+        """The layer in its graph."""
+        return self.layer.node
 
     @property
     def outputs(self) -> int:
@@ -41,7 +45,7 @@ class LayerChannels:
     @property
     def axes(self) -> int:
         """Number of axes of what a convolution yields; of a matrix product at least so many."""
-        return int(_array(self.layer).ndim)
+        return self.layer.array.ndim
 
     @property
     def depthwise(self) -> bool:
@@ -76,42 +80,31 @@ class LayerChannels:
 
     def layout(self) -> Vector:
         """The weight in the layer's own layout, float64."""
-        return in_layout(self.layer, self.weight, _array(self.layer).shape)
+        return self.layer.in_layout(self.weight, self.layer.array.shape)
 
     def write(self, graph: ir.Graph) -> None:
         """Puts the constants, as float32, into the layer; shared ones stay for their other readers."""
-        set_constant(graph, self.layer, 1, self.layout(), "weight")
+        set_constant(graph, self.node, 1, self.layout(), "weight")
         if self.bias is not None:
-            set_constant(graph, self.layer, 2, self.bias, "bias")
+            set_constant(graph, self.node, 2, self.bias, "bias")
 
 
-def layer_channels(layer: ir.Node) -> LayerChannels | None:
+def layer_channels(node: ir.Node) -> LayerChannels | None:
     """The constants of a node; None if it is no weighted layer or has computed or unusual ones.
 
     Unusual are weights that are not finite float32, a MatMul with more than two axes, a bias that is a
     matrix, a Gemm with a transposed or scaled input.
     """
-    if not is_weighted(layer) or not is_standard(layer):
+    layer = layer_of(node)
+    if layer is None or not is_standard(node):
         return None
-    weight, bias = constant(input_at(layer, 1)), bias_vector(layer)
+    weight, bias = constant(layer.weight), bias_vector(layer)
     if weight is None or bias is None or weight.dtype != np.float32 or not np.all(np.isfinite(weight)):
         return None
-    if layer.op_type == "Gemm" and (int_attribute(layer, "transA", 0) or _factors(layer) != (1.0, 1.0)):
+    if not layer.plain or weight.ndim < 2 or weight.size == 0 or not layer.fits(weight.ndim):
         return None
-    if weight.ndim < 2 or weight.size == 0 or (is_matrix_product(layer) and weight.ndim != 2):
-        return None
-    channels = output_channels(layer, weight)
+    channels = layer.channels(weight.shape)
     if bias.size not in (1, channels):
         return None
-    vector = None if input_at(layer, 2) is None else np.broadcast_to(bias, channels)
-    return LayerChannels(layer, by_channel(layer, weight.astype(np.float64)), vector)
-
-
-def _factors(layer: ir.Node) -> tuple[float, float]:
-    return float_attribute(layer, "alpha", 1.0), float_attribute(layer, "beta", 1.0)
-
-
-def _array(layer: ir.Node) -> npt.NDArray[np.generic]:
-    array = constant(layer.inputs[1])
-    assert array is not None
-    return array
+    vector = None if layer.bias is None else np.broadcast_to(bias, channels)
+    return LayerChannels(layer, layer.by_channel(weight.astype(np.float64)), vector)

@@ -24,7 +24,7 @@ from calib8.ops.groups import (
     MOVE_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import is_matrix_product
+from calib8.ops.questions import is_matrix_product, joins, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -172,7 +172,7 @@ def _float_nodes(model: ir.Model) -> Iterator[ir.Node]:
 
 def _why_float_output(node: ir.Node, scheme: QuantScheme) -> str:
     """Codes of 1/256 would make many of a thousand class probabilities equal."""
-    if scheme.quantize_outputs or node.op_type != "Softmax" or not node.outputs[0].is_graph_output():
+    if scheme.quantize_outputs or not yields_probabilities(node):
         return ""
     return "it yields the graph's class probabilities"
 
@@ -225,7 +225,7 @@ def _drop_idle(
         node = by_name.get(decision.node)
         if node is None or (node.op_type not in idle and node not in functions):
             continue
-        if node.op_type == "Concat" and node in feeds_weights:
+        if joins(node) and node in feeds_weights:
             continue
         consumers = [use.node for value in node.outputs for use in value.uses()]
         leaves_graph = any(value.is_graph_output() for value in node.outputs)
@@ -245,7 +245,7 @@ def _is_finer_in_float(node: ir.Node | None, idle: Collection[str]) -> bool:
     that it is not among the ``idle`` ops; a Gemm or MatMul gives its sums as floats.
     """
     while node is not None and node.op_type in ARRANGING_OPS and node.op_type in idle:
-        if node.op_type == "Concat":
+        if joins(node):
             return True
         source = node.inputs[0]
         node = None if source is None else source.producer()

@@ -14,6 +14,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.ops.groups import CLAMPS
+from calib8.ops.questions import joins
 
 SAME_SINCE: Final = {
     "Add": 7, "AveragePool": 10, "BatchNormalization": 9, "Clip": 11, "Concat": 4, "Constant": 11, "Conv": 11,
@@ -55,7 +56,7 @@ def _is_plain(node: ir.Node) -> bool:
     if node.op_type in CLAMPS:  # two of them in a row become one
         maker = computed[0].producer()
         return maker is None or maker.op_type not in CLAMPS
-    if node.op_type == "Concat":  # one operand, or one that holds nothing
+    if joins(node):  # one operand, or one that holds nothing
         return len(inputs) == len(computed) > 1 and not any(_may_be_empty(value) for value in inputs)
     if node.op_type == "Reshape":  # to the shape that is there
         return _changes_rank(node)

@@ -25,6 +25,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
 from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, PERMUTING, RESHAPING
+from calib8.ops.questions import clips, joins
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
@@ -164,7 +165,7 @@ def _hand_up(model: ir.Model, placement: Placement, ranges: dict[str, Range], kn
 
 def _covers(node: ir.Node, result: Range) -> bool:
     """A Clip hands its range up only if the range lies within its limits."""
-    if node.op_type != "Clip":
+    if not clips(node):
         return True
     low, high = clip_limits(node)
     return low <= 0.0 and low <= result.min and result.max <= high
@@ -215,8 +216,8 @@ def _classes(
     scheme: QuantScheme,
 ) -> _Classes:
     quantized = placement.quantized_nodes()
-    clips = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if node.op_type == "Clip"}
-    limits = {name: clips.get(name, math.inf) for name in ranges}
+    upper = {node.outputs[0].name: clip_limits(node)[1] for node in model.graph if clips(node)}
+    limits = {name: upper.get(name, math.inf) for name in ranges}
     least = {name: found.magnitude or math.inf for name, found in ranges.items()}
     classes = _Classes({name: name for name in ranges}, dict(ranges), least, limits)
     for node in model.graph:
@@ -277,7 +278,7 @@ def _one_scale(
     outputs = [value.name or "" for value in node.outputs]
     if node.op_type in CODE_PRESERVING_OPS and not overshoots(node):
         inputs = inputs[:1]
-    elif node.op_type == "Concat":
+    elif joins(node):
         always = math.isinf(scheme.concat_share_ratio)
         own = set() if always else classes.members_of_classes(given)
         free = [name for name in inputs if name not in fixed and name not in own]
@@ -340,7 +341,7 @@ def _constants(model: ir.Model, members: set[str], scheme: QuantScheme) -> list[
         if node.op_type == "Pad":
             fill = scalar_constant(input_at(node, 2))
             values += [fill] if fill is not None and math.isfinite(fill) else []
-        elif node.op_type == "Concat" and "Concat" in scheme.shared_scale_ops:
+        elif joins(node) and "Concat" in scheme.shared_scale_ops:
             arrays = (constant(value) for value in node.inputs)
             values += [bound for a in arrays if a is not None for bound in (float(a.min()), float(a.max()))]
     return values

@@ -18,6 +18,7 @@ from calib8.model.graph import (
 )
 from calib8.model.padding import auto_pad
 from calib8.ops.groups import FROM_ZERO
+from calib8.ops.questions import clips, normalizes
 from calib8.passes.fold_affine import batch_norm_affine
 
 
@@ -32,7 +33,7 @@ def batch_norm_to_conv(model: ir.Model) -> int:
     """
     rewritten = 0
     for node in list(model.graph):
-        axes = rank(node.inputs[0]) if node.op_type == "BatchNormalization" else None
+        axes = rank(node.inputs[0]) if normalizes(node) else None
         affine = batch_norm_affine(node) if axes in (3, 4, 5) else None
         if affine is None or axes is None:
             continue
@@ -163,7 +164,7 @@ def _not_negative(value: ir.Value | None) -> bool:
     node = None if value is None else value.producer()
     if node is None:
         return False
-    if node.op_type == "Clip":
+    if clips(node):
         low = scalar_constant(input_at(node, 1))
         return low is not None and low >= 0.0
     if node.op_type in ("Concat", "MaxPool", "AveragePool"):

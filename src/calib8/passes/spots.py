@@ -22,9 +22,9 @@ from typing import Final
 import numpy as np
 import onnx_ir as ir
 
-from calib8.model.graph import activation_inputs, constant, int_attribute
+from calib8.model.graph import activation_inputs, constant
+from calib8.model.layer import layer_of
 from calib8.ops.groups import AVERAGE_POOLS, BINARY_OPS, FUNCTION_OPS, QUANTIZABLE_OPS, SOFTMAX, UNARY_OPS
-from calib8.ops.questions import is_matrix_product
 from calib8.passes.place import Placement
 from calib8.passes.resolve_ranges import shared_with
 from calib8.qparams import FLOAT32_TINY
@@ -167,15 +167,17 @@ class _Surroundings:
 
     def _why_no_sums(self, node: ir.Node) -> str:
         """Sums that nobody turns into codes are int32, with half of it for the bias."""
-        if not is_matrix_product(node) or any(
-            use.node.name in self.quantized for use in node.outputs[0].uses()
+        layer = layer_of(node)
+        if (
+            layer is None
+            or layer.windows
+            or any(use.node.name in self.quantized for use in node.outputs[0].uses())
         ):
             return ""
-        weight = constant(node.inputs[1])
+        weight = constant(layer.weight)
         if weight is None or node.outputs[0].name in self.coded:
             return ""
-        by_output = weight if int_attribute(node, "transB", 0) else np.moveaxis(weight, -1, 0)
-        rows = np.abs(by_output.reshape(len(by_output), -1).astype(np.float64))
+        rows = np.abs(layer.by_channel(weight)[0, :, :, 0].astype(np.float64))
         steps = 127.0 * rows.sum(axis=1) / np.maximum(rows.max(axis=1), FLOAT32_TINY) + rows.shape[1]
         fits = float(steps.max()) * WIDE_STEP < INT32_HALF
         return "" if fits else "gives its sums as they are, which fit int32 with 8-bit codes alone"

@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from calib8.errors import ModelError
 from calib8.model.graph import Names, constant
+from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import batch_norm_affine
 
 BATCH_NORMS: Final = "batch_norms"
@@ -32,7 +33,7 @@ def statistics_text(model: ir.Model) -> str:
         {
             node.outputs[0].name: {key: _digits(node.inputs[index]) for key, index in _PLACES.items()}
             for node in model.graph
-            if node.op_type == "BatchNormalization" and batch_norm_affine(node) is not None
+            if normalizes(node) and batch_norm_affine(node) is not None
         }
     )
 
@@ -59,7 +60,7 @@ def put_statistics(model: ir.Model, text: str, source: str) -> int:
     names = Names(model.graph)
     for node in model.graph:
         name = node.outputs[0].name or ""
-        if node.op_type != "BatchNormalization" or name not in found:
+        if not normalizes(node) or name not in found:
             continue
         statistics = found.pop(name)
         for key, index in _PLACES.items():

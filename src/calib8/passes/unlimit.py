@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 import onnx_ir as ir
 
+from calib8.ops.questions import clips
 from calib8.passes.place import clip_limits
 
 
@@ -43,7 +44,7 @@ def _replace(model: ir.Model, largest: Mapping[str, float]) -> tuple[str, ...]:
     found = []
     for node in model.graph:
         name = node.outputs[0].name or ""
-        if node.op_type != "Clip" or name not in largest:
+        if not clips(node) or name not in largest:
             continue
         low, high = clip_limits(node)
         if low == 0.0 and largest[name] < high:

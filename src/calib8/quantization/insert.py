@@ -19,6 +19,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
+from calib8.coded_array import CodedArray
 from calib8.errors import ModelError
 from calib8.model.graph import (
     Names,
@@ -28,13 +29,14 @@ from calib8.model.graph import (
     register_constant,
     sole_consumer,
 )
-from calib8.passes.fold_affine import output_channels
+from calib8.model.layer import Layer
+from calib8.ops.questions import clips, is_weighted, joins
 from calib8.passes.place import Placement, clip_limits
 from calib8.qparams import QParams, QuantSpec, activation_qparams, quantize, within_upper_limit
 from calib8.quantization.corrections import NO_CORRECTIONS, Corrections, LayerCorrection
 from calib8.quantization.second_codes import narrow_for_means, quantizer_pair, requantize_for_concat
-from calib8.quantization.weights import AS_IT_IS, channel_axis, quantize_layer
-from calib8.scheme import BINARY_OPS, WEIGHTED_OPS, QuantScheme
+from calib8.quantization.weights import AS_IT_IS, quantize_layer
+from calib8.scheme import BINARY_OPS, QuantScheme
 from calib8.table import Range
 
 
@@ -101,20 +103,20 @@ def insert_quantizers(
 
 
 def _check_corrections(model: ir.Model, corrections: Corrections) -> None:
-    layers = {node.name: node for node in model.graph if node.op_type in WEIGHTED_OPS}
+    layers = {node.name: Layer(node) for node in model.graph if is_weighted(node)}
     for name, correction in corrections.items():
         layer = layers.get(name)
-        weight = None if layer is None else constant(layer.inputs[1])
+        weight = None if layer is None else constant(layer.weight)
         if layer is None or weight is None:
             problem = "has a correction, and is no layer with constant weights"
         elif correction.weight is not None and correction.weight.shape != weight.shape:
             problem = f"has weights {list(weight.shape)}, its correction {list(correction.weight.shape)}"
         elif correction.weight_scale is not None and correction.weight_scale.shape != (
-            entries := weight.shape[channel_axis(layer)],
+            entries := weight.shape[layer.output_axis(weight.ndim)],
         ):
             problem = f"takes {entries} scales, its correction has {correction.weight_scale.size}"
-        elif correction.bias is not None and correction.bias.size != output_channels(layer, weight):
-            problem = f"has {output_channels(layer, weight)} channels, its correction {correction.bias.size}"
+        elif correction.bias is not None and correction.bias.size != layer.channels(weight.shape):
+            problem = f"has {layer.channels(weight.shape)} channels, its correction {correction.bias.size}"
         else:
             continue
         raise ModelError(f"layer '{name}'", problem, "Repair the model that is to be quantized")
@@ -137,7 +139,7 @@ def activation_codes(
     limits: dict[Range, float] = {}
     for node in model.graph:
         name = node.outputs[0].name or ""
-        if node.op_type == "Clip" and name in placement.readers and clip_limits(node)[1] > 0:
+        if clips(node) and name in placement.readers and clip_limits(node)[1] > 0:
             limits[ranges[name]] = min(limits.get(ranges[name], np.inf), clip_limits(node)[1])
     result = {}
     for name in placement.readers:
@@ -167,7 +169,7 @@ def _quantize_layers(
     float_layers: dict[str, str] = {}
     dropped: dict[str, int] = {}
     for node in list(names.graph):
-        if node.name not in quantized or node.op_type not in WEIGHTED_OPS:
+        if node.name not in quantized or not is_weighted(node):
             continue
         source = node.inputs[0]
         assert source is not None and source.name is not None
@@ -186,21 +188,17 @@ def _quantize_layer(
     names: Names, node: ir.Node, input_scale: float, scheme: QuantScheme, correction: LayerCorrection
 ) -> int:
     """Returns the number of channels of which not all codes of the correction could stay."""
-    weight = constant(node.inputs[1])
-    assert weight is not None
-    bias = correction.bias
+    of, bias = Layer(node), correction.bias
+    weight = of.array
     if bias is None:
-        bias = _bias_vector(node, output_channels(node, weight))
+        bias = _bias_vector(of, of.channels(weight.shape))
     else:
         _make_room(node)
     coded = bias if scheme.quantize_bias else None
-    layer = quantize_layer(node, weight.astype(np.float32), coded, input_scale, scheme, correction)
-    name = _constant_name(names, node, 1)
-    _dequantized_constant(names, node, 1, name, layer.weight, layer.weight_scale, layer.axis)
-    bias_axis = None if layer.axis is None else 0
+    layer = quantize_layer(of, weight.astype(np.float32), coded, input_scale, scheme, correction)
+    _dequantized_constant(names, node, 1, _constant_name(names, node, 1), layer.weight)
     if layer.bias is not None:
-        name = _constant_name(names, node, 2)
-        _dequantized_constant(names, node, 2, name, layer.bias, layer.bias_scale, bias_axis)
+        _dequantized_constant(names, node, 2, _constant_name(names, node, 2), layer.bias)
     elif correction.bias is not None:
         node.replace_input_with(2, names.constant(_constant_name(names, node, 2), correction.bias))
     return layer.dropped
@@ -212,8 +210,8 @@ def _make_room(node: ir.Node) -> None:
         node.resize_inputs(3)
 
 
-def _bias_vector(node: ir.Node, channels: int) -> npt.NDArray[np.float32] | None:
-    array = constant(input_at(node, 2))
+def _bias_vector(layer: Layer, channels: int) -> npt.NDArray[np.float32] | None:
+    array = constant(layer.bias)
     return None if array is None else np.broadcast_to(array.astype(np.float32).reshape(-1), channels)
 
 
@@ -223,30 +221,21 @@ def _constant_name(names: Names, node: ir.Node, index: int) -> str:
     return names.value(f"{value.name if value is not None else f'{node.name}/bias'}/codes")
 
 
-def _dequantized_constant(
-    names: Names,
-    node: ir.Node,
-    index: int,
-    name: str,
-    codes: npt.NDArray[np.generic],
-    scale: npt.NDArray[np.float32],
-    axis: int | None,
-    zero_point: int = 0,
-) -> None:
+def _dequantized_constant(names: Names, node: ir.Node, index: int, name: str, coded: CodedArray) -> None:
     """Input ``index`` of ``node`` becomes a DequantizeLinear of integer codes called ``name``."""
     graph = names.graph
-    points = np.full(scale.shape, zero_point, codes.dtype)
+    points = np.full(coded.scale.shape, coded.zero_point, coded.values.dtype)
     inputs = [
-        register_constant(graph, name, codes),
-        names.constant(f"{name}/scale", scale),
+        register_constant(graph, name, coded.values),
+        names.constant(f"{name}/scale", coded.scale),
         names.constant(f"{name}/zero_point", points),
     ]
-    attributes = {} if axis is None else {"axis": axis}
+    attributes = {} if coded.axis is None else {"axis": coded.axis}
     node_name = names.node(f"{name}/DequantizeLinear")
     dequantize = ir.node("DequantizeLinear", inputs, attributes, name=node_name)
     result = dequantize.outputs[0]
     result.name = names.value(f"{name}/dequantized")
-    result.dtype, result.shape = ir.DataType.FLOAT, ir.Shape(codes.shape)
+    result.dtype, result.shape = ir.DataType.FLOAT, ir.Shape(coded.values.shape)
     graph.insert_before(node, dequantize)
     old = node.inputs[index]
     node.replace_input_with(index, result)
@@ -278,12 +267,12 @@ def _quantize_operands(
             if array is None or array.dtype != np.float32:
                 continue
             qparams = activation_qparams(float(array.min()), float(array.max()), spec)
-            if node.op_type == "Concat" and "Concat" in scheme.shared_scale_ops:
+            if joins(node) and "Concat" in scheme.shared_scale_ops:
                 qparams = activations.get(node.outputs[0].name or "", qparams)
             codes = quantize(array.astype(np.float32), qparams.scale, qparams.zero_point, spec)
             name = _constant_name(names, node, index)
             scale = np.asarray(qparams.scale, np.float32)
-            _dequantized_constant(names, node, index, name, codes, scale, None, qparams.zero_point)
+            _dequantized_constant(names, node, index, name, CodedArray(codes, scale, qparams.zero_point))
 
 
 def _quantize_value(
@@ -323,9 +312,9 @@ def _pass_on_to_inner_concats(model: ir.Model, qparams: dict[str, QParams]) -> N
     That rounds twice for nothing, and OpenVINO crashes on it.
     """
     for node in reversed(list(model.graph)):
-        outer = sole_consumer(node.outputs[0]) if node.op_type == "Concat" else None
+        outer = sole_consumer(node.outputs[0]) if joins(node) else None
         inner = node.outputs[0].name or ""
-        if outer is not None and outer.op_type == "Concat" and inner in qparams:
+        if outer is not None and joins(outer) and inner in qparams:
             qparams[inner] = qparams.get(outer.outputs[0].name or "", qparams[inner])
 
 

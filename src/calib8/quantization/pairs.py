@@ -18,9 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
-from calib8.model.weight_layout import by_channel
+from calib8.model.layer import Layer
 
 PAIR_LIMIT: Final = 128
 """Largest |w₀| + |w₁| of one sign that cannot saturate beside uint8 activations."""
@@ -28,12 +27,12 @@ PAIR_LIMIT: Final = 128
 Weights = npt.NDArray[Any]
 
 
-def weight_pairs(layer: ir.Node, weight: Weights) -> Weights | None:
+def weight_pairs(layer: Layer, weight: Weights) -> Weights | None:
     """The weights two by two, as the kernel meets them.
 
     Args:
-        layer: a node.
-        weight: its weight or codes of it, in the layer's own layout.
+        layer: whose weight it is.
+        weight: the weight or codes of it, in the layer's own layout.
 
     Returns:
         [output channels, pairs, 2], a 0 behind an odd number; None where the layer has no pairs.
@@ -59,13 +58,13 @@ def pair_reach(pairs: Weights) -> Weights:
     return np.stack([np.maximum(wide, 0).sum(axis=-1), np.minimum(wide, 0).sum(axis=-1)], axis=-1)
 
 
-def largest_pair(layer: ir.Node, weight: Weights) -> Weights | None:
+def largest_pair(layer: Layer, weight: Weights) -> Weights | None:
     """max over pairs of |w₀| + |w₁| of one sign, [output channels]; None where the layer has no pairs."""
     pairs = weight_pairs(layer, weight)
     return None if pairs is None else np.max(np.abs(pair_reach(pairs)), axis=(1, 2), initial=0)
 
 
-def pairs_beyond(layer: ir.Node, codes: Weights, limit: int) -> npt.NDArray[np.bool_]:
+def pairs_beyond(layer: Layer, codes: Weights, limit: int) -> npt.NDArray[np.bool_]:
     """Which codes belong to a pair of one sign with |q₀| + |q₁| > limit, in the layer's own layout."""
     beyond = np.zeros(codes.size + 1, np.bool_)
     pairs = weight_pairs(layer, codes)
@@ -75,7 +74,7 @@ def pairs_beyond(layer: ir.Node, codes: Weights, limit: int) -> npt.NDArray[np.b
     return beyond[1:].reshape(codes.shape)  # place 0 is what fills up the last pair
 
 
-def within_limit(layer: ir.Node, codes: Weights, exact: Weights, limit: int) -> Weights:
+def within_limit(layer: Layer, codes: Weights, exact: Weights, limit: int) -> Weights:
     """The codes, those of pairs of one sign with |q₀| + |q₁| > limit moved towards 0 until they fit.
 
     What a pair has too much is taken from its two codes so that they end as near as can be, by the sum of
@@ -110,12 +109,12 @@ def within_limit(layer: ir.Node, codes: Weights, exact: Weights, limit: int) -> 
     return result[1:].reshape(codes.shape)
 
 
-def _rows(layer: ir.Node, weight: Weights) -> Weights | None:
+def _rows(layer: Layer, weight: Weights) -> Weights | None:
     """[output channels, products in the kernel's order]."""
-    if layer.op_type == "ConvTranspose" or (layer.op_type == "MatMul" and weight.ndim != 2):
+    if layer.transposed or not layer.fits(weight.ndim):
         return None
-    found = by_channel(layer, weight)
+    found = layer.by_channel(weight)
     groups, outputs, inputs, _ = found.shape
-    if layer.op_type == "Conv" and outputs == inputs == 1:
+    if layer.windows and outputs == inputs == 1:
         return None
     return np.moveaxis(found, 2, 3).reshape(groups * outputs, -1)

@@ -15,10 +15,11 @@ from onnx_ir.traversal import RecursiveGraphIterator
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.graph import label as label
 from calib8.model.infer_shapes import infer_shapes
+from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import CLAMPS, INTEGER_OPS
 from calib8.ops.groups import QUANTIZERS as QUANTIZERS
-from calib8.quantization.weights import channel_axis
-from calib8.scheme import CODE_PRESERVING_OPS, WEIGHTED_OPS
+from calib8.ops.questions import dequantizes, quantizes
+from calib8.scheme import CODE_PRESERVING_OPS
 
 ACTIVATIONS: Final = CLAMPS
 
@@ -91,8 +92,8 @@ def holds_codes(model: ir.Model) -> bool:
 
 def _works_on_codes(node: ir.Node) -> bool:
     """Dequantizing what is stored is no such work: float models may keep weights in less space."""
-    if node.op_type != "DequantizeLinear":
-        return node.op_type == "QuantizeLinear" or is_integer_op(node)
+    if not dequantizes(node):
+        return quantizes(node) or is_integer_op(node)
     source = node.inputs[0]
     producer = None if source is None else source.producer()
     is_stored = source is None or source.const_value is not None
@@ -109,7 +110,7 @@ def codes_of(node: ir.Node) -> Codes:
         node,
         None if scale is None else scale.astype(np.float64),
         None if zero_point is None else zero_point.astype(np.int64),
-        code_type(node.outputs[0]) if node.op_type == "QuantizeLinear" else code_type(node.inputs[0]),
+        code_type(node.outputs[0]) if quantizes(node) else code_type(node.inputs[0]),
         int_attribute(node, "axis", 1),
     )
 
@@ -119,7 +120,7 @@ def code_type(value: ir.Value | None) -> ir.DataType | None:
     if value is None:
         return None
     producer = value.producer()
-    if producer is None or producer.op_type != "QuantizeLinear":
+    if producer is None or not quantizes(producer):
         return stored_type(value)
     stated = int_attribute(producer, "output_dtype", 0)
     if stated:
@@ -136,7 +137,7 @@ def stored_type(value: ir.Value) -> ir.DataType | None:
 def dequantizer(value: ir.Value | None) -> ir.Node | None:
     """The DequantizeLinear that yields a value, None where another node does."""
     producer = None if value is None else value.producer()
-    return producer if producer is not None and producer.op_type == "DequantizeLinear" else None
+    return producer if producer is not None and dequantizes(producer) else None
 
 
 def codes_behind(value: ir.Value | None) -> Codes | None:
@@ -156,7 +157,7 @@ def float_origin(value: ir.Value) -> ir.Value:
     """The value before Q and DQ if there are such, else the value itself."""
     node = dequantizer(value)
     source = None if node is None or node.inputs[0] is None else node.inputs[0].producer()
-    if source is None or source.op_type != "QuantizeLinear" or source.inputs[0] is None:
+    if source is None or not quantizes(source) or source.inputs[0] is None:
         return value
     return source.inputs[0]
 
@@ -175,15 +176,15 @@ def result_quantizers(node: ir.Node) -> tuple[list[ir.Node], ir.Node | None]:
     readers = [use.node for use in node.outputs[0].uses()]
     if len(readers) == 1 and readers[0].op_type in ACTIVATIONS and not node.outputs[0].is_graph_output():
         behind = [use.node for use in readers[0].outputs[0].uses()]
-        return [reader for reader in behind if reader.op_type == "QuantizeLinear"], readers[0]
-    return [reader for reader in readers if reader.op_type == "QuantizeLinear"], None
+        return [reader for reader in behind if quantizes(reader)], readers[0]
+    return [reader for reader in readers if quantizes(reader)], None
 
 
-def weighted_layers(model: ir.Model) -> Iterator[ir.Node]:
+def weighted_layers(model: ir.Model) -> Iterator[Layer]:
     """Conv, ConvTranspose, Gemm and MatMul whose weight is a constant, float or in codes."""
-    for node in nodes(model):
-        if node.op_type in WEIGHTED_OPS and (constant(node.inputs[1]) is not None or weight_is_coded(node)):
-            yield node
+    for layer in map(layer_of, nodes(model)):
+        if layer is not None and (constant(layer.weight) is not None or weight_is_coded(layer.node)):
+            yield layer
 
 
 def weight_is_coded(layer: ir.Node) -> bool:
@@ -197,14 +198,9 @@ def weight_is_coded(layer: ir.Node) -> bool:
     return constant(source) is not None
 
 
-def bias_value(layer: ir.Node) -> ir.Value | None:
-    """The bias of a Conv, ConvTranspose or Gemm."""
-    return None if layer.op_type == "MatMul" else input_at(layer, 2)
-
-
 def output_axis(layer: ir.Node, axes: int) -> int:
     """Output-channel axis of a layer's weight with so many axes."""
-    return axes - 1 if layer.op_type == "MatMul" else channel_axis(layer)
+    return Layer(layer).output_axis(axes)
 
 
 def activation_values(node: ir.Node) -> list[ir.Value]:

@@ -12,6 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, is_activation, known_sizes
+from calib8.ops.questions import dequantizes, joins
 from calib8.passes.place import Placement
 from calib8.passes.spots import AVERAGING
 from calib8.qparams import QParams, QuantSpec, activation_qparams
@@ -49,7 +50,7 @@ def requantize_for_concat(
     """
     if "Concat" not in scheme.shared_scale_ops:
         return
-    for node in [node for node in names.graph if node.op_type == "Concat"]:
+    for node in [node for node in names.graph if joins(node)]:
         wanted = qparams.get(tensors[node.outputs[0]])
         for index, value in enumerate(node.inputs):
             if wanted is None or value is None or not is_activation(value):
@@ -85,7 +86,7 @@ def narrow_for_means(
 def _before_codes(value: ir.Value) -> ir.Value:
     """The value that a dequantized one was before Q and DQ, any other value itself."""
     producer = value.producer()
-    if producer is None or producer.op_type != "DequantizeLinear":
+    if producer is None or not dequantizes(producer):
         return value
     source = producer.inputs[0]
     origin = None if source is None else source.producer()

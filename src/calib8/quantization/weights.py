@@ -16,9 +16,9 @@ from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
-from calib8.model.graph import int_attribute
+from calib8.coded_array import CodedArray
+from calib8.model.layer import Layer
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QuantSpec
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import largest_pair, pair_reach, pairs_beyond, weight_pairs
@@ -36,33 +36,18 @@ class QuantizedLayer:
     """Integer constants of one Conv, ConvTranspose, Gemm or MatMul.
 
     Attributes:
-        weight: codes, in the layer's own layout.
-        weight_scale: float32, one per entry of ``axis``; of shape [] where there is one for all.
-        axis: the output-channel axis of the weight, None where there is one scale for all.
-        bias: int32 codes in output-channel order, None without bias.
-        bias_scale: float32, input scale × weight scale, in output-channel order; or of shape [].
+        weight: int8 codes in the layer's own layout, with float32 scales along its output-channel axis.
+        bias: int32 codes [output channels] in steps of input scale × weight scale, None without bias.
         dropped: entries of the output-channel axis of which not all codes of a correction could stay.
     """
 
-    weight: npt.NDArray[np.int8]
-    weight_scale: npt.NDArray[np.float32]
-    axis: int | None
-    bias: npt.NDArray[np.int32] | None
-    bias_scale: npt.NDArray[np.float32]
+    weight: CodedArray
+    bias: CodedArray | None
     dropped: int = 0
 
 
-def channel_axis(layer: ir.Node) -> int:
-    """Output-channel axis: Conv [O,I,…] 0, ConvTranspose [I,O/g,…] 1, Gemm by transB, MatMul [K,N] 1."""
-    if layer.op_type == "Conv":
-        return 0
-    if layer.op_type == "Gemm" and int_attribute(layer, "transB", 0):
-        return 0
-    return 1
-
-
 def quantize_layer(
-    layer: ir.Node,
+    layer: Layer,
     weight: npt.NDArray[np.float32],
     bias: npt.NDArray[np.float32] | None,
     input_scale: float,
@@ -72,7 +57,7 @@ def quantize_layer(
     """Codes and scales of a layer whose input has the given scale.
 
     Args:
-        layer: Conv, ConvTranspose, Gemm or MatMul.
+        layer: whose constants they are.
         weight: float32, in the layer's own layout.
         bias: float32 [output channels], None without one.
         input_scale: scale of the codes of the layer's input.
@@ -85,7 +70,7 @@ def quantize_layer(
         OverflowError: the int32 sum can overflow whatever the scale (more than about 66,000 products),
             or the bias is out of all proportion to the input's scale.
     """
-    axis, groups = channel_axis(layer), _bias_groups(layer)
+    axis, groups = layer.output_axis(weight.ndim), layer.sharing
     given = correction.weight_scale
     wanted = weight_scales(weight, axis, scheme.weights) if given is None else given
     least = scales_for_bias(layer, bias, input_scale)
@@ -98,14 +83,20 @@ def quantize_layer(
     bias_scale = np.float32(input_scale) * np.tile(scale, groups)
     bias_codes = None if bias is None else quantize_bias(bias, bias_scale)
     _check_sums(codes, axis, groups, bias_codes)
-    if scheme.weight_granularity == "per-tensor":
-        one, its_bias = np.asarray(scale[0]), np.asarray(bias_scale[0])
-        return QuantizedLayer(codes, one, None, bias_codes, its_bias, dropped)
-    return QuantizedLayer(codes, scale, axis, bias_codes, bias_scale, dropped)
+    one = scheme.weight_granularity == "per-tensor"
+    coded_bias = None if bias_codes is None else _coded(bias_codes, bias_scale, 0, one)
+    return QuantizedLayer(_coded(codes, scale, axis, one), coded_bias, dropped)
+
+
+def _coded(
+    codes: npt.NDArray[np.signedinteger], scale: npt.NDArray[np.float32], axis: int, one: bool
+) -> CodedArray:
+    """Codes with these scales, or with the first of them for all."""
+    return CodedArray(codes, np.asarray(scale[0])) if one else CodedArray(codes, scale, axis=axis)
 
 
 def plain_scales(
-    layer: ir.Node,
+    layer: Layer,
     weight: npt.NDArray[np.float32],
     scheme: QuantScheme,
     least: npt.NDArray[np.float32] | float = FLOAT32_TINY,
@@ -116,17 +107,17 @@ def plain_scales(
         layer, weight, scheme: as there.
         least: what the bias needs, see ``scales_for_bias``.
     """
-    wanted = weight_scales(weight, channel_axis(layer), scheme.weights)
+    wanted = weight_scales(weight, layer.output_axis(weight.ndim), scheme.weights)
     return _enlarged(layer, weight, wanted, scheme, least)
 
 
 def scales_for_bias(
-    layer: ir.Node, bias: npt.NDArray[np.float32] | None, input_scale: float
+    layer: Layer, bias: npt.NDArray[np.float32] | None, input_scale: float
 ) -> npt.NDArray[np.float32]:
     """The smallest scales that a bias allows, see ``room_for_bias``; without one any normal float32.
 
     Args:
-        layer: Conv, ConvTranspose, Gemm or MatMul.
+        layer: whose constants they are.
         bias: float32 [output channels] or None.
         input_scale: scale of the layer's input.
 
@@ -137,11 +128,11 @@ def scales_for_bias(
         OverflowError: no float32 scale is large enough.
     """
     least = np.full(1, FLOAT32_TINY, np.float32)
-    return least if bias is None else room_for_bias(least, bias.reshape(_bias_groups(layer), -1), input_scale)
+    return least if bias is None else room_for_bias(least, bias.reshape(layer.sharing, -1), input_scale)
 
 
 def _enlarged(
-    layer: ir.Node,
+    layer: Layer,
     weight: npt.NDArray[np.float32],
     wanted: npt.NDArray[np.float32],
     scheme: QuantScheme,
@@ -164,18 +155,13 @@ def _shared(scale: npt.NDArray[np.float32], scheme: QuantScheme) -> npt.NDArray[
 
 
 def _kept(
-    layer: ir.Node, codes: npt.NDArray[np.int8], channels: npt.NDArray[np.bool_], limit: int | None
+    layer: Layer, codes: npt.NDArray[np.int8], channels: npt.NDArray[np.bool_], limit: int | None
 ) -> npt.NDArray[np.bool_]:
     """Which of the given codes can stay, in the layer's own layout."""
     shape = [1] * codes.ndim
-    shape[channel_axis(layer)] = -1
+    shape[layer.output_axis(codes.ndim)] = -1
     kept = np.broadcast_to(channels.reshape(shape), codes.shape)
     return kept if limit is None else kept & ~pairs_beyond(layer, codes, limit)
-
-
-def _bias_groups(layer: ir.Node) -> int:
-    """How many output channels stand behind an entry of the channel axis."""
-    return int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
 
 
 def _other_axes(weight: npt.NDArray[np.generic], axis: int) -> tuple[int, ...]:
@@ -209,7 +195,7 @@ def quantize_weight(
 
 
 def room_for_pairs(
-    layer: ir.Node,
+    layer: Layer,
     weight: npt.NDArray[np.float32],
     scale: npt.NDArray[np.float32],
     spec: QuantSpec,
@@ -228,7 +214,8 @@ def room_for_pairs(
         limit: see ``QuantScheme``.
         codes: what the weights are rounded to with ``scale``; None: plain rounding.
     """
-    coded = quantize_weight(weight, scale, channel_axis(layer), spec) if codes is None else codes
+    axis = layer.output_axis(weight.ndim)
+    coded = quantize_weight(weight, scale, axis, spec) if codes is None else codes
     pairs, sums = weight_pairs(layer, weight), largest_pair(layer, coded)
     if pairs is None or sums is None or not np.any(sums > limit):
         return scale

@@ -24,6 +24,7 @@ from onnx_ir.passes import common as ir_passes
 from calib8.model.graph import Names, constant, float_attribute
 from calib8.model.runtime import Arrays
 from calib8.model.taps import Taps
+from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import batch_norm_affine
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import label, readable_copy
@@ -161,7 +162,7 @@ def reestimate_batch_norms(
 
 
 def _batch_norms(model: ir.Model) -> list[ir.Node]:
-    found = (node for node in model.graph if node.op_type == "BatchNormalization")
+    found = (node for node in model.graph if normalizes(node))
     return [node for node in found if batch_norm_affine(node) is not None]
 
 

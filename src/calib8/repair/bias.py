@@ -58,7 +58,7 @@ def correct_biases(
     """
     layers = coded_layers(candidate, candidate.coded)
     runs = data.runs[:most_runs]
-    with_bias = [layer for layer in layers if layer.takes_bias and runs]
+    with_bias = [layer for layer in layers if layer.layer.takes_bias and runs]
     errors = _weight_errors(candidate, with_bias, replace(data, runs=runs))
     biases = [
         without_error(layer, layer.bias, over_runs(found, average))

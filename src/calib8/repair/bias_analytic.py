@@ -48,9 +48,9 @@ def correct_biases_analytically(
     for layer in layers:
         source = layer.node.inputs[0]
         found = None if source is None else moments.get(source.name or "")
-        if layer.takes_bias and (found is None or not _fits(found, layer)):
+        if layer.layer.takes_bias and (found is None or not _fits(found, layer)):
             unknown.append(f"'{layer.name}'")
-        elif layer.takes_bias and found is not None:
+        elif layer.layer.takes_bias and found is not None:
             biases.append(without_error(layer, layer.bias, _expected_error(layer, found.mean)))
     result, report = put_biases(candidate, layers, biases)
     return result, RepairReport(report.layers, (*report.notes, *_unknown(unknown)))

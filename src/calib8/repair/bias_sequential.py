@@ -65,7 +65,7 @@ def correct_biases_in_sequence(
     layers = coded_layers(candidate, graph)
     runs = data.runs[:most_runs]
     with_bias = [
-        layer for layer in layers if layer.takes_bias and runs and settling_function(layer.node) is None
+        layer for layer in layers if layer.layer.takes_bias and runs and settling_function(layer.node) is None
     ]
     counter = SampleCounter("correcting biases in sequence", len(with_bias) * len(runs), data.progress)
     expected = _float_means(candidate.model, with_bias, runs, data.threads)

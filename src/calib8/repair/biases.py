@@ -76,6 +76,6 @@ def _notes(layers: Sequence[CodedLayer], biases: Sequence[NewBias]) -> Iterator[
     if kept:
         names = ", ".join(f"'{new.layer.name}' ({new.kept})" for new in kept)
         yield f"channels that keep their bias, as int32 has no room for a new one: {names}"
-    without = [f"'{layer.name}'" for layer in layers if not layer.takes_bias]
+    without = [f"'{layer.name}'" for layer in layers if not layer.layer.takes_bias]
     if without:
         yield f"MatMul has no place for a bias: {', '.join(without)}"

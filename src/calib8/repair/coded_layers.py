@@ -13,14 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import constant, input_at
-from calib8.passes.fold_affine import output_channels
+from calib8.coded_array import CodedArray
+from calib8.model.graph import constant
+from calib8.model.layer import Layer, layer_of
+from calib8.ops.questions import is_weighted
 from calib8.qparams import FLOAT32_MAX, QParams
 from calib8.quantization.qdq import codes_of, dequantizer
 from calib8.quantization.quantize import QuantizedGraph
-from calib8.quantization.weights import INT32_MAX, MAX_ACTIVATION_STEP, channel_axis, scales_for_bias
+from calib8.quantization.weights import INT32_MAX, MAX_ACTIVATION_STEP, scales_for_bias
 from calib8.repair.candidate import Candidate
-from calib8.scheme import WEIGHTED_OPS
 
 ROOM: Final = 0.499
 """Share of int32 that a bias may take: just below the half that enlarges the scale of its channel."""
@@ -34,25 +35,28 @@ class CodedLayer:
     """A quantized Conv, ConvTranspose, Gemm or MatMul.
 
     Attributes:
-        node: the layer in the prepared float graph.
+        layer: of the prepared float graph.
         coded: the same layer in the int8 graph.
-        codes: int8, in the layer's own layout.
-        scale: float32, one per entry of the output-channel axis, equal where the target takes one for all.
-        least: float32, the same shape or [1]: smaller scales have no room for the bias.
+        weight: int8 codes in the layer's own layout, with a scale per output channel or one for all.
+        least: float32, as ``scale`` or [1]: smaller scales have no room for the bias.
         bias: float32 [output channels] as the float model has it, zeros without one.
         bias_scale: float64 [output channels], input scale × weight scale; None where biases stay float.
         room: float64 [output channels]: every |bias| below it keeps the scale of its channel, and the int32
             sums in their range; None where biases stay float.
     """
 
-    node: ir.Node
+    layer: Layer
     coded: ir.Node
-    codes: npt.NDArray[np.int8]
-    scale: Floats
+    weight: CodedArray
     least: Floats
     bias: Floats
     bias_scale: Doubles | None
     room: Doubles | None
+
+    @property
+    def node(self) -> ir.Node:
+        """The layer in the prepared float graph."""
+        return self.layer.node
 
     @property
     def name(self) -> str:
@@ -62,26 +66,22 @@ class CodedLayer:
     @property
     def exact(self) -> Floats:
         """W, float32 in the layer's own layout."""
-        weight = constant(self.node.inputs[1])
-        assert weight is not None
-        return weight.astype(np.float32)
+        return self.layer.array.astype(np.float32)
 
     @property
-    def weight(self) -> Doubles:
-        """W_q, what the codes stand for: float64 in the layer's own layout."""
-        axis = channel_axis(self.node)
-        shape = [-1 if index == axis else 1 for index in range(self.codes.ndim)]
-        return np.asarray(self.codes * self.scale.astype(np.float64).reshape(shape))
+    def codes(self) -> npt.NDArray[np.int8]:
+        """Of the weight, in the layer's own layout."""
+        return self.weight.values
+
+    @property
+    def scale(self) -> Floats:
+        """float32, one per entry of the output-channel axis, equal where the target takes one for all."""
+        return self.weight.channel_scales(self.layer.output_axis(self.codes.ndim))
 
     @property
     def weight_error(self) -> Floats:
         """W_q − W in the layer's own layout, float32."""
-        return np.asarray(self.weight - self.exact.astype(np.float64), np.float32)
-
-    @property
-    def takes_bias(self) -> bool:
-        """MatMul has no place for one."""
-        return self.node.op_type != "MatMul"
+        return np.asarray(self.weight.real - self.exact.astype(np.float64), np.float32)
 
     def holds(self, bias: Doubles) -> npt.NDArray[np.bool_]:
         """For every channel whether a bias, float64 [output channels], can be had; not so if it is NaN."""
@@ -103,49 +103,47 @@ def coded_layers(candidate: Candidate, quantized: QuantizedGraph) -> tuple[Coded
         quantized: its int8 form.
     """
     chosen = quantized.placement.quantized_nodes()
-    inside = {node.name: node for node in quantized.model.graph if node.op_type in WEIGHTED_OPS}
+    inside = {node.name: node for node in quantized.model.graph if is_weighted(node)}
     return tuple(
-        _coded_layer(node, inside[node.name], candidate, quantized.qparams)
-        for node in candidate.model.graph
-        if node.op_type in WEIGHTED_OPS and node.name in chosen
+        _coded_layer(layer, inside[layer.node.name], candidate, quantized.qparams)
+        for layer in map(layer_of, candidate.model.graph)
+        if layer is not None and layer.node.name in chosen
     )
 
 
 def _coded_layer(
-    node: ir.Node, coded: ir.Node, candidate: Candidate, qparams: Mapping[str, QParams]
+    layer: Layer, coded: ir.Node, candidate: Candidate, qparams: Mapping[str, QParams]
 ) -> CodedLayer:
-    source, stored = node.inputs[0], dequantizer(coded.inputs[1])
+    source, stored = layer.input, dequantizer(coded.inputs[1])
     assert source is not None and stored is not None
     codes, found = constant(stored.inputs[0]), codes_of(stored).scale
     assert codes is not None and found is not None
-    integers, own = np.asarray(codes, np.int8), _own_bias(node, codes)
-    entries = integers.shape[channel_axis(node)]
-    scale = np.ascontiguousarray(np.broadcast_to(found.astype(np.float32).reshape(-1), entries))
+    integers, own = np.asarray(codes, np.int8), _own_bias(layer, codes)
+    axis = layer.output_axis(integers.ndim)
+    weight = CodedArray(integers, found.astype(np.float32), axis=axis if found.ndim else None)
     if not candidate.scheme.quantize_bias:
-        least = scales_for_bias(node, None, 1.0)
-        return CodedLayer(node, coded, integers, scale, least, own, None, None)
+        least = scales_for_bias(layer, None, 1.0)
+        return CodedLayer(layer, coded, weight, least, own, None, None)
     input_scale = np.float32(qparams[source.name or ""].scale)
-    corrected = candidate.correction(node.name or "").bias
-    has_bias = corrected is not None or (node.op_type != "MatMul" and input_at(node, 2) is not None)
+    corrected = candidate.correction(layer.node.name or "").bias
+    has_bias = corrected is not None or layer.bias is not None
     bias = own if corrected is None else corrected
-    least = scales_for_bias(node, bias if has_bias else None, float(input_scale))
-    groups = own.size // entries
-    bias_scale = np.tile(input_scale * scale, groups).astype(np.float64)
-    room = np.tile(_room(node, integers), groups) * bias_scale
-    return CodedLayer(node, coded, integers, scale, least, own, bias_scale, room)
+    least = scales_for_bias(layer, bias if has_bias else None, float(input_scale))
+    bias_scale = np.tile(input_scale * weight.channel_scales(axis), layer.sharing).astype(np.float64)
+    room = np.tile(_room(integers, axis), layer.sharing) * bias_scale
+    return CodedLayer(layer, coded, weight, least, own, bias_scale, room)
 
 
-def _room(node: ir.Node, codes: npt.NDArray[np.int8]) -> Doubles:
+def _room(codes: npt.NDArray[np.int8], axis: int) -> Doubles:
     """What is left of int32 for a bias in every entry of the channel axis, float64."""
-    others = tuple(index for index in range(codes.ndim) if index != channel_axis(node))
+    others = tuple(index for index in range(codes.ndim) if index != axis)
     sums = np.sum(np.abs(codes.astype(np.int64)), axis=others) * MAX_ACTIVATION_STEP
     return np.asarray(np.minimum(INT32_MAX - sums, ROOM * INT32_MAX))
 
 
-def _own_bias(node: ir.Node, weight: npt.NDArray[np.generic]) -> Floats:
+def _own_bias(layer: Layer, weight: npt.NDArray[np.generic]) -> Floats:
     """float32 [output channels] of a layer of the float graph, zeros where it has no bias."""
-    channels = output_channels(node, weight)
-    array = constant(input_at(node, 2)) if node.op_type != "MatMul" else None
+    channels, array = layer.channels(weight.shape), constant(layer.bias)
     if array is None:
         return np.zeros(channels, np.float32)
     return np.broadcast_to(array.astype(np.float32).reshape(-1), channels)

@@ -79,7 +79,7 @@ def cure_constant_channels(candidate: Candidate, data: RepairData) -> tuple[Cand
 def _exploding(node: ir.Node) -> npt.NDArray[np.int64]:
     """Output channels of a layer whose weights are out of proportion; none of other nodes."""
     layer = layer_channels(node)
-    if layer is None or node.op_type == "MatMul":
+    if layer is None or not layer.layer.takes_bias:
         return np.zeros(0, np.int64)
     gain = layer.output_magnitudes()
     return np.flatnonzero(gain > MAX_GAIN * np.median(gain[gain > 0.0])) if np.any(gain) else np.zeros(0, int)

@@ -9,7 +9,6 @@ the median of their channel a hundredfold. Where the layer pads with zeros v mus
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -17,8 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.graph import ints_attribute, rank
-from calib8.model.padding import auto_pad
+from calib8.model.graph import rank
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.channel_extremes import ChannelExtremes, channel_extremes
@@ -47,14 +45,14 @@ def cure_constant_inputs(candidate: Candidate, data: RepairData) -> tuple[Candid
                 for loud in [_loud(layer)] if np.any(loud)]  # fmt: skip
     if not suspects or not data.runs:
         return candidate, RepairReport(())
-    tensors = {_source(layer): rank(layer.layer.inputs[0]) or 0 for layer, _ in suspects}
+    tensors = {_source(layer): rank(layer.layer.input) or 0 for layer, _ in suspects}
     seen = channel_extremes(candidate.model, tensors, data)
     changed, notes = [], []
     for layer, loud in suspects:
         gone = _of_constants(layer, loud, seen[_source(layer)])
         if np.any(gone):
             _without(layer, gone, seen[_source(layer)]).write(model.graph)
-            changed.append(layer.layer.name or "")
+            changed.append(layer.node.name or "")
             notes.append(f"{changed[-1]}: weights for inputs that never change: {int(np.sum(gone))}")
     if not changed:
         return candidate, RepairReport(())
@@ -65,13 +63,15 @@ def cure_constant_inputs(candidate: Candidate, data: RepairData) -> tuple[Candid
 def _looked_at(node: ir.Node) -> LayerChannels | None:
     """A Conv or Gemm that reads a computed tensor with channels."""
     source = node.inputs[0] if node.inputs else None
-    if node.op_type not in ("Conv", "Gemm") or source is None or source.producer() is None:
+    if source is None or source.producer() is None or (rank(source) or 0) < 2:
         return None
-    return layer_channels(node) if (rank(source) or 0) > 1 else None
+    layer = layer_channels(node)
+    sums = layer is not None and layer.layer.takes_bias and not layer.layer.transposed
+    return layer if sums else None
 
 
 def _source(layer: LayerChannels) -> str:
-    source = layer.layer.inputs[0]
+    source = layer.layer.input
     assert source is not None
     return source.name or ""
 
@@ -95,19 +95,11 @@ def _of_constants(
     """Those whose input never changes, and gives the same everywhere."""
     spread = float(np.max(seen.maximum) - np.min(seen.minimum))
     still = seen.maximum - seen.minimum <= CONSTANT * spread
-    if _pads(layer.layer):
+    if layer.layer.pads:
         still &= np.maximum(np.abs(seen.minimum), np.abs(seen.maximum)) <= CONSTANT * spread
     if still.size != layer.inputs:
         return np.zeros(loud.shape, np.bool_)
     return loud & still.reshape(layer.weight.shape[0], 1, -1)
-
-
-def _pads(node: ir.Node) -> bool:
-    """Whether zeros beside the input are read as well."""
-    if node.op_type == "Gemm":
-        return False
-    stated: Sequence[int] = ints_attribute(node, "pads", ())
-    return auto_pad(node) not in ("NOTSET", "VALID") or any(stated)
 
 
 def _without(layer: LayerChannels, gone: npt.NDArray[np.bool_], seen: ChannelExtremes) -> LayerChannels:

@@ -26,7 +26,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8._core import second_order
-from calib8.model.graph import constant, input_at
+from calib8.model.graph import constant
+from calib8.model.layer import Layer
 from calib8.model.runtime import Arrays
 from calib8.model.taps import Taps
 from calib8.passes.place import activation_behind, clip_limits
@@ -68,9 +69,7 @@ def equalize_outputs_like_tengine(candidate: Candidate, data: RepairData) -> tup
 
 
 def _bytes_of_columns(node: ir.Node, runs: int) -> int:
-    weight = constant(node.inputs[1])
-    assert weight is not None
-    rows = to_rows(node, weight)
+    rows = to_rows(Layer(node), Layer(node).array)
     size: int = rows.shape[2]
     return 8 * len(rows) * size * POSITIONS * max(runs, 1)
 
@@ -84,7 +83,7 @@ def _inputs(
     for run, feeds in enumerate(runs):
         arrays = taps.values(feeds)
         for node, found in zip(nodes, parts, strict=True):
-            found.append(columns(node, arrays[source_name(node)], POSITIONS, run))
+            found.append(columns(Layer(node), arrays[source_name(node)], POSITIONS, run))
         counter(1)
     del taps
     for found in parts:
@@ -134,7 +133,7 @@ def _last(node: ir.Node) -> ir.Node:
 def _outputs(layer: LayerRows, weights: Floats, inputs: Floats, threads: int) -> Floats:
     """Outputs [groups, rows, n] of a layer with these weights, its activation included."""
     result = second_order.multiply(weights, inputs, threads)
-    bias = constant(input_at(layer.node, 2))
+    bias = constant(layer.layer.bias)
     if bias is not None:
         every = np.broadcast_to(bias.astype(np.float64).reshape(-1), layer.scales.size)
         result += every.reshape(layer.scales.shape)[..., None]

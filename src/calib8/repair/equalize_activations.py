@@ -21,7 +21,6 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import UsageError
-from calib8.model.graph import int_attribute
 from calib8.passes.channel_paths import ChannelPath, channel_paths
 from calib8.passes.fold_affine import Vector
 from calib8.passes.layer_channels import LayerChannels
@@ -70,7 +69,7 @@ def equalize_activations(
         factors = np.clip(_room(path, candidate, extremes) / margin, 1.0, largest)
         if np.all(factors == 1.0):
             continue
-        source, reader = path.source.layer, path.reader.layer
+        source, reader = path.source.node, path.reader.node
         layers[source] = layers.get(source, path.source).scaled(outputs=factors)
         layers[reader] = layers.get(reader, path.reader).scaled(inputs=1.0 / factors)
         changed.update(path.names)
@@ -95,11 +94,7 @@ def _can_be_equalized(path: ChannelPath, candidate: Candidate) -> bool:
     source, reader = path.source.layer, path.reader.layer
     if candidate.scheme.weight_granularity != "per-channel":
         return False
-    if not path.reader.depthwise or reader.op_type != "Conv":
-        return False
-    if source.op_type != "Conv" and (
-        source.op_type != "ConvTranspose" or int_attribute(source, "group", 1) > 1
-    ):
+    if not path.reader.depthwise or not reader.direct or not source.windows or source.sharing > 1:
         return False
     coded = _coded(path, candidate)
     return bool(coded) and all(candidate.table.entries[name].method != GIVEN for name in coded)

@@ -84,7 +84,7 @@ def _applied(
     for layer in classes.layers:
         if np.any(found.factors[layer.read] != 1.0) or np.any(found.factors[layer.written] != 1.0):
             layer.scaled(found.factors).write(model.graph)
-            layers.append(layer.channels.layer.name or "")
+            layers.append(layer.channels.node.name or "")
     changed = [name for name, of in classes.tensors.items() if np.any(found.factors[of] != 1.0)]
     result, notes = without_corrections(refitted(candidate, model, changed, data), layers)
     told = f"channels equalized in groups: {int(np.sum(found.factors != 1.0))}"
@@ -123,7 +123,7 @@ class _Scene:
             if name in self.quantized[1]:
                 coded[found] = True
         for layer in self.classes.layers:
-            if layer.channels.layer.op_type == "MatMul" and rank(layer.channels.layer.outputs[0]) != 2:
+            if layer.channels.layer.stacks and rank(layer.channels.node.outputs[0]) != 2:
                 kept[layer.read] = kept[layer.written] = True
         return coded & ~kept
 
@@ -132,7 +132,7 @@ class _Scene:
         around = [
             value
             for layer in self.classes.layers
-            for value in (layer.channels.layer.inputs[0], layer.channels.layer.outputs[0])
+            for value in (layer.channels.layer.input, layer.channels.node.outputs[0])
         ]
         names = dict.fromkeys([*(value.name or "" for value in around if value), *sorted(self.quantized[1])])
         values = {value.name: value for node in self.candidate.model.graph for value in node.outputs}
@@ -170,7 +170,7 @@ class _Scene:
         """One per layer with coded weights that reads channels with a factor."""
         terms = []
         for layer in self.classes.layers:
-            node, weight = layer.channels.layer, layer.channels.weight
+            node, weight = layer.channels.node, layer.channels.weight
             source = seen.get((node.inputs[0].name or "") if node.inputs[0] is not None else "")
             power = self._output_power(layer, seen)
             if (
@@ -210,7 +210,7 @@ class _Scene:
 
     def _output_power(self, layer: ClassedLayer, seen: Mapping[str, ChannelExtremes]) -> Vector | None:
         """Mean square of every output channel, none next to nothing, float64 [outputs]; None if unknown."""
-        found = seen.get(layer.channels.layer.outputs[0].name or "")
+        found = seen.get(layer.channels.node.outputs[0].name or "")
         power = None if found is None else found.power
         if power is None or power.size != layer.channels.outputs or not np.any(power):
             return None

@@ -174,12 +174,12 @@ def _scaled(
         found = factors[_name(entry)]
         if np.any(found != 1.0):
             scale_into(model.graph, entry, found)
-            layers.add(entry.layer.layer)
+            layers.add(entry.layer.node)
     for end in exits:
         found = factors[_name(end)]
         if np.any(found != 1.0):
             scale_out_of(model.graph, end, found)
-            layers.update(reader.layer for reader in end.readers)
+            layers.update(reader.node for reader in end.readers)
     return layers
 
 

@@ -20,8 +20,8 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import Names, ints_attribute, sole_consumer
-from calib8.ops.groups import CONVOLUTIONS as CONVOLUTIONS
 from calib8.ops.groups import FUNCTIONS, LIMITED, UNARY_OPS
+from calib8.ops.questions import is_convolution
 from calib8.repair.coded_layers import CodedLayer, Doubles, Floats
 
 SETTLING: Final = LIMITED.keys() & UNARY_OPS & FUNCTIONS
@@ -42,7 +42,7 @@ def append_mean(names: Names, layer: ir.Node, source: ir.Value, weight: Floats) 
     """
     constant = names.constant("calib8/weight", weight)
     attributes = list(layer.attributes.values())
-    if layer.op_type not in CONVOLUTIONS:
+    if not is_convolution(layer):
         return append(names, layer.op_type, [source, constant], attributes)
     if _passes_means(layer, weight):
         mean = append(names, "GlobalAveragePool", [source])
@@ -111,7 +111,7 @@ def _weighed_means(names: Names, layer: ir.Node, function: ir.Node, error: Float
     constant = names.constant("calib8/weight", error)
     errors = append(names, layer.op_type, [source, constant], list(layer.attributes.values()))
     weighed = append(names, "Mul", [weights, errors])
-    if layer.op_type not in CONVOLUTIONS:
+    if not is_convolution(layer):
         return [weighed, weights]
     return [append(names, "GlobalAveragePool", [value]) for value in (weighed, weights)]
 
@@ -124,7 +124,7 @@ def output_model(prepared: ir.Model, layers: Sequence[CodedLayer]) -> ir.Model:
     outputs = []
     for layer in layers:
         value = nodes[layer.name].outputs[0]
-        pooled = layer.node.op_type in CONVOLUTIONS
+        pooled = layer.layer.windows
         outputs.append(append(names, "GlobalAveragePool", [value]) if pooled else value)
     return with_outputs(model, outputs)
 

@@ -22,8 +22,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8._core import second_order
-from calib8.model.graph import constant
-from calib8.model.weight_layout import groups_of
+from calib8.model.layer import Layer
 from calib8.qparams import INT16, QParams, QuantSpec, activation_qparams, representable_range
 from calib8.quantization.corrections import LayerCorrection
 from calib8.quantization.pairs import within_limit
@@ -47,7 +46,7 @@ class LayerRows:
     """One layer on its way to other codes.
 
     Attributes:
-        node: Conv, ConvTranspose, Gemm or MatMul.
+        layer: whose weights they are.
         scheme: what the target takes.
         weights: float64 [groups, rows, d].
         scales: float32 values in float64, [groups, rows].
@@ -56,13 +55,18 @@ class LayerRows:
         least: smallest scales that the bias allows, as ``scales``.
     """
 
-    node: ir.Node
+    layer: Layer
     scheme: QuantScheme
     weights: Floats
     scales: Floats
     codes: Codes
     plain: Floats
     least: Floats
+
+    @property
+    def node(self) -> ir.Node:
+        """The layer in its graph."""
+        return self.layer.node
 
     @property
     def name(self) -> str:
@@ -88,11 +92,10 @@ class LayerRows:
         limit = self.scheme.pair_limit
         if limit is None:
             return codes
-        weight = constant(self.node.inputs[1])
-        assert weight is not None
-        exact = from_rows(self.node, self.weights / scales[..., None], weight.shape)
-        found = within_limit(self.node, from_rows(self.node, codes, weight.shape), exact, limit)
-        return np.ascontiguousarray(to_rows(self.node, found))
+        shape = self.layer.array.shape
+        exact = from_rows(self.layer, self.weights / scales[..., None], shape)
+        found = within_limit(self.layer, from_rows(self.layer, codes, shape), exact, limit)
+        return np.ascontiguousarray(to_rows(self.layer, found))
 
 
 def row_costs(layer: LayerRows, scales: Floats, codes: Codes, products: Floats, threads: int) -> Floats:
@@ -113,7 +116,7 @@ def shared_costs(layer: LayerRows, costs: Floats) -> Floats:
     """Costs [groups, rows] that choose a scale: those of rows that share it add up."""
     if layer.scheme.weight_granularity == "per-tensor":
         return np.full(costs.shape, costs.sum())
-    if layer.node.op_type != "ConvTranspose":
+    if not layer.layer.transposed:
         return costs
     together: Floats = np.broadcast_to(costs.sum(axis=0), costs.shape)
     return together
@@ -159,22 +162,22 @@ def passed_over(layers: Sequence[CodedLayer]) -> tuple[str, ...]:
 
 def _inputs(layer: CodedLayer) -> int:
     """Inputs that an output of a layer is summed over."""
-    size: int = to_rows(layer.node, layer.codes).shape[2]
+    size: int = to_rows(layer.layer, layer.codes).shape[2]
     return size
 
 
 def layer_rows(layer: CodedLayer, scheme: QuantScheme) -> LayerRows:
     """A layer with the codes that the int8 graph has of it."""
-    node, weight = layer.node, layer.exact
+    of, weight = layer.layer, layer.exact
     least = np.broadcast_to(layer.least, layer.scale.shape)
     return LayerRows(
-        node,
+        of,
         scheme,
-        weights=np.ascontiguousarray(to_rows(node, weight), np.float64),
-        scales=_by_row(node, layer.scale),
-        codes=np.ascontiguousarray(to_rows(node, layer.codes)),
-        plain=_by_row(node, plain_scales(node, weight, scheme, least)),
-        least=_by_row(node, _one_for_all(least, scheme)),
+        weights=np.ascontiguousarray(to_rows(of, weight), np.float64),
+        scales=_by_row(of, layer.scale),
+        codes=np.ascontiguousarray(to_rows(of, layer.codes)),
+        plain=_by_row(of, plain_scales(of, weight, scheme, least)),
+        least=_by_row(of, _one_for_all(least, scheme)),
     )
 
 
@@ -182,11 +185,10 @@ def _one_for_all(least: npt.NDArray[np.float32], scheme: QuantScheme) -> npt.NDA
     return np.full_like(least, np.max(least)) if scheme.weight_granularity == "per-tensor" else least
 
 
-def _by_row(node: ir.Node, scale: npt.NDArray[np.float32]) -> Floats:
+def _by_row(layer: Layer, scale: npt.NDArray[np.float32]) -> Floats:
     """Scales of the entries of a layer's channel axis as [groups, rows]."""
-    groups = groups_of(node)
-    every = np.tile(scale, groups) if node.op_type == "ConvTranspose" else scale
-    return np.ascontiguousarray(every.reshape(groups, -1), np.float64)
+    every = np.tile(scale, layer.sharing)
+    return np.ascontiguousarray(every.reshape(layer.groups, -1), np.float64)
 
 
 def with_rows(candidate: Candidate, changed: Mapping[str, LayerRows]) -> Candidate:
@@ -195,13 +197,10 @@ def with_rows(candidate: Candidate, changed: Mapping[str, LayerRows]) -> Candida
         return candidate
     corrections = dict(candidate.corrections)
     for name, layer in changed.items():
-        weight = constant(layer.node.inputs[1])
-        assert weight is not None
-        shared = layer.node.op_type == "ConvTranspose"
-        scales = layer.scales[0] if shared else layer.scales.reshape(-1)
+        scales = layer.scales[0] if layer.layer.transposed else layer.scales.reshape(-1)
         corrections[name] = replace(
             corrections.get(name, LayerCorrection()),
-            weight=np.ascontiguousarray(from_rows(layer.node, layer.codes, weight.shape)),
+            weight=np.ascontiguousarray(from_rows(layer.layer, layer.codes, layer.layer.array.shape)),
             weight_scale=scales.astype(np.float32),
         )
     return replace(candidate, corrections=corrections)

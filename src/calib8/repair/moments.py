@@ -22,7 +22,8 @@ import numpy.typing as npt
 import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 
-from calib8.model.graph import Names, constant
+from calib8.model.graph import Names
+from calib8.model.layer import Layer
 from calib8.model.runtime import keep_quantizers, open_session
 from calib8.progress import SampleCounter
 from calib8.qparams import QParams, QuantSpec
@@ -129,14 +130,14 @@ class _Sums:
         if self.function is not None and result is not None:
             self._add_weighted(codes, run, place_weights(self.layer, self.function, result))
             return
-        found = columns(self.layer, codes, POSITIONS, run)
+        found = columns(Layer(self.layer), codes, POSITIONS, run)
         self.count += found.shape[2]
         self.waiting.append(found)
         if sum(part.size for part in self.waiting) >= 1 << 18:
             self._sum()
 
     def _add_weighted(self, codes: npt.NDArray[np.int16], run: int, weights: Floats) -> None:
-        found = columns(self.layer, codes, WEIGHTED_POSITIONS, run).astype(np.float64)
+        found = columns(Layer(self.layer), codes, WEIGHTED_POSITIONS, run).astype(np.float64)
         weights = weights[spread(len(weights), WEIGHTED_POSITIONS, run)]
         self.second += (found * weights) @ found.transpose(0, 2, 1)
         self.weights.append(weights)
@@ -165,9 +166,7 @@ class _Sums:
 
 def _shape(layer: ir.Node) -> tuple[int, int]:
     """Groups and inputs of a sum."""
-    weight = constant(layer.inputs[1])
-    assert weight is not None
-    rows = to_rows(layer, weight)
+    rows = to_rows(Layer(layer), Layer(layer).array)
     return rows.shape[0], rows.shape[2]
 
 

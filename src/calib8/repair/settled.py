@@ -16,7 +16,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import float_attribute
-from calib8.repair.layer_means import CONVOLUTIONS
+from calib8.ops.questions import is_convolution
 
 STEPS: Final = 255
 """Weights are whole numbers, so that sums of products stay exact."""
@@ -32,7 +32,7 @@ def place_weights(layer: ir.Node, function: ir.Node, result: npt.NDArray[Any]) -
         function: one of ``layer_means.SETTLING`` behind it.
         result: the output in FP32; channels are axis 1 behind a convolution, else the last one.
     """
-    rows = np.moveaxis(result, 1, -1) if layer.op_type in CONVOLUTIONS else result
+    rows = np.moveaxis(result, 1, -1) if is_convolution(layer) else result
     values = rows.reshape(-1, rows.shape[-1]).astype(np.float64)
     most = float(_squared_slope(function, np.zeros(1))[0])
     found: Values = np.rint(STEPS * _squared_slope(function, values).mean(axis=1) / most)

@@ -15,11 +15,10 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import onnx_ir as ir
 
-from calib8.model.graph import constant, ints_attribute
+from calib8.model.graph import ints_attribute
+from calib8.model.layer import Layer
 from calib8.model.padding import auto_pad, conv_pads, halves, stated_pads
-from calib8.model.weight_layout import by_channel, groups_of, in_layout
 
 GOLDEN: Final = 0.6180339887498949
 """Share of a step by which the first position moves from run to run."""
@@ -30,41 +29,39 @@ Codes = npt.NDArray[Any]
 Columns = npt.NDArray[np.float32]
 
 
-def to_rows(layer: ir.Node, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def to_rows(layer: Layer, weight: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A weight in the layer's own layout as [groups, outputs of a group, d]."""
-    found = by_channel(layer, weight)
+    found = layer.by_channel(weight)
     return found.reshape(*found.shape[:2], -1)
 
 
-def from_rows(layer: ir.Node, rows: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
+def from_rows(layer: Layer, rows: npt.NDArray[Any], shape: Sequence[int]) -> npt.NDArray[Any]:
     """The inverse of ``to_rows`` for a weight of this shape, whose memory is in its own order."""
-    taps = math.prod(shape[2:]) if layer.op_type in ("Conv", "ConvTranspose") else 1
-    return np.ascontiguousarray(in_layout(layer, rows.reshape(*rows.shape[:2], -1, taps), shape))
+    weight = rows.reshape(*rows.shape[:2], -1, layer.taps(shape))
+    return np.ascontiguousarray(layer.in_layout(weight, shape))
 
 
-def columns(layer: ir.Node, codes: Codes, most: int, run: int) -> Columns:
+def columns(layer: Layer, codes: Codes, most: int, run: int) -> Columns:
     """The columns of one run, float32 [groups, d, positions].
 
     Args:
-        layer: Conv, ConvTranspose, Gemm or MatMul with constant weights.
+        layer: one with constant weights.
         codes: the layer's first input, codes less their zero point or real values.
         most: so many positions at most, evenly spread.
         run: number of the run: it moves the positions.
     """
-    if layer.op_type not in ("Conv", "ConvTranspose"):
+    if not layer.windows:
         table = codes.reshape(-1, codes.shape[-1])
         chosen = spread(len(table), most, run)
         return np.ascontiguousarray(table[chosen].T, np.float32)[None]
-    weight = constant(layer.inputs[1])
-    assert weight is not None
-    views: npt.NDArray[Any] = _windows(layer, codes, weight.shape[2:])
-    axes = weight.ndim - 2
+    kernel = layer.array.shape[2:]
+    views: npt.NDArray[Any] = _windows(layer, codes, kernel)
+    axes = len(kernel)
     sizes = (views.shape[0], *views.shape[2 : 2 + axes])
     first, *rest = np.unravel_index(spread(math.prod(sizes), most, run), sizes)
     index: Any = (first, slice(None), *rest)
     found = views[index]
-    groups = groups_of(layer)
-    split = found.reshape(len(first), groups, -1).transpose(1, 2, 0)
+    split = found.reshape(len(first), layer.groups, -1).transpose(1, 2, 0)
     return np.ascontiguousarray(split, np.float32)
 
 
@@ -77,20 +74,19 @@ def spread(positions: int, most: int, run: int) -> npt.NDArray[np.int64]:
     return numbers
 
 
-def _windows(layer: ir.Node, codes: Codes, kernel: Sequence[int]) -> Codes:
+def _windows(layer: Layer, codes: Codes, kernel: Sequence[int]) -> Codes:
     """View [N, C, positions …, taps …] of a Conv's or ConvTranspose's input."""
     axes = len(kernel)
-    strides = ints_attribute(layer, "strides", (1,) * axes)
-    dilations = ints_attribute(layer, "dilations", (1,) * axes)
+    strides, dilations = layer.steps(axes)
     reach = tuple((size - 1) * step + 1 for size, step in zip(kernel, dilations, strict=True))
-    if layer.op_type == "Conv":
-        pads = conv_pads(layer, codes.shape[2:], strides, reach)
+    if layer.direct:
+        pads = conv_pads(layer.node, codes.shape[2:], strides, reach)
     else:
         pads = _transposed_pads(layer, codes.shape[2:], strides, reach)
         codes, strides = _with_gaps(codes, strides), (1,) * axes
     padded = _padded(codes, pads)
     views = np.lib.stride_tricks.sliding_window_view(padded, reach, tuple(range(2, 2 + axes)))
-    turn = -1 if layer.op_type == "ConvTranspose" else 1
+    turn = -1 if layer.transposed else 1
     steps = [slice(None, None, step) for step in strides]
     taps = [slice(None, None, turn * step) for step in dilations]
     kept: Codes = views[(slice(None), slice(None), *steps, *taps)]
@@ -98,20 +94,20 @@ def _windows(layer: ir.Node, codes: Codes, kernel: Sequence[int]) -> Codes:
 
 
 def _transposed_pads(
-    layer: ir.Node, sizes: Sequence[int], strides: Sequence[int], reach: Sequence[int]
+    layer: Layer, sizes: Sequence[int], strides: Sequence[int], reach: Sequence[int]
 ) -> list[tuple[int, int]]:
     """Padding of a ConvTranspose's input with gaps; less than 0: cut off."""
-    mode, axes = auto_pad(layer), len(sizes)
-    extra = ints_attribute(layer, "output_padding", (0,) * axes)
+    mode, axes = auto_pad(layer.node), len(sizes)
+    extra = ints_attribute(layer.node, "output_padding", (0,) * axes)
     pairs = list(zip(sizes, strides, reach, extra, strict=True))
     full = [(size - 1) * step + span + more for size, step, span, more in pairs]
-    wanted = ints_attribute(layer, "output_shape", ())[-axes:]
+    wanted = ints_attribute(layer.node, "output_shape", ())[-axes:]
     if not wanted and mode.startswith("SAME"):
         wanted = tuple(size * step for size, step in zip(sizes, strides, strict=True))
     if wanted:
         cut = [halves(size - n, mode) for size, n in zip(full, wanted, strict=True)]
     else:
-        cut = stated_pads(layer, axes)
+        cut = stated_pads(layer.node, axes)
     return [
         (span - 1 - first, span - 1 - last + more)
         for (first, last), span, more in zip(cut, reach, extra, strict=True)

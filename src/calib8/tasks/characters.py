@@ -11,10 +11,11 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.model.graph import constant, int_attribute, rank
-from calib8.ops.groups import KEEPING, RECURRENT, RESHAPING, SOFTMAX, WEIGHTED_OPS
+from calib8.model.graph import constant, rank
+from calib8.model.layer import Layer, layer_of
+from calib8.ops.groups import KEEPING, RECURRENT, RESHAPING, SOFTMAX
 from calib8.quantization.qdq import float_origin
-from calib8.tasks.composition import Compositions, Size, axis_behind, size_of
+from calib8.tasks.composition import Compositions, axis_behind, size_of
 
 MOVES: Final = KEEPING | RESHAPING | {"Cast", "Transpose"}
 """Ops that keep all rows of a layer, in whatever order."""
@@ -79,19 +80,11 @@ def _keeps_rows(node: ir.Node, found: Compositions) -> bool:
 
 def _outputs(node: ir.Node, found: Compositions) -> int | None:
     """Numbers that a layer makes of each row; None where it is no layer of one row."""
-    if node.op_type not in WEIGHTED_OPS - {"ConvTranspose"} or not found.fixed(node.inputs[1]):
+    layer = layer_of(node)
+    if layer is None or layer.transposed or layer.weight is None or not found.fixed(layer.weight):
         return None
-    weights = constant(float_origin(node.inputs[1])) if node.inputs[1] is not None else None
-    shape: tuple[Size, ...] = () if weights is None else weights.shape
-    if len(shape) < 2:
-        return None
-    if node.op_type == "Conv" or (node.op_type == "Gemm" and int_attribute(node, "transB", 0)):
-        return _number(shape[0])
-    return _number(shape[-1])
-
-
-def _number(size: Size) -> int | None:
-    return size if isinstance(size, int) else None
+    weights = constant(float_origin(layer.weight))
+    return None if weights is None or weights.ndim < 2 else layer.channels(weights.shape)
 
 
 def _last_axis(layer: ir.Node, behind: list[ir.Node], length: int) -> bool:
@@ -100,7 +93,7 @@ def _last_axis(layer: ir.Node, behind: list[ir.Node], length: int) -> bool:
     Sizes that are computed are not known; a Reshape that ends in one leaves rows alone, as exporters mean it.
     """
     axes = rank(layer.outputs[0])
-    axis = None if axes is None else 1 if layer.op_type == "Conv" else axes - 1
+    axis = None if axes is None else Layer(layer).channel_axis(axes)
     for node in behind:
         if axis is None:
             return False

@@ -23,6 +23,7 @@ import onnx_ir as ir
 
 from calib8.errors import UsageError
 from calib8.model.graph import constant, input_at
+from calib8.model.layer import layer_of
 from calib8.tasks.branches import Piece, Sureness
 from calib8.tasks.composition import Size
 from calib8.tasks.grid import ANCHORS, BOX, EXCLUSIVE, FORMS, LEAST, Form, Grid, Sides, order_of
@@ -124,7 +125,8 @@ def _unnamed(one: Seen, picture: Sequence[Size], anchors: int, channels: int) ->
 
 def _rows(layer: ir.Node) -> int | None:
     """Channels that a convolution yields; None of other layers."""
-    weights = input_at(layer, 1) if layer.op_type == "Conv" else None
+    found = layer_of(layer)
+    weights = None if found is None or not found.direct else found.weight
     size = None if weights is None or weights.shape is None else weights.shape[0]
     return size if isinstance(size, int) else None
 

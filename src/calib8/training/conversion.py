@@ -17,11 +17,11 @@ from calib8.data.presets import known_preprocess
 from calib8.errors import ModelError, UsageError
 from calib8.int8_model import int8_model
 from calib8.model.graph import constant
+from calib8.model.layer import Layer
 from calib8.ops.questions import dequantizes
 from calib8.outcomes import Quantization
 from calib8.passes.prepare import PreparedModel
 from calib8.quantization.corrections import LayerCorrection
-from calib8.quantization.weights import channel_axis
 from calib8.repair.candidate import Candidate
 from calib8.training.layers import SimulatedLayer
 from calib8.training.preparing import prepared_graph
@@ -163,7 +163,7 @@ def _factors(model: SimulatedModel, prepared: ir.Model) -> dict[str, Tensor]:
 
 def _is_transposed(node: ir.Node, layer: SimulatedLayer, stored: Codes) -> bool:
     """Whether the graph has the weight of a matrix product the other way round."""
-    return channel_axis(node) != layer.axis and layer.groups == 1 and stored.ndim == 2
+    return Layer(node).output_axis(stored.ndim) != layer.axis and layer.groups == 1 and stored.ndim == 2
 
 
 def _learned(
@@ -187,7 +187,8 @@ def _learned(
         kept = codes.cpu().numpy()
         kept = np.ascontiguousarray(kept.T if _is_transposed(node, layer, kept) else kept)
         kept = kept.reshape(stored.shape)
-        scales = np.broadcast_to(scale.cpu().numpy(), kept.shape[channel_axis(node)]).astype(np.float32)
+        entries: int = kept.shape[Layer(node).output_axis(kept.ndim)]
+        scales = np.broadcast_to(scale.cpu().numpy(), entries).astype(np.float32)
         found[node.name or ""] = LayerCorrection(weight=kept, weight_scale=scales)
     return found
 

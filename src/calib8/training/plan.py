@@ -18,7 +18,8 @@ from torch import fx, nn
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import activation_inputs, label, sole_consumer
-from calib8.ops.groups import BINARY_OPS, CODE_PRESERVING_OPS, WEIGHTED_OPS
+from calib8.ops.groups import BINARY_OPS, CODE_PRESERVING_OPS
+from calib8.ops.questions import is_weighted, joins
 from calib8.passes.place import Placement
 from calib8.scheme import QuantScheme
 from calib8.training.norms import is_norm
@@ -174,7 +175,7 @@ class _Planner:
         return frozenset(user.name for user in users if user in inside)
 
     def is_layer(self, node: ir.Node) -> bool:
-        return node.name in self.quantized and node.op_type in WEIGHTED_OPS
+        return node.name in self.quantized and is_weighted(node)
 
     def layer(self, node: ir.Node) -> LayerPlan | None:
         """The fx nodes of a quantized layer."""
@@ -253,7 +254,7 @@ class _Planner:
         return every and apart and not whole and node.op_type in BINARY_OPS | {"Concat"}
 
     def joins_one_scale(self, node: ir.Node) -> bool:
-        return node.op_type == "Concat" and "Concat" in self.scheme.shared_scale_ops
+        return joins(node) and "Concat" in self.scheme.shared_scale_ops
 
     def called(self, name: str | None) -> str:
         """An fx node as the user knows it: by its module, or by its name."""

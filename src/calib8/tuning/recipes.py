@@ -31,6 +31,7 @@ from calib8.calibration.ranges.mse_behind import Function
 from calib8.calibration.source import tensors_to_calibrate
 from calib8.calibration.statistics import Statistics
 from calib8.data.samples import Dataset
+from calib8.ops.questions import joins
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress
 from calib8.repair.by_effort import UNCLIPPED
@@ -224,4 +225,4 @@ class Recipes:
 
 
 def _concatenates(model: ir.Model) -> bool:
-    return any(node.op_type == "Concat" for node in model.graph)
+    return any(map(joins, model.graph))

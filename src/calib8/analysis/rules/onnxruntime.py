@@ -18,7 +18,7 @@ import onnx_ir as ir
 from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
 from calib8.ops.groups import AVERAGE_POOLS, FLOAT_ONLY, JOINING, MATRIX_PRODUCTS, MOVES
-from calib8.ops.questions import is_matrix_product, quantizes
+from calib8.ops.questions import is_matrix_product, joins, quantizes, yields_probabilities
 from calib8.passes.functions import chains, clip_limits, feeding_weights
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
@@ -78,9 +78,9 @@ def result_goes_to_one_quantizer(model: ir.Model) -> Iterator[Finding]:
         quantizers, activation = result_quantizers(node)
         value = node.outputs[0] if activation is None else activation.outputs[0]
         others = len(list(value.uses())) + value.is_graph_output() - len(quantizers)
-        if not quantizers and (is_matrix_product(node) or _yields_probabilities(node)):
+        if not quantizers and (is_matrix_product(node) or yields_probabilities(node)):
             continue
-        if not quantizers and node.op_type == "Concat" and node not in feeds_weights:
+        if not quantizers and joins(node) and node not in feeds_weights:
             continue
         if not quantizers:
             yield (
@@ -173,10 +173,6 @@ def pairs_cannot_saturate(model: ir.Model) -> Iterator[Finding]:
                 f"with weights {worst.weights[0]} and {worst.weights[1]} side by side",
                 "Quantize with --target onnxruntime-avx2",
             )
-
-
-def _yields_probabilities(node: ir.Node) -> bool:
-    return node.op_type == "Softmax" and node.outputs[0].is_graph_output()
 
 
 def _computing(model: ir.Model) -> Iterator[ir.Node]:

@@ -14,7 +14,7 @@ import onnx_ir as ir
 from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.analysis.rules.layers import coded_weights
-from calib8.ops.questions import quantizes
+from calib8.ops.questions import joins, quantizes
 from calib8.quantization.qdq import codes_behind, label, nodes
 
 EIGHT_BITS: Final = (None, ir.DataType.INT8, ir.DataType.UINT8)
@@ -33,7 +33,7 @@ def weights_are_int8(model: ir.Model) -> Iterator[Finding]:
         if codes.dtype not in (None, ir.DataType.INT8):
             yield (
                 label(codes.node),
-                f"the weight of '{label(layer)}' is {codes.dtype}",
+                f"the weight of '{layer.name}' is {codes.dtype}",
                 "Code weights as int8",
             )
 
@@ -41,7 +41,7 @@ def weights_are_int8(model: ir.Model) -> Iterator[Finding]:
 def concat_inputs_share_scale(model: ir.Model) -> Iterator[Finding]:
     """All inputs of a Concat have one scale and zero point, so that their codes can be joined as they are."""
     for node in nodes(model):
-        if node.op_type != "Concat":
+        if not joins(node):
             continue
         found = [codes_behind(value) for value in node.inputs]
         coded = [codes for codes in found if codes is not None]

@@ -11,7 +11,7 @@ from calib8.analysis.rules import Finding
 from calib8.analysis.rules.codes import quantizers
 from calib8.model.graph import constant
 from calib8.ops.questions import quantizes
-from calib8.quantization.qdq import Codes, bias_value, dequantizer, label, weighted_layers
+from calib8.quantization.qdq import Codes, dequantizer, label, weighted_layers
 
 
 def zero_point_is_zero(model: ir.Model) -> Iterator[Finding]:
@@ -27,7 +27,7 @@ def codes_are_int8(model: ir.Model) -> Iterator[Finding]:
 
     TensorRT's Q/DQ take no uint8; TensorFlow Lite's int8 kernels, ncnn and Tengine neither.
     """
-    biases = {dequantizer(bias_value(layer)) for layer in weighted_layers(model)}
+    biases = {dequantizer(layer.bias) for layer in weighted_layers(model)}
     for codes in _stored_or_quantized(model):
         if codes.node not in biases and codes.dtype not in (None, ir.DataType.INT8):
             yield label(codes.node), f"its codes are {codes.dtype}", "Use int8 codes"

@@ -38,8 +38,8 @@ def layer_inputs_are_coded(model: ir.Model) -> Iterator[Finding]:
     A layer with only one of them is named by ``layer_is_whole``.
     """
     for layer in weighted_layers(model):
-        if codes_behind(layer.inputs[0]) is None and not weight_is_coded(layer):
-            yield label(layer), "neither its input nor its weight has Q/DQ: it runs in float", "Quantize both"
+        if codes_behind(layer.input) is None and not weight_is_coded(layer.node):
+            yield layer.name, "neither its input nor its weight has Q/DQ: it runs in float", "Quantize both"
 
 
 def no_codes_inside_fusion(model: ir.Model) -> Iterator[Finding]:

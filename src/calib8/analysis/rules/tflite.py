@@ -85,7 +85,7 @@ def _fixed(model: ir.Model, wanted: Mapping[str, tuple[float, int]]) -> Iterator
 
 def layer_results_are_coded(model: ir.Model) -> Iterator[Finding]:
     """The result of an integer layer is quantized again: there is no kernel from int8 to float."""
-    for layer in weighted_layers(model):
+    for layer in (found.node for found in weighted_layers(model)):
         if not weight_is_coded(layer) or codes_behind(layer.inputs[0]) is None:
             continue
         if not result_quantizers(layer)[0]:

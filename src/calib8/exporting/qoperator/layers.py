@@ -25,11 +25,11 @@ from calib8.exporting.qoperator.coded import (
     put_before,
     result_of,
 )
-from calib8.model.graph import CONTRIB, Names, constant, input_at, int_attribute, rank
-from calib8.ops.questions import takes_bias
+from calib8.model.graph import CONTRIB, Names, constant, int_attribute, rank
+from calib8.model.layer import Layer
 from calib8.program.lower.canonical.codings import BYTE_TYPES, constant_codes
 from calib8.program.lower.canonical.edits import new_node, set_type
-from calib8.quantization.qdq import Codes, codes_of, dequantizer, output_axis, stored_type
+from calib8.quantization.qdq import Codes, codes_of, dequantizer, stored_type
 
 MATRIX: Final = 2
 """Axes of a matrix."""
@@ -49,8 +49,8 @@ SEVERAL_POINTS: Final = "its weight has several zero points"
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A layer whose operands are codes.
+class Operands:
+    """The operands of a layer, which are codes.
 
     Attributes:
         source: the input.
@@ -91,7 +91,7 @@ def fuse_conv(names: Names, node: ir.Node) -> ir.Node:
 
 def fuse_gemm(names: Names, node: ir.Node) -> ir.Node:
     """``QGemm``, without an output scale where the result is read as float."""
-    if any(name in node.attributes and node.attributes[name].as_float() != 1.0 for name in ("alpha", "beta")):
+    if Layer(node).factors != (1.0, 1.0):
         raise NoFormError("its factors are not part of its constants")
     layer = _layer(node)
     result = _result(node, layer)
@@ -120,15 +120,16 @@ def fuse_matmul(names: Names, node: ir.Node) -> ir.Node:
     return _real(names, node, layer, sums, ())
 
 
-def _layer(node: ir.Node) -> Layer:
+def _layer(node: ir.Node) -> Operands:
     """The operands of a layer.
 
     Raises:
         NoFormError: they are not codes that an operator takes.
     """
-    source, coder = operand(node.inputs[0]), dequantizer(node.inputs[1])
+    of = Layer(node)
+    source, coder = operand(of.input), dequantizer(of.weight)
     found = None if coder is None else codes_of(coder)
-    if coder is None or found is None or not _is_weight(node, found):
+    if coder is None or found is None or not _is_weight(of, found):
         raise NoFormError(OTHER_WEIGHT)
     if (source.coding.dtype, found.dtype) not in KINDS:
         raise NoFormError(MIXED_TYPES)
@@ -136,28 +137,27 @@ def _layer(node: ir.Node) -> Layer:
     assert codes is not None and scale is not None and point is not None
     assert found.scale is not None and found.zero_point is not None
     steps = np.asarray(np.float32(source.coding.scale) * found.scale.astype(np.float32), np.float32)
-    return Layer(source, (codes, scale, point), steps, found.zero_point, _bias(node, steps))
+    return Operands(source, (codes, scale, point), steps, found.zero_point, _bias(of.bias, steps))
 
 
-def _is_weight(node: ir.Node, found: Codes) -> bool:
+def _is_weight(layer: Layer, found: Codes) -> bool:
     """8-bit codes of one scale, or constant ones with a scale per output channel."""
     if found.scale is None or found.zero_point is None or found.dtype not in BYTE_TYPES:
         return False
     stored = constant(found.node.inputs[0])
     if found.scale.ndim == 0:
-        return stored is not None or node.op_type == "MatMul"
-    if stored is None or found.scale.ndim > 1 or (node.op_type == "MatMul" and stored.ndim != MATRIX):
+        return stored is not None or layer.stacks
+    if stored is None or found.scale.ndim > 1 or not layer.fits(stored.ndim):
         return False
-    return found.axis == output_axis(node, stored.ndim)
+    return found.axis == layer.output_axis(stored.ndim)
 
 
-def _bias(node: ir.Node, steps: npt.NDArray[np.float32]) -> ir.Value | None:
+def _bias(value: ir.Value | None, steps: npt.NDArray[np.float32]) -> ir.Value | None:
     """int32 codes in steps of the sums, None where there is no bias.
 
     Raises:
         NoFormError: the bias is something else.
     """
-    value = input_at(node, 2) if takes_bias(node) else None
     if value is None:
         return None
     found = constant_codes(value)
@@ -168,7 +168,7 @@ def _bias(node: ir.Node, steps: npt.NDArray[np.float32]) -> ir.Value | None:
     return found.node.inputs[0]
 
 
-def _result(node: ir.Node, layer: Layer) -> Result | None:
+def _result(node: ir.Node, layer: Operands) -> Result | None:
     """Where the codes go; None where the result is read as float too, or in another type of codes."""
     try:
         result = result_of(node.outputs[0])
@@ -181,7 +181,7 @@ def _given(value: ir.Value | None) -> list[ir.Value | None]:
     return [] if value is None else [value]
 
 
-def _conv_sums(names: Names, node: ir.Node, layer: Layer) -> ir.Node:
+def _conv_sums(names: Names, node: ir.Node, layer: Operands) -> ir.Node:
     """int32 sums without the bias; ONNX Runtime takes one zero point for the whole weight."""
     codes, _, point = layer.weight
     if layer.points.ndim:
@@ -200,7 +200,7 @@ def _sums(names: Names, node: ir.Node, op_type: str, inputs: list[ir.Value | Non
     return sums
 
 
-def _real(names: Names, node: ir.Node, layer: Layer, sums: ir.Node, ones: tuple[int, ...]) -> ir.Node:
+def _real(names: Names, node: ir.Node, layer: Operands, sums: ir.Node, ones: tuple[int, ...]) -> ir.Node:
     """``(sums + bias) · steps`` in float, in place of what ``node`` yields; channels come before ``ones``."""
     stem, last = node.outputs[0].name or "", sums
     if layer.bias is not None:
