@@ -19,7 +19,6 @@ from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.qparams import QParams
-from exact_sums import exact
 
 Array = npt.NDArray[Any]
 MICROSOFT = "com.microsoft"
@@ -62,9 +61,7 @@ def onnx_runtime(
         optimized = str(Path(folder) / "optimized.onnx")
         if fused:
             options.optimized_model_filepath = optimized
-        session = onnxruntime.InferenceSession(
-            model.SerializeToString(), exact(options), ["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         if fused:
             ops = {node.op_type for node in onnx.load(optimized).graph.node}
             assert ops - {"Transpose"} == set(fused), f"ONNX Runtime runs {sorted(ops)}"
