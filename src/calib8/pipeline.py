@@ -339,16 +339,15 @@ def quantize(
         preprocess = Preprocess.from_json(calibration.statistics.preprocess, "statistics")
     elif preprocess is not None:
         preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
-    floats = calibration.prepared.nodes_called(keep_float)
-    start = Candidate(calibration.prepared.model, calibration.table, scheme, floats, power_of_two)
-    start = with_spots(start, spots)
-    meaning = meaning_of(calibration.prepared.model, task=task, branches=branches)
+    floats = (prepared := calibration.prepared).nodes_called(keep_float)
+    start = with_spots(Candidate(prepared.model, calibration.table, scheme, floats, power_of_two), spots)
+    meaning = meaning_of(prepared.model, task=task, branches=branches)
     others = {} if method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
-        start, wanted, calibration.dataset, others, meaning, threads, progress,
-        original=load_model(model) if wanted.names else None, kept=calibration.kept,
+        start, wanted, calibration.dataset, others, meaning, threads, progress, kept=calibration.kept,
+        original=load_model(model) if wanted.names else None,
     )  # fmt: skip
-    result = judged_model(int8_model(start, done, calibration.prepared, preprocess, {}), meaning, threads)
+    result = judged_model(int8_model(start, done, prepared, preprocess, {}), meaning, threads)
     notes = (*calibration.notes, *result.notes, *saturation_notes(result.model, scheme.name))
     return replace(result, calibration=calibration, notes=notes)
 

@@ -37,7 +37,13 @@ def test_a_model_for_onnxruntime_tells(monkeypatch: pytest.MonkeyPatch, saturate
         assert "--target onnxruntime-avx2" in note
 
 
-@pytest.mark.parametrize("target", ["onnxruntime-avx2", "calib8", "openvino"])
+def test_openvino_has_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saturation_here, "saturates_here", lambda: True)
+    [told] = [note for note in digits("openvino").notes if "no VNNI" in note]
+    assert "OpenVINO may saturate" in told and "session.x64quantprecision" not in told
+
+
+@pytest.mark.parametrize("target", ["onnxruntime-avx2", "calib8", "tensorrt"])
 def test_other_targets_have_nothing_to_tell(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     monkeypatch.setattr(saturation_here, "saturates_here", lambda: True)
     assert not [note for note in digits(target).notes if "no VNNI" in note]

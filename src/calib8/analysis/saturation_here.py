@@ -1,4 +1,4 @@
-"""Says that ONNX Runtime gives a model other outputs on this CPU than calib8 has judged it by."""
+"""Says that a runtime gives a model other outputs on this CPU than on CPUs with VNNI."""
 
 from __future__ import annotations
 
@@ -7,15 +7,18 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.analysis.pair_saturation import layer_pairs
-from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.model.runtime import EXACT_SUMS
 from calib8.model.saturation import saturates_here
 from calib8.quantization.qdq import readable_copy
 
-CURE: Final = (
-    f"Set '{EXACT_SUMS}' to '1' in the session options (what is told here was measured with it), or quantize "
-    "with --target onnxruntime-avx2"
-)
+CURES: Final = {
+    "onnxruntime": f"Set '{EXACT_SUMS}' to '1' in the session options (what is told here was measured with "
+    "it), or quantize with --target onnxruntime-avx2",
+    "openvino": "It has no setting against it: use calib8's engine or ONNX Runtime here, or a CPU with VNNI",
+}
+"""Runtimes that saturate → what to do."""
+
+_CALLED: Final = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}
 
 
 def saturation_notes(model: ir.Model, runtime: str) -> tuple[str, ...]:
@@ -25,13 +28,13 @@ def saturation_notes(model: ir.Model, runtime: str) -> tuple[str, ...]:
         model: a QDQ graph.
         runtime: what it is to run in; a target or a runtime of that name.
     """
-    if runtime != ONNXRUNTIME or not saturates_here():
+    if runtime not in CURES or not saturates_here():
         return ()
     layers = layer_pairs(readable_copy(model))
     unsafe = sum(bool(layer.unsafe) for layer in layers)
     if not unsafe:
         return ()
     return (
-        f"this CPU has no VNNI: by default ONNX Runtime may saturate sums of {unsafe} of {len(layers)} "
-        f"layers here and be less accurate than on other CPUs. {CURE}",
+        f"this CPU has no VNNI: by default {_CALLED[runtime]} may saturate sums of {unsafe} of {len(layers)} "
+        f"layers here and be less accurate than on other CPUs. {CURES[runtime]}",
     )
