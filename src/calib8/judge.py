@@ -13,9 +13,8 @@ import numpy.typing as npt
 from calib8.analysis.asked_judges import asked_judges, labels_of_images
 from calib8.analysis.chance import hardly_better_than_guessing
 from calib8.analysis.evaluate import Evaluation, class_scores, evaluate_sessions
-from calib8.analysis.runtimes import default_runtime, is_float_model, open_side_by_side
+from calib8.analysis.runtimes import OWN, default_runtime, is_float_model, open_side_by_side
 from calib8.analysis.same_feeds import fed_alike
-from calib8.analysis.saturation_here import CURES, saturation_notes
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
@@ -24,7 +23,6 @@ from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
-from calib8.model.saturation import saturates_here
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.tasks.branches import Meaning
@@ -121,7 +119,7 @@ def evaluate(
         on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
     )  # fmt: skip
     results = [_with_label_warning(result, dataset) for result in judges.beside(found)]
-    if runtime not in CURES or not saturates_here():
+    if runtime in OWN:
         return results
     return [_with_saturation(result, path, runtime) for result, path in zip(results, models, strict=True)]
 
@@ -155,6 +153,7 @@ def _with_label_warning(result: Evaluation, dataset: Dataset) -> Evaluation:
 
 def _with_saturation(result: Evaluation, path: str | os.PathLike[str], runtime: str) -> Evaluation:
     """Says where the runtime gives other outputs on this CPU by default."""
+    from calib8.analysis.saturation_here import saturation_notes  # plans run without the libraries of models
     from calib8.model.load import load_model
 
     if claims_to_be_tflite(path) or result.failure is not None:

@@ -137,8 +137,6 @@ def commands_with_output(text: str) -> Iterator[tuple[dict[str, str], list[str],
 
 
 def test_the_sessions_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a CPU with VNNI: without, some commands have one more line to tell."""
-    monkeypatch.setattr("calib8.analysis.saturation_here.saturates_here", lambda: False)
     monkeypatch.chdir(tmp_path)
     for file in MODEL_PATH.parent.glob("digits*"):
         shutil.copy(file, tmp_path)
