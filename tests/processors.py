@@ -1,15 +1,13 @@
 """Processors, what they have, and what runs on them: choices are tested for each of them on any machine.
 
 As a script it prints those that this one can stand for, one for each choice but its own, a line each, as
-CALIB8_CPU takes them: ``NAME FEATURE …``; with the argument ``kernels`` only those on which kernels that run
-here take another way.
+CALIB8_CPU takes them: ``NAME FEATURE …``.
 """
 
 from __future__ import annotations
 
 import platform
-import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,7 +49,7 @@ _HASWELL: Final = "sse4_2 popcnt avx avx2 fma"
 _SKYLAKE: Final = f"{_HASWELL} avx512f avx512cd avx512bw avx512dq avx512vl"
 _ICE_LAKE: Final = f"{_SKYLAKE} avx512_vnni avx512vbmi avx512_vbmi2"
 
-X86: Final = (
+_X86: Final = (
     Processor("nehalem", "sse4_2 popcnt", ("reference",), ("reference",), _PLAIN, "x86_64"),
     Processor("sandy-bridge", "sse4_2 popcnt avx", ("reference",), ("reference",), _PLAIN, "x86_64 avx"),
     Processor("haswell", _HASWELL, ("avx2", "reference"), ("avx2", "reference"), _AVX2, "x86_64 avx2"),
@@ -80,7 +78,7 @@ X86: Final = (
     ),
 )
 
-ARM: Final = (
+_ARM: Final = (
     Processor("cortex-a53", "asimd", ("reference",), ("reference",), _PLAIN, "aarch64"),
     Processor(
         *("cortex-a76", "asimd asimddp", ("neondot", "reference"), ("reference",)),
@@ -91,64 +89,22 @@ ARM: Final = (
 _OTHER: Final = (Processor("other", "none", ("reference",), ("reference",), _PLAIN, "other"),)
 
 PROCESSORS: Final[tuple[Processor, ...]] = {
-    **dict.fromkeys(("x86_64", "AMD64"), X86),
-    **dict.fromkeys(("aarch64", "arm64"), ARM),
+    **dict.fromkeys(("x86_64", "AMD64"), _X86),
+    **dict.fromkeys(("aarch64", "arm64"), _ARM),
 }.get(platform.machine(), _OTHER)
 """Those of this architecture."""
-
-
-ASKED: Final[Mapping[str, frozenset[str]]] = {"avx512vnni": frozenset({"avx512vbmi"})}
-"""Set of the engine → what its kernels ask for besides what the set needs: with it they take another way."""
-
-
-@dataclass(frozen=True)
-class Choice:
-    """What runs on a processor unless a set is named.
-
-    Attributes:
-        engine, counting: the sets.
-        ways: those of ``ASKED`` that it has.
-    """
-
-    engine: str
-    counting: str
-    ways: frozenset[str]
-
-
-def choice(processor: Processor) -> Choice:
-    """As the table of processors has it."""
-    engine = processor.engine[0]
-    ways = ASKED.get(engine, frozenset()) & set(processor.features)
-    return Choice(engine, processor.counting[0], ways)
-
-
-def others(processors: Iterable[Processor], features: Iterable[str], own: Choice) -> list[Processor]:
-    """Those that a processor with these features can stand for: one for each choice but its own."""
-    here, seen, found = set(features), {own}, []
-    for processor in processors:
-        if here.issuperset(processor.features) and choice(processor) not in seen:
-            found.append(processor)
-            seen.add(choice(processor))
-    return found
-
-
-def other_ways(processors: Iterable[Processor], own: Choice) -> list[Processor]:
-    """Those with the own set of the engine whose kernels take another way than the own ones."""
-    found = {choice(one).ways: one for one in processors if choice(one).engine == own.engine}
-    return [one for ways, one in found.items() if ways != own.ways]
 
 
 def _main() -> None:
     from calib8 import _core
 
-    features = _core.processor_features()
-    engine = _core.engine.chosen_isa(features, "")
-    own = Choice(
-        engine, _core.chosen_isa(features, ""), ASKED.get(engine, frozenset()).intersection(features)
-    )
-    found = others(PROCESSORS, features, own)
-    for processor in other_ways(found, own) if sys.argv[1:] == ["kernels"] else found:
-        print(processor.name, processor.cpuinfo)
+    here = set(_core.processor_features())
+    seen = {(tuple(_core.engine.available_isas()), tuple(_core.available_isas()))}
+    for processor in PROCESSORS:
+        sets = processor.engine, processor.counting
+        if here.issuperset(processor.features) and sets not in seen:
+            print(processor.name, processor.cpuinfo)
+            seen.add(sets)
 
 
 if __name__ == "__main__":
