@@ -11,7 +11,7 @@ import pytest
 from onnx import numpy_helper
 
 import calib8
-from broken_nets import plain, samples
+from broken_nets import CHANNEL, dead_norm, plain, samples
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import Finding
 from calib8.remedies import diagnose_and_treat
@@ -126,6 +126,19 @@ def test_two_weights_of_which_neither_gains_anything_in_float_are_both_named() -
     assert {one.node for one in found} == {"second", "third"}
     assert all("has a weight of 300" in one.reason.text for one in found)
     assert all(one.floats == () and one.gain_db == 0.0 for one in found)
+
+
+def test_a_channel_that_was_constant_is_named_where_a_layer_behind_it_loses_more() -> None:
+    """The normalization in float gains nothing then."""
+    proto = dead_norm()
+    shift, weight = constant(proto, "c4"), constant(proto, "c8")
+    shift[2] = -100.0
+    weight[:, 2] = 0.0
+    weight[:, 2, 1, 1] = 30.0
+    proto = changed(changed(proto, "c4", shift), "c8", weight)
+    [finding] = findings(proto, quantized(proto), "batch normalization")
+    assert f"channel {CHANNEL} has" in finding.reason.text and "σ² = 1e-12" in finding.reason.text
+    assert finding.floats == () and finding.gain_db == 0.0
 
 
 def test_a_weight_that_does_the_outputs_no_harm_is_not_accused() -> None:

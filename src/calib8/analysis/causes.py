@@ -280,6 +280,12 @@ def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
     return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
 
 
+def constant_channel_reason(row: TensorComparison, facts: Facts) -> Reason | None:
+    """A normalization that enlarges a channel which was constant in training, whatever it does here."""
+    found = facts.norm(row.tensor)
+    return None if found is None or found.variance >= MIN_VARIANCE else _norm(row, facts)
+
+
 def norm_name(name: str) -> str:
     """What to call a BatchNormalization where that it is one is said already: its name, or what it yields."""
     return name.removeprefix("BatchNormalization of ")

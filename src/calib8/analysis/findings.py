@@ -3,7 +3,8 @@
     gain of some nodes in float = SQNR of the outputs with them in float − SQNR of the outputs, in dB
 
 A finding is told where that gains enough: what a layer loses matters as far as the outputs lose it. Where
-others lose as much, a layer in float gains little: what its codes show by themselves is told without a gain.
+others lose as much, a layer in float gains little: what its codes or its normalization show by themselves is
+told without a gain.
 Nodes are told by the names that ``calib8 quantize --keep-float`` takes.
 """
 
@@ -15,7 +16,7 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.analysis.causes import Facts, outlier_reason, why
+from calib8.analysis.causes import Facts, constant_channel_reason, outlier_reason, why
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.damage import Damage
 from calib8.analysis.node_names import NodeNames
@@ -144,7 +145,7 @@ def find_causes(
                     found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
                 break
     order = {"input": 0, "codes": 2}
-    shown = _shown_by_codes(losses, facts, whole, gains)
+    shown = _shown_by_itself(losses, facts, whole, gains)
     places = {loss.row.tensor: place for place, loss in reversed(tuple(enumerate(losses)))}
     listed = sorted(
         (*found.values(), *shown),
@@ -154,10 +155,13 @@ def find_causes(
     return tuple(replace(one, node=names.shown(one.node), floats=names.asked(one.floats)) for one in told)
 
 
-def _shown_by_codes(
+def _shown_by_itself(
     losses: Sequence[LayerLoss], facts: Facts, whole: float, gains: Mapping[tuple[str, ...], float]
 ) -> Iterator[Finding]:
-    """Outlier weights, where the layer does a tenth of the noise, and its weights a tenth of that.
+    """What is wrong whatever is gained, where the layer does a tenth of the noise.
+
+    That is an outlier weight, if the weights do a tenth of what the layer does, and a channel that was
+    constant in training.
 
     Args:
         losses, facts: see ``find_causes``.
@@ -165,13 +169,17 @@ def _shown_by_codes(
         gains: what is known to be gained with some nodes in float; nothing else is tried.
     """
     for loss in losses:
-        damage, node, reason = loss.damage, loss.row.node, outlier_reason(loss.row, facts)
-        if reason is None or node is None or damage.weights is None:
+        damage, node = loss.damage, loss.row.node
+        if node is None or damage.both > whole + INNOCENT_DB:
             continue
-        if damage.both <= whole + INNOCENT_DB and damage.weights <= damage.both + INNOCENT_DB:
-            gain = gains.get((node,), 0.0)
-            floats = (node,) if gain >= TELLING_DB else ()
-            yield Finding(node, loss.row.tensor, reason, floats, gain if floats else 0.0)
+        reasons = [constant_channel_reason(loss.row, facts)]
+        if damage.weights is not None and damage.weights <= damage.both + INNOCENT_DB:
+            reasons.append(outlier_reason(loss.row, facts))
+        gain = gains.get((node,), 0.0)
+        floats = (node,) if gain >= TELLING_DB else ()
+        for reason in reasons:
+            if reason is not None:
+                yield Finding(node, loss.row.tensor, reason, floats, gain if floats else 0.0)
 
 
 @dataclass(frozen=True)
