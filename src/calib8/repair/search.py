@@ -28,6 +28,9 @@ from calib8.tasks.limits import badness
 BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
 """Why a search ends with less than it found."""
 
+AGAIN: Final = 3
+"""How often a stage may come again for a better verdict: with layers in float 60 % of the work by then."""
+
 SAME_WORD: Final = "left out: the model would be slower, and the verdict the same"
 """Why a stage that gains something is left out."""
 
@@ -85,16 +88,28 @@ class Search:
         return found
 
     def stage_for_verdict(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
-        """A stage that is worth its cost where the verdict on the samples held back gets better by it."""
+        """A stage that is worth its cost where the verdict on the samples held back gets better by it.
+
+        It comes again, ``AGAIN`` times at most, while it gains something and the verdict is not "kept". What
+        came behind the last better verdict is left out.
+        """
         word = self.judge.word(best.corrected)
-        if word not in ("damaged", "ruined"):
-            return best
-        found, tried = self.stage(best, alternatives), len(alternatives)
-        if found is best or badness(self.judge.word(found.corrected)) > badness(word):
-            return found
-        left_out = [replace(step, kept=False, notes=(*step.notes, SAME_WORD)) for step in self.steps[-tried:]]
-        self.steps[-tried:] = left_out
-        return best
+        found, last, worth_it = best, best, len(self.steps)
+        for _ in range(AGAIN):
+            if word not in ("damaged", "ruined"):
+                break
+            before, last = last, self.stage(last, alternatives)
+            if last is before:
+                break
+            now = self.judge.word(last.corrected)
+            if badness(now) > badness(word):
+                found, word, worth_it = last, now, len(self.steps)
+        left_out = [
+            replace(step, kept=False, notes=(*step.notes, SAME_WORD)) if step.kept else step
+            for step in self.steps[worth_it:]
+        ]
+        self.steps[worth_it:] = left_out
+        return found
 
     def finish(self, judged: Judged, bare: Check | None, ways: Sequence[str]) -> Finished:
         """The best of the candidate, whose quality may be known, and of it with corrected biases."""
