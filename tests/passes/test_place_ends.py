@@ -71,7 +71,7 @@ def test_box_decoding_behind_the_last_layer_stays_float() -> None:
     assert reasons(placement) == {
         "two": arithmetic,
         "shifted": "it is post-processing of float values",
-        "e": "the op has no integer form",
+        "e": "it is post-processing behind the last weighted layer",
         "m": "it is post-processing of float values",
         "y": "it is post-processing of float values",
     }
@@ -98,7 +98,7 @@ def test_moves_that_only_float_nodes_read_stay_float_as_a_whole_chain() -> None:
     assert reasons(placement) == {
         "t": "only float nodes read it",
         "r": "only float nodes read it",
-        "y": "the op has no integer form",
+        "y": "it is post-processing behind the last weighted layer",
     }
     assert carriers(model, placement) == ["x", "c"]
 
@@ -108,14 +108,14 @@ def test_moves_to_an_output_or_to_one_quantized_reader_stay_quantized() -> None:
     assert reasons(place(image(body), ORT)) == {}
     body = f"c = {CONV}(x, w) t = Transpose<perm=[0,1,3,2]>(c) e = Erf(t) y = {CONV}(t, v)"
     model = image(body, outputs=f"{ANY}, float[A,B2,C2,D2] e")
-    assert reasons(place(model, ORT)) == {"e": "the op has no integer form"}
+    assert reasons(place(model, ORT)) == {"e": "it is post-processing behind the last weighted layer"}
 
 
 def test_a_move_that_is_an_output_stays_quantized_whoever_else_reads_it() -> None:
     body = f"c = {CONV}(x, w) t = Transpose<perm=[0,2,3,1]>(c) y = Erf(t)"
     model = image(body, outputs=f"{ANY}, float[A,B2,C2,D2] t")
     placement = place(model, ORT)
-    assert reasons(placement) == {"y": "the op has no integer form"}
+    assert reasons(placement) == {"y": "it is post-processing behind the last weighted layer"}
     assert carriers(model, placement) == ["x", "c", "t"]
 
 

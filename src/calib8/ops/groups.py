@@ -70,6 +70,12 @@ WEIGHT_INPUT: Final[Mapping[str, int]] = {
 FUNCTIONS: Final = _family("function")
 """Ops that compute each value from one value of one tensor."""
 
+ACTIVATIONS: Final = frozenset(name for name, op in TABLE.items() if op.activates)
+"""Those of them that networks put behind layers."""
+
+ROUGH: Final = frozenset(name for name, op in TABLE.items() if op.rough)
+"""Those of them that a curve of a few segments comes near over a small range at best."""
+
 CLAMPS: Final = frozenset({"Relu", "Clip"})
 """Functions that a quantizer carries out with the ends of its codes."""
 

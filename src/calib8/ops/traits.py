@@ -65,6 +65,9 @@ class OpTraits:
         weight, bias: places of the inputs that were trained; None: there is none.
         bounds: places of the parameters that are numbers of the scale of the data.
         settings: places of other parameters that are floats.
+        activates: networks put it behind layers to bend what they yield; other functions decode it, as Exp
+            does with the logarithm of a size.
+        rough: its results jump, leave all limits at some number, or go up and down again and again.
         on_codes: the standard defines it for 8-bit integers too, and codes of one scale that it reads become
             codes of what it makes of their real numbers.
     """
@@ -81,4 +84,6 @@ class OpTraits:
     bias: int | None = None
     bounds: tuple[int, ...] = ()
     settings: tuple[int, ...] = ()
+    activates: bool = False
+    rough: bool = False
     on_codes: bool = False

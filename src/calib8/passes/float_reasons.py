@@ -18,18 +18,16 @@ from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, Q
 from calib8.ops.questions import clips, is_standard, joins
 
 
-def why_float(node: ir.Node, keep_float: frozenset[str], *, as_function: bool = False) -> str:
-    """Reason for which a node cannot be quantized by itself, empty if it can.
+def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
+    """Reason for which a node cannot be quantized by itself or as part of a function, empty if it can.
 
     Args:
         node: of a prepared graph.
         keep_float: names of nodes that the user wants in float.
-        as_function: the target computes the node as a function of one tensor, or as a part of one.
     """
     if node.name in keep_float:
         return "the user keeps it in float"
-    known = QUANTIZABLE_OPS | FUNCTION_OPS if as_function else QUANTIZABLE_OPS
-    if not is_standard(node) or node.op_type not in known:
+    if not is_standard(node) or node.op_type not in QUANTIZABLE_OPS | FUNCTION_OPS:
         return "the op has no integer form"
     if reads_unknown_type(node):
         return "the type of its input is unknown"

@@ -21,12 +21,14 @@ import onnx_ir as ir
 from calib8.model.graph import activation_inputs, constant, input_at, rank, scalar_constant, sole_consumer
 from calib8.model.layer import layer_of
 from calib8.ops.groups import (
+    ACTIVATIONS,
     AVERAGE_POOLS,
     BINARY_OPS,
     CLAMPS,
     FUNCTION_OPS,
     FUNCTIONS,
     OPERAND_OPS,
+    ROUGH,
     UNARY_OPS,
     WEIGHTED_OPS,
 )
@@ -37,6 +39,9 @@ FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
 """Ops with which runtimes compute the Relu or Clip behind them."""
 
 _ANYWHERE: Final = UNARY_OPS & FUNCTIONS
+_BEHIND_THE_LAST_LAYER: Final = _ANYWHERE | ACTIVATIONS
+"""What decodes a size, such as Exp, stays float there: one code for all sizes would be a visible error."""
+
 _MOST_NODES_OF_GELU: Final = 5
 _BEFORE_LAYERS: Final = _ANYWHERE | BINARY_OPS | FUNCTION_OPS
 _OF_SEVERAL: Final = BINARY_OPS | OPERAND_OPS
@@ -91,7 +96,10 @@ def function_name(function: TensorFunction) -> str:
 
 
 def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> dict[ir.Node, TensorFunction]:
-    """Weighted layer → the function that the target computes together with its sums."""
+    """Weighted layer → the function that the target computes together with its sums.
+
+    Where a function jumps or the like the sums get codes, of which a table is exact.
+    """
     if scheme.placement != "every-op":
         return {}
     every, named = ANY_FUNCTION in scheme.fuses, scheme.fuses - CLAMPS
@@ -99,6 +107,7 @@ def fused_layers(functions: Collection[TensorFunction], scheme: QuantScheme) -> 
         one.layer: one
         for one in functions
         if one.layer is not None and (every or function_name(one) in named) and _is_per_channel(one)
+        if not any(node.op_type in ROUGH for node in one.nodes)
     }
 
 
@@ -120,7 +129,8 @@ def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tupl
     """The functions of one tensor of a graph, those of one node too, in the order of their results.
 
     What a layer, an addition or a pool computes together with its sums is no part of them. Nor is arithmetic
-    with constants behind the last weighted layer, nor anything but the usual activations there.
+    with constants behind the last weighted layer, nor anything but activations there: the usual ones, and
+    with ``with_activations`` all that follow a layer.
 
     Args:
         model: a float graph or a QDQ graph.
@@ -132,10 +142,10 @@ def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tupl
     taken = set[ir.Node]()
     found: list[TensorFunction] = []
     for node in reversed(model.graph):
-        if node in taken or not _joins(node, feeds):
+        if node in taken or not _joins(node, feeds, with_activations):
             continue
         function = _largest(node, feeds, places, with_activations)
-        if function is not None:
+        if function is not None and (function.layer is not None or _are_usual(function, feeds)):
             taken.update(function.nodes)
             found.append(function)
     return tuple(reversed(found))
@@ -148,11 +158,16 @@ def computed_as_one(model: ir.Model, target: QuantScheme | None) -> tuple[Tensor
     return tensor_functions(model, with_activations=ANY_FUNCTION in target.fuses)
 
 
-def _joins(node: ir.Node, feeds_weights: set[ir.Node]) -> bool:
+def _are_usual(function: TensorFunction, feeds_weights: set[ir.Node]) -> bool:
+    """Whether each node may be part of a function, whatever is before it."""
+    return all(_joins(node, feeds_weights, with_activations=False) for node in function.nodes)
+
+
+def _joins(node: ir.Node, feeds_weights: set[ir.Node], with_activations: bool) -> bool:
     """Whether a node may be a part of a function."""
     if not is_elementwise(node):
         return False
-    if node in feeds_weights or node.op_type in _ANYWHERE:
+    if node in feeds_weights or node.op_type in (_BEHIND_THE_LAST_LAYER if with_activations else _ANYWHERE):
         return True
     return node.op_type in BINARY_OPS and len(list(activation_inputs(node))) > 1
 
@@ -176,7 +191,7 @@ def _largest(
         if len(read) == 1 and ((with_activations and _is_sum(latest)) or not _fuses_into(latest, nodes)):
             best = TensorFunction(latest, tuple(sorted(nodes, key=places.__getitem__)))
         producer = latest.producer()
-        if producer is None or not _joins(producer, feeds):
+        if producer is None or not _joins(producer, feeds, with_activations):
             break
         if latest.is_graph_output() or any(use.node not in nodes for use in latest.uses()):
             break

@@ -38,7 +38,7 @@ from calib8.passes.functions import chains as chains
 from calib8.passes.functions import clip_limits as clip_limits
 from calib8.passes.functions import feeding_weights as feeding_weights
 from calib8.passes.functions import is_pointwise as is_pointwise
-from calib8.scheme import QuantScheme
+from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ def calibration_tensors(model: ir.Model, keep_float: frozenset[str] = frozenset(
         "calibration", quantize_outputs=True, shared_scale_ops=frozenset({"AveragePool", "Concat"})
     )
     found = {**place(model, widest, keep_float).readers}
-    found.update(place(model, replace(widest, joins_pointwise=True), keep_float).readers)
+    joining = replace(widest, joins_pointwise=True)
+    for scheme in (joining, replace(joining, fuses=CLAMPS | {ANY_FUNCTION})):
+        found.update(place(model, scheme, keep_float).readers)
     values = (*model.graph.inputs, *(value for node in model.graph for value in node.outputs))
     return tuple(value.name for value in values if value.name in found)
 
@@ -142,7 +144,8 @@ def _decide(
         function = only_as_function.get(node)
         reason = (
             bound.get(node.name or "", "")
-            or why_float(node, keep_float, as_function=function is not None)
+            or why_float(node, keep_float)
+            or _why_no_function(node, scheme, feeds_weights, is_one=function is not None)
             or _why_float_output(node, scheme)
             or _why_behind_float(node, fused_into.get(node), quantized)
             or _why_float_source(function, quantized)
@@ -153,6 +156,17 @@ def _decide(
             quantized.add(node)
     _drop_idle(decisions, quantized, only_as_function, feeds_weights, scheme)
     return decisions, quantized
+
+
+def _why_no_function(node: ir.Node, scheme: QuantScheme, feeds_weights: set[ir.Node], *, is_one: bool) -> str:
+    """Why an op that has an integer form as a function of one tensor alone is none here."""
+    if is_one or node.op_type not in FUNCTION_OPS:
+        return ""
+    if not scheme.joins_pointwise:
+        return "the target computes it in float"
+    if node not in feeds_weights:
+        return "it is post-processing behind the last weighted layer"
+    return "it is not a function of one tensor"
 
 
 def _holds_function_ops(function: TensorFunction) -> bool:
