@@ -2,13 +2,16 @@
 
     python benchmarks/tasks.py MODEL CALIBRATION JUDGED --task detect [--size 320,320] [--color bgr]
                                [--mean 0] [--scale 0.00392156863] [--rows calib8-balanced,nncf,…]
-                               [--nncf PYTHON] [--modelopt PYTHON] [--judged N] [--json FILE]
+                               [--branch NAME=KIND] [--nncf PYTHON] [--modelopt PYTHON] [--judged N]
+                               [--models FOLDER] [--json FILE]
 
 CALIBRATION and JUDGED are images or arrays as ``calib8 evaluate`` takes them. Every tool gets the same at
 most 100 samples and its defaults; every model is judged on the same samples, which no tool has seen, by the
 same judge, with FP32 as the truth. Other tools get the model with its free sizes fixed, and with operator
 set 13 where it has an older one. ``tail`` leaves all behind the last layers with weights in float.
 ``--nncf`` and ``--modelopt`` are Pythons of environments with these tools. What fails has a row too.
+``--models`` keeps the models, in an empty folder. The rows of calib8 tell which repairs were kept, and the
+verdict on the samples held back.
 """
 
 from __future__ import annotations
@@ -89,8 +92,10 @@ def for_peers(model: Path, sample: npt.NDArray[np.float32], folder: Path) -> Pat
     return folder / "peers.onnx"
 
 
-def made(way: Way, name: str, args: argparse.Namespace, preprocess: Preprocess, folder: Path) -> float:
-    """Makes ``folder/NAME.onnx``; seconds."""
+def made(
+    way: Way, name: str, args: argparse.Namespace, preprocess: Preprocess, folder: Path
+) -> dict[str, Any]:
+    """Makes ``folder/NAME.onnx``; seconds, and of calib8 what it did."""
     output = folder / f"{name}.onnx"
     if way.peer:
         python = {"nncf": args.nncf, "modelopt": args.modelopt}.get(
@@ -103,22 +108,26 @@ def made(way: Way, name: str, args: argparse.Namespace, preprocess: Preprocess, 
         if not (work / "int8.onnx").exists():
             found = by_peer(way.peer, folder / "peers.onnx", folder / "inputs.npy", work, python)
         output.symlink_to(work / "int8.onnx")
-        return float(found["seconds"])
+        return {"seconds": float(found["seconds"])}
     start = time.perf_counter()
     result = calib8.quantize(
         args.model, args.calibration, preprocess=preprocess, samples=SAMPLES, threads=2, task=args.task,
-        target=way.target, effort=way.effort,
+        branches=dict(args.branch), target=way.target, effort=way.effort,
     )  # fmt: skip
     result.save(output)
-    return time.perf_counter() - start
+    steps = () if result.repaired is None else result.repaired.steps
+    said = [f"{step.name}: {step.before_db:.1f} → {step.after_db:.1f}" for step in steps if step.kept]
+    work = [note for step in steps if step.kept for note in step.notes]
+    verdict = "" if result.verdict is None else str(result.verdict)
+    return {"seconds": time.perf_counter() - start, "kept": said, "notes": work, "verdict": verdict}
 
 
-def record(name: str, seconds: float | None, found: Evaluation) -> dict[str, Any]:
+def record(name: str, how: dict[str, Any], found: Evaluation) -> dict[str, Any]:
     """What a row tells."""
     branches = {one.name: one.sqnr_db for one in found.branches}
     figures = {} if found.task is None else dict(found.task.against_float)
     ms = 1000.0 * found.seconds / max(found.images, 1)
-    return {"row": name, "seconds": seconds, "ms": ms, "sqnr_db": branches, **figures}
+    return {"row": name, **how, "ms": ms, "sqnr_db": branches, **figures}
 
 
 def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -130,7 +139,8 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
     )  # fmt: skip
     found = list[dict[str, Any]]()
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
+        folder = args.models or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         specs = graph_inputs(load_model(args.model))
         dataset = open_dataset(args.calibration, specs, preprocess, samples=SAMPLES)
         inputs = np.concatenate([sample.inputs[specs[0].name] for sample in dataset])
@@ -139,10 +149,11 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
         for name in args.rows.split(","):
             way = WAYS[name]
             try:
-                seconds = made(way, name, args, preprocess, folder)
+                how = made(way, name, args, preprocess, folder)
                 _, result = evaluate(
                     [args.model, folder / f"{name}.onnx"], args.judged_data, preprocess=preprocess,
-                    samples=args.judged, threads=1, task=args.task, runtime=way.runtime,
+                    samples=args.judged, threads=1, task=args.task, branches=dict(args.branch),
+                    runtime=way.runtime,
                 )  # fmt: skip
             except FileNotFoundError:
                 continue
@@ -150,11 +161,17 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
                 said = error.stderr if isinstance(error, subprocess.CalledProcessError) else str(error)
                 found.append({"row": name, "failure": (said.strip().splitlines() or ["no message"])[-1]})
             else:
-                found.append(record(name, seconds, result))
+                found.append(record(name, how, result))
             print(told(found[-1]), flush=True)
             if args.json is not None:
                 args.json.write_text(json.dumps(found, indent=1))
     return found
+
+
+def named(text: str) -> tuple[str, str]:
+    """``NAME=KIND`` in two parts."""
+    name, _, kind = text.partition("=")
+    return name, kind
 
 
 def told(one: dict[str, Any]) -> str:
@@ -179,10 +196,12 @@ def main() -> None:
     parser.add_argument("--mean", type=float, nargs="+", default=[0.0])
     parser.add_argument("--scale", type=float, nargs="+", default=[1 / 255])
     parser.add_argument("--size")
+    parser.add_argument("--branch", type=named, action="append", default=[])
     parser.add_argument("--rows", default=",".join(WAYS))
     parser.add_argument("--judged", type=int)
     parser.add_argument("--nncf")
     parser.add_argument("--modelopt")
+    parser.add_argument("--models", type=Path)
     parser.add_argument("--json", type=Path)
     measured(parser.parse_args())
 

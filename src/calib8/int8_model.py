@@ -12,7 +12,6 @@ from typing import Final
 
 import onnx_ir as ir
 
-from calib8.autorange.check import float_outputs
 from calib8.autorange.samples import ChosenSamples, bytes_to_keep, choose_samples, kept_samples
 from calib8.autorange.score_ranges import WHOLE, whole_scores
 from calib8.calibration.choose import PLAIN
@@ -41,9 +40,7 @@ from calib8.repair.wanted import Repairs, effort_called
 from calib8.scheme import TARGETS
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable
 from calib8.tasks.branches import Meaning
-from calib8.tasks.seen import is_float
-from calib8.tasks.task_verdicts import task_verdicts
-from calib8.tasks.verdict import unjudged, verdict_of
+from calib8.tasks.verdict import unjudged
 
 NO_SAMPLE: Final = "no sample was held back to judge with"
 
@@ -184,10 +181,7 @@ def judged_model(found: Quantization, meaning: Meaning, threads: int) -> Quantiz
     if done is None or held is None:
         why = "" if done is None else done.warning
         return replace(found, verdict=unjudged(why or NO_SAMPLE), meaning=meaning)
-    outputs = float_outputs(found.model, held.runs, threads)
-    names = [value.name or "" for value in found.model.graph.outputs if is_float(value)]
-    tasks = task_verdicts(meaning, names, held.outputs, outputs, held.runs)
-    verdict = verdict_of(meaning, held.outputs, outputs, tasks, shared=done.shared)
+    verdict = held.verdict(found.model, meaning, threads, shared=done.shared)
     return replace(found, verdict=verdict, meaning=meaning, repaired=replace(done, held=None))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import onnx_ir as ir
@@ -18,9 +19,10 @@ from calib8.repair import by_effort, enough, floats
 from calib8.repair.by_effort import UNCLIPPED, repair_by_effort, same_ranges
 from calib8.repair.candidate import Candidate
 from calib8.repair.held_back import Judge
-from calib8.repair.search import SAME_WORD
+from calib8.repair.search import NOT_WORTH_IT
 from calib8.table import CalibrationTable
 from calib8.tasks.meaning import meaning_of
+from calib8.tasks.verdict import BranchVerdict, State, Verdict
 from small_models import Array, normal
 from small_nets import Net
 
@@ -92,6 +94,11 @@ def test_the_same_ranges_are_searched_from_once() -> None:
     assert found.candidate.floats and UNCLIPPED not in [step.name for step in found.steps]
 
 
+def verdict(word: str, excess: str = "3") -> Verdict:
+    state: State = next(name for name in get_args(State) if name == word)
+    return Verdict(state, (BranchVerdict("y", "other", state, 0.0, "", float(excess)),), 40)
+
+
 def six_layers() -> Candidate:
     """Of the same work, side by side; a weight for a channel that is 0 takes the codes of all others."""
     net = Net()
@@ -106,30 +113,35 @@ def six_layers() -> Candidate:
 
 
 @pytest.mark.parametrize(
-    ("words", "tried", "kept"),
+    ("verdicts", "tried", "kept"),
     [
-        (("kept",), 1, 1),
-        (("unknown", "kept"), 1, 1),
-        (("damaged", "damaged", "damaged", "damaged", "kept"), 4, 1),
-        (("damaged", "kept"), 2, 2),
-        (("damaged", "damaged", "kept"), 3, 3),
-        (("ruined", "damaged", "damaged", "damaged"), 4, 2),
-        (("ruined", "damaged", "damaged", "kept"), 4, 4),
+        ("kept", 1, 1),
+        ("unknown kept", 1, 1),
+        ("damaged damaged damaged damaged kept", 4, 1),
+        ("damaged kept", 2, 2),
+        ("damaged damaged kept", 3, 3),
+        ("ruined damaged damaged damaged", 4, 2),
+        ("ruined damaged damaged kept", 4, 4),
+        ("damaged:5 damaged:4.1 damaged:3.9 damaged:3.8", 4, 3),
+        ("damaged:5 damaged:4 damaged:3.3 damaged:3.25", 4, 2),
+        ("ruined:5 damaged:9 damaged:8 damaged:7.3", 4, 2),
+        ("damaged:5 ruined:2 ruined:1.5 ruined:1.2", 4, 1),
     ],
 )
 def test_wider_codes_may_cost_more_for_a_better_verdict(
-    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], tried: int, kept: int
+    monkeypatch: pytest.MonkeyPatch, verdicts: str, tried: int, kept: int
 ) -> None:
-    """The verdict with one layer in float is the first word, with two the second."""
+    """The verdict with one layer in float is the first one, and so on; its excess behind a colon."""
     monkeypatch.setattr(floats, "BUDGET", 0.17)  # one layer fits
     monkeypatch.setattr(enough, "ENOUGH_DB", 100.0)
-    monkeypatch.setattr(Judge, "word", lambda judge, judged: words[len(judged.floats) - 1])
+    told = [verdict(*one.split(":")) for one in verdicts.split()]
+    monkeypatch.setattr(Judge, "verdict", lambda judge, judged: told[len(judged.floats) - 1])
     found = repair_by_effort(six_layers(), samples(0.0), "balanced", threads=1)
     steps = [step for step in found.steps if step.names == ("floats",)]
     assert len(steps) == tried and [step.kept for step in steps] == [True] * kept + [False] * (tried - kept)
     assert found.candidate.floats == {layer for step in steps if step.kept for layer in step.layers}
     assert len(found.candidate.floats) == kept
-    assert [SAME_WORD in step.notes for step in steps] == [not step.kept for step in steps]
+    assert [NOT_WORTH_IT in step.notes for step in steps] == [not step.kept for step in steps]
 
 
 def test_the_word_is_that_of_the_verdict() -> None:
@@ -139,8 +151,9 @@ def test_the_word_is_that_of_the_verdict() -> None:
         meaning = meaning_of(candidate.model, branches={output: "other"})
         judge = Judge(samples(factor), 20, 1, silent, meaning)
         assert (judge.quality(candidate).sqnr_db > 20.0) == (word == "kept")
-        assert judge.word(candidate) == word
-        assert replace(judge, meaning=None).word(candidate) == "unknown"
+        assert judge.verdict(candidate).state == word
+        assert (judge.verdict(candidate).excess > 1.0) == (word == "ruined")
+        assert replace(judge, meaning=None).verdict(candidate).state == "unknown"
 
 
 @pytest.mark.parametrize("behind", [0.0, 0.8])

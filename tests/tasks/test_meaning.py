@@ -92,6 +92,37 @@ def test_scales_that_are_outputs_of_their_own_are_one_branch() -> None:
     )
 
 
+RAW = """
+    s1 = Conv(p, two_of) s2 = Transpose<perm=[0,2,3,1]>(s1) score = Reshape(s2, by1)
+    b1 = Conv(p, wide16) b2 = Transpose<perm=[0,2,3,1]>(b1) box = Reshape(b2, by8)
+"""
+
+
+def blaze() -> ir.Model:
+    """Two anchors at every place: four numbers and two points each, and a number before its Sigmoid."""
+    constants = {
+        "two_of": normal(2, 3, 1, 1), "wide16": normal(16, 3, 1, 1),
+        "by1": np.int64([0, -1, 1]), "by8": np.int64([0, -1, 8]),
+    }  # fmt: skip
+    return head("float[N,3,4,4] p", "float[N,32,8] box, float[N,32,1] score", RAW, constants)
+
+
+def test_one_raw_number_a_place_is_judged_behind_its_sigmoid() -> None:
+    """How far below zero it is tells nothing, and would be most of its energy."""
+    found = meaning_of(blaze())
+    assert told(found) == "boxes box[:,:,0:4], keypoints box[:,:,4:8], scores score"
+    assert found.task == "detect" and {branch.sureness for branch in found.branches} == {"likely"}
+    raw = np.float32([-5000.0, -1.0, 0.0, 3.0, 200.0]).reshape(1, 5, 1)
+    values = {"box": np.zeros((1, 5, 8), np.float32), "score": raw}
+    outputs = [values[name] for name in ("box", "score")]
+    scores = found.cut(outputs)[-1].ravel()
+    expected = [0.0, 1 / (1 + np.exp(1.0)), 0.5, 1 / (1 + np.exp(-3.0)), 1.0]
+    np.testing.assert_allclose(scores, expected, atol=1e-7)
+    assert all(
+        not piece.sigmoid for branch in meaning_of(ssd(1, "Sigmoid")).branches for piece in branch.pieces
+    )
+
+
 VECTOR = "f = GlobalAveragePool(p) v = Flatten(f) "
 NORM = "r = ReduceL2<axes=[1]>(e) c = Clip(r, tiny) n = Expand(c, shape) y = Div(e, n)"
 BATCH_NORM = "y = BatchNormalization(e, one8, one8, one8, one8)"

@@ -134,3 +134,14 @@ def test_options_are_parsed() -> None:
             parse_branches([text])
     with pytest.raises(UsageError, match="named twice"):
         parse_branches(["a=boxes", "a=scores"])
+
+
+def test_a_guess_that_the_task_agrees_with_is_named() -> None:
+    """So that a judge reads it; guesses of kinds that the task does not need stay guesses."""
+    body = "s = Conv(p, nine) heat = Sigmoid(s) sizes = Conv(p, box) rest = Conv(p, three)"
+    outputs = "float[N,9,4,4] heat, float[N,4,4,4] sizes, float[N,3,4,4] rest"
+    net = head("float[N,3,4,4] p", outputs, body, {"three": normal(3, 3, 1, 1)})
+    guessed, named = meaning_of(net), meaning_of(net, task="detect")
+    assert told(guessed) == told(named) == "scores heat, boxes sizes, other rest"
+    assert [one.sureness for one in guessed.branches] == ["likely", "guessed", "guessed"]
+    assert [one.sureness for one in named.branches] == ["likely", "named", "guessed"]

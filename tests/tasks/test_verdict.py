@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ import pytest
 from calib8.tasks.branches import Branch, Meaning, Piece
 from calib8.tasks.kept import FOUND, kept
 from calib8.tasks.kinds import KINDS, Kind
-from calib8.tasks.verdict import LIMITS, SIGNALS, state_of, unjudged, verdict_of
+from calib8.tasks.limits import FIGURE_LIMITS, excess
+from calib8.tasks.task_verdicts import TaskVerdict
+from calib8.tasks.verdict import LIMITS, SIGNALS, BranchVerdict, Verdict, state_of, unjudged, verdict_of
 from small_models import Array
 
 RNG = np.random.default_rng(7)
@@ -110,6 +113,22 @@ def test_the_worst_branch_gives_the_verdict() -> None:
     assert verdict.text.endswith("on 3 samples held back")
     shared = verdict_of(meaning, expected, expected, shared=True)
     assert shared.text.endswith("on the 3 samples it was made from: no proof")
+
+
+def test_the_excess_says_how_far_from_kept() -> None:
+    """Of shares, of shares where one object decides much, of decibels; the worst of what gives the word."""
+    assert excess((0.97, 0.8), 0.94) == pytest.approx(2.0)
+    assert excess((0.97, 0.8), 0.92, 1 / 25) == pytest.approx(2.0)
+    assert excess((20.0, 10.0), 14.0) == pytest.approx(10 ** (6 / 20))
+    assert excess((20.0, 10.0), -math.inf) == 1e100
+    assert excess((0.97, 0.8), 0.97) == pytest.approx(1.0) and excess((0.97, 0.8), None) == 0.0
+    for limits in (*LIMITS.values(), *FIGURE_LIMITS.values()):
+        assert excess(limits, limits[0]) == pytest.approx(1.0) and excess(limits, limits[1]) > 1.5
+    worst = BranchVerdict("y", "other", "damaged", 1.0, "", 2.5)
+    other = BranchVerdict("z", "other", "damaged", 1.0, "", 2.0)
+    assert Verdict("damaged", (other, worst), 9).excess == 2.5 and Verdict("unknown", (), 0).excess == 0.0
+    read = TaskVerdict("objects", "detect", ("y",), "damaged", {}, 99, "", "recall", 1.5)
+    assert Verdict("damaged", (worst, other), 9, tasks=(read,)).excess == 2.0, "a judge has read 'y'"
 
 
 def test_without_samples_the_verdict_says_so() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import onnx_ir as ir
+
 from calib8.autorange.check import Check, Expected, Outputs, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples
 from calib8.model.runtime import Arrays
@@ -12,10 +14,9 @@ from calib8.progress import Progress, SampleCounter
 from calib8.repair.candidate import Candidate
 from calib8.repair.floor import Found
 from calib8.tasks.branches import Meaning
-from calib8.tasks.limits import State
 from calib8.tasks.seen import is_float
 from calib8.tasks.task_verdicts import task_verdicts
-from calib8.tasks.verdict import verdict_of
+from calib8.tasks.verdict import Verdict, unjudged, verdict_of
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,23 @@ class Held:
 
     runs: tuple[Arrays, ...]
     outputs: tuple[Outputs, ...]
+
+    def verdict(self, model: ir.Model, meaning: Meaning, threads: int, *, shared: bool = False) -> Verdict:
+        """The verdict on an int8 model.
+
+        Args:
+            model: its QDQ graph.
+            meaning: branches of its outputs.
+            threads: for ONNX Runtime.
+            shared: the runs are those that made the model.
+
+        Raises:
+            ModelError, DataError: ONNX Runtime cannot run it.
+        """
+        outputs = float_outputs(model, self.runs, threads)
+        names = [value.name or "" for value in model.graph.outputs if is_float(value)]
+        tasks = task_verdicts(meaning, names, self.outputs, outputs, self.runs)
+        return verdict_of(meaning, self.outputs, outputs, tasks, shared=shared)
 
 
 @dataclass
@@ -53,15 +71,11 @@ class Judge:
         outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
         return Found.of(meaning, held.outputs, outputs)
 
-    def word(self, candidate: Candidate) -> State:
-        """What the verdict on a candidate would say."""
-        held, graph = self.held(), candidate.coded.model.graph
+    def verdict(self, candidate: Candidate) -> Verdict:
+        """What the verdict on a candidate would be."""
         if self.meaning is None:
-            return "unknown"
-        outputs = float_outputs(candidate.coded.model, held.runs, self.threads)
-        names = [value.name or "" for value in graph.outputs if is_float(value)]
-        tasks = task_verdicts(self.meaning, names, held.outputs, outputs, held.runs)
-        return verdict_of(self.meaning, held.outputs, outputs, tasks).state
+            return unjudged("what the outputs mean is not known")
+        return self.held().verdict(candidate.coded.model, self.meaning, self.threads)
 
     def held(self) -> Held:
         """What it judged with, after the first quality was asked for."""

@@ -24,6 +24,7 @@ from calib8.repair.repairs import GAIN_DB, REPAIRS, Repair, gain_asked
 from calib8.repair.step import Step
 from calib8.table import CalibrationTable
 from calib8.tasks.limits import badness
+from calib8.tasks.verdict import Verdict
 
 BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain ranges do"
 """Why a search ends with less than it found."""
@@ -31,7 +32,10 @@ BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain
 AGAIN: Final = 3
 """How often a stage may come again for a better verdict: with layers in float 60 % of the work by then."""
 
-SAME_WORD: Final = "left out: the model would be slower, and the verdict the same"
+LESS: Final = 0.8
+"""What is left of the excess (``calib8.tasks.limits``) where a verdict of the same word is clearly better."""
+
+NOT_WORTH_IT: Final = "left out: the model would be slower, and the verdict hardly better"
 """Why a stage that gains something is left out."""
 
 
@@ -88,24 +92,24 @@ class Search:
         return found
 
     def stage_for_verdict(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
-        """A stage that is worth its cost where the verdict on the samples held back gets better by it.
+        """A stage that is worth its cost where the verdict on samples held back gets clearly better by it.
 
         It comes again, ``AGAIN`` times at most, while it gains something and the verdict is not "kept". What
-        came behind the last better verdict is left out.
+        came behind the last clearly better verdict is left out.
         """
-        word = self.judge.word(best.corrected)
+        verdict = self.judge.verdict(best.corrected)
         found, last, worth_it = best, best, len(self.steps)
         for _ in range(AGAIN):
-            if word not in ("damaged", "ruined"):
+            if verdict.state not in ("damaged", "ruined"):
                 break
             before, last = last, self.stage(last, alternatives)
             if last is before:
                 break
-            now = self.judge.word(last.corrected)
-            if badness(now) > badness(word):
-                found, word, worth_it = last, now, len(self.steps)
+            now = self.judge.verdict(last.corrected)
+            if _clearly_better(now, verdict):
+                found, verdict, worth_it = last, now, len(self.steps)
         left_out = [
-            replace(step, kept=False, notes=(*step.notes, SAME_WORD)) if step.kept else step
+            replace(step, kept=False, notes=(*step.notes, NOT_WORTH_IT)) if step.kept else step
             for step in self.steps[worth_it:]
         ]
         self.steps[worth_it:] = left_out
@@ -147,3 +151,10 @@ class Search:
             return judged.corrected, judged.report, judged.quality
         changed, report = REPAIRS[way](judged.candidate, self.data)
         return changed, report, self.judge.quality(changed) if report.layers else bare
+
+
+def _clearly_better(now: Verdict, before: Verdict) -> bool:
+    """A better word, or the same one and a fifth less of what is lost beyond what kept models lose."""
+    if now.state != before.state:
+        return badness(now.state) > badness(before.state)
+    return now.excess <= LESS * before.excess

@@ -205,13 +205,16 @@ def _boxes_of(seen: Seen) -> tuple[Found, ...]:
         return (_found(seen.whole, "boxes", "beside scores of the same places", sureness),)
     why = "beside one number for each place"
     return (
-        Found(Piece(seen.name, seen.index, axis, 0, 4), "boxes", "guessed", why),
-        Found(Piece(seen.name, seen.index, axis, 4, size), "keypoints", "guessed", why),
+        Found(Piece(seen.name, seen.index, axis, 0, 4), "boxes", "likely", why),
+        Found(Piece(seen.name, seen.index, axis, 4, size), "keypoints", "likely", why),
     )
 
 
 def _class_scores(seen: Seen) -> tuple[Found, ...]:
-    """Scores of classes; by Softmax the first one, the background, is what the others leave."""
+    """Scores of classes; by Softmax the first one, the background, is what the others leave.
+
+    One number that is no score yet becomes one by a Sigmoid: how far below zero it is tells nothing.
+    """
     classes, axis = seen.sizes[-1], seen.rank - 1
     if seen.whole.softmax == classes and isinstance(classes, int) and classes > 1:
         first, others = (Piece(seen.name, seen.index, axis, *ends) for ends in ((0, 1), (1, classes)))
@@ -220,8 +223,11 @@ def _class_scores(seen: Seen) -> tuple[Found, ...]:
             Found(first, "unused", "likely", f"{why}: the background, what the others leave"),
             Found(others, "scores", "sure", why),
         )
-    sureness: Sureness = "sure" if seen.whole.nature in SCORING else "likely"
-    return (_found(seen.whole, "scores", "beside boxes of the same places", sureness),)
+    score = _found(seen.whole, "scores", "beside boxes of the same places")
+    if seen.whole.nature in SCORING:
+        return (score,)
+    raw = classes == 1 and seen.whole.nature == "plain"
+    return (replace(score, piece=replace(score.piece, sigmoid=raw), sureness="likely"),)
 
 
 def _heads(group: Sequence[Seen]) -> dict[str, tuple[Found, ...]]:

@@ -8,6 +8,10 @@ nothing: 22 is the least number n for which a model that loses one in five, and 
 with less than one chance in twenty,
 
     0.8^n + n·0.2·0.8^(n−1) < 0.05
+
+How far a model is from kept is measured by what it loses, where losses are alike for all figures:
+
+    excess    (1 − figure) / (1 − enough) of shares,  10^((enough − figure) / 20) of dB     1: just kept
 """
 
 from __future__ import annotations
@@ -103,6 +107,16 @@ def state_by(limits: Limits, value: float | None, one: float = 0.0) -> State:
     if one > 0.0:
         enough, least = min(enough, 1.0 - one), min(least, 1.0 - 2.0 * one)
     return "kept" if value >= enough - _ROUNDING else "damaged" if value >= least else "ruined"
+
+
+def excess(limits: Limits, value: float | None, one: float = 0.0) -> float:
+    """How many times as much is lost as a kept model loses at most; see the top of the file. 0: not known."""
+    if value is None:
+        return 0.0
+    enough = min(limits[0], 1.0 - one) if one > 0.0 else limits[0]
+    if enough > 1.0:
+        return float(10.0 ** min((enough - value) / 20.0, 100.0))
+    return (1.0 - value) / (1.0 - enough)
 
 
 def badness(state: State) -> int:

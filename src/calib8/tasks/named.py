@@ -16,7 +16,7 @@ from typing import Final
 from calib8.errors import UsageError
 from calib8.tasks.branches import Piece
 from calib8.tasks.composition import Size
-from calib8.tasks.kinds import NEEDS, Kind, Task, kind_called
+from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, kind_called
 from calib8.tasks.raw_grids import named_grid, split_forms
 from calib8.tasks.seen import Found, Seen
 
@@ -208,7 +208,7 @@ def as_task(
         UsageError: nothing can be read so.
     """
     if fits(task, found):
-        return list(found)
+        return [_confirmed(task, one) for one in found]
     outputs, sure = {one.name: one for one in seen}, [one for one in found if one.sureness == "sure"]
     other = next((name for name in NEEDS if fits(name, sure)), None)
     known = ("named",) if other is None else ("named", "sure", "likely")
@@ -223,6 +223,12 @@ def as_task(
     told = ", ".join(f"{one.piece} is {one.kind} ({one.why})" for one in sure)
     cure = f"Use --task {other}; if the graph is read wrongly, {NEEDED[task][0].lower()}{NEEDED[task][1:]}"
     raise UsageError(f"--task {task}", f"{problem}, and its graph shows task {other}: {told}", cure)
+
+
+def _confirmed(task: Task, one: Found) -> Found:
+    """A guess that the task agrees with is what the user says."""
+    kinds = OF_DETECTION if task == "detect" else frozenset[Kind]().union(*NEEDS[task])
+    return replace(one, sureness="named") if one.sureness == "guessed" and one.kind in kinds else one
 
 
 def fits(task: Task, found: Sequence[Found]) -> bool:

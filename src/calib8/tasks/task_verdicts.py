@@ -22,7 +22,7 @@ from calib8.tasks.judges.ctc import LineRecord
 from calib8.tasks.judges.masks import MaskJudge, pixels_of
 from calib8.tasks.judges.objects import ObjectRecord
 from calib8.tasks.kinds import Kind
-from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, State, badness, state_by
+from calib8.tasks.limits import FEWEST, FIGURE_LIMITS, State, badness, excess, state_by
 
 LARGE_ENOUGH: Final = 1000
 """Points of a class that make its IoU tell something: of a round region of so many a border that moves by a
@@ -55,6 +55,7 @@ class TaskVerdict:
         counted: objects, lines, samples or points of FP32 that the figures stand on.
         text: the figures in words, or why there are none.
         decided_by: the figure that gave the word; empty where there is none.
+        excess: the largest of the figures', see ``calib8.tasks.limits``.
     """
 
     name: str
@@ -65,6 +66,7 @@ class TaskVerdict:
     counted: int
     text: str
     decided_by: str = ""
+    excess: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -132,15 +134,18 @@ class _Judged:
 
 def _told(part: _Part, kept: Records) -> TaskVerdict:
     judged = _WAYS[part.task](kept)
-    words = {
-        name: state_by(FIGURE_LIMITS[name], round(value, _DIGITS.get(name, 3)), judged.one.get(name, 0.0))
+    limited = [
+        (name, FIGURE_LIMITS[name], round(value, _DIGITS.get(name, 3)), judged.one.get(name, 0.0))
         for name, value in judged.figures.items()
         if name in FIGURE_LIMITS
-    }
+    ]
+    words = {name: state_by(limits, value, one) for name, limits, value, one in limited}
+    beyond = max((excess(limits, value, one) for _, limits, value, one in limited), default=0.0)
     decided_by = min(words, key=lambda name: badness(words[name]), default="")
     return TaskVerdict(
         part.name, part.task, tuple(branch.name for branch in part.branches),
         words.get(decided_by, "unknown"), judged.figures, judged.counted, judged.text, decided_by,
+        beyond,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.kept import Runs, kept, signal_kept
 from calib8.tasks.kinds import Kind
-from calib8.tasks.limits import FEWEST, SIGNAL_LIMITS, badness, state_by, worst
+from calib8.tasks.limits import FEWEST, SIGNAL_LIMITS, badness, excess, state_by, worst
 from calib8.tasks.limits import LIMITS as LIMITS
 from calib8.tasks.limits import SIGNALS as SIGNALS
 from calib8.tasks.limits import State as State
@@ -37,6 +37,7 @@ class BranchVerdict:
         state: the word.
         value: the figure of its kind; None where nothing tells.
         text: the figure in words.
+        excess: the figure's, see ``calib8.tasks.limits``.
     """
 
     name: str
@@ -44,6 +45,7 @@ class BranchVerdict:
     state: State
     value: float | None
     text: str
+    excess: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Verdict:
         read = {name for task in told for name in task.branches}
         rest = [branch for branch in self.branches if branch.name not in read]
         return tuple(sorted((*told, *rest), key=lambda one: badness(one.state)))
+
+    @property
+    def excess(self) -> float:
+        """The largest of what the word comes from, see ``calib8.tasks.limits``."""
+        return max((one.excess for one in self.deciding), default=0.0)
 
     @property
     def text(self) -> str:
@@ -132,11 +139,13 @@ def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) ->
         note = f", as {count} of them are too few to count ({FEWEST})"
     if counted and not note:
         one = 1.0 / count if count else 0.0
-        state = state_by(LIMITS.get(branch.kind, SIGNALS), told.value, one)
-        return BranchVerdict(branch.name, branch.kind, state, told.value, told.text)
+        limits = LIMITS.get(branch.kind, SIGNALS)
+        state, beyond = state_by(limits, told.value, one), excess(limits, told.value, one)
+        return BranchVerdict(branch.name, branch.kind, state, told.value, told.text, beyond)
     told = signal_kept(branch, expected, found)
-    state = state_by(SIGNAL_LIMITS.get(branch.kind, SIGNALS), told.value)
-    return BranchVerdict(branch.name, branch.kind, state, told.value, f"{told.text}{note}")
+    limits = SIGNAL_LIMITS.get(branch.kind, SIGNALS)
+    state, beyond = state_by(limits, told.value), excess(limits, told.value)
+    return BranchVerdict(branch.name, branch.kind, state, told.value, f"{told.text}{note}", beyond)
 
 
 def state_of(kind: Kind, value: float | None) -> State:
