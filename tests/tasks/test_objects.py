@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from calib8.tasks.judges.average_precision import Sided
-from calib8.tasks.judges.objects import Truths, compared
+from calib8.tasks.judges.objects import Truths, compared, precisions
 
 
 def slowly(scores: Any, kinds: Any, truths: Truths, likeness: Any, least_score: float, least: float) -> Any:
@@ -43,3 +43,15 @@ def test_who_takes_whom_as_in_loops(seed: int, least: float) -> None:
     each, claimed = slowly(scores, kinds, truths, likeness, 0.25, least)
     assert (list(record.each), record.claimed) == (each, claimed)
     assert record.truths == len(each) and record.found == sum(value > 0 for value in each)
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_no_fewer_count_than_fp32_has(labelled: bool) -> None:
+    """What finds all of FP32's objects has a mAP of 1, however many there are. Labels keep COCO's limit."""
+    many = 12
+    kinds, areas = np.zeros(many, np.int64), np.full(many, 50.0)
+    none = np.zeros(many, np.bool_)
+    truths = Truths(Sided(kinds, areas), none, none, labelled)
+    scores, likeness = np.linspace(0.9, 0.5, many), np.eye(many)
+    record = compared(scores, Sided(kinds, areas), truths, likeness, least_score=0.25, least=0.5, most=10)
+    assert precisions([record])["map50"] == pytest.approx(1.0 if not labelled else 84 / 101)

@@ -83,8 +83,11 @@ def compared(
         likeness: float64 [d, g].
         least_score: objects above it are claimed.
         least: from this likeness on a truth is taken.
-        most, ranges: see ``matched``.
+        most, ranges: see ``matched``; where FP32 is the truth, no fewer objects of a class count than it
+            has.
     """
+    if not truths.labelled:
+        most = max(most, *np.unique(truths.objects.classes, return_counts=True)[1], 0)
     matches = matched(scores, found, truths.objects, likeness, truths.crowd, truths.void, most, ranges)
     sure, counted = scores > least_score, ~(truths.crowd | truths.void)
     same = found.classes[sure][:, None] == truths.objects.classes[None, counted]
