@@ -9,6 +9,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime
 import pytest
+from onnx_ir.passes.common import ShapeInferencePass
 
 import calib8
 from calib8.model.infer_shapes import infer_shapes
@@ -82,3 +83,32 @@ def test_what_nobody_infers_keeps_what_is_stated() -> None:
     graph = ir.Graph([source], [value], nodes=[node], opset_imports={"": 17, "com.microsoft": 1})
     infer_shapes(ir.Model(graph, ir_version=10))
     assert value.shape == ir.Shape([3])
+
+
+def test_quantizers_of_the_runtime_s_domain_end_no_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As codes of 16 bits have them below operator set 21: one pass sees through all of them."""
+    passes = list[int]()
+    call = ShapeInferencePass.call
+
+    def counted(self: ShapeInferencePass, model: ir.Model) -> Any:
+        passes.append(1)
+        return call(self, model)
+
+    monkeypatch.setattr(ShapeInferencePass, "call", counted)
+    pairs = 12
+    body = " ".join(
+        f"q{at} = com.microsoft.QuantizeLinear({f'd{at - 1}' if at else 'x'}, s, z) "
+        f"d{at} = com.microsoft.DequantizeLinear(q{at}, s, z)"
+        for at in range(pairs)
+    )
+    text = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> net (float[2,3,8,8] x) => '
+    proto = onnx.parser.parse_model(f"{text} (float[A,B,C,D] d{pairs - 1}) {{ {body} }}")
+    for name, array in (("s", np.float32(0.5)), ("z", np.int16(3))):
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(array), name))
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    assert len(passes) == 1
+    values = [node.outputs[0] for node in model.graph]
+    assert {tuple(value.shape or ()) for value in values} == {(2, 3, 8, 8)}
+    assert [value.dtype for value in values] == [ir.DataType.INT16, ir.DataType.FLOAT] * pairs
+    assert {node.domain for node in model.graph} == {"com.microsoft"}
