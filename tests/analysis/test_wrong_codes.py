@@ -141,6 +141,13 @@ def test_a_channel_that_was_constant_is_named_where_a_layer_behind_it_loses_more
     assert finding.floats == () and finding.gain_db == 0.0
 
 
+def test_the_layer_that_is_normalized_is_named_where_the_codes_before_it_do_the_harm() -> None:
+    """Those of a constant, which the dead normalization enlarges with their error."""
+    [finding] = findings(dead_norm(), quantized(dead_norm()), "batch normalization")
+    assert finding.node == "second" and "dead: channel" in finding.reason.text
+    assert set(finding.floats) == {"first", "second"}
+
+
 def test_a_weight_that_does_the_outputs_no_harm_is_not_accused() -> None:
     """Nothing reads its channel, while another layer ruins all."""
     proto = outlier(300.0, net=ruined(("c0", "c3")))

@@ -85,11 +85,11 @@ class Facts:
         found = inspect_batch_norms(reference.forms[0])
         outputs = {label(node): node.outputs[0].name for node in reference.forms[0].graph}
         layers = {value.name: label(node) for node in reference.forms[-1].graph for value in node.outputs}
+        self._layers = {one.name: layers.get(outputs.get(one.name), "") for one in found}
         self._norms = {
             one.name: one
             for one in found
-            if one.ratio > MAX_RATIO
-            and one.channel not in dead.get(layers.get(outputs.get(one.name), ""), ())
+            if one.ratio > MAX_RATIO and one.channel not in dead.get(self._layers[one.name], ())
         }
 
     def producer(self, tensor: str) -> ir.Node | None:
@@ -134,6 +134,10 @@ class Facts:
         return self._norm_before(value) or next(
             (self._norms[label(node)] for node in behind if label(node) in self._norms), None
         )
+
+    def folded(self, norm: BatchNormInspection) -> str:
+        """The layer that a normalization is part of in the prepared model; empty where it is none."""
+        return self._layers.get(norm.name, "")
 
     def _norm_before(self, value: ir.Value) -> BatchNormInspection | None:
         node = value.producer()
@@ -273,11 +277,13 @@ def _norm(row: TensorComparison, facts: Facts) -> Reason | None:
         f"BatchNormalization {norm_name(found.name)}: channel {found.channel} has γ = {found.gamma:.3g}, "
         f"σ² = {found.variance:.3g} and is scaled {found.ratio:.3g} times as much as the median channel"
     )
+    layer = facts.folded(found)
     if found.variance >= MIN_VARIANCE:
         cure = facts.equalizing(row.tensor)
-        return Reason("batch normalization", text, cure.advice, cure.repairs)
+        return Reason("batch normalization", text, cure.advice, cure.repairs, layer=layer)
     advice = "The channel was (almost) constant in training: its gain can be taken away"
-    return Reason("batch normalization", text, advice, (("constant-channels", "bias"), ("cle", "bias")))
+    repairs = (("constant-channels", "bias"), ("cle", "bias"))
+    return Reason("batch normalization", text, advice, repairs, layer=layer)
 
 
 def constant_channel_reason(row: TensorComparison, facts: Facts) -> Reason | None:

@@ -141,7 +141,7 @@ def find_causes(
             if (gains[floats] >= fewest and not innocent) or reason.cause in CERTAIN:
                 known = found.get(floats)
                 if known is None or (known.reason.cause == "codes" and reason.cause != "codes"):
-                    node = one.blamed[0] if one.blamed else loss.row.node
+                    node = reason.layer or (one.blamed[0] if one.blamed else loss.row.node)
                     found[floats] = Finding(node, loss.row.tensor, reason, floats, gains[floats])
                 break
     order = {"input": 0, "codes": 2}
@@ -179,7 +179,7 @@ def _shown_by_itself(
         floats = (node,) if gain >= TELLING_DB else ()
         for reason in reasons:
             if reason is not None:
-                yield Finding(node, loss.row.tensor, reason, floats, gain if floats else 0.0)
+                yield Finding(reason.layer or node, loss.row.tensor, reason, floats, gain if floats else 0.0)
 
 
 @dataclass(frozen=True)

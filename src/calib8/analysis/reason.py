@@ -31,6 +31,7 @@ class Reason:
         repairs: alternatives worth a try, each some names of ``calib8.repair.repairs.REPAIRS``.
         tensors: what those nodes yield that must be in float so that it goes away, the one to blame first;
             empty where the damage tells.
+        layer: the node to name, where that is not what yields the tensor.
         method: a range method worth a try, None for none.
         without_ranges: tensors whose range the user gave and had better not.
     """
@@ -40,5 +41,6 @@ class Reason:
     advice: str
     repairs: tuple[tuple[str, ...], ...] = ()
     tensors: tuple[str, ...] = ()
+    layer: str = ""
     method: str | None = None
     without_ranges: tuple[str, ...] = ()
