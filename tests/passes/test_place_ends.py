@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from place_nets import ANY, CONV, IMAGE, ORT, TFLITE, carriers, image, reasons
 
 from calib8.passes.place import (
@@ -11,6 +12,8 @@ from calib8.passes.place import (
 )
 from calib8.scheme import TARGETS
 from small_models import graph, normal
+
+SIZES = {"sizes": [2, -1], "one": [1], "four": [4], "halves": [2, 2]}
 
 
 def test_a_gemm_at_the_end_gives_floats_directly() -> None:
@@ -48,6 +51,33 @@ def test_softmax_at_the_end_stays_float_unless_outputs_are_coded() -> None:
     assert "g" not in place(model, ORT).readers
     assert reasons(place(model, TARGETS["tflite"])) == {}
     assert {"g", "y"} <= set(place(model, TARGETS["tflite"]).readers)
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        "y = Reshape(s, sizes)",
+        "y = Slice(s, one, four, one)",
+        "t = Transpose<perm=[1,0]>(s) y = Reshape(t, sizes)",
+        "left, y = Split<axis=1>(s, halves)",
+    ],
+)
+def test_softmax_whose_result_is_moved_to_the_end_stays_float_too(moves: str) -> None:
+    body = f"f = Flatten(x) g = Gemm(f, a) s = Softmax(g) {moves}"
+    constants = {"a": normal(256, 4), **{name: np.int64(of) for name, of in SIZES.items()}}
+    outputs = "float[A,B] left, float[C,D] y" if "left" in moves else "float y"
+    model = graph(IMAGE, outputs, body, constants)
+    told = reasons(place(model, TARGETS["calib8"]))
+    assert told["s"] == "it yields the graph's class probabilities"
+    assert carriers(model, place(model, TARGETS["calib8"])) == ["x", "f"]
+    assert "s" not in reasons(place(model, TARGETS["tflite"]))
+
+
+def test_softmax_that_something_else_reads_as_well_gives_codes() -> None:
+    body = "f = Flatten(x) g = Gemm(f, a) s = Softmax(g) y = Reshape(s, sizes) z = Gemm(s, b)"
+    constants = {"a": normal(256, 4), "b": normal(4, 3), "sizes": np.int64([2, -1])}
+    model = graph(IMAGE, "float[A,B] y, float[C,D] z", body, constants)
+    assert "s" in place(model, TARGETS["calib8"]).readers
 
 
 def test_softmax_between_layers_gives_codes() -> None:

@@ -144,6 +144,23 @@ def test_wider_codes_may_cost_more_for_a_better_verdict(
     assert [NOT_WORTH_IT in step.notes for step in steps] == [not step.kept for step in steps]
 
 
+@pytest.mark.parametrize(("word", "taken"), [("kept", False), ("unknown", False), ("damaged", True)])
+def test_what_has_enough_decibels_gets_wider_codes_where_the_verdict_is_bad(
+    monkeypatch: pytest.MonkeyPatch, word: str, taken: bool
+) -> None:
+    """A detector may lose objects with scores of 30 dB."""
+    candidate = six_layers()
+    judge = Judge(samples(0.0), 64, 1, silent)
+    monkeypatch.setattr(floats, "BUDGET", 0.17)
+    monkeypatch.setattr(enough, "ENOUGH_DB", judge.quality(candidate).sqnr_db - 9.0)
+    told = {0: verdict(word), 1: verdict("kept")}
+    monkeypatch.setattr(Judge, "verdict", lambda judge, judged: told[len(judged.floats)])
+    found = repair_by_effort(candidate, samples(0.0), "balanced", threads=1)
+    assert bool(found.candidate.floats) == taken
+    steps = [step.kept for step in found.steps if step.names == ("floats",)]
+    assert steps == ([False, True] if taken else [False])
+
+
 def test_the_word_is_that_of_the_verdict() -> None:
     for factor, word in ((1.0, "kept"), (100.0, "ruined")):
         candidate, _ = start(factor)

@@ -197,6 +197,35 @@ def test_an_output_of_the_graph_can_be_a_spot(monkeypatch: pytest.MonkeyPatch) -
     assert quality(after, RUNS) > quality(before, RUNS)
 
 
+def detector() -> onnx.ModelProto:
+    """Boxes and scores of 64 places, from a layer each."""
+    net = Net()
+    trunk = net.op("Relu", net.conv("x", 4, 8, name="trunk"), name="trunk_relu")
+    outputs = []
+    for name, size in (("boxes", 4), ("classes", 3)):
+        rows = net.op("Transpose", net.conv(trunk, 8, size, 1, name=name), perm=[0, 2, 3, 1])
+        outputs.append(net.op("Reshape", rows, net.const([0, -1, size], np.int64), name=f"{name}_rows"))
+    return net.model(outputs[0], net.op("Sigmoid", outputs[1], name="scores"))
+
+
+def test_the_last_codes_before_scores_cost_no_work_and_are_spots(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little of the noise they are: a threshold lies between two of them. Boxes have none."""
+    before, data = candidate_of(detector(), RUNS, method="minmax", scheme=CALIB8)
+    monkeypatch.setattr(spots, "LEAST_SHARE", 2.0)
+    monkeypatch.setattr(enough, "ENOUGH_DB", 100.0)
+    after, _ = choose_spots(before, data)
+    assert {"classes_out", "scores_out"} <= after.spots and "trunk_relu_out" not in after.spots
+    assert not any(name.startswith("boxes") for name in after.spots)
+
+
+def test_more_than_usual_can_be_asked_for() -> None:
+    before, data = made(5.0)
+    assert quality(before, RUNS) > enough.ENOUGH_DB
+    assert choose_spots(before, data)[0] is before
+    after, _ = choose_spots(before, replace(data, more_db=20.0))
+    assert "loud_out" in after.spots
+
+
 def test_by_name_and_by_effort() -> None:
     data: list[dict[str, Array]] = [{"x": normal(1, 4, 8, 8, seed=seed)} for seed in range(40)]
     named = calib8.quantize(network(100.0), data, target="calib8", repair=["spots", "bias"])

@@ -8,6 +8,7 @@ from calib8.ops.groups import (
     CONVOLUTIONS,
     JOINED,
     MATRIX_PRODUCTS,
+    MOVES,
     QUANTIZERS,
     WEIGHTED_OPS,
     WITH_BIAS,
@@ -55,8 +56,19 @@ def normalizes(node: ir.Node) -> bool:
 
 
 def yields_probabilities(node: ir.Node) -> bool:
-    """A Softmax whose result leaves the graph: probabilities of classes."""
-    return node.op_type == "Softmax" and node.outputs[0].is_graph_output()
+    """A Softmax whose result leaves the graph, moved or not: probabilities of classes."""
+    return node.op_type == "Softmax" and _leaves(node.outputs[0])
+
+
+def _leaves(value: ir.Value) -> bool:
+    """Whether a tensor, or nothing but what is moved of it, is an output."""
+    if value.is_graph_output():
+        return True
+    readers = {use.node for use in value.uses()}
+    return bool(readers) and all(
+        reader.op_type in MOVES and is_standard(reader) and all(_leaves(one) for one in reader.outputs)
+        for reader in readers
+    )
 
 
 def takes_bias(node: ir.Node) -> bool:

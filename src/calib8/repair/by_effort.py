@@ -110,14 +110,14 @@ def _searched(
 ) -> Finished:
     """What a search finds from a candidate; ``bare`` is the one without corrected biases, if it is known.
 
-    Where the verdict would not be that all is kept, what widens codes may cost as much once more, if that
-    makes the verdict better.
+    Where the verdict would not be that all is kept, what widens codes may cost as much again, if that makes
+    the verdict clearly better.
     """
     for stage in stages:
         tried = [names for names in stage if worth_trying(names, search.steps)]
         best = search.stage(best, {names: in_turn(names) for names in tried})
     for stage in stages:
-        if stage in (SPOTS, FLOATS) and _kept(stage, search.steps):
+        if stage in (SPOTS, FLOATS):
             best = search.stage_for_verdict(best, {names: in_turn(names) for names in stage})
     known = bare.quality if bare is not None and best.candidate is bare.candidate else None
     return search.finish(best, known, finish)

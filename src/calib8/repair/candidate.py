@@ -93,6 +93,7 @@ class RepairData:
         original: the model as it was loaded, its batch normalizations not folded.
         dataset: all calibration samples, which ranges are chosen from; None: ``runs`` are all there are.
         meaning: branches of the outputs; None: those that the model shows.
+        more_db: so much more than usual the outputs need before nothing is given wider codes any more.
     """
 
     runs: tuple[Arrays, ...]
@@ -102,6 +103,7 @@ class RepairData:
     original: ir.Model | None = None
     dataset: Dataset | None = None
     meaning: Meaning | None = None
+    more_db: float = 0.0
 
     def after(self, model: ir.Model, report: RepairReport) -> RepairData:
         """What the next repair looks at, ``model`` being the prepared model that this one left."""

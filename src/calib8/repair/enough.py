@@ -57,7 +57,7 @@ def poor_branches(candidate: Candidate, data: RepairData, needs: Mapping[Kind, f
 
     Args:
         candidate: whose int8 graph is judged.
-        data: its runs.
+        data: its runs, and what the branches need beyond that.
         needs: dB that kinds of branches need, others ``ENOUGH_DB``.
 
     Raises:
@@ -67,7 +67,9 @@ def poor_branches(candidate: Candidate, data: RepairData, needs: Mapping[Kind, f
     expected = Expected.of(float_outputs(candidate.model, data.runs, data.threads), meaning)
     energies = run_energies(candidate.coded.model, data.runs, expected, data.threads)
     figures = figures_of(judged("", energies, meaning, expected.signals))
-    needed = {name: (figure, _needed(name, meaning, needs)) for name, figure in figures.items()}
+    needed = {
+        name: (figure, _needed(name, meaning, needs) + data.more_db) for name, figure in figures.items()
+    }
     poor = {name: least for name, (figure, least) in needed.items() if figure < least}
     if not poor or not energies.size:  # no output is float: nothing tells a model from another
         return Poor({})

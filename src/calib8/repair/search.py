@@ -32,6 +32,9 @@ BELOW_FLOOR: Final = "what gained more in all left less of the scores than plain
 AGAIN: Final = 3
 """How often a stage may come again for a better verdict: with layers in float 60 % of the work by then."""
 
+MORE_DB: Final = 10.0
+"""What outputs need more where they have enough dB and the verdict is not "kept"."""
+
 LESS: Final = 0.8
 """What is left of the excess (``calib8.tasks.limits``) where a verdict of the same word is clearly better."""
 
@@ -72,11 +75,13 @@ class Search:
         corrected, report = correct_biases(candidate, self.data)
         return Judged(candidate, corrected, report, self.judge.quality(corrected))
 
-    def stage(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
-        """The best of what there was and of all alternatives."""
+    def stage(
+        self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair], data: RepairData | None = None
+    ) -> Judged:
+        """The best of what there was and of all alternatives; these look at ``data``, None: at the usual."""
         found, tried, winner = best, list[Step](), tuple[str, ...]()
         for names, repair in alternatives.items():
-            changed, report = repair(best.candidate, self.data)
+            changed, report = repair(best.candidate, data or self.data)
             if changed is best.candidate:
                 tried.append(Step(names, best.quality, best.quality, False, (), report.notes))
                 continue
@@ -94,15 +99,16 @@ class Search:
     def stage_for_verdict(self, best: Judged, alternatives: Mapping[tuple[str, ...], Repair]) -> Judged:
         """A stage that is worth its cost where the verdict on samples held back gets clearly better by it.
 
-        It comes again, ``AGAIN`` times at most, while it gains something and the verdict is not "kept". What
-        came behind the last clearly better verdict is left out.
+        It comes again, ``AGAIN`` times at most, while it gains something and the verdict is not "kept",
+        however many dB there are. What came behind the last clearly better verdict is left out.
         """
+        data = replace(self.data, more_db=MORE_DB)
         verdict = self.judge.verdict(best.corrected)
         found, last, worth_it = best, best, len(self.steps)
         for _ in range(AGAIN):
             if verdict.state not in ("damaged", "ruined"):
                 break
-            before, last = last, self.stage(last, alternatives)
+            before, last = last, self.stage(last, alternatives, data)
             if last is before:
                 break
             now = self.judge.verdict(last.corrected)

@@ -7,7 +7,9 @@
     taken         by share / (price + 0.002), descending: shares of 1 % or more, prices of 30 % together,
                   as long as some b has  Σ of those left > noise(W, b) / 4  and  that and W > −40 dB
                   as long as b has less than it needs, shares are those of what is left and W
+    and           whatever their share: the last codes before scores, if no layer reads them
 
+Scores are compared with a threshold: between two codes of 8 bits there may be a tenth of all objects.
 Branches of 30 dB and more do not count, text of 40 dB and more (``calib8.repair.enough``): what is kept needs
 no slower layers. One that is worked on gets more than 30 dB, for texts and masks differ visibly there, and
 noises do not quite add up.
@@ -35,6 +37,9 @@ from calib8.passes.spots import find_spots
 from calib8.progress import SampleCounter
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.enough import FOR_SPOTS, GOOD_DB, figures_of, poor_branches
+from calib8.tasks.kinds import LEADING
+from calib8.tasks.meaning import meaning_of
+from calib8.tasks.reach import reached
 
 LEAST_SHARE: Final = 0.01
 """Of the noise of a branch, below which no tensor is worth a slower layer."""
@@ -94,7 +99,8 @@ class _Noises:
         return {
             name: noise if name in poor else self.totals[name]
             for name, noise in left.items()
-            if noise > BESIDE_WEIGHTS * self.weights[name] and self._above(noise, name, GOOD_DB)
+            if noise > BESIDE_WEIGHTS * self.weights[name]
+            and self._above(noise, name, max(GOOD_DB, self.needs[name]))
         }
 
     def _above(self, noise: float, name: str, figure: float) -> bool:
@@ -135,7 +141,7 @@ def choose_spots(candidate: Candidate, data: RepairData) -> tuple[Candidate, Rep
     weights, *checks = taken_apart.checks(parts, counter)
     by_tensor = {names[name]: check for name, check in zip(taken_apart.tensors, checks, strict=True)}
     noises = _Noises(_by_branch(by_tensor, poor.needs), _noise(weights, poor.needs), poor.needs)
-    chosen = _chosen(_classes(candidate, noises, poor.runs[0]), noises)
+    chosen = _chosen(_classes(candidate, noises, poor.runs[0]), noises, _before_scores(candidate, data))
     return _applied(candidate, chosen) if chosen else (candidate, RepairReport(()))
 
 
@@ -157,8 +163,15 @@ def _names(candidate: Candidate) -> dict[str, str]:
     }
 
 
-def _chosen(classes: Sequence[_Class], noises: _Noises) -> list[_Class]:
-    """The best ones, as many as are needed and as the budget allows."""
+def _before_scores(candidate: Candidate, data: RepairData) -> frozenset[str]:
+    """What lies between the last layers and the scores of a detector."""
+    meaning = meaning_of(candidate.model) if data.meaning is None else data.meaning
+    scores = [branch for branch in meaning.judged if branch.kind in LEADING]
+    return reached(candidate.model, scores, within_tail=True) if scores else frozenset()
+
+
+def _chosen(classes: Sequence[_Class], noises: _Noises, ends: frozenset[str]) -> list[_Class]:
+    """The best ones, as many as are needed and as the budget allows; those of ``ends`` that cost no work."""
     spent, found, left = 0.0, list[_Class](), dict(noises.totals)
 
     def worth(one: _Class) -> float:
@@ -167,7 +180,8 @@ def _chosen(classes: Sequence[_Class], noises: _Noises) -> list[_Class]:
 
     for one in sorted(classes, key=lambda one: (-worth(one), sorted(one.members))):
         share = noises.share(one.noise, noises.unfinished(left))
-        if share >= LEAST_SHARE and spent + one.price <= BUDGET:
+        decides = one.price == 0.0 and bool(one.members & ends)
+        if decides or (share >= LEAST_SHARE and spent + one.price <= BUDGET):
             spent += one.price
             found.append(one)
             left = {name: noise - one.noise[name] for name, noise in left.items()}
