@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import numpy as np
 import onnx
@@ -134,9 +135,13 @@ def test_fast_reads_no_sample_twice_and_runs_no_float_model_for_itself(
         coded.append(args)
         return plain(*args, **more)  # type: ignore[arg-type]
 
-    plain = coding.quantize_graph
+    def of_int8_graphs(model: ir.Model, *args: Any) -> object:
+        assert any(node.op_type == "QuantizeLinear" for node in model.graph), "the float model is run again"
+        return outputs(model, *args)
+
+    plain, outputs = coding.quantize_graph, held_back.float_outputs
     monkeypatch.setattr(coding, "quantize_graph", counted)
-    monkeypatch.setattr(held_back, "float_outputs", None)
+    monkeypatch.setattr(held_back, "float_outputs", of_int8_graphs)
     monkeypatch.setattr("calib8.int8_model.choose_samples", None)
     found = calib8.quantize(network(), {"x": IMAGES}, effort="fast")
     assert found.repaired is not None and found.repaired.held_back == 16

@@ -21,7 +21,7 @@ from calib8.model.save import save_model
 from calib8.session import InferenceSession
 
 FLOAT_OPS = {
-    "ultraface": {"Add", "Concat", "Exp", "Mul", "Slice", "Sub"},
+    "ultraface": {"Add", "Concat", "Exp", "Flatten", "Mul", "Reshape", "Slice", "Softmax", "Sub"},
     "ocr_detector": {"Add", "ConvTranspose", "HardSigmoid", "HardSwish", "Mul", "Relu"},
     "ocr_direction": {"HardSigmoid", "HardSwish", "Softmax"},
 }
