@@ -39,6 +39,7 @@ from calib8.errors import Calib8Error
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
+from calib8.tasks.named import parse_branches
 from repair import PEERS_OPSET, SAMPLES, by_peer
 
 
@@ -112,13 +113,13 @@ def made(
     start = time.perf_counter()
     result = calib8.quantize(
         args.model, args.calibration, preprocess=preprocess, samples=SAMPLES, threads=2, task=args.task,
-        branches=dict(args.branch), target=way.target, effort=way.effort,
+        branches=parse_branches(args.branch), target=way.target, effort=way.effort,
     )  # fmt: skip
     result.save(output)
     steps = () if result.repaired is None else result.repaired.steps
     said = [f"{step.name}: {step.before_db:.1f} → {step.after_db:.1f}" for step in steps if step.kept]
     work = [note for step in steps if step.kept for note in step.notes]
-    verdict = "" if result.verdict is None else str(result.verdict)
+    verdict = "" if result.verdict is None else result.verdict.text
     return {"seconds": time.perf_counter() - start, "kept": said, "notes": work, "verdict": verdict}
 
 
@@ -152,7 +153,7 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
                 how = made(way, name, args, preprocess, folder)
                 _, result = evaluate(
                     [args.model, folder / f"{name}.onnx"], args.judged_data, preprocess=preprocess,
-                    samples=args.judged, threads=1, task=args.task, branches=dict(args.branch),
+                    samples=args.judged, threads=1, task=args.task, branches=parse_branches(args.branch),
                     runtime=way.runtime,
                 )  # fmt: skip
             except FileNotFoundError:
@@ -166,12 +167,6 @@ def measured(args: argparse.Namespace) -> list[dict[str, Any]]:
             if args.json is not None:
                 args.json.write_text(json.dumps(found, indent=1))
     return found
-
-
-def named(text: str) -> tuple[str, str]:
-    """``NAME=KIND`` in two parts."""
-    name, _, kind = text.partition("=")
-    return name, kind
 
 
 def told(one: dict[str, Any]) -> str:
@@ -196,14 +191,17 @@ def main() -> None:
     parser.add_argument("--mean", type=float, nargs="+", default=[0.0])
     parser.add_argument("--scale", type=float, nargs="+", default=[1 / 255])
     parser.add_argument("--size")
-    parser.add_argument("--branch", type=named, action="append", default=[])
+    parser.add_argument("--branch", action="append", default=[])
     parser.add_argument("--rows", default=",".join(WAYS))
     parser.add_argument("--judged", type=int)
     parser.add_argument("--nncf")
     parser.add_argument("--modelopt")
     parser.add_argument("--models", type=Path)
     parser.add_argument("--json", type=Path)
-    measured(parser.parse_args())
+    args = parser.parse_args()
+    if args.models is not None and args.models.exists() and any(args.models.iterdir()):
+        parser.error(f"--models {args.models} is not empty. Name a new folder")
+    measured(args)
 
 
 if __name__ == "__main__":
