@@ -109,3 +109,12 @@ def test_targets_without_functions_say_so() -> None:
     constants = {**WEIGHTS, "v": normal(8, 16, 3, 3)}
     model = graph("float[N,8,12,12] x", "float[A,B,C,D] y", body, constants)
     assert reasons(model, "tengine")["e"] == "the target computes it in float"
+
+
+@pytest.mark.parametrize("op", ["Max", "Div"])
+@pytest.mark.parametrize("target", ["calib8", "onnxruntime"])
+def test_what_two_tensors_make_is_no_function_of_one(op: str, target: str) -> None:
+    body = f"c = {CONV}(x, w) d = {CONV}(x, u) e = {op}(c, d) y = {CONV}(e, v)"
+    constants = {**WEIGHTS, "u": normal(16, 8, 3, 3, seed=4), "v": normal(8, 16, 3, 3)}
+    model = graph("float[N,8,12,12] x", "float[A,B,C,D] y", body, constants)
+    assert reasons(model, target)["e"] == "it is not a function of one tensor"

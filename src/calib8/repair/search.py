@@ -160,7 +160,7 @@ class Search:
 
 
 def _clearly_better(now: Verdict, before: Verdict) -> bool:
-    """A better word, or the same one and a fifth less of what is lost beyond what kept models lose."""
+    """A better word, or the same one and at least a fifth less lost; see ``calib8.tasks.limits``."""
     if now.state != before.state:
         return badness(now.state) > badness(before.state)
     return now.excess <= LESS * before.excess

@@ -9,7 +9,8 @@
                   as long as b has less than it needs, shares are those of what is left and W
     and           whatever their share: the last codes before scores, if no layer reads them
 
-Scores are compared with a threshold: between two codes of 8 bits there may be a tenth of all objects.
+A threshold lies between two codes: of one detector a fifteenth of all objects lay between two of 8 bits.
+
 Branches of 30 dB and more do not count, text of 40 dB and more (``calib8.repair.enough``): what is kept needs
 no slower layers. One that is worked on gets more than 30 dB, for texts and masks differ visibly there, and
 noises do not quite add up.

@@ -110,7 +110,13 @@ def state_by(limits: Limits, value: float | None, one: float = 0.0) -> State:
 
 
 def excess(limits: Limits, value: float | None, one: float = 0.0) -> float:
-    """How many times as much is lost as a kept model loses at most; see the top of the file. 0: not known."""
+    """How many times as much is lost as a kept model loses at most; see the top of the file. 0: not known.
+
+    Args:
+        limits: of shares, which are 1 at most, or of dB, which are more.
+        value: the figure; −∞ dB counts as 10^100.
+        one: what a single object makes of a share.
+    """
     if value is None:
         return 0.0
     enough = min(limits[0], 1.0 - one) if one > 0.0 else limits[0]
