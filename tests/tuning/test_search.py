@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from calib8.repair.unit_order import Noise, floatable, steps
+from calib8.repair.unit_order import Noise, floatable, quietest, steps
 from calib8.repair.units import Unit
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
@@ -220,7 +220,24 @@ def test_a_tensor_loses_its_noise_only_with_all_units_around_it() -> None:
     assert noise.gain(frozenset({a}), frozenset({b})) == 1.0
     first, second = steps((a, b, c), noise)
     assert first.nodes == ("a", "b") and first.macs == 200 and second.nodes == ("c",)
-    assert floatable((first, second), (a, b, c)) == (first,)
+    assert floatable((first, second), (a, b, c), noise) == (first,)
+
+
+def test_the_quietest_layer_stays_int8_wherever_it_stands_in_the_order() -> None:
+    loud, large, quiet, mute = (
+        Unit((name,), macs, 1 + macs)
+        for name, macs in (("loud", 10), ("large", 10_000), ("quiet", 10), ("mute", 0))
+    )
+    units = (loud, large, quiet, mute)
+    noise = Noise({loud: 1.0, large: 0.1, quiet: 0.01, mute: 0.0}, {frozenset({quiet, mute}): 0.001})
+    ordered = steps(units, noise)
+    assert [step.nodes for step in ordered][:2] == [("loud",), ("quiet",)]
+    left = floatable(ordered, units, noise)
+    assert {node for step in left for node in step.nodes} == {"loud", "large", "mute"}
+    assert quietest(units, noise) is quiet
+    assert quietest((large, quiet), Noise({large: 0.1, quiet: 0.1}, {})) is large
+    assert quietest((large, quiet), Noise({large: 0.1, quiet: 0.0}, {frozenset({quiet}): 0.2})) is large
+    assert floatable((mute,), (mute,), noise) == ()
 
 
 def test_the_cheaper_of_two_equal_units_comes_first() -> None:
