@@ -199,6 +199,8 @@ def main() -> None:
     parser.add_argument("--models", type=Path)
     parser.add_argument("--json", type=Path)
     args = parser.parse_args()
+    if unknown := [name for name in args.rows.split(",") if name not in WAYS]:
+        parser.error(f"--rows {unknown[0]}: there is no such row. Rows: {', '.join(WAYS)}")
     if args.models is not None and args.models.exists() and any(args.models.iterdir()):
         parser.error(f"--models {args.models} is not empty. Name a new folder")
     measured(args)
