@@ -13,7 +13,16 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
-from tuned_nets import COARSE, added_net, deep_net, even_net, float_classes, inputs, one_coarse_layer
+from tuned_nets import (
+    COARSE,
+    added_net,
+    deep_net,
+    even_net,
+    float_classes,
+    inputs,
+    one_coarse_layer,
+    unequal_net,
+)
 
 import calib8
 from calib8.errors import Calib8Error, DataError, OutputError, TableError, UsageError
@@ -47,6 +56,16 @@ def test_nothing_is_in_float_where_nothing_has_to_be(tune: Tune, tmp_path: Path)
     assert (found.calibrated, found.judged) == (24, 24)
     metadata = read_metadata(found.path)
     assert metadata["promise"] == "SQNR of at least 20 dB" and float(metadata["float_macs"]) == 0.0
+
+
+def test_nodes_that_a_repair_added_become_float_with_the_layers_around_them(tune: Tune) -> None:
+    """Factors before and behind the HardSwish, of which the model as it was given knows nothing."""
+    found = tune(unequal_net(), effort="balanced", min_sqnr=39.0)
+    tried = [node for trial in found.trials for node in trial.settings.floats]
+    assert found.kept and {"c0/restored", "x1/scaled"} <= set(tried)
+    assert found.best is not None and 0.0 < found.best.cost < 1.0
+    session = calib8.InferenceSession(found.path)
+    assert np.isfinite(session.run(None, {"x": inputs(1)})[0]).all()
 
 
 def test_samples_that_the_float_model_knows_by_heart_are_noted(tune: Tune, tmp_path: Path) -> None:

@@ -70,6 +70,15 @@ def added_net(blocks: int = 3) -> onnx.ModelProto:
     return _pooled(body, f"t{blocks}", constants, 8)
 
 
+def unequal_net() -> onnx.ModelProto:
+    """HardSwish between layers whose channels are up to 100-fold apart: equalized through the function."""
+    sizes = np.geomspace(10, 0.1, 8).astype(np.float32).reshape(8, 1, 1, 1)
+    body = "c0 = Conv<pads = [1, 1, 1, 1]>(x, w0)\nx1 = HardSwish(c0)\n"
+    body += "c1 = Conv<group = 8, pads = [1, 1, 1, 1]>(x1, w1)\nx2 = Relu(c1)\n"
+    constants = {"w0": normal(8, 3, 3, 3, seed=0) * sizes, "w1": normal(8, 1, 3, 3, seed=1) / sizes}
+    return _pooled(body, "x2", constants, 8)
+
+
 def _pooled(
     body: str, last: str, constants: dict[str, npt.NDArray[np.float32]], channels: int
 ) -> onnx.ModelProto:

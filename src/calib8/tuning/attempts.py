@@ -119,11 +119,11 @@ class Attempts:
             BudgetOver: the time is over.
             Calib8Error: a model cannot be run, or the file of the steps is broken.
         """
-        folder = self._recipes.folder
-        found = units_of(self._recipes.prepared.model, self._placed(base), self._sample)
+        folder, candidate = self._recipes.folder, self._recipes.made(base)[1].candidate
+        found = units_of(candidate.model, candidate.quantized().placement, self._sample)
         stored = folder.read_json(UNITS)
         if stored is None:
-            candidate, data = self._recipes.made(base)[1].candidate, self._recipes.data
+            data = self._recipes.data
             with self.clock.limited():
                 ordered, note = ordered_steps(candidate, found, data)
             stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
