@@ -72,8 +72,12 @@ struct Lanes<16> {
   static Ints multiply_add16(Ints a, Ints b) { return _mm_madd_epi16(a, b); }  // Σ over pairs
   static Ints add32(Ints a, Ints b) { return _mm_add_epi32(a, b); }
   static Ints add64(Ints a, Ints b) { return _mm_add_epi64(a, b); }
+  static Ints min32(Ints a, Ints b) { return _mm_min_epi32(a, b); }
+  static Ints max32(Ints a, Ints b) { return _mm_max_epi32(a, b); }
+  static Ints left(Ints a, Ints count) { return _mm_sllv_epi32(a, count); }
   static Ints right(Ints a, Ints count) { return _mm_srav_epi32(a, count); }
   static Ints sign(Ints a) { return _mm_srai_epi32(a, 31); }
+  static Floats turned32(Ints sign, Floats a, Floats minus) { return _mm_blendv_ps(a, minus, bits(sign)); }
   static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
     return _mm_castps_si128(_mm_blendv_ps(bits(positive), bits(negative), bits(sign)));
   }
@@ -87,10 +91,15 @@ struct Lanes<16> {
     return _mm_blend_epi32(_mm_shuffle_epi32(even, 0xF5), odd, 0xA);
   }
 
+  static Floats all(float a) { return _mm_set1_ps(a); }
   static Floats floats(Ints a) { return _mm_cvtepi32_ps(a); }
   static Floats bits(Ints a) { return _mm_castsi128_ps(a); }
   static Floats multiply(Floats a, Floats b) { return _mm_mul_ps(a, b); }
   static Ints rounded(Floats a) { return _mm_cvtps_epi32(a); }
+  // Rounded down, within rounded_down of fixed_steps.h.
+  static Floats add_down(Floats a, Floats b) { return _mm_add_ps(a, b); }
+  static Floats multiply_add_down(Floats a, Floats b, Floats c) { return _mm_fmadd_ps(a, b, c); }
+  static Ints rounded_down(Floats a) { return _mm_cvtps_epi32(a); }
 
   // Narrower by half, saturated, lane by lane: to int16, to uint8.
   static Ints pack32(Ints a, Ints b) { return _mm_packs_epi32(a, b); }
@@ -299,6 +308,8 @@ struct Lanes<32> {
     return _mm256_srli_epi32(a, count);
   }
   static Ints sign(Ints a) { return right<31>(a); }
+  // a, with the other sign where `sign` is negative; `minus` is −a.
+  static Floats turned32(Ints sign, Floats a, Floats minus) { return _mm256_blendv_ps(a, minus, bits(sign)); }
   static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
     return _mm256_castps_si256(_mm256_blendv_ps(bits(positive), bits(negative), bits(sign)));
   }
@@ -342,6 +353,10 @@ struct Lanes<32> {
   static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm256_div_ps(a, b); }
   static Floats multiply_add(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+  // Rounded down, within rounded_down of fixed_steps.h.
+  static Floats add_down(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  static Floats multiply_add_down(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+  static Ints rounded_down(Floats a) { return _mm256_cvtps_epi32(a); }
   // b, where one of them is not-a-number.
   static Floats larger(Floats a, Floats b) { return _mm256_max_ps(a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm256_min_ps(a, b); }

@@ -99,11 +99,6 @@ struct Lanes<64> {
 
   static Ints max8(Ints a, Ints b) { return _mm512_max_epu8(a, b); }
   static Ints min8(Ints a, Ints b) { return _mm512_min_epu8(a, b); }
-  static Ints halve16(Ints a) { return _mm512_srai_epi16(a, 1); }
-  template <bool with_sign>
-  static Ints split(Ints acc, Ints high, Ints low, Ints nudge) {
-    return multiplied_split<with_sign>(acc, bits(high), bits(low), bits(nudge));
-  }
   static Ints clamp8(Ints a, Ints low, Ints high) { return min8(max8(a, low), high); }
   static Ints first8(Ints a, int64_t count) {
     return count >= 64 ? a : _mm512_maskz_mov_epi8((uint64_t{1} << count) - 1, a);
@@ -153,6 +148,11 @@ struct Lanes<64> {
     return _mm512_srli_epi32(a, count);
   }
   static Ints sign(Ints a) { return right<31>(a); }
+  // a, with the other sign where `sign` is negative; `minus` is −a.
+  static Floats turned32(Ints sign, Floats a, Floats) {
+    const __m512i top = _mm512_set1_epi32(INT32_MIN);
+    return bits(_mm512_ternarylogic_epi32(_mm512_castps_si512(a), sign, top, 0x78));
+  }
   static Ints by_sign32(Ints sign, Ints positive, Ints negative) {
     return _mm512_mask_mov_epi32(positive, _mm512_movepi32_mask(sign), negative);
   }
@@ -188,6 +188,11 @@ struct Lanes<64> {
   static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
   static Floats divide(Floats a, Floats b) { return _mm512_div_ps(a, b); }
   static Floats multiply_add(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  static Floats add_down(Floats a, Floats b) { return _mm512_add_round_ps(a, b, kDownwards); }
+  static Floats multiply_add_down(Floats a, Floats b, Floats c) {
+    return _mm512_fmadd_round_ps(a, b, c, kDownwards);
+  }
+  static Ints rounded_down(Floats a) { return _mm512_cvt_roundps_epi32(a, kDownwards); }
   static Floats larger(Floats a, Floats b) { return _mm512_max_ps(a, b); }
   static Floats smaller(Floats a, Floats b) { return _mm512_min_ps(a, b); }
   static Ints rounded(Floats a) { return _mm512_cvtps_epi32(a); }
@@ -206,6 +211,7 @@ struct Lanes<64> {
   static Ints pack16(Ints a, Ints b) { return _mm512_packus_epi16(a, b); }
 
  private:
+  static constexpr int kDownwards = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
   static Ints alternate(Ints even, Ints odd) { return _mm512_mask_blend_epi32(0xAAAA, even, odd); }
 };
 

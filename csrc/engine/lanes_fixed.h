@@ -3,8 +3,9 @@
 //   double   RDPOT(SRDHM(x << left, m), right)      single   (x·m + 2^(30−s)) >> (31−s), saturated
 //   away     the same, ties away from zero
 //
-// These take any shifts; depthwise_rescale_x86.h and conv_sums_avx512vnni.h have forms of their own, for
-// constants that a layer prepares and sums below 2^30, where half of the instructions suffice.
+// These take any shifts and give results of any size; fixed_factors.h, split_factors.h and
+// conv_sums_avx512vnni.h have forms of their own, for constants that a layer prepares and results that
+// saturate at 16 bits, where half of the instructions suffice.
 #pragma once
 
 #include "lanes.h"

@@ -1,19 +1,26 @@
-// FixedRescale as two products in float32, for shifts of −14 … −1; up to 8 where |v| stays below 2^30.
+// FixedRescale as two products in float32, for shifts of −15 … −1; up to 8 where |v| stays below 2^30.
 //
 // With m = 2^7·h + l, |l| ≤ 64, and r = −shift
 //
 //   single   ⌊v + 1/2⌋        v = acc·m / 2^(31+r)
-//   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc < 0: SRDHM and RDPOT in one division
+//   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc·m < 0: SRDHM and RDPOT in one division
 //
 // From shift 0 on there is one rounding and n = 0.
 //
 // Where a clamp leaves nothing below the zero point, n needs no sign: with acc < 0, v + 1/2 + n < 1 either
 // way.
 //
-// x = acc·l / 2^(31+r) ± n is less than 2^−r where codes do not saturate, and float32 holds all multiples of
+// x = acc·l / 2^(31+r) ± n is at most 2^−r where codes do not saturate, and float32 holds all multiples of
 // 2^−(24+r) up to there. acc·h / 2^(24+r) is such a multiple, and so is k − 1/2: a sum below k − 1/2 stays
-// below it when first x and then the sum are rounded down. Everything is computed twice as large, for ⌊v +
-// 1/2⌋ = (⌊2·v⌋ + 1) >> 1. Everything here has internal linkage.
+// below it when first x and then the sum are rounded down. All that takes |acc| ≤ 2^24 where codes do not
+// saturate: |v| < 2^8 and m ≥ 2^30, so |acc| < 2^(9+r). Larger sums, which float32 rounds, saturate. Steps of
+// curves have |v| ≤ 2^15 and need r ≤ 8.
+//
+// For codes everything is computed twice as large, for ⌊v + 1/2⌋ = (⌊2·v⌋ + 1) >> 1; twice the steps would
+// leave 16 bits, so that 1/2 is added to them, rounding down once more: v + n ≥ k − 1/2 keeps its sum at k
+// or above, and what is below stays there.
+//
+// Everything here has internal linkage.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +35,10 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// high = 2·h / 2^(24+r), low = 2·l / 2^(31+r), nudge = 2·n.
+// high = 2·h / 2^(24+r), low = 2·l / 2^(31+r), nudge = 2·n with the sign of m, minus = −nudge; half of that
+// for steps.
 struct alignas(64) SplitFactors {
-  float high[64], low[64], nudge[64];
+  float high[64], low[64], nudge[64], minus[64];
 };
 
 [[maybe_unused]] inline float power_of_two(int32_t exponent) {
@@ -42,18 +50,25 @@ struct alignas(64) SplitFactors {
 
 constexpr int32_t kMostSplitShift = 8;
 
+// What the factors are for.
+enum class SplitUse { kCodes, kSteps };
+
 // The factors of up to 64 channels, if there are any for all of them; `most` is the largest shift.
 [[maybe_unused]] inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels,
-                                           bool single, int32_t most, SplitFactors& split) {
+                                           bool single, int32_t most, SplitFactors& split,
+                                           SplitUse use = SplitUse::kCodes) {
+  const int32_t least = use == SplitUse::kSteps ? -8 : -15, half = use == SplitUse::kSteps ? 1 : 0;
   bool fits = true;
   for (int64_t c = 0; c < channels; ++c) {
-    const bool zero = multiplier[c] == 0;
-    fits &= zero | ((multiplier[c] >= 1 << 30) & (shift[c] >= -14) & (shift[c] <= most));
-    const int32_t left = zero ? -1 : shift[c];
-    const int32_t up = (multiplier[c] >> 6) & 1, high = (multiplier[c] >> 7) + up;  // rounded
-    split.high[c] = static_cast<float>(high) * power_of_two(left - 23);
-    split.low[c] = static_cast<float>((multiplier[c] & 127) - 128 * up) * power_of_two(left - 30);
-    split.nudge[c] = single || left >= 0 ? 0.0F : power_of_two(left);
+    const int32_t m = multiplier[c], size = m < 0 ? -m : m;
+    fits &= (m == 0) | ((size >= 1 << 30) & (shift[c] >= least) & (shift[c] <= most));
+    const int32_t left = m == 0 ? -1 : shift[c];
+    const int32_t up = (m >> 6) & 1, high = (m >> 7) + up;  // rounded
+    split.high[c] = static_cast<float>(high) * power_of_two(left - 23 - half);
+    split.low[c] = static_cast<float>((m & 127) - 128 * up) * power_of_two(left - 30 - half);
+    const float nudge = single || left >= 0 ? 0.0F : power_of_two(left - half);
+    split.nudge[c] = m < 0 ? -nudge : nudge;
+    split.minus[c] = -split.nudge[c];
   }
   return fits;
 }
@@ -82,6 +97,12 @@ template <bool with_sign>
 template <bool with_sign>
 [[gnu::always_inline]] inline __m512i multiplied_split(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
   return _mm512_cvt_roundps_epi32(split_product<with_sign>(acc, high, low, nudge), kDown);
+}
+
+// ⌊v + n + 1/2⌋, of factors that are for steps.
+[[gnu::always_inline]] inline __m512i split_step(__m512i acc, __m512 high, __m512 low, __m512 nudge) {
+  const __m512 value = split_product<true>(acc, high, low, nudge);
+  return _mm512_cvt_roundps_epi32(_mm512_add_round_ps(value, _mm512_set1_ps(0.5F), kDown), kDown);
 }
 #endif
 

@@ -192,73 +192,87 @@ void one_filter(const Task& task) {
   any_window<L, Direct<L>, kind>(task);
 }
 
+// Factors that are out of the ordinary have the form for any window only: every other one is a good part of
+// the engine's code.
+constexpr bool has_forms(Rounding kind) {
+  return kind != Rounding::kInteger && kind != Rounding::kIntegerSides && kind != Rounding::kIntegerCurve;
+}
+
 template <int widest, int width, Rounding kind>
 void narrow_rule(Task task) {
   using Plain = Block<width, width>;
   using Strips = Block<widest, width>;
-  if constexpr (width == widest || (kind != Rounding::kSplit && kind != Rounding::kSplitSigned)) {
-    if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
-    if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
-  }
+  if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
+  if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
   task.strips = Strips::kStrips;
+  if constexpr (!has_forms(kind)) return any_window<Strips, Direct<Strips>, kind>(task);
   one_filter<Strips, kind>(task);
 }
 
-// Where vectors have 64 bytes and the factors allow it, FixedRescale is computed in float32.
-template <int widest, int width>
-bool splits([[maybe_unused]] const Task& task) {
-#if defined(__AVX512VNNI__)
-  const bool strips = task.step.multiplier == 1 && task.step.output.columns >= widest / width;
-  if (widest != 64 || task.step.rescale.kind == Rescale::kFloat || (width < widest && !strips)) return false;
-  const Rescale& rule = task.step.rescale;
-  SplitFactors factors;
-  const int32_t most = task.step.narrow == Depthwise::kAnyShift ? kMostSplitShift : -1;
-  return split_factors(task.memory.constant<int32_t>(rule.factor) + task.channel,
-                       task.memory.constant<int32_t>(rule.shift) + task.channel, width, false, most, factors);
-#else
-  return false;
-#endif
+template <int widest, int width, Rounding kind>
+[[gnu::noinline]] void split_rule(const Task& task) {
+  narrow_rule<widest, width, kind>(task);
 }
 
-// Whether the forms of depthwise_rescale_x86.h take the shifts of a block.
-template <int width>
-bool small_shifts(const Task& task) {
-  if (task.step.narrow != Depthwise::kAnyShift) return true;
-  const int32_t* shift = task.memory.constant<int32_t>(task.step.rescale.shift) + task.channel;
-  return std::all_of(shift, shift + width, [](int32_t each) { return each <= -2; });
+// Whether the curve of a layer is all that its codes depend on.
+bool is_whole(const Task& task) {
+  return task.step.rescale.low == 0 && task.step.rescale.high == 255 &&
+         CurveTable::is_whole(task.step.activation);
+}
+
+template <int widest, int width>
+void run_float(const Task& task) {
+  switch (task.step.activation.kind) {
+    case Activation::kTwoSided:
+      return narrow_rule<widest, width, Rounding::kTwoSided>(task);
+    case Activation::kCurve:
+      return is_whole(task) ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
+                            : narrow_rule<widest, width, Rounding::kCurve>(task);
+    default:
+      return narrow_rule<widest, width, Rounding::kFloat>(task);
+  }
+}
+
+template <int widest, int width>
+void run_split(const Task& task) {
+  switch (task.step.activation.kind) {
+    case Activation::kTwoSided:
+      return split_rule<widest, width, Rounding::kSplitSides>(task);
+    case Activation::kCurve:
+      return is_whole(task) ? split_rule<widest, width, Rounding::kSplitWholeCurve>(task)
+                            : split_rule<widest, width, Rounding::kSplitCurve>(task);
+    default:
+      return nudge_has_sign(task.step.rescale) ? split_rule<widest, width, Rounding::kSplitSigned>(task)
+                                               : split_rule<widest, width, Rounding::kSplit>(task);
+  }
+}
+
+template <int widest, int width>
+void run_integer(const Task& task) {
+  switch (task.step.activation.kind) {
+    case Activation::kTwoSided:
+      return narrow_rule<widest, width, Rounding::kIntegerSides>(task);
+    case Activation::kCurve:
+      return narrow_rule<widest, width, Rounding::kIntegerCurve>(task);
+    default:
+      return narrow_rule<widest, width, Rounding::kInteger>(task);
+  }
 }
 
 template <int widest, int width>
 void run_block(const Task& task) {
   using Plain = Block<width, width>;
-  const Activation& activation = task.step.activation;
-  const bool plain = activation.kind == Activation::kNone;
-  if (!plain && task.step.narrow != 0 && task.step.rescale.kind == Rescale::kFloat) {
-    if (activation.kind == Activation::kTwoSided)
-      return narrow_rule<widest, width, Rounding::kTwoSided>(task);
-    const bool unclamped = task.step.rescale.low == 0 && task.step.rescale.high == 255;
-    return unclamped && CurveTable::is_whole(activation)
-               ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
-               : narrow_rule<widest, width, Rounding::kCurve>(task);
-  }
-  if constexpr (widest == 64) {
-    if (plain && task.step.narrow != 0 && splits<widest, width>(task)) {
-      return nudge_has_sign(task.step.rescale) ? narrow_rule<widest, width, Rounding::kSplitSigned>(task)
-                                               : narrow_rule<widest, width, Rounding::kSplit>(task);
-    }
-  }
-  if (!plain || task.step.narrow == 0 || !small_shifts<width>(task)) {
+  const Rescale& rule = task.step.rescale;
+  if (task.step.narrow == 0 || rule.kind == Rescale::kAway) {
     return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
                                      : any_rule<Plain, Repeated<Plain>>(task);
   }
-  switch (task.step.rescale.kind) {
-    case Rescale::kFloat:
-      return narrow_rule<widest, width, Rounding::kFloat>(task);
-    case Rescale::kSingle:
-      return narrow_rule<widest, width, Rounding::kSingle>(task);
-    default:
-      return narrow_rule<widest, width, Rounding::kDouble>(task);
-  }
+  if (rule.kind == Rescale::kFloat) return run_float<widest, width>(task);
+  const bool curve = task.step.activation.kind == Activation::kCurve;
+  const SplitLayer split({rule, task.step.activation, task.memory, task.channel}, width,
+                         curve ? SplitUse::kSteps : SplitUse::kCodes);
+  if (!split.fits) return run_integer<widest, width>(task);
+  rounded_down([&] { run_split<widest, width>(task); });
 }
 
 // Channels of the block that begins at `channel`: as wide as vectors go, then what is left in halves.

@@ -135,7 +135,8 @@ def _narrow(rule: rules.LayerRescale | None, largest: npt.NDArray[Any]) -> int:
     0: no; 1: yes; 2: yes, but some shifts are larger than the fixed-point forms of all kernels take.
     """
     if isinstance(rule, rules.TwoSidedRescale):
-        return min(_narrow(rule.positive, largest), _narrow(_unsigned(rule.negative), largest))
+        sides = _narrow(rule.positive, largest), _narrow(_unsigned(rule.negative), largest)
+        return max(sides) if all(sides) else 0
     if isinstance(rule, rules.CurveRescale):
         return _narrow(rule.steps, largest)
     if rule is None or largest.max(initial=0) >= NARROW:
