@@ -1,6 +1,7 @@
 // Functions behind layers for strips of 16 channels, in every rounding rule: what is not done in registers.
 //
 // `Set` gives
+//   Fixed                                      its vectors for fixed-point rules, or NoFixedStrip
 //   Curve                                      the constants of a curve, made of an Activation and Memory
 //   float_steps(rule, acc, steps)              a FloatRescale to 16 bits
 //   curve_words(curve, steps, low, high, codes)   of 32 steps
@@ -12,6 +13,21 @@
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
+
+// Where the codes of a strip go: `channels` of 16 for every pixel.
+struct StripTarget {
+  uint8_t* first;
+  const int64_t* offsets;  // per pixel; null: they lie side by side
+  int64_t channels;
+};
+
+// A set without vectors for fixed-point rules: they are loops.
+struct NoFixedStrip {
+  NoFixedStrip(const Rescale&, const Activation&, const Memory&, int64_t) {}
+  static constexpr bool taken() { return false; }
+  template <class Curve>
+  void rows(const Curve&, const int32_t*, int64_t, int64_t, const StripTarget&) const {}
+};
 
 // The rescale of a layer up to its codes, or up to the steps of a curve.
 [[maybe_unused]] inline Rescale first_rescale(const Rescale& rule, const Activation& activation) {

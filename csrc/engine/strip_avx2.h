@@ -1,10 +1,11 @@
-// The float rules of a strip of 16 channels in 32-byte vectors.
+// A strip of 16 channels in 32-byte vectors: the float rules, and what fixed_strip.h has of the others.
 //
 // Factors are finite, so there is no NaN; what lies above the clamp is cut off before it becomes an integer,
 // what lies below saturates on the way to a byte.
 #pragma once
 
 #include "curve_lanes.h"
+#include "fixed_strip.h"
 #include "strip_activation.h"
 
 namespace calib8::engine {
@@ -25,6 +26,7 @@ struct StripSums {
     store_rounded(codes, left, right, rule.most, rule.zero_point, rule.low + rule.zero_point);
   }
 
+  using Fixed = FixedStrip;
   using Curve = CurveTable;
 
   static void float_steps(const StripRescale& rule, const int32_t* acc, int16_t* steps) {

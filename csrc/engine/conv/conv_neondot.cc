@@ -49,6 +49,7 @@ struct NeonDot {
   };
   static constexpr bool kDirect = false;
   using WordsEnd = PlainWordsEnd;
+  using Fixed = NoFixedStrip;
   static constexpr int64_t kSection = INT64_MAX;
 
   static void take(const uint8_t* source, int64_t count, Cell* target) {

@@ -61,14 +61,16 @@ class StripOutput {
       : step_(step),
         memory_(memory),
         curve_(curve),
-        rescale_(step.rescale, memory, group * step.padded_outputs + first),
-        activation_(step.rescale, step.activation, memory, group * step.padded_outputs + first),
+        fixed_(step.rescale, step.activation, memory, group * step.padded_outputs + first),
+        rescale_(rest_of(step.rescale), memory, group * step.padded_outputs + first),
+        activation_(rest_of(step.rescale), step.activation, memory, group * step.padded_outputs + first),
         channel_(group * step.outputs + first),
         count_(step.outputs - first < kStrip ? step.outputs - first : kStrip) {}
 
   // acc[pixels][16].
   void store(const Places& places, int64_t pixels, const int32_t* acc) const {
-    if (rescale_.kind == Rescale::kNone) return store_sums(places, pixels, acc);
+    if (step_.rescale.kind == Rescale::kNone) return store_sums(places, pixels, acc);
+    if (fixed_.taken()) return store_fixed(places, pixels, acc);
     const bool active = step_.activation.kind != Activation::kNone;
     if (active && step_.table < 0) return store_active(places, pixels, acc);
     const bool simple = step_.sum.kind == SumRule::kNone && step_.table < 0 && count_ == kStrip;
@@ -82,13 +84,30 @@ class StripOutput {
       } else {
         fixed_codes(rescale_, acc + pixel * kStrip, codes);
       }
-      if (step_.sum.kind != SumRule::kNone) add_residual(places.residual[pixel] + channel_, codes);
-      if (step_.table >= 0) look_up(codes);
-      move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + places.output[pixel] + channel_);
+      finish(places, pixel, codes);
     }
   }
 
  private:
+  // What the strip's own vectors do not take.
+  Rescale rest_of(const Rescale& rule) const {
+    return fixed_.taken() ? Rescale{Rescale::kNone, -1, -1, 0, 0, 0} : rule;
+  }
+  void store_fixed(const Places& places, int64_t pixels, const int32_t* acc) const {
+    if (step_.sum.kind == SumRule::kNone && step_.table < 0) {
+      uint8_t* output = memory_.data<uint8_t>(step_.output) + channel_;
+      return fixed_.rows(curve_, acc, kStrip, pixels, {output, places.output, count_});
+    }
+    alignas(32) uint8_t codes[kMostPixels * kStrip];
+    fixed_.rows(curve_, acc, kStrip, pixels, {codes, nullptr, kStrip});
+    for (int64_t pixel = 0; pixel < pixels; ++pixel) finish(places, pixel, codes + pixel * kStrip);
+  }
+  // What follows the codes of a pixel.
+  void finish(const Places& places, int64_t pixel, uint8_t* codes) const {
+    if (step_.sum.kind != SumRule::kNone) add_residual(places.residual[pixel] + channel_, codes);
+    if (step_.table >= 0) look_up(codes);
+    move_codes(codes, count_, memory_.data<uint8_t>(step_.output) + places.output[pixel] + channel_);
+  }
   void store_sums(const Places& places, int64_t pixels, const int32_t* acc) const {
     int32_t* output = memory_.data<int32_t>(step_.output) + channel_;
     for (int64_t pixel = 0; pixel < pixels; ++pixel) {
@@ -129,6 +148,7 @@ class StripOutput {
   const Conv& step_;
   const Memory& memory_;
   const typename Set::Curve& curve_;
+  typename Set::Fixed fixed_;
   StripRescale rescale_;
   StripActivation<Set> activation_;
   int64_t channel_, count_;
