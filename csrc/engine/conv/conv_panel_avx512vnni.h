@@ -119,7 +119,7 @@ inline bool below_one(const float* factor, int64_t channels) {
 
 // Constants of a panel with FixedRescale, and those of a curve.
 struct FixedPanel {
-  SplitFactors split;
+  SplitLayer split;
   FixedLanes lanes[4], negative[4];
   CurveTable curve;
 };
@@ -136,6 +136,14 @@ inline Ending sided_ending(const Activation& activation, const Memory& memory, c
     prepare_lanes(multiplier + c, shift + c, single, fixed.negative[c / kLanes]);
   }
   return single ? Ending::kSingleSides : Ending::kDoubleSides;
+}
+
+// FixedRescale with SplitFactors.
+inline Ending split_ending(const Conv& step) {
+  if (step.activation.kind == Activation::kTwoSided) return Ending::kSplitSides;
+  if (step.activation.kind == Activation::kCurve) return Ending::kSplitCurve;
+  if (!adds_floats(step.sum)) return nudge_has_sign(step.rescale) ? Ending::kSplitSigned : Ending::kSplit;
+  return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
 }
 
 // How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
@@ -161,19 +169,16 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   const bool single = rule.kind == Rescale::kSingle;
   const bool curve = activation.kind == Activation::kCurve;
   const bool plain = activation.kind == Activation::kNone;
-  if (plain && split_factors(multiplier, shift, channels, single, -1, fixed.split)) {
-    if (!adds_floats(step.sum)) return nudge_has_sign(rule) ? Ending::kSplitSigned : Ending::kSplit;
-    return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
-  }
+  fixed.split = SplitLayer({rule, activation, memory, panel.place}, channels,
+                           curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1);
+  if (curve) fixed.curve = CurveTable(activation, memory);
+  if (fixed.split.fits) return split_ending(step);
   for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
   if (!small) return Ending::kSums;
   for (int64_t c = 0; c < channels; c += kLanes) {
     prepare_lanes(multiplier + c, shift + c, single, fixed.lanes[c / kLanes]);
   }
-  if (curve) {
-    fixed.curve = CurveTable(activation, memory);
-    return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
-  }
+  if (curve) return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
   if (!plain) return sided_ending(activation, memory, panel, fixed, single);
   return single ? Ending::kSingle : Ending::kDouble;
 }
@@ -185,7 +190,7 @@ struct Block {
 
 inline bool is_split(Ending ending) {
   return ending == Ending::kSplit || ending == Ending::kSplitSigned || ending == Ending::kSplitSumLeft ||
-         ending == Ending::kSplitSumRight;
+         ending == Ending::kSplitSumRight || ending == Ending::kSplitSides || ending == Ending::kSplitCurve;
 }
 inline bool sums_up(Ending ending) {
   return ending == Ending::kSumLeft || ending == Ending::kSumRight || ending == Ending::kSplitSumLeft ||
@@ -209,15 +214,27 @@ inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, Fi
   return {ending, ending == Ending::kSums, residual, step.table >= 0};
 }
 
-// Sums of `count` pixels in scratch become codes behind an activation.
-inline void activate_rows(const Conv& step, const Memory& memory, const Panel& panel, int64_t count) {
+// Sums of `count` pixels in scratch become codes, 16 channels at a time.
+inline void rescale_rows(const Conv& step, const Memory& memory, const Panel& panel, int64_t count) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
   const CurveTable curve(step.activation, memory);
   for (int64_t first = 0; first < panel.width * kLanes; first += kLanes) {
-    const StripActivation<StripSums> strip(step.rescale, step.activation, memory, panel.place + first);
-    for (int64_t i = 0; i < count; i += 2) {
-      const int64_t a = i * kRowBytes + first, b = i + 1 < count ? a + kRowBytes : a;
-      strip.codes(curve, scratch.sums + a, scratch.sums + b, scratch.codes + a, scratch.codes + b);
+    const int64_t place = panel.place + first;
+    const FixedStrip fixed(step.rescale, step.activation, memory, place);
+    if (fixed.taken()) {
+      fixed.rows(curve, scratch.sums + first, kRowBytes, count, {scratch.codes + first, kRowOffsets, kLanes});
+    } else if (step.activation.kind != Activation::kNone) {
+      const StripActivation<StripSums> strip(step.rescale, step.activation, memory, place);
+      for (int64_t i = 0; i < count; i += 2) {
+        const int64_t a = i * kRowBytes + first, b = i + 1 < count ? a + kRowBytes : a;
+        strip.codes(curve, scratch.sums + a, scratch.sums + b, scratch.codes + a, scratch.codes + b);
+      }
+    } else {
+      for (int64_t i = first; i < count * kRowBytes; i += kRowBytes) {
+        for (int64_t c = 0; c < kLanes && first + c < panel.count; ++c) {
+          scratch.codes[i + c] = rescaled(step.rescale, memory, scratch.sums[i + c], place + c);
+        }
+      }
     }
   }
 }
@@ -226,13 +243,7 @@ inline void activate_rows(const Conv& step, const Memory& memory, const Panel& p
 inline void finish_rows(const Conv& step, const Memory& memory, const Panel& panel, Way way, int64_t first,
                         int64_t count) {
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
-  const bool active = way.rescale && step.activation.kind != Activation::kNone;
-  if (active) activate_rows(step, memory, panel, count);
-  for (int64_t i = 0; way.rescale && !active && i < count * kRowBytes; i += kRowBytes) {
-    for (int64_t c = 0; c < panel.count; ++c) {
-      scratch.codes[i + c] = rescaled(step.rescale, memory, scratch.sums[i + c], panel.place + c);
-    }
-  }
+  if (way.rescale) rescale_rows(step, memory, panel, count);
   if (way.residual) {
     const uint8_t* residual = memory.data<uint8_t>(step.residual) + panel.channel;
     add_residual(step, {scratch.codes, residual, scratch.residuals + first, count, panel.count});
@@ -277,9 +288,9 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   tile.ending = ending;
   tile.factor = memory.constant<float>(step.rescale.factor) + panel.place;
   if (is_split(ending)) {
-    tile.factor = fixed.split.high;
-    tile.low_factor = fixed.split.low;
-    tile.nudge = fixed.split.nudge;
+    const auto& [above, below] = fixed.split.side;
+    tile.factor = above.high, tile.low_factor = above.low, tile.nudge = above.nudge;
+    tile.negative = below.high, tile.negative_low = below.low, tile.negative_nudge = below.minus;
   }
   if (ending == Ending::kTwoSided) {
     tile.negative = memory.constant<float>(step.activation.negative) + panel.place;

@@ -32,6 +32,8 @@ enum class Ending : int64_t {
   kDoubleCurve,
   kSingleSides,  // FixedRescale with other factors below 0
   kDoubleSides,
+  kSplitSides,  // … with SplitFactors
+  kSplitCurve,  // FixedRescale with SplitFactors, then a curve
 };
 
 // Constants of FixedRescale for 16 channels: even and odd channels apart, as vpmuldq takes them.
@@ -62,15 +64,17 @@ struct Tile {
   const float* factor;      // kFloat and its kin; kSplit and its kin: the high part
   const float* low_factor;  // kSplit and its kin, as nudge
   const float* nudge;
-  const float* negative;             // kTwoSided
-  const CurveNumbers* curve;         // kCurve, kWholeCurve
+  const float* negative;      // kTwoSided, kSplitSides
+  const float* negative_low;  // kSplitSides, as negative_nudge
+  const float* negative_nudge;
+  const CurveNumbers* curve;         // kCurve and its kin
   const FixedLanes* fixed;           // kSingle, kDouble and their kin: one per 16 channels
   const FixedLanes* negative_fixed;  // kSingleSides, kDoubleSides
   SumLanes sum;                      // with a residual
   const uint8_t* residual;
   const int64_t* residual_offsets;
   bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
-  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned: twice that and 1
+  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned, kSplitSides: twice that and 1
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel

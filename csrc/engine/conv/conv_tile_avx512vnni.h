@@ -69,7 +69,35 @@ template <bool with_sign, int mr, int width>
   });
 }
 
-// … by the constants of either side of 0.
+// … to the steps of a curve.
+template <int mr, int width>
+[[gnu::always_inline]] inline void split_to_steps(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
+                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
+    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = split_step(acc[i][j], high, low, nudge); });
+  });
+}
+
+// … with other factors below 0.
+template <int mr, int width>
+[[gnu::always_inline]] inline void split_sides(const Tile& tile, __m512i (&acc)[mr][width]) {
+  repeat<width>([&](auto j) CALIB8_INLINE {
+    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
+                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
+    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
+    repeat<mr>([&](auto i) CALIB8_INLINE {
+      const __mmask16 below = _mm512_movepi32_mask(acc[i][j]);
+      const auto side = [&](__m512 above, const float* other)
+                            CALIB8_INLINE { return _mm512_mask_loadu_ps(above, below, other + 16 * j); };
+      acc[i][j] = multiplied_split<false>(acc[i][j], side(high, tile.negative), side(low, tile.negative_low),
+                                          side(nudge, tile.negative_nudge));
+    });
+  });
+}
+
+// … in integers, by the constants of either side of 0.
 template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
 [[gnu::always_inline]] inline void multiply_sides(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
@@ -129,6 +157,12 @@ __attribute__((noinline)) void run_tile(const Tile& tile) {
     case Ending::kSplitSigned:
       multiply_split<true>(tile, acc);
       return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitSides:
+      split_sides(tile, acc);
+      return store_rows<WholeSteps, Shift::kHalved, true>(tile, acc);
+    case Ending::kSplitCurve:
+      split_to_steps(tile, acc);
+      return store_curve<mr, width>(tile, acc);
     case Ending::kSplitSumLeft:
       return store_rows<SumSteps<width, false, true>, Shift::kAdded, true>(tile, acc);
     case Ending::kSplitSumRight:
