@@ -57,20 +57,22 @@ enum class SplitUse { kCodes, kSteps };
 [[maybe_unused]] inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels,
                                            bool single, int32_t most, SplitFactors& split,
                                            SplitUse use = SplitUse::kCodes) {
-  const int32_t least = use == SplitUse::kSteps ? -8 : -15, half = use == SplitUse::kSteps ? 1 : 0;
-  bool fits = true;
+  const int32_t half = use == SplitUse::kSteps ? 1 : 0, least = half != 0 ? -8 : -15;
+  const uint32_t range = static_cast<uint32_t>(most - least);
+  float *const high = split.high, *const low = split.low, *const nudge = split.nudge;
+  int32_t others = 0;
   for (int64_t c = 0; c < channels; ++c) {
-    const int32_t m = multiplier[c], size = m < 0 ? -m : m;
-    fits &= (m == 0) | ((size >= 1 << 30) & (shift[c] >= least) & (shift[c] <= most));
+    const int32_t m = multiplier[c], sign = m >> 31, size = (m ^ sign) - sign;
+    const int32_t inside = static_cast<uint32_t>(shift[c] - least) <= range ? size >> 30 : 0;
+    others |= m == 0 ? 0 : inside ^ 1;
     const int32_t left = m == 0 ? -1 : shift[c];
-    const int32_t up = (m >> 6) & 1, high = (m >> 7) + up;  // rounded
-    split.high[c] = static_cast<float>(high) * power_of_two(left - 23 - half);
-    split.low[c] = static_cast<float>((m & 127) - 128 * up) * power_of_two(left - 30 - half);
-    const float nudge = single || left >= 0 ? 0.0F : power_of_two(left - half);
-    split.nudge[c] = m < 0 ? -nudge : nudge;
-    split.minus[c] = -split.nudge[c];
+    const int32_t up = (m >> 6) & 1;
+    high[c] = static_cast<float>((m >> 7) + up) * power_of_two(left - 23 - half);  // rounded
+    low[c] = static_cast<float>((m & 127) - 128 * up) * power_of_two(left - 30 - half);
+    nudge[c] = single || left >= 0 ? 0.0F : power_of_two(left - half) * static_cast<float>(2 * sign + 1);
+    split.minus[c] = -nudge[c];
   }
-  return fits;
+  return others == 0;
 }
 
 // Whether the nudge of a rule needs the sign of the sum.
