@@ -34,36 +34,42 @@ struct LayerFactors {
   }
 };
 
-// Their constants for up to 64 channels; those of sums below 0 are at 1.
+// Their constants for up to 64 channels; those of sums below 0 are at 1. They are written in place.
 struct SplitLayer {
   SplitFactors side[2];
   bool fits;
 
   SplitLayer() = default;
-  SplitLayer(const LayerFactors& layer, int64_t channels, SplitUse use, int32_t most = kMostSplitShift)
-      : fits(split_factors(layer.multiplier, layer.shift, channels, layer.single(), most, side[0], use)) {
-    if (layer.negative == nullptr) return;
-    fits &= split_factors(layer.negative, layer.negative_shift, channels, layer.single(), most, side[1], use);
+  SplitLayer(const LayerFactors& layer, int64_t channels, SplitUse use) {
+    set(layer, channels, use, kMostSplitShift);
+  }
+  bool set(const LayerFactors& layer, int64_t channels, SplitUse use, int32_t most) {
+    const bool single = layer.single();
+    fits = split_factors(layer.multiplier, layer.shift, channels, single, most, side[0], use);
+    if (layer.negative == nullptr) return fits;
+    fits &= split_factors(layer.negative, layer.negative_shift, channels, single, most, side[1], use);
+    return fits;
   }
 };
 struct FixedLayer {
   FixedFactors side[2];
-  bool fits;
 
-  FixedLayer() = default;
-  FixedLayer(const LayerFactors& layer, int64_t channels, bool narrow)
-      : fits(fixed_factors(layer.kind, layer.multiplier, layer.shift, channels, narrow, side[0])) {
-    if (layer.negative == nullptr) return;
-    fits &= fixed_factors(layer.kind, layer.negative, layer.negative_shift, channels, narrow, side[1]);
+  // Whether all factors are taken; `narrow` promises that sums stay below 2^30.
+  bool set(const LayerFactors& layer, int64_t channels, bool narrow) {
+    const bool fits = fixed_factors(layer.kind, layer.multiplier, layer.shift, channels, narrow, side[0]);
+    if (layer.negative == nullptr) return fits;
+    return fixed_factors(layer.kind, layer.negative, layer.negative_shift, channels, narrow, side[1]) && fits;
   }
 };
 
 // call() while vectors of 16 and 32 bytes round down. What it calls is not inlined: no compiler knows that
-// arithmetic depends on it.
+// arithmetic depends on it. Within another one it costs a look at the mode.
 template <class Call>
 inline void rounded_down(const Call& call) {
   const unsigned before = _mm_getcsr();
-  _mm_setcsr((before & ~static_cast<unsigned>(_MM_ROUND_MASK)) | _MM_ROUND_DOWN);
+  const unsigned down = (before & ~static_cast<unsigned>(_MM_ROUND_MASK)) | _MM_ROUND_DOWN;
+  if (before == down) return call();
+  _mm_setcsr(down);
   call();
   _mm_setcsr(before);
 }
@@ -146,9 +152,6 @@ class IntegerNumbers {
 
  public:
   static constexpr bool kTwice = false;
-
-  // Of a layer whose sums stay below 2^30.
-  static FixedLayer source(const LayerFactors& layer, int64_t channels) { return {layer, channels, true}; }
 
   template <class Load>
   IntegerNumbers(const FixedLayer& layer, const Load& load) : half_(L::set64(layer.side[0].half)) {

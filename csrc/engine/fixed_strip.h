@@ -18,18 +18,31 @@ class FixedStrip {
 
  public:
   FixedStrip(const Rescale& rule, const Activation& activation, const Memory& memory, int64_t channel)
-      : rule_(rule), function_(activation.kind), form_(Form::kNone) {
+      : FixedStrip(rule, activation) {
     if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return;
     const LayerFactors layer(rule, activation, memory, channel);
     const bool curve = function_ == Activation::kCurve;  // whose steps are known to fit int32
-    split_ =
-        SplitLayer(layer, kStrip, curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1);
-    if (split_.fits) {
+    if (split_.set(layer, kStrip, curve ? SplitUse::kSteps : SplitUse::kCodes,
+                   curve ? kMostSplitShift : -1)) {
       form_ = Form::kSplit;
-      return;
+    } else {
+      take_integers(layer, false);
     }
-    fixed_ = FixedLayer(layer, kStrip, false);
-    if (fixed_.fits) form_ = Form::kInteger;
+  }
+  // In integers only; `narrow` promises that sums stay below 2^30.
+  static FixedStrip of_integers(const Rescale& rule, const Activation& activation, const Memory& memory,
+                                int64_t channel, bool narrow) {
+    FixedStrip strip(rule, activation);
+    if (rule.kind == Rescale::kSingle || rule.kind == Rescale::kDouble) {
+      strip.take_integers({rule, activation, memory, channel}, narrow);
+    }
+    return strip;
+  }
+
+  // call(), which makes codes of strips and computes with float32 nowhere else, with the mode that they need.
+  template <class Call>
+  static void around(const Call& call) {
+    rounded_down(call);
   }
 
   // Whether there are vectors for the factors of the strip.
@@ -45,6 +58,13 @@ class FixedStrip {
 
  private:
   enum class Form { kNone, kSplit, kInteger };
+
+  FixedStrip(const Rescale& rule, const Activation& activation)
+      : rule_(rule), function_(activation.kind), form_(Form::kNone) {}
+  void take_integers(const LayerFactors& layer, bool narrow) {
+    if (fixed_.set(layer, kStrip, narrow)) form_ = Form::kInteger;
+  }
+
   struct Rows {
     const int32_t* acc;
     int64_t stride, pixels;

@@ -108,7 +108,8 @@ LayerFactors factors_of(const Case& c) {
 template <SplitUse use>
 bool check_split(int64_t kind) {
   const bool steps = use == SplitUse::kSteps;
-  const Case c = some_case(kind, use, steps ? -8 : -15, between(0, 1) == 0 ? -1 : kMostSplitShift, INT32_MAX);
+  const int32_t largest = between(0, 1) == 0 ? -1 : kMostSplitShift;
+  const Case c = some_case(kind, use, steps ? -8 : -15, largest, INT32_MAX);
   const SplitLayer layer(factors_of(c), kNumbers, use);
   int32_t results[kNumbers];
   rounded_down([&] { run(SplitNumbers<L, 1, true, use>(layer, load), c, results); });
@@ -119,10 +120,11 @@ bool check_integers(int64_t kind) {
   const int64_t least = kind == Rescale::kDouble && between(0, 1) == 0 ? -kSafeRight : -31;
   const bool narrow = kind == Rescale::kDouble && least == -31;
   const Case c = some_case(kind, SplitUse::kSteps, least, 30, narrow ? (1 << 30) - 1 : INT32_MAX);
-  const FixedLayer layer(factors_of(c), kNumbers, narrow);
+  FixedLayer layer;
+  const bool fits = layer.set(factors_of(c), kNumbers, narrow);
   int32_t results[kNumbers];
   run(IntegerNumbers<L, 1, false>(layer, load), c, results);
-  return layer.fits && same("integers", c, results);
+  return fits && same("integers", c, results);
 }
 
 bool check(int64_t rounds) {

@@ -169,10 +169,11 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& pan
   const bool single = rule.kind == Rescale::kSingle;
   const bool curve = activation.kind == Activation::kCurve;
   const bool plain = activation.kind == Activation::kNone;
-  fixed.split = SplitLayer({rule, activation, memory, panel.place}, channels,
-                           curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1);
   if (curve) fixed.curve = CurveTable(activation, memory);
-  if (fixed.split.fits) return split_ending(step);
+  if (fixed.split.set({rule, activation, memory, panel.place}, channels,
+                      curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1)) {
+    return split_ending(step);
+  }
   for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
   if (!small) return Ending::kSums;
   for (int64_t c = 0; c < channels; c += kLanes) {

@@ -1,5 +1,5 @@
-// Functions behind depthwise layers in rules whose arithmetic needs more than 32 bits: sums of a block of
-// channels, from memory to memory.
+// Rules of depthwise layers that no form in registers takes: sums of a block of channels, from memory to
+// memory.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// The fixed-point rules: sums become words, then codes.
+// Functions behind fixed-point factors of any kind and size: sums become words, then codes.
 template <class L>
 class FixedActivation {
   using Halves = Lanes<32>;
@@ -84,40 +84,70 @@ class FixedActivation {
   const int32_t *multiplier_, *shift_, *negative_, *negative_shift_;  // of the block
 };
 
-// Every rule: the fixed-point ones as above, float32 ones by strips.
+// Every rule, by strips where these have vectors for it: one way for the block.
 template <class L>
-class WideActivation {
+class AnyRule {
   static constexpr int kStrips = L::kChannels / kStrip;
+  template <class Strip>
+  using Strips = std::array<Strip, kStrips>;
 
  public:
-  explicit WideActivation(const Task& task)
-      : task_(task), curve_(task.step.activation, task.memory), fixed_(task) {}
-  bool active() const { return task_.step.activation.kind != Activation::kNone; }
+  explicit AnyRule(const Task& task)
+      : task_(task), curve_(task.step.activation, task.memory), fixed_(task), way_(way_of()) {}
 
   void store(const int32_t* sums, uint8_t* output) const {
     alignas(64) uint8_t codes[L::kChannels < 2 * kStrip ? 2 * kStrip : L::kChannels];
-    if (task_.step.rescale.kind == Rescale::kFloat) {
-      for (int64_t first = 0; first < task_.channels; first += kStrip) {
-        strips_[first / kStrip].codes(curve_, sums + first, codes + first);
-      }
-    } else {
-      fixed_.codes(curve_, sums, codes);
+    switch (way_) {
+      case Way::kStrips:
+        for (int i = 0; i * kStrip < task_.channels; ++i) {
+          integers_[i].rows(curve_, sums + i * kStrip, kStrip, 1, {codes + i * kStrip, nullptr, kStrip});
+        }
+        break;
+      case Way::kFloat:
+        for (int i = 0; i * kStrip < task_.channels; ++i) {
+          floats_[i].codes(curve_, sums + i * kStrip, codes + i * kStrip);
+        }
+        break;
+      case Way::kActive:
+        fixed_.codes(curve_, sums, codes);
+        break;
+      default:
+        for (int64_t c = 0; c < task_.channels; ++c) {
+          codes[c] = rescaled(task_.step.rescale, task_.memory, sums[c], task_.channel + c);
+        }
     }
     std::memcpy(output, codes, static_cast<size_t>(task_.channels));
   }
 
  private:
-  const Task& task_;
-  CurveTable curve_;
-  FixedActivation<L> fixed_;
-  std::array<StripActivation<StripSums>, kStrips> strips_ = made(std::make_integer_sequence<int, kStrips>());
+  enum class Way { kStrips, kFloat, kActive, kSingly };
 
+  Way way_of() const {
+    bool taken = true;
+    for (const FixedStrip& strip : integers_) taken = taken && strip.taken();
+    if (taken) return Way::kStrips;
+    if (task_.step.activation.kind == Activation::kNone) return Way::kSingly;
+    return task_.step.rescale.kind == Rescale::kFloat ? Way::kFloat : Way::kActive;
+  }
   template <int... strip>
-  std::array<StripActivation<StripSums>, kStrips> made(std::integer_sequence<int, strip...>) const {
+  Strips<StripActivation<StripSums>> floats(std::integer_sequence<int, strip...>) const {
     const Depthwise& step = task_.step;
     return {StripActivation<StripSums>(step.rescale, step.activation, task_.memory,
                                        task_.channel + kStrip * strip)...};
   }
+  template <int... strip>
+  Strips<FixedStrip> integers(std::integer_sequence<int, strip...>) const {
+    const Depthwise& step = task_.step;
+    return {FixedStrip::of_integers(step.rescale, step.activation, task_.memory,
+                                    task_.channel + kStrip * strip, step.narrow != 0)...};
+  }
+
+  const Task& task_;
+  CurveTable curve_;
+  FixedActivation<L> fixed_;
+  Strips<StripActivation<StripSums>> floats_ = floats(std::make_integer_sequence<int, kStrips>());
+  Strips<FixedStrip> integers_ = integers(std::make_integer_sequence<int, kStrips>());
+  Way way_;  // set last
 };
 
 }  // namespace

@@ -16,8 +16,7 @@ namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
 // How CodesOfSums computes: kTwoSided, kCurve and kWholeCurve are kFloat with a function behind it. kSplit
-// and its kin are kSingle and kDouble in float32, signed where the nudge is; kInteger and its kin are both in
-// integers.
+// and its kin are kSingle and kDouble in float32, signed where the nudge is.
 enum class Rounding {
   kFloat,
   kTwoSided,
@@ -28,16 +27,12 @@ enum class Rounding {
   kSplitSides,
   kSplitCurve,
   kSplitWholeCurve,
-  kInteger,
-  kIntegerSides,
-  kIntegerCurve,
 };
 constexpr bool is_whole_curve(Rounding kind) {
   return kind == Rounding::kWholeCurve || kind == Rounding::kSplitWholeCurve;
 }
 constexpr bool is_curve(Rounding kind) {
-  return is_whole_curve(kind) || kind == Rounding::kCurve || kind == Rounding::kSplitCurve ||
-         kind == Rounding::kIntegerCurve;
+  return is_whole_curve(kind) || kind == Rounding::kCurve || kind == Rounding::kSplitCurve;
 }
 
 // rint(float32(acc) · factor); with `sides`, other factors below 0.
@@ -93,17 +88,6 @@ struct StepsOf<L, Rounding::kSplitCurve> {
 };
 template <class L>
 struct StepsOf<L, Rounding::kSplitWholeCurve> : StepsOf<L, Rounding::kSplitCurve> {};
-template <class L>
-struct StepsOf<L, Rounding::kInteger> {
-  using Steps = IntegerNumbers<L, 4, false>;
-};
-template <class L>
-struct StepsOf<L, Rounding::kIntegerSides> {
-  using Steps = IntegerNumbers<L, 4, true>;
-};
-template <class L>
-struct StepsOf<L, Rounding::kIntegerCurve> : StepsOf<L, Rounding::kInteger> {};
-
 struct NoTable {
   NoTable(const Activation&, const Memory&) {}
 };

@@ -101,14 +101,15 @@ void any_window(const Task& task) {
   }
 }
 
-// Sums that are stored as they are, and rules whose arithmetic needs more than 32 bits.
+// Sums that are stored as they are, and what the forms in registers do not take.
 template <class L, class Load>
 void any_rule(const Task& task) {
   const Depthwise& step = task.step;
   const int64_t* taps = task.memory.constant<int64_t>(step.tap_offsets);
   const Layer<L> layer(task);
   const Load load(task);
-  const WideActivation<L> activation(task);
+  const AnyRule<L> rule(task);
+  const bool whole = step.rescale.kind == Rescale::kNone;
   for (int64_t row = task.begin; row < task.end; ++row) {
     const uint8_t* input = task.input(row);
     int64_t place = task.place(row);
@@ -116,27 +117,16 @@ void any_rule(const Task& task) {
       typename L::Ints acc[4];
       add_window<L>(step, taps, layer, load, input, acc);
       alignas(64) int32_t sums[L::kChannels];
-      const bool straight = step.rescale.kind == Rescale::kNone && task.channels == L::kChannels;
+      const bool straight = whole && task.channels == L::kChannels;
       int32_t* to = straight ? task.memory.data<int32_t>(step.output) + place : sums;
       for (int l = 0; l < L::kChannels / 16; ++l) {
         for (int i = 0; i < 4; ++i) Lanes<16>::store(to + 16 * l + 4 * i, L::lane(acc[i], l));
       }
-      if (activation.active()) {
-        activation.store(sums, task.memory.data<uint8_t>(step.output) + place);
-        input += step.column_step * step.input.column_stride;
-        place += step.output.column_stride;
-        continue;
-      }
-      if (straight) {
-        // they are there already
-      } else if (step.rescale.kind == Rescale::kNone) {
+      if (!whole) {
+        rule.store(sums, task.memory.data<uint8_t>(step.output) + place);
+      } else if (!straight) {
         std::memcpy(task.memory.data<int32_t>(step.output) + place, sums,
                     static_cast<size_t>(task.channels) * sizeof *sums);
-      } else {
-        for (int64_t c = 0; c < task.channels; ++c) {
-          task.memory.data<uint8_t>(step.output)[place + c] =
-              rescaled(step.rescale, task.memory, sums[c], task.channel + c);
-        }
       }
       input += step.column_step * step.input.column_stride;
       place += step.output.column_stride;
@@ -192,12 +182,6 @@ void one_filter(const Task& task) {
   any_window<L, Direct<L>, kind>(task);
 }
 
-// Factors that are out of the ordinary have the form for any window only: every other one is a good part of
-// the engine's code.
-constexpr bool has_forms(Rounding kind) {
-  return kind != Rounding::kInteger && kind != Rounding::kIntegerSides && kind != Rounding::kIntegerCurve;
-}
-
 template <int widest, int width, Rounding kind>
 void narrow_rule(Task task) {
   using Plain = Block<width, width>;
@@ -205,7 +189,6 @@ void narrow_rule(Task task) {
   if (task.step.multiplier != 1) return any_window<Plain, Repeated<Plain>, kind>(task);
   if (task.step.output.columns < Strips::kStrips) return any_window<Plain, Direct<Plain>, kind>(task);
   task.strips = Strips::kStrips;
-  if constexpr (!has_forms(kind)) return any_window<Strips, Direct<Strips>, kind>(task);
   one_filter<Strips, kind>(task);
 }
 
@@ -248,31 +231,18 @@ void run_split(const Task& task) {
 }
 
 template <int widest, int width>
-void run_integer(const Task& task) {
-  switch (task.step.activation.kind) {
-    case Activation::kTwoSided:
-      return narrow_rule<widest, width, Rounding::kIntegerSides>(task);
-    case Activation::kCurve:
-      return narrow_rule<widest, width, Rounding::kIntegerCurve>(task);
-    default:
-      return narrow_rule<widest, width, Rounding::kInteger>(task);
-  }
-}
-
-template <int widest, int width>
 void run_block(const Task& task) {
   using Plain = Block<width, width>;
   const Rescale& rule = task.step.rescale;
-  if (task.step.narrow == 0 || rule.kind == Rescale::kAway) {
-    return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
-                                     : any_rule<Plain, Repeated<Plain>>(task);
+  const bool narrow = task.step.narrow != 0, curve = task.step.activation.kind == Activation::kCurve;
+  if (narrow && rule.kind == Rescale::kFloat) return run_float<widest, width>(task);
+  if (narrow && rule.kind != Rescale::kAway) {
+    const SplitLayer split({rule, task.step.activation, task.memory, task.channel}, width,
+                           curve ? SplitUse::kSteps : SplitUse::kCodes);
+    if (split.fits) return rounded_down([&] { run_split<widest, width>(task); });
   }
-  if (rule.kind == Rescale::kFloat) return run_float<widest, width>(task);
-  const bool curve = task.step.activation.kind == Activation::kCurve;
-  const SplitLayer split({rule, task.step.activation, task.memory, task.channel}, width,
-                         curve ? SplitUse::kSteps : SplitUse::kCodes);
-  if (!split.fits) return run_integer<widest, width>(task);
-  rounded_down([&] { run_split<widest, width>(task); });
+  return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
+                                   : any_rule<Plain, Repeated<Plain>>(task);
 }
 
 // Channels of the block that begins at `channel`: as wide as vectors go, then what is left in halves.
