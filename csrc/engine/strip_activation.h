@@ -24,6 +24,10 @@ struct StripTarget {
 // A set without vectors for fixed-point rules: they are loops.
 struct NoFixedStrip {
   NoFixedStrip(const Rescale&, const Activation&, const Memory&, int64_t) {}
+  template <class Call>
+  static void around(const Call& call) {
+    call();
+  }
   static constexpr bool taken() { return false; }
   template <class Curve>
   void rows(const Curve&, const int32_t*, int64_t, int64_t, const StripTarget&) const {}

@@ -184,8 +184,16 @@ class ConvTiles {
         cells_(memory.scratch + sizeof(TileScratch)),
         quads_(step.taps * step.depth / 4) {}
 
-  // A share of the pixels with all channels, or where these are few, a share of the panels with all pixels.
   void run(Part part) {
+    const int64_t kind = step_.rescale.kind;
+    const bool fixed = kind == Rescale::kSingle || kind == Rescale::kDouble;
+    if (!fixed || step_.sum.kind != SumRule::kNone || output_size_ != 1) return run_part(part);
+    Set::Fixed::around([&] { run_part(part); });
+  }
+
+ private:
+  // A share of the pixels with all channels, or where these are few, a share of the panels with all pixels.
+  [[gnu::noinline]] void run_part(Part part) {
     const int64_t pixels = step_.output.pixels();
     const bool by_pixels = pixels >= part.count * 2 * kTileRows;
     const Range own = by_pixels ? share(part, pixels, kTileRows) : Range{0, pixels};
@@ -199,7 +207,6 @@ class ConvTiles {
     }
   }
 
- private:
   // Panels of all groups one after the other.
   void run_block(int64_t pixels, Range panels) {
     const int8_t* weights = memory_.constant<int8_t>(step_.weights);
