@@ -8,10 +8,10 @@
 #include <cstdlib>
 #include <random>
 
-#include "cpu.h"
-#include "fixed_steps.h"
-#include "lanes_avx2.h"
-#include "rules.h"
+#include "../../csrc/cpu.h"
+#include "../../csrc/engine/fixed_steps.h"
+#include "../../csrc/engine/lanes_avx2.h"
+#include "../../csrc/engine/rules.h"
 
 namespace calib8::engine {
 namespace {
