@@ -34,6 +34,7 @@ FIGURES = {
     "miou": "IoU",
     "cosine": "cosine",
     "lines": "lines",
+    "agreement": "agreement",
 }
 
 TEXT = """# Detectors and other tasks, beside other tools
