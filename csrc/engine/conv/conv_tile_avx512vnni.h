@@ -87,12 +87,14 @@ template <int mr, int width>
     const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
                  low = _mm512_loadu_ps(tile.low_factor + 16 * j);
     const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
+    const __m512 other_high = _mm512_loadu_ps(tile.negative + 16 * j),
+                 other_low = _mm512_loadu_ps(tile.negative_low + 16 * j);
+    const __m512 other_nudge = _mm512_loadu_ps(tile.negative_nudge + 16 * j);
     repeat<mr>([&](auto i) CALIB8_INLINE {
       const __mmask16 below = _mm512_movepi32_mask(acc[i][j]);
-      const auto side = [&](__m512 above, const float* other)
-                            CALIB8_INLINE { return _mm512_mask_loadu_ps(above, below, other + 16 * j); };
-      acc[i][j] = multiplied_split<false>(acc[i][j], side(high, tile.negative), side(low, tile.negative_low),
-                                          side(nudge, tile.negative_nudge));
+      acc[i][j] = multiplied_split<false>(acc[i][j], _mm512_mask_blend_ps(below, high, other_high),
+                                          _mm512_mask_blend_ps(below, low, other_low),
+                                          _mm512_mask_blend_ps(below, nudge, other_nudge));
     });
   });
 }
