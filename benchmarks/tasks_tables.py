@@ -50,10 +50,10 @@ is the SQNR of each branch of the outputs.
 A few objects say little: one of 170 is 0.6 points. Many of the objects of face detectors here have scores
 just above 0.25, where a little noise decides.
 
-In the target `calib8` what YOLOv8n and BlazeFace still lose is mostly lost by 8 bits for the weights: with all
-activations in float, the weights of the same models give recalls of 98.0 and 94.4 and a mAP@.5 of 98.4 and
-97.7. The FP32 ResNet-20 with LeakyReLU is that of akamaster with other activations, trained for three more
-epochs.
+In the target `calib8` what YOLOv8n and BlazeFace still lose is mostly lost by 8 bits for the weights: with
+all activations in float, the weights of the same models give recalls of 98.0 and 94.4 and a mAP@.5 of 98.4
+and 97.7. The FP32 ResNet-20 with LeakyReLU is the one of akamaster with other activations, trained for three
+more epochs.
 """
 
 
