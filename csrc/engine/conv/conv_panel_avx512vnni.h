@@ -1,9 +1,9 @@
-// A panel of output channels times a block of pixels: which tiles, how their sums end, what follows in
-// memory.
+// A panel of output channels times a block of pixels: which tiles, what follows their codes in memory.
 //
 // Everything has internal linkage.
 #pragma once
 
+#include "conv_endings_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
 #include "lookup_avx512.h"
 #include "strip_avx2.h"
@@ -11,7 +11,6 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-constexpr int64_t kLanes = 16;          // output channels per unit of panel width
 constexpr int64_t kStreamAhead = 4096;  // bytes that a single pixel fetches its weights ahead
 
 using Scratch = PanelScratch;
@@ -89,114 +88,10 @@ class Panels {
   Panel panel_{};
 };
 
-// Whether the residual is a FloatSum, with factors that keep sums of codes far from the end of int32.
-inline bool adds_floats(const SumRule& sum) {
-  constexpr double kTame = 1 << 20;
-  return sum.kind == SumRule::kFloatSum && sum.lhs < kTame && sum.rhs < kTame && sum.fixed < kTame &&
-         sum.lhs > -kTame && sum.rhs > -kTame && sum.fixed > -kTame;
-}
-
-// float32 factors: which of their endings fits.
-inline Ending float_ending(const Conv& step) {
-  const Rescale& rule = step.rescale;
-  if (adds_floats(step.sum)) return step.residual_right != 0 ? Ending::kSumRight : Ending::kSumLeft;
-  if (rule.low != 0 || rule.high != 255) return Ending::kFloat;
-  return rule.zero_point == 0 ? Ending::kPlain : Ending::kUnclamped;
-}
-
-// float32 factors with a function behind the layer: how they end.
-inline Ending active_ending(const Activation& activation) {
-  if (activation.kind == Activation::kTwoSided) return Ending::kTwoSided;
-  return CurveTable::is_whole(activation) ? Ending::kWholeCurve : Ending::kCurve;
-}
-
-// All of them are small.
-inline bool below_one(const float* factor, int64_t channels) {
-  bool small = true;
-  for (int64_t c = 0; c < channels; ++c) small = small && factor[c] < 1.0F && factor[c] > -1.0F;
-  return small;
-}
-
-// Constants of a panel with FixedRescale, and those of a curve.
-struct FixedPanel {
-  SplitLayer split;
-  FixedLanes lanes[4], negative[4];
-  CurveTable curve;
-};
-
-// FixedRescale with factors of their own below 0, which may be too large.
-inline Ending sided_ending(const Activation& activation, const Memory& memory, const Panel& panel,
-                           FixedPanel& fixed, bool single) {
-  const int32_t* multiplier = memory.constant<int32_t>(activation.negative) + panel.place;
-  const int32_t* shift = memory.constant<int32_t>(activation.negative_shift) + panel.place;
-  for (int64_t c = 0; c < panel.width * kLanes; ++c) {
-    if (shift[c] >= 0 && multiplier[c] != 0) return Ending::kSums;
-  }
-  for (int64_t c = 0; c < panel.width * kLanes; c += kLanes) {
-    prepare_lanes(multiplier + c, shift + c, single, fixed.negative[c / kLanes]);
-  }
-  return single ? Ending::kSingleSides : Ending::kDoubleSides;
-}
-
-// FixedRescale with SplitFactors.
-inline Ending split_ending(const Conv& step) {
-  if (step.activation.kind == Activation::kTwoSided) return Ending::kSplitSides;
-  if (step.activation.kind == Activation::kCurve) return Ending::kSplitCurve;
-  if (!adds_floats(step.sum)) return nudge_has_sign(step.rescale) ? Ending::kSplitSigned : Ending::kSplit;
-  return step.residual_right != 0 ? Ending::kSplitSumRight : Ending::kSplitSumLeft;
-}
-
-// How the sums of a panel end. Where its factors are too large for the vector formulas: as sums.
-inline Ending ending_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
-  const int64_t channels = panel.width * kLanes;
-  const Rescale& rule = step.rescale;
-  const Activation& activation = step.activation;
-  bool small = true;
-  if (rule.kind == Rescale::kFloat) {
-    const float* factor = memory.constant<float>(rule.factor) + panel.place;
-    if (activation.kind == Activation::kCurve) {  // whose steps are known to fit int32
-      fixed.curve = CurveTable(activation, memory);
-      return active_ending(activation);
-    }
-    if (!below_one(factor, channels)) return Ending::kSums;
-    if (activation.kind == Activation::kNone) return float_ending(step);
-    const float* negative = memory.constant<float>(activation.negative) + panel.place;
-    return below_one(negative, channels) ? Ending::kTwoSided : Ending::kSums;
-  }
-  if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return Ending::kSums;
-  const int32_t* multiplier = memory.constant<int32_t>(rule.factor) + panel.place;
-  const int32_t* shift = memory.constant<int32_t>(rule.shift) + panel.place;
-  const bool single = rule.kind == Rescale::kSingle;
-  const bool curve = activation.kind == Activation::kCurve;
-  const bool plain = activation.kind == Activation::kNone;
-  if (curve) fixed.curve = CurveTable(activation, memory);
-  if (fixed.split.set({rule, activation, memory, panel.place}, channels,
-                      curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1)) {
-    return split_ending(step);
-  }
-  for (int64_t c = 0; c < channels; ++c) small = small && (shift[c] < 0 || multiplier[c] == 0);
-  if (!small) return Ending::kSums;
-  for (int64_t c = 0; c < channels; c += kLanes) {
-    prepare_lanes(multiplier + c, shift + c, single, fixed.lanes[c / kLanes]);
-  }
-  if (curve) return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
-  if (!plain) return sided_ending(activation, memory, panel, fixed, single);
-  return single ? Ending::kSingle : Ending::kDouble;
-}
-
 // Pixels begin … begin + count − 1 of the output.
 struct Block {
   int64_t begin, count;
 };
-
-inline bool is_split(Ending ending) {
-  return ending == Ending::kSplit || ending == Ending::kSplitSigned || ending == Ending::kSplitSumLeft ||
-         ending == Ending::kSplitSumRight || ending == Ending::kSplitSides || ending == Ending::kSplitCurve;
-}
-inline bool sums_up(Ending ending) {
-  return ending == Ending::kSumLeft || ending == Ending::kSumRight || ending == Ending::kSplitSumLeft ||
-         ending == Ending::kSplitSumRight;
-}
 
 // How the codes of a panel reach the output.
 struct Way {
@@ -210,7 +105,7 @@ struct Way {
 
 inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, FixedPanel& fixed) {
   if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
-  const Ending ending = ending_of(step, memory, panel, fixed);
+  const Ending ending = ending_of(step, memory, {panel.place, panel.width * kLanes}, fixed);
   const bool residual = step.sum.kind != SumRule::kNone && !sums_up(ending);
   return {ending, ending == Ending::kSums, residual, step.table >= 0};
 }

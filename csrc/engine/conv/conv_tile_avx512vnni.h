@@ -58,14 +58,22 @@ template <__m512i (*multiplied)(__m512i, const FixedLanes&), int mr, int width>
   });
 }
 
+// SplitFactors of 16 channels.
+struct SplitColumn {
+  __m512 high, low, nudge;
+  [[gnu::always_inline]] SplitColumn(const float* highs, const float* lows, const float* nudges, int64_t j)
+      : high(_mm512_loadu_ps(highs + 16 * j)),
+        low(_mm512_loadu_ps(lows + 16 * j)),
+        nudge(_mm512_loadu_ps(nudges + 16 * j)) {}
+};
+
 template <bool with_sign, int mr, int width>
 [[gnu::always_inline]] inline void multiply_split(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
-    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
-                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
-    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
-    repeat<mr>([&](auto i)
-                   CALIB8_INLINE { acc[i][j] = multiplied_split<with_sign>(acc[i][j], high, low, nudge); });
+    const SplitColumn split(tile.factor, tile.low_factor, tile.nudge, j);
+    repeat<mr>([&](auto i) CALIB8_INLINE {
+      acc[i][j] = multiplied_split<with_sign>(acc[i][j], split.high, split.low, split.nudge);
+    });
   });
 }
 
@@ -73,10 +81,9 @@ template <bool with_sign, int mr, int width>
 template <int mr, int width>
 [[gnu::always_inline]] inline void split_to_steps(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
-    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
-                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
-    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
-    repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = split_step(acc[i][j], high, low, nudge); });
+    const SplitColumn split(tile.factor, tile.low_factor, tile.nudge, j);
+    repeat<mr>([&](auto i)
+                   CALIB8_INLINE { acc[i][j] = split_step(acc[i][j], split.high, split.low, split.nudge); });
   });
 }
 
@@ -84,17 +91,13 @@ template <int mr, int width>
 template <int mr, int width>
 [[gnu::always_inline]] inline void split_sides(const Tile& tile, __m512i (&acc)[mr][width]) {
   repeat<width>([&](auto j) CALIB8_INLINE {
-    const __m512 high = _mm512_loadu_ps(tile.factor + 16 * j),
-                 low = _mm512_loadu_ps(tile.low_factor + 16 * j);
-    const __m512 nudge = _mm512_loadu_ps(tile.nudge + 16 * j);
-    const __m512 other_high = _mm512_loadu_ps(tile.negative + 16 * j),
-                 other_low = _mm512_loadu_ps(tile.negative_low + 16 * j);
-    const __m512 other_nudge = _mm512_loadu_ps(tile.negative_nudge + 16 * j);
+    const SplitColumn split(tile.factor, tile.low_factor, tile.nudge, j);
+    const SplitColumn other(tile.negative, tile.negative_low, tile.negative_nudge, j);
     repeat<mr>([&](auto i) CALIB8_INLINE {
       const __mmask16 below = _mm512_movepi32_mask(acc[i][j]);
-      acc[i][j] = multiplied_split<false>(acc[i][j], _mm512_mask_blend_ps(below, high, other_high),
-                                          _mm512_mask_blend_ps(below, low, other_low),
-                                          _mm512_mask_blend_ps(below, nudge, other_nudge));
+      acc[i][j] = multiplied_split<false>(acc[i][j], _mm512_mask_blend_ps(below, split.high, other.high),
+                                          _mm512_mask_blend_ps(below, split.low, other.low),
+                                          _mm512_mask_blend_ps(below, split.nudge, other.nudge));
     });
   });
 }
