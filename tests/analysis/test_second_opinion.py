@@ -90,7 +90,7 @@ def test_a_missing_mean_and_deviation_are_told_of() -> None:
     pixels = np.round(255 * unit.transpose(0, 2, 3, 1)).astype(np.uint8)
     [told] = warnings(trained, {"images": pixels}, Preprocess(scale=(1 / 255,)))
     assert "Give --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225, or see" in on_command_line(told)
-    assert "Give mean=(123.675, 116.28, 103.53), scale=(0.0171248, 0.017507, 0.0174292), or see" in told
+    assert "Give mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), or see" in told
 
 
 def test_contrast_alone_is_no_reason() -> None:

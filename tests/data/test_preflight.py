@@ -128,7 +128,7 @@ def test_numbers_of_0_to_1_for_pixels_are_told_of() -> None:
     p = Preprocess(mean=(0.485, 0.456, 0.406), scale=(1 / 0.229, 1 / 0.224, 1 / 0.225))
     (warning,) = check(spread(-2, 1100), p).warnings
     assert "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --units 0-1" in on_command_line(warning)
-    assert "give mean=(123.675, 116.28, 103.53), scale=(0.0171248, 0.017507, 0.0174292)" in warning
+    assert "give mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), units='0-1'" in warning
 
 
 def test_arrays_far_beyond_any_recipe() -> None:

@@ -236,5 +236,5 @@ def test_labels_only_go_with_folders(folder: Path, tmp_path: Path) -> None:
 
 
 def test_number_of_samples_is_checked(folder: Path) -> None:
-    with pytest.raises(UsageError, match="samples: 0 is too few"):
+    with pytest.raises(UsageError, match="samples=0: is too few"):
         open_dataset(folder, IMAGE, PLAIN, samples=0)

@@ -134,5 +134,5 @@ def _normalize(p: Preprocess | None) -> str:
     mean, std = (",".join(map(str, numbers)) for numbers in (IMAGENET_MEAN, IMAGENET_STD))
     if p is None:
         return f"Give (array - mean) / std, mean {mean}, std {std}, or see how the model was trained"
-    recipe = of_deviation(np.array(IMAGENET_MEAN), np.array(IMAGENET_STD), 255.0)
+    recipe = of_deviation(np.array(IMAGENET_MEAN), np.array(IMAGENET_STD))
     return f"Give {recipe}, or see how the model was trained"

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.preprocess import Preprocess, value_range
-from calib8.parameters import Text, either, flag_of, parameter
+from calib8.parameters import Text, either, parameter
 
 Vector = npt.NDArray[np.float64]
 
@@ -29,10 +29,7 @@ LARGE: Final = (100.0, 300.0)
 
 RECIPES: Final = "recipes give 0 … 1, -1 … 1, about -2.1 … 2.7, -124 … 152 or 0 … 255"
 
-_OF_UNIT_PIXELS: Final = either(
-    "255·mean and 1/(255·std) of a recipe for pixels 0 … 1",
-    "a recipe for pixels 0 … 1 with --std and --units 0-1",
-)
+_OF_UNIT_PIXELS: Final = f"a recipe for pixels 0 … 1 with {parameter('std')} and {parameter('units', '0-1')}"
 
 
 def odd_recipe(p: Preprocess) -> str:
@@ -60,30 +57,24 @@ def _cure(mean: Vector, scale: Vector) -> str:
     fraction = bool(np.all((mean >= 0.0) & (mean <= 1.0)))
     factor, spread = np.abs(scale), 1.0 / np.abs(scale)
     if fraction and np.all((spread > 0.05) & (spread <= 1.0)):  # a scale of 1/0.229
-        return f"for numbers of pixels 0 … 1 give {of_deviation(mean, spread, 255.0, '0-1')}"
+        return f"for numbers of pixels 0 … 1 give {of_deviation(mean, spread, '0-1')}"
     named = "scale is a factor; if it is meant as a standard deviation, give"
     if np.all((factor > 0.05) & (factor < 1.0)):  # a scale of 0.229
         unit = mean if fraction else mean / 255.0
-        return f"{named} {of_deviation(unit, factor, 255.0, '0-1')}"
+        return f"{named} {of_deviation(unit, factor, '0-1')}"
     if np.all(factor > 1.0) and not fraction:  # a scale of 58.395
-        return f"{named} {of_deviation(mean, factor, 1.0)}"
-    return "scale is a factor for pixels 0 … 255; " + either(
-        "it is 1/std, and 1/(255·std) for a standard deviation of pixels 0 … 1",
-        "give a standard deviation with --std, and --units 0-1 if it is one of pixels 0 … 1",
+        return f"{named} {of_deviation(mean, factor)}"
+    return (
+        f"scale is a factor for pixels 0 … 255; give a standard deviation with {parameter('std')}, and "
+        f"{parameter('units', '0-1')} if it is one of pixels 0 … 1"
     )
 
 
-def of_deviation(mean: Vector, std: Vector, most: float, units: str = "") -> str:
-    """A recipe that divides by a deviation: mean and scale in Python, mean and std on the command line.
-
-    Args:
-        mean, std: for pixels divided by ``most``.
-        most: 255 for pixels 0 … 1, 1 for pixels as they are.
-        units: what is typed of that; empty for nothing.
-    """
-    python = f"mean={_rounded(most * mean)}, scale={_rounded(1.0 / (most * std))}"
-    unit = f" {flag_of('units')} {units}" if units else ""
-    return either(python, f"--mean {_listed(mean)} --std {_listed(std)}{unit}")
+def of_deviation(mean: Vector, std: Vector, units: str = "") -> str:
+    """Settings that divide by a deviation; ``units`` where the numbers alone do not tell them."""
+    settings = [parameter("mean", _rounded(mean)), parameter("std", _rounded(std))]
+    settings += [parameter("units", units)] if units else []
+    return either(", ", " ").join(settings)
 
 
 def _rounded(values: Vector) -> tuple[float, ...]:

@@ -173,7 +173,7 @@ def open_dataset(
     """
     preprocess = known_preprocess(preprocess)
     if samples is not None and samples < 1:
-        raise UsageError("samples", f"{samples} is too few", "Give at least 1")
+        raise UsageError(parameter("samples", samples), "is too few", "Give at least 1")
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None
     listed = None if labels is None else checked_path(labels, "labels")
     if labels is not None and (path is None or not path.is_dir()):

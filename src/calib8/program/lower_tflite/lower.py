@@ -15,12 +15,11 @@ import numpy as np
 from calib8.errors import ModelError, NoFormError, UnsupportedModelError
 from calib8.model.from_tflite.float_only import described, is_hybrid
 from calib8.model.from_tflite.translate import Problem
-from calib8.parameters import either
 from calib8.program.instructions import Float, Instruction
 from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.constraints import broken_constraint
-from calib8.program.lower_tflite.cut import up_to
+from calib8.program.lower_tflite.cut import OUTPUTS, up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
@@ -34,8 +33,6 @@ from calib8.tflite.sizes import wrong_shape
 
 NO_FORM: Final = "the operator has no integer form"
 BEHIND_FLOAT: Final = "it reads what float operators compute"
-
-_OUTPUTS: Final = either("outputs", "--until")
 
 TROUBLE: Final = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 """What an operator's function trips over where sizes, axes or options of the file make no sense."""
@@ -142,7 +139,7 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
     names = port_names(builder.graph, places)
     fixed = [name for name, place in zip(names, places, strict=True) if builder.is_constant(place)]
     if fixed:
-        problem, cure = f"its output '{fixed[0]}' is a constant", f"Take what is computed ({_OUTPUTS})"
+        problem, cure = f"its output '{fixed[0]}' is a constant", f"Take what is computed ({OUTPUTS})"
         raise UnsupportedModelError(name, problem, cure)
     try:
         numbers = map(builder.number, places)
@@ -213,7 +210,7 @@ def _refuse_problems(draft: Draft, name: str) -> None:
             before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
         if operator in failed or not lost.isdisjoint(read):
             lost.update(operator.outputs)
-    cure = f"Take what lies before them as outputs ({_OUTPUTS}): {', '.join(before)}"
+    cure = f"Take what lies before them as outputs ({OUTPUTS}): {', '.join(before)}"
     listed = "; ".join(problem.text for problem in draft.problems)
     raise UnsupportedModelError(
         name,
