@@ -231,5 +231,5 @@ def test_closing_closes_the_users_generator() -> None:
 
 @pytest.mark.parametrize(("size", "threads"), [(0, 1), (1, 0)])
 def test_size_and_threads_are_checked_at_once(size: int, threads: int) -> None:
-    with pytest.raises(UsageError, match="samples=0: is too few"):
+    with pytest.raises(UsageError, match="0 is too few"):
         batches(open_dataset(items(1), ROWS, None), size, threads)
