@@ -28,6 +28,7 @@ from calib8.analysis.findings import Finding
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import DataSource, open_dataset
 from calib8.model.graph import graph_inputs
+from calib8.parameters import on_command_line, with_both
 from calib8.remedies import diagnose_and_treat
 from detector_faults import KINDS, Fault
 from fault_places import NoSpotError
@@ -64,11 +65,18 @@ class Outcome:
 def names(fault: Fault, finding: Finding) -> bool:
     """Whether a finding names cause, layer, channel and cure of a fault."""
     reason = finding.reason
-    cures = " ".join((reason.advice, *(name for repairs in reason.repairs for name in repairs)))
+    cures = " ".join(
+        (on_command_line(reason.advice), *(name for repairs in reason.repairs for name in repairs))
+    )
     told = {finding.node, finding.tensor}
     node = bool(told & set(fault.nodes)) if fault.nodes else finding.node is None
     channel = fault.channel is None or f"channel {fault.channel} " in f"{reason.text} "
     return reason.cause in fault.causes and node and channel and fault.cure in cures
+
+
+def _told(finding: Finding) -> str:
+    text, advice = map(with_both, (finding.reason.text, finding.reason.advice))
+    return f"{finding.node or finding.tensor or 'data'}: {text}. {advice}"
 
 
 def wrong(preprocess: Preprocess | None, fault: Fault) -> Preprocess | None:
@@ -113,9 +121,7 @@ def outcome(
         found = diagnose(fault.model, int8, data, preprocess=fed, samples=samples, threads=threads)
     place = next((place for place, one in enumerate(found.findings, 1) if names(fault, one)), 0)
     shown = found.findings[place - 1 : place] if place else found.findings
-    told = " ".join(
-        f"{one.node or one.tensor or 'data'}: {one.reason.text}. {one.reason.advice}" for one in shown
-    )
+    told = on_command_line(" ".join(map(_told, shown)))
     channel = "" if fault.channel is None else f", channel {fault.channel}"
     planted = (fault.nodes[0] if fault.nodes else "data") + channel
     if treated is None or not treated.remedies:

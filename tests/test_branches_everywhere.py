@@ -177,7 +177,7 @@ def test_the_verdict_tells_each_branch_and_where_no_sample_judged(
 def test_the_verdict_is_the_judges_on_the_samples_held_back(
     files: tuple[Path, Path], data: list[dict[str, np.ndarray]], tmp_path: Path
 ) -> None:
-    """What ``evaluate --task`` says of the same samples; threads and batches change nothing."""
+    """What ``evaluate`` with a task says of the same samples; threads and batches change nothing."""
     made = calib8.quantize(files[0], data, effort="fast", threads=1)
     assert made.verdict is not None and made.calibration is not None
     assert made.calibration.dataset is not None
@@ -249,7 +249,7 @@ def test_a_task_that_does_not_fit_is_refused_everywhere(
     for name, call in calls.items():
         with pytest.raises(calib8.UsageError, match="no output fits it; the model has y") as refused:
             call()
-        assert "--branch NAME=embedding" in str(refused.value), name
+        assert "branches={'NAME': 'embedding'}" in str(refused.value), name
 
 
 def test_tune_promises_the_worst_branch(

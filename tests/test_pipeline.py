@@ -142,7 +142,7 @@ def test_a_name_ending_in_tflite_gives_a_tflite_file(tmp_path: Path) -> None:
     for target, notes in (("tflite", 0), ("onnxruntime", 1)):
         result = quantize(flow(), data, preprocess=CENTRED, target=target, method="minmax")
         told = result.save(tmp_path / "int8.TFLite")
-        assert len([note for note in told if "codes are those of --target" in note]) == notes
+        assert len([note for note in told if "codes are those of target=" in note]) == notes
         assert result.save(tmp_path / "int8.onnx") == ()
         assert "calib8_preprocess" in read_tflite(tmp_path / "int8.TFLite").metadata
         nhwc = np.ascontiguousarray(image.transpose(0, 2, 3, 1))

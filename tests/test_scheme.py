@@ -62,7 +62,7 @@ def test_unknown_names_are_usage_errors_that_list_the_known_ones() -> None:
         activation_type("uint4")
     with pytest.raises(UsageError, match="uint8"):
         QuantScheme("mine").with_activations("uint4")
-    with pytest.raises(UsageError, match="--weights per-row: unknown granularity"):
+    with pytest.raises(UsageError, match="weights='per-row': unknown granularity"):
         QuantScheme("mine").with_weights("per-row")
 
 

@@ -11,7 +11,8 @@
     ├── OutputError           a result cannot be written                                      exit code 1
     └── PromiseError          no model that was tried keeps the promise, on the command line   exit code 3
 
-Every message is one line: ``subject: problem. cure.``
+Every message is one line: ``subject: problem. cure.`` What it says of parameters is written once, see
+``calib8.parameters``: the text of an error is in the words of Python, ``on_command_line`` has those of flags.
 
 ``NoFormError`` is not of the tree: it carries a reason from where a translation finds it to where the part is
 left float, or listed with others in one of the errors above. No user gets it.
@@ -21,6 +22,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from calib8.parameters import Text, with_both
+
 
 class Calib8Error(Exception):
     """Base of all errors of calib8."""
@@ -28,20 +31,21 @@ class Calib8Error(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(self, subject: str, problem: str, cure: str) -> None:
-        """Builds the one-line message.
+        """Builds the one-line message, ``text``.
 
         Args:
             subject: the file, node or tensor concerned.
             problem: what is wrong with it, with the offending value.
             cure: what the user can do about it.
         """
-        self.subject = subject
-        self.problem = problem
-        self.cure = cure
-        text = f"{subject}: {problem.rstrip('.')}. {cure.rstrip('.')}."
-        super().__init__(" ".join(text.split()))
+        self.subject = Text(subject)
+        self.problem = Text(problem)
+        self.cure = Text(cure)
+        said, do = with_both(problem).rstrip("."), with_both(cure).rstrip(".")
+        self.text = Text(" ".join(f"{with_both(subject)}: {said}. {do}.".split()))
+        super().__init__(str(self.text))
 
-    def __reduce__(self) -> tuple[type[Calib8Error], tuple[str, str, str]]:
+    def __reduce__(self) -> tuple[type[Calib8Error], tuple[Text, Text, Text]]:
         """Errors pass from one process to another."""
         return type(self), (self.subject, self.problem, self.cure)
 

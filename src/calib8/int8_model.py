@@ -27,6 +27,7 @@ from calib8.model.metadata import write_metadata
 from calib8.model.trial_run import try_to_run
 from calib8.ops.groups import WEIGHTED_OPS
 from calib8.outcomes import Calibration, Quantization
+from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, channel_factors
 from calib8.passes.prepare import PreparedModel
 from calib8.passes.stored_statistics import BATCH_NORMS, statistics_text
@@ -213,13 +214,14 @@ def with_spots(
     if start.scheme.spots is None:
         able = " or ".join(name for name, scheme in TARGETS.items() if scheme.spots is not None)
         problem = f"the target '{start.scheme.name}' has 8-bit codes alone"
-        raise UsageError(f"--spot {min(start.spots)}", problem, f"Use --target {able}, or leave it away")
+        cure = f"Use {parameter('target')} {able}, or leave it away"
+        raise UsageError(parameter("spots", [min(start.spots)]), problem, cure)
     graph = start.quantized(unranged) if unranged else start.coded
     for name, reason in graph.spots.refused.items():
         cure = "Name a tensor that carries codes, as the table lists them, or leave it away"
         near = get_close_matches(name, graph.placement.readers, 3)
         similar = f": {', '.join(near)}" if near and name not in graph.placement.readers else ""
-        raise UsageError(f"--spot {name}", reason, f"{cure}{similar}")
+        raise UsageError(parameter("spots", [name]), reason, f"{cure}{similar}")
     return start
 
 

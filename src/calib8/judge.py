@@ -23,6 +23,7 @@ from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
+from calib8.parameters import Text, with_both
 from calib8.program.magic import is_program_file
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.tasks.branches import Meaning
@@ -97,8 +98,8 @@ def evaluate(
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         checked_path(model, "evaluate")
-    check_positive("--batch", batch)
-    check_positive("--threads", threads)
+    check_positive("batch", batch)
+    check_positive("threads", threads)
     runtime = runtime or default_runtime(models)
     sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
     if any(map(claims_to_be_tflite, models)):
@@ -163,7 +164,7 @@ def _with_saturation(result: Evaluation, path: str | os.PathLike[str], runtime: 
 
 def _labels_left_out(why: str, dataset: Dataset) -> str:
     """That labels nobody asked for do not count, and what to do."""
-    return f"labels were found that do not fit and are left out: {why}. {dataset.label_cure}"
+    return Text(f"labels were found that do not fit and are left out: {why}. {with_both(dataset.label_cure)}")
 
 
 def _inputs_of_first(sessions: Sequence[Session]) -> tuple[TensorSpec, ...]:

@@ -44,6 +44,7 @@ from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
+from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors
 from calib8.progress import Progress, check_positive, silent
 from calib8.repair.candidate import Candidate
@@ -213,7 +214,8 @@ def calibrate(
         chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
         found = Gathered(kept)
     elif data is None:
-        raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
+        cure = f"Give {parameter('data')} or {parameter('statistics')}"
+        raise UsageError("calibrate", "neither data nor statistics were given", cure)
     else:
         source, dataset = open_data(
             model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
@@ -243,8 +245,8 @@ def default_method(*, from_statistics: bool = False) -> str:
 
 
 def _check_counts(batch: int | None, threads: int) -> None:
-    check_positive("--batch", 1 if batch is None else batch)
-    check_positive("--threads", threads)
+    check_positive("batch", 1 if batch is None else batch)
+    check_positive("threads", threads)
 
 
 def quantize(
@@ -325,7 +327,7 @@ def quantize(
         )  # fmt: skip
     if data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
-        raise UsageError("quantize", problem, "Give --data or --table")
+        raise UsageError("quantize", problem, f"Give {parameter('data')} or {parameter('table')}")
     calibration = calibrate(
         model, data, statistics=statistics, preprocess=preprocess, labels=labels,
         method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the stage, the samples done and the samples in all (None where unknown)."""
@@ -29,11 +30,15 @@ class SampleCounter:
         self._progress(self._stage, self._done, self._total)
 
 
-def check_positive(option: str, value: int) -> None:
+def check_positive(name: str, value: int) -> None:
     """Refuses a count below 1.
+
+    Args:
+        name: of the parameter, in Python.
+        value: of it.
 
     Raises:
         UsageError: it is.
     """
     if value < 1:
-        raise UsageError(f"{option} {value}", "must be at least 1", f"Give {option} 1 or more")
+        raise UsageError(parameter(name, value), "must be at least 1", f"Give {parameter(name, 1)} or more")

@@ -29,6 +29,7 @@ from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.model.load import load_model
 from calib8.outcomes import Calibration
+from calib8.parameters import flag_of, parameter
 from calib8.passes.place import place
 from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import readable_copy
@@ -123,10 +124,11 @@ class Treated:
         """The options of ``calib8 quantize`` that carry a remedy out, beside those of the data."""
         wish = remedy.wish
         basis = replace(wish.applied_to(self.basis), spots=remedy.spots)
-        nodes = (part for name in wish.keep_float for part in ("--keep-float", name))
-        task = () if self.task is None else ("--task", self.task)
-        meant = (part for at, kind in self.branches.items() for part in ("--branch", f"{at}={kind}"))
-        return (*basis.flags(), "--repair", ",".join(wish.repairs) or "none", *nodes, *task, *meant)
+        nodes = (part for name in wish.keep_float for part in (flag_of("keep_float"), name))
+        task = () if self.task is None else (flag_of("task"), self.task)
+        meant = (part for at, kind in self.branches.items() for part in (flag_of("branches"), f"{at}={kind}"))
+        repairs = ",".join(wish.repairs) or "none"
+        return (*basis.flags(), flag_of("repair"), repairs, *nodes, *task, *meant)
 
 
 def diagnose_and_treat(
@@ -318,7 +320,7 @@ class Clinic:
         """The samples that ``calib8 quantize`` repairs with."""
         if self.data is None:
             if self.calibration.dataset is None:
-                raise UsageError("repairs", "look at data, and none are given", "Give --data")
+                raise UsageError("repairs", "look at data, and none are given", f"Give {parameter('data')}")
             chosen = choose_samples(self.calibration.dataset, self.threads)
             self.data = RepairData(
                 chosen.scored, self.threads, prepared=self.calibration.prepared.model, original=self.original,

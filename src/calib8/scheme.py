@@ -16,6 +16,7 @@ from calib8.ops.groups import CODE_PRESERVING_OPS as CODE_PRESERVING_OPS
 from calib8.ops.groups import FUNCTION_OPS as FUNCTION_OPS
 from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
+from calib8.parameters import parameter
 from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
@@ -102,7 +103,7 @@ class QuantScheme:
         spec = activation_type(name)
         if name not in self.takes:
             raise UsageError(
-                f"--activations {name}",
+                parameter("activations", name),
                 f"target '{self.name}' takes {' or '.join(self.takes)} only",
                 f"Use {self.takes[0]}",
             )
@@ -117,7 +118,9 @@ class QuantScheme:
         for granularity in GRANULARITIES:
             if name == granularity:
                 return replace(self, weight_granularity=granularity)
-        raise UsageError(f"--weights {name}", "unknown granularity", f"Use {' or '.join(GRANULARITIES)}")
+        raise UsageError(
+            parameter("weights", name), "unknown granularity", f"Use {' or '.join(GRANULARITIES)}"
+        )
 
 
 _ONNXRUNTIME: Final = QuantScheme(
@@ -195,7 +198,9 @@ def activation_type(name: str) -> QuantSpec:
         UsageError: there is no such type.
     """
     if name not in ACTIVATION_TYPES:
-        raise UsageError(f"--activations {name}", "unknown type", f"Use one of {', '.join(ACTIVATION_TYPES)}")
+        raise UsageError(
+            parameter("activations", name), "unknown type", f"Use one of {', '.join(ACTIVATION_TYPES)}"
+        )
     return ACTIVATION_TYPES[name]
 
 
@@ -206,5 +211,5 @@ def target_scheme(name: str) -> QuantScheme:
         UsageError: there is no such target.
     """
     if name not in TARGETS:
-        raise UsageError(f"--target {name}", "unknown target", f"Use one of {', '.join(TARGETS)}")
+        raise UsageError(parameter("target", name), "unknown target", f"Use one of {', '.join(TARGETS)}")
     return TARGETS[name]

@@ -151,7 +151,7 @@ def test_bad_data_are_refused() -> None:
         diagnose(proto, int8, samples(size=8), threads=1)
     with pytest.raises(Calib8Error):
         diagnose(proto, int8, [], threads=1)
-    with pytest.raises(UsageError, match="--threads 0"):
+    with pytest.raises(UsageError, match="threads=0"):
         diagnose(proto, int8, data, threads=0)
 
 

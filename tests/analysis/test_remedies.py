@@ -19,6 +19,7 @@ from calib8.analysis.basis import METHOD, basis_of
 from calib8.analysis.compare import compare
 from calib8.calibration.given import parse_given
 from calib8.errors import Calib8Error, ModelError, UsageError
+from calib8.parameters import on_command_line
 from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
 from calib8.repair import by_effort
 from calib8.repair.repairs import REPAIRS
@@ -167,7 +168,7 @@ def test_a_wish_for_a_node_that_there_is_not_is_refused() -> None:
     found = treated(plain)
     made = calib8.calibrate(plain(), samples(), method="mse", threads=1)
     clinic = Clinic(found.diagnosis, made, found.basis, 1, ir.from_proto(plain()))
-    with pytest.raises(UsageError, match="--keep-float: the model has no node 'nobody'"):
+    with pytest.raises(UsageError, match="keep_float: the model has no node 'nobody'"):
         clinic.remedy(Wish(keep_float=("third", "nobody")))
     assert (
         clinic.remedy(Wish(keep_float=("third_out",))).macs == clinic.remedy(Wish(keep_float=("third",))).macs
@@ -235,7 +236,9 @@ def test_a_fixed_range_is_not_calibrated_again() -> None:
     [finding] = [one for one in found.diagnosis.findings if one.reason.cause == "clipped"]
     assert "Sigmoid" in finding.reason.text and "minmax" not in finding.reason.advice
     assert all(one.wish.method is None for one in found.remedies)
-    option = shlex.split(finding.reason.advice.partition("--range ")[2].partition(", or")[0])[0]
+    advice = on_command_line(finding.reason.advice)
+    option = shlex.split(advice.partition("--range ")[2].partition(", or")[0])[0]
+    assert f"with ranges={{{option.partition('=')[0]!r}: (0, 1)}}, or" in finding.reason.advice
     given = calib8.quantize(
         proto, samples(), method="mse", repair=("none",), ranges=parse_given([option]), threads=1
     )
@@ -252,8 +255,9 @@ def test_a_range_that_the_user_gave_is_questioned(tensor: str) -> None:
     found = diagnose_and_treat(proto, ir.to_proto(int8.model), samples(), threads=1)
     first = found.diagnosis.findings[0].reason
     assert first.cause == "clipped" and first.without_ranges == (tensor,)
-    assert first.text.startswith("the range given with --range clips: ")
-    assert first.advice == f"Leave --range '{tensor}=…' away"
+    assert first.text.startswith("the range given with ranges clips: ")
+    assert first.advice == f"Leave ranges[{tensor!r}] away"
+    assert on_command_line(first.advice) == f"Leave --range '{tensor}=…' away"
     best = found.remedies[0]
     assert best.wish.without_ranges == (tensor,) and not best.wish.keep_float and best.gain_db > 10.0
     flags = found.flags(best)

@@ -71,19 +71,19 @@ def test_plans_run_in_the_engine_only(models: dict[str, Path]) -> None:
     expected = open_in_runtime(models["int8.c8p"], "reference").run(FEEDS)
     np.testing.assert_array_equal(session.run(FEEDS), expected)
     for runtime in set(RUNTIMES) - {"calib8"}:
-        with pytest.raises(UsageError, match=r"int8\.c8 is a plan of calib8. Use --runtime calib8"):
+        with pytest.raises(UsageError, match=r"int8\.c8 is a plan of calib8. Use runtime='calib8'"):
             open_in_runtime(models["int8.c8"], runtime)
 
 
 def test_profiles_belong_to_the_runtimes_of_calib8(models: dict[str, Path]) -> None:
     for runtime in ("onnxruntime", "openvino"):
         with pytest.raises(
-            UsageError, match=f"--profile single: .* {runtime}.* Use --runtime calib8 or reference"
+            UsageError, match=f"profile='single': .* {runtime}.* Use runtime='calib8' or reference"
         ):
             open_in_runtime(models["int8.onnx"], runtime, profile="single")
-        with pytest.raises(UsageError, match=r"--integer-only: .* Use --runtime calib8 or reference"):
+        with pytest.raises(UsageError, match=r"integer_only=True: .* Use runtime='calib8' or reference"):
             open_in_runtime(models["int8.onnx"], runtime, integer_only=True)
-        with pytest.raises(UsageError, match=r"int8\.c8p is a program .* Use --runtime calib8 or reference"):
+        with pytest.raises(UsageError, match=r"int8\.c8p is a program .* Use runtime='calib8' or reference"):
             open_in_runtime(models["int8.c8p"], runtime)
     with pytest.raises(UsageError, match=r"profile 'magic'"):
         open_in_runtime(models["int8.onnx"], "reference", profile="magic")
@@ -91,7 +91,7 @@ def test_profiles_belong_to_the_runtimes_of_calib8(models: dict[str, Path]) -> N
 
 def test_files_and_names_that_do_not_exist(tmp_path: Path) -> None:
     with pytest.raises(
-        UsageError, match=r"--runtime toaster: unknown .* onnxruntime, openvino, calib8, reference"
+        UsageError, match=r"runtime='toaster': unknown .* onnxruntime, openvino, calib8, reference"
     ):
         open_in_runtime(tmp_path / "x.onnx", "toaster")
     for runtime in RUNTIMES:
@@ -110,7 +110,7 @@ def test_float_models_run_in_onnx_runtime_beside_those_of_calib8(
     paths = [models["float.onnx"], models["int8.onnx"], models["float.onnx"]]
     sessions = open_side_by_side(paths, runtime, 1, profile="single", integer_only=True)
     assert [session.runtime for session in sessions] == ["onnxruntime", f"{runtime}/single", "onnxruntime"]
-    with pytest.raises(UsageError, match=rf"--runtime {runtime}: all models are float ones"):
+    with pytest.raises(UsageError, match=rf"runtime='{runtime}': all models are float ones"):
         open_side_by_side([models["float.onnx"]], runtime, profile=None, integer_only=False)
 
 

@@ -34,7 +34,7 @@ def test_a_model_for_onnxruntime_tells(monkeypatch: pytest.MonkeyPatch, saturate
     for note in told:
         assert "of 7 layers" in note
         assert "'session.x64quantprecision' to '1'" in note
-        assert "--target onnxruntime-avx2" in note
+        assert "target='onnxruntime-avx2'" in note
 
 
 def test_openvino_has_no_setting(monkeypatch: pytest.MonkeyPatch) -> None:

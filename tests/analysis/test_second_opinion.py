@@ -14,6 +14,7 @@ from calib8 import demo, judge
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
 from calib8.model.runtime import Session
+from calib8.parameters import on_command_line
 from small_models import normal, onnx_model
 
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
@@ -63,9 +64,9 @@ def test_exchanged_colours_of_images_have_an_option() -> None:
     unit = Preprocess(scale=(1 / 255,))
     assert warnings(by_colour(COLOURS), {"images": pixels}, unit) == ()
     [told] = warnings(by_colour(COLOURS), {"images": pixels}, replace(unit, color="bgr"))
-    assert "Give --color rgb and the mean in that order" in told
+    assert "Give color='rgb' and the mean in that order" in told
     [told] = warnings(by_colour(COLOURS[:, ::-1]), {"images": pixels}, unit)
-    assert "Give --color bgr and the mean in that order" in told
+    assert "Give color='bgr' and the mean in that order" in told
 
 
 def test_labels_that_fit_as_they_are_fed_have_the_last_word() -> None:
@@ -88,7 +89,8 @@ def test_a_missing_mean_and_deviation_are_told_of() -> None:
     assert warnings(trained, {"x": normalized}) == ()
     pixels = np.round(255 * unit.transpose(0, 2, 3, 1)).astype(np.uint8)
     [told] = warnings(trained, {"images": pixels}, Preprocess(scale=(1 / 255,)))
-    assert "Give --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225, or see" in told
+    assert "Give --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225, or see" in on_command_line(told)
+    assert "Give mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), or see" in told
 
 
 def test_contrast_alone_is_no_reason() -> None:

@@ -132,7 +132,7 @@ def test_labels_without_the_background_class_are_noticed(
         [row] = calib8.evaluate([models["int8"]], shifted, runtime="calib8")
         assert row.top1 is not None and row.top1 < 0.1
         [warning] = row.warnings
-        assert f"one {side} than the label" in warning and f"--label-offset {offset}" in warning
+        assert f"one {side} than the label" in warning and f"label_offset={offset}" in warning
         [mended] = calib8.evaluate([models["int8"]], shifted, runtime="calib8", label_offset=offset)
         assert mended.top1 is not None and mended.top1 >= 0.95 and mended.warnings == ()
 
@@ -140,10 +140,10 @@ def test_labels_without_the_background_class_are_noticed(
 @pytest.mark.parametrize("runtime", ["onnxruntime", "openvino"])
 def test_quantized_tflite_models_have_their_runtimes(models: dict[str, Path], runtime: str) -> None:
     with pytest.raises(
-        UsageError, match=rf"--runtime {runtime}: .*int8\.tflite is a .*TFLite.*calib8.*litert"
+        UsageError, match=rf"runtime='{runtime}': .*int8\.tflite is a .*TFLite.*calib8.*litert"
     ):
         open_in_runtime(models["int8"], runtime)
-    with pytest.raises(UsageError, match=rf"--runtime {runtime}: .*hybrid\.tflite is a .*TFLite.*litert"):
+    with pytest.raises(UsageError, match=rf"runtime='{runtime}': .*hybrid\.tflite is a .*TFLite.*litert"):
         open_in_runtime(models["hybrid"], runtime)
 
 
@@ -153,18 +153,18 @@ def test_no_program_without_codes(models: dict[str, Path], runtime: str) -> None
         open_in_runtime(models["float"], runtime)
     with pytest.raises(UnsupportedModelError, match=r"hybrid\.tflite: is a hybrid"):
         open_in_runtime(models["hybrid"], runtime)
-    with pytest.raises(UsageError, match=r"--threads 1000: is more than"):
+    with pytest.raises(UsageError, match=r"threads=1000: is more than"):
         open_in_runtime(models["int8"], runtime, 1000)
 
 
 @pytest.mark.parametrize("runtime", LITERT)
 def test_litert_takes_tflite_models_only(models: dict[str, Path], runtime: str) -> None:
     assert runtime in RUNTIMES
-    with pytest.raises(UsageError, match=rf"--runtime {runtime}: .*net\.onnx is no TFLite model"):
+    with pytest.raises(UsageError, match=rf"runtime='{runtime}': .*net\.onnx is no TFLite model"):
         open_in_runtime(models["onnx"], runtime)
     with pytest.raises(UsageError, match=r"none of the models is a TFLite model"):
         calib8.evaluate([models["onnx"]], [], runtime=runtime)
-    with pytest.raises(UsageError, match=r"--profile tflite: does not go with the runtime litert"):
+    with pytest.raises(UsageError, match=r"profile='tflite': does not go with the runtime litert"):
         open_in_runtime(models["int8"], runtime, profile="tflite")
 
 

@@ -58,7 +58,7 @@ def test_a_saved_program_counts_like_its_model(coded: Path, tmp_path: Path) -> N
     workload = open_workload(tmp_path / "net.c8p")
     assert (workload.form, workload.batch, workload.macs) == ("program", 2, 2 * 2 * 64 * 3)
     assert workload.feeds["x"].shape == (2, 3, 8, 8)
-    with pytest.raises(UsageError, match="--batch 3"):
+    with pytest.raises(UsageError, match="batch=3"):
         open_workload(tmp_path / "net.c8p", 3)
 
 
@@ -74,7 +74,7 @@ def test_a_float_model_with_integer_inputs(tmp_path: Path) -> None:
 
 def test_free_axes_need_a_shape(tmp_path: Path) -> None:
     path = saved(tmp_path, "float[N,3,H,W] x", "float[N,3,H,W] y", "y = Relu (x)")
-    with pytest.raises(UsageError, match=r"x: float32 N×3×H×W' has free axes.*--shape x=") as error:
+    with pytest.raises(UsageError, match=r"x: float32 N×3×H×W' has free axes.*shapes={'x': ") as error:
         open_workload(path)
     assert error.value.exit_code == 2
     assert open_workload(path, shapes={"x": (2, 3, 5, 7)}).feeds["x"].shape == (2, 3, 5, 7)
@@ -86,7 +86,7 @@ def test_free_axes_need_a_shape(tmp_path: Path) -> None:
 
 def test_nothing_is_made_that_is_too_large(coded: Path, tmp_path: Path) -> None:
     for batch, shapes in (10**8, {}), (10**30, {}), (None, {"x": (10**8, 3, 8, 8)}):
-        with pytest.raises(UsageError, match=r"more than 2,147,483,647 elements. Give a smaller --batch"):
+        with pytest.raises(UsageError, match=r"more than 2,147,483,647 elements. Give a smaller batch"):
             open_workload(coded, batch, shapes)
 
 
@@ -102,7 +102,7 @@ def test_memory_that_is_not_there(coded: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_fixed_batch_stays(tmp_path: Path) -> None:
     path = saved(tmp_path, "float[2,3] x", "float[2,3] y", "y = Relu (x)")
     assert open_workload(path).batch == open_workload(path, 2).batch == 2
-    with pytest.raises(UsageError, match=r"--batch 4: .* takes x: float32 2×3"):
+    with pytest.raises(UsageError, match=r"batch=4: .* takes x: float32 2×3"):
         open_workload(path, 4)
 
 
@@ -112,7 +112,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_batch_and_a_shape_that_differ(coded: Path) -> None:
-    with pytest.raises(UsageError, match=r"--batch 2: --shape gives 'x' 3 samples"):
+    with pytest.raises(UsageError, match=r"batch=2: shapes gives 'x' 3 samples"):
         open_workload(coded, 2, {"x": (3, 3, 8, 8)})
     assert open_workload(coded, 3, {"x": (3, 3, 8, 8)}).batch == 3
 

@@ -196,7 +196,7 @@ def test_other_units_are_told_by_what_a_detector_finds(scale: float) -> None:
         assert other_units(Witness(model, given, 1), p) is None, "no detector"
     right, blind = told[scale, False], [one for (fed, _), one in told.items() if fed != scale]
     assert right is None and told[scale, True] is None
-    flags = {1 / 255: "--mean 0 --scale 1/255", 1.0: "--mean 0 --scale 1"}
+    flags = {1 / 255: "mean=(0,), scale=(1/255,)", 1.0: "mean=(0,), scale=(1,)"}
     named = [one for one in blind if one is not None]
     assert len(named) >= 2 and all(one.cure.startswith(f"Give {flags[scale]},") for one in named)
     assert all("in every picture (best scores " in one.text for one in named)

@@ -104,11 +104,11 @@ def test_moving_averages_become_ranges(spec: QuantSpec) -> None:
 @pytest.mark.parametrize(
     ("wish", "message"),
     [
-        (Wish("guess"), "--method guess: unknown method.* mse,.* ema"),
+        (Wish("guess"), "method='guess': unknown method.* mse,.* ema"),
         (Wish("mse", percent=99.0), "method 'mse' takes no percent"),
         (Wish("ema", percent=99.0), "method 'ema' takes no percent"),
         (Wish("mse", decay=0.9), "method 'mse' takes no decay"),
-        (Wish("ema", decay=1.5), "--decay 1.5"),
+        (Wish("ema", decay=1.5), "decay=1.5"),
         (Wish("percentile", percent=10.0), "must be in 50 … 100"),
     ],
 )
@@ -119,5 +119,5 @@ def test_wishes_that_cannot_be(wish: Wish, message: str) -> None:
 
 def test_statistics_know_nothing_of_the_order() -> None:
     check_wish(Wish("ema"))
-    with pytest.raises(UsageError, match="--method ema: depends on the order"):
+    with pytest.raises(UsageError, match="method='ema': depends on the order"):
         check_wish(Wish("ema"), from_statistics=True)

@@ -142,7 +142,7 @@ DIFFERENT = {
     ),
     "a shard": (lambda m: {"shard": Shard(1, 2)}, "for shard none, not 1/2"),
     "another method": (lambda m: {"decay": 0.9}, "decay none of ema, not 0.9"),
-    "other tensors": (lambda m: {"tensors": ("x", "c")}, "another --keep-float .tensor 'r'."),
+    "other tensors": (lambda m: {"tensors": ("x", "c")}, "another keep_float .tensor 'r'."),
 }
 
 
@@ -226,7 +226,7 @@ def test_what_a_killed_process_left_while_it_wrote_is_removed(model: ir.Model, t
 
 
 def test_numbers_of_samples_begin_at_1() -> None:
-    with pytest.raises(UsageError, match="--checkpoint-every 0"):
+    with pytest.raises(UsageError, match="checkpoint_every=0"):
         Checkpointing("c", 0)
 
 

@@ -36,7 +36,7 @@ def test_the_forms(text: str, pattern: str, value: Given) -> None:
     "text", ["conv", "=3", "x=", "x=1,2,3", "x=one", "x=1;2", "x=scale:", "x=scale:1,2.5", "x=scale:1,2,3"]
 )
 def test_what_is_none_of_the_forms(text: str) -> None:
-    with pytest.raises(UsageError, match=r"--range .*NAME=LOW,HIGH"):
+    with pytest.raises(UsageError, match=r"ranges\[.*NAME=LOW,HIGH"):
         parse_given([text])
 
 
@@ -59,19 +59,19 @@ def test_of_several_patterns_the_last_one_counts() -> None:
 
 
 def test_a_pattern_that_matches_nothing_lists_similar_names() -> None:
-    with pytest.raises(UsageError, match=r"--range conv3/relu: matches none of the 6 .* conv[12]/relu"):
+    with pytest.raises(UsageError, match=r"ranges\['conv3/relu'\]: matches none of the 6 .* conv[12]/relu"):
         chosen(["conv3/relu=1"])
 
 
 @pytest.mark.parametrize("value", ["3,-3", "2,2", "0", "-1", "nan,1", "0,inf", "-1e39,1", "0,1e-40", "nan"])
 def test_what_is_no_range(value: str) -> None:
-    with pytest.raises(UsageError, match=r"--range input: \["):
+    with pytest.raises(UsageError, match=r"ranges\['input'\]: \["):
         chosen([f"input={value}"])
 
 
 @pytest.mark.parametrize("value", [3.0, "3", (1.0,), (1, 2, 3), None])
 def test_what_is_no_pair_of_numbers_in_python(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"--range input: .* is no range"):
+    with pytest.raises(UsageError, match=r"ranges\['input'\]: .* is no range"):
         given_ranges({"input": value}, NAMES, UINT8)
 
 

@@ -33,7 +33,7 @@ def test_another_cpu_type_or_runtime_is_refused_unless_mixed(tmp_path: Path, oth
     part(1, other).save(tmp_path / "b.npz")
     parts = [part(0, HERE), tmp_path / "b.npz"]
     with pytest.raises(
-        TableError, match=rf"b\.npz: was gathered on {other}, .* on {HERE}: .*--mixed takes them"
+        TableError, match=rf"b\.npz: was gathered on {other}, .* on {HERE}: .*mixed=True takes them"
     ):
         merge_statistics(parts)
     with pytest.raises(CalibrationError, match=rf"gathered on .*{other}.*, which compute other last bits"):
@@ -75,7 +75,7 @@ def test_samples_of_two_parts_are_told_and_counted_twice_only_if_asked(tmp_path:
     ):
         merge_statistics(copies)
     with pytest.raises(
-        TableError, match=r"statistics 2: holds 1 sample that statistics 1 holds too.*--repeated"
+        TableError, match=r"statistics 2: holds 1 sample that statistics 1 holds too.*repeated=True"
     ):
         merge_statistics([first, second])
     counted = merge_statistics([*copies, second], repeated=True)

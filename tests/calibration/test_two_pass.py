@@ -146,9 +146,9 @@ def test_statistics_alone_are_refused_by_name(statistics: Statistics) -> None:
     assert [name for name in ("minmax", "entropy", "mse", "percentile") if needs_data_again(name)] == []
     for method in TWO_PASS_METHODS:
         assert needs_data_again(method)
-        with pytest.raises(UsageError, match=f"--method {method}: counts in bins of its own"):
+        with pytest.raises(UsageError, match=f"method='{method}': counts in bins of its own"):
             choose_table(statistics, UINT8, method)
-        with pytest.raises(UsageError, match=f"--method {method}"):
+        with pytest.raises(UsageError, match=f"method='{method}'"):
             range_method(method, None)
         check_method(method, None)
         with pytest.raises(UsageError, match="takes no percent"):

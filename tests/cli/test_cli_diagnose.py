@@ -110,7 +110,7 @@ def test_refusals(cli, refused, model: Path, int8: Path, images: Path, tmp_path:
     refused(cli("diagnose", int8, model, *data), 2, "wrong way round")
     refused(cli("diagnose", model, model, *data), 2, "is a float model")
     refused(cli("diagnose", model, int8, *data, "--top", 0), 2, "--top 0: must be at least 1")
-    refused(cli("diagnose", model, int8, *data, "--samples", 0), 2, "samples: 0 is too few")
+    refused(cli("diagnose", model, int8, *data, "--samples", 0), 2, "--samples 0: is too few")
     refused(cli("diagnose", model, tmp_path / "none.onnx", *data), 1, "none.onnx: no such file")
     refused(cli("diagnose", model, int8, "--data", tmp_path / "none"), 1, "none: does not exist")
     refused(cli("diagnose", model, "--data", images), 2, "Give --preprocess or --mean and --scale")

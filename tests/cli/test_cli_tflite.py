@@ -280,7 +280,11 @@ def test_what_cannot_be_done_with_a_tflite_file_is_one_line(
     refused(cli("inspect", int8, "--profile", "onnx"), 2, "Add --program")
     refused(cli("inspect", int8, "--program", "--profile", "onnx"), 2, "profile 'onnx'", "Use tflite")
     refused(cli("compile", int8, "-o", out / "p.c8", "--profile", "single"), 2, "profile 'single'")
-    refused(cli("compile", int8, "-o", out / "p.c8", "--until", "nothing"), 2, "computes no tensor 'nothing'")
+    refused(
+        cli("compile", int8, "-o", out / "p.c8", "--until", "nothing"),
+        2,
+        "--until: the model computes no tensor 'nothing'",
+    )
     refused(
         cli("compile", files["onnx"], "-o", out / "p.c8", "--until", "c"), 2, "--until c", "no TFLite model"
     )

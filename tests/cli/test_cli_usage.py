@@ -82,7 +82,7 @@ def test_unknown_names(cli, refused, model: Path, images: Path, out: Path) -> No
             ("--target", "tensorrt", "--activations", "uint8"),
             ("--activations uint8", "int8-symmetric only"),
         ),
-        (("--samples", "0"), ("0 is too few",)),
+        (("--samples", "0"), ("--samples 0: is too few",)),
         (("--batch", "0"), ("--batch 0: must be at least 1",)),
         (("--threads", "-1"), ("--threads -1: must be at least 1",)),
         (("--mean", "1,b"), ("--mean 1,b: is no list of numbers", "--mean 1,2,3")),

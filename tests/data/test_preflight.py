@@ -9,6 +9,7 @@ from calib8.data.batches import Batch
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
 from calib8.errors import DataError
+from calib8.parameters import on_command_line
 
 UNIT = Preprocess(mean=(127.5,), scale=(1 / 127.5,))  # −1 … 1
 
@@ -126,7 +127,8 @@ def test_no_batch_and_mixed_batches_are_refused() -> None:
 def test_numbers_of_0_to_1_for_pixels_are_told_of() -> None:
     p = Preprocess(mean=(0.485, 0.456, 0.406), scale=(1 / 0.229, 1 / 0.224, 1 / 0.225))
     (warning,) = check(spread(-2, 1100), p).warnings
-    assert "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --units 0-1" in warning
+    assert "--mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --units 0-1" in on_command_line(warning)
+    assert "give mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), units='0-1'" in warning
 
 
 def test_arrays_far_beyond_any_recipe() -> None:

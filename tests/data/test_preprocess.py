@@ -180,7 +180,7 @@ def test_own_size_and_exact_size() -> None:
 
 
 def test_resizing_without_a_size_is_refused() -> None:
-    with pytest.raises(UsageError, match="Give --size"):
+    with pytest.raises(UsageError, match="Give size"):
         apply_preprocess(noise(5, 6), Preprocess(resize="warp"))
 
 

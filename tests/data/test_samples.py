@@ -184,12 +184,12 @@ def test_uint8_model_takes_pixels(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("inputs", "preprocess", "error", "message"),
     [
-        (IMAGE, None, UsageError, "Give --preprocess or --mean and --scale"),
+        (IMAGE, None, UsageError, "Give preprocess or mean and scale"),
         (PAIR, PLAIN, DataError, r"images fit a model with one input, not 2 \(a, b\)"),
         (spec("N", 3), PLAIN, DataError, "images do not fit the input 'x: float32 N×3'"),
         (spec("C", 4, 4), PLAIN, DataError, "images do not fit the input 'x: float32 C×4×4', which has no"),
         (spec("H", 4, 3), PLAIN, DataError, "images do not fit the input 'x: float32 H×4×3', which has no"),
-        (spec("N", 3, "H", "W"), PLAIN, UsageError, "leaves the image size open. Give --size"),
+        (spec("N", 3, "H", "W"), PLAIN, UsageError, "leaves the image size open. Give size"),
         (IMAGE, Preprocess(size=(5, 4)), UsageError, "size 5×4 does not fit the model's input"),
         (
             IMAGE,
@@ -236,5 +236,5 @@ def test_labels_only_go_with_folders(folder: Path, tmp_path: Path) -> None:
 
 
 def test_number_of_samples_is_checked(folder: Path) -> None:
-    with pytest.raises(UsageError, match="samples: 0 is too few"):
+    with pytest.raises(UsageError, match="samples=0: is too few"):
         open_dataset(folder, IMAGE, PLAIN, samples=0)

@@ -102,7 +102,7 @@ def test_input_named_images(tmp_path: Path) -> None:
 
 
 def test_pixels_without_preprocessing_are_refused_unless_the_model_takes_them() -> None:
-    with pytest.raises(UsageError, match="Give --preprocess"):
+    with pytest.raises(UsageError, match="Give preprocess"):
         open_dataset(PIXELS, IMAGE, None)
     sample = next(iter(open_dataset(PIXELS, spec("N", 4, 4, 3, dtype=np.uint8), None)))
     assert np.array_equal(sample.inputs["x"], PIXELS[:1])

@@ -54,7 +54,7 @@ def test_too_many_shards_are_refused_with_the_number_that_fits() -> None:
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "1/0", "1", "1/2/3", "-1/2", "a/b", "", "1 / 2", "٣/٤"])
 def test_what_is_no_shard(text: str) -> None:
-    with pytest.raises(UsageError, match="--shard"):
+    with pytest.raises(UsageError, match="shard"):
         Shard.from_text(text)
 
 

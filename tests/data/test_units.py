@@ -11,6 +11,7 @@ from calib8.data.preprocess import Preprocess, apply_preprocess
 from calib8.data.presets import PRESETS
 from calib8.data.recipes import odd_recipe
 from calib8.errors import UsageError
+from calib8.parameters import on_command_line
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 4, 3), dtype=np.uint8)
@@ -108,4 +109,12 @@ def test_no_published_recipe_is_odd(p: Preprocess) -> None:
 )  # fmt: skip
 def test_numbers_that_no_recipe_gives(mean, scale, told: str) -> None:
     found = odd_recipe(Preprocess(mean=mean, scale=scale))
-    assert re.search(told, found), found
+    assert re.search(told, on_command_line(found)), found
+    assert "--" not in found
+
+
+def test_a_recipe_is_given_as_python_takes_it() -> None:
+    p = Preprocess(mean=MEAN, scale=INVERSE)
+    found = odd_recipe(p)
+    assert found.endswith("give mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), units='0-1'")
+    assert odd_recipe(Preprocess(mean=MEAN, std=(0.229, 0.224, 0.225), units="0-1")) == ""

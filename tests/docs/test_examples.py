@@ -101,7 +101,7 @@ def test_the_training_session_prints_what_is_shown(tmp_path: Path, monkeypatch: 
     pairs = zip(PERCENT.findall(shown), PERCENT.findall(found), strict=True)
     assert all(abs(int(told) - int(measured)) <= 15 for told, measured in pairs), found
     assert namespace["after"] > namespace["before"] + 0.1
-    assert any("--target three bits" in note for note in namespace["notes"])
+    assert any("target='three bits'" in note for note in namespace["notes"])
     assert Path("digits.tflite").stat().st_size > 10_000
 
 

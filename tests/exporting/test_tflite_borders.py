@@ -147,7 +147,7 @@ def test_a_layer_without_a_quantizer_is_computed_in_float() -> None:
         np.testing.assert_allclose(as_given(given, wanted.shape), wanted, rtol=1e-5, atol=1e-5)
     with pytest.raises(UnsupportedModelError, match="nothing quantizes the output 'features'") as caught:
         to_tflite(program, outputs="int8")
-    assert "--target tflite" in str(caught.value)
+    assert "target='tflite'" in str(caught.value)
 
 
 def test_a_layer_that_two_quantizers_read_is_written_once_for_each() -> None:
@@ -205,7 +205,7 @@ def test_what_is_stored_in_the_file() -> None:
 
 def test_what_cannot_be_asked_for() -> None:
     program = one_layer("int8")
-    with pytest.raises(UsageError, match="--inputs int16: is no type of TFLite's inputs and outputs"):
+    with pytest.raises(UsageError, match="inputs='int16': is no type of TFLite's inputs and outputs"):
         to_tflite(program, inputs="int16")
     with pytest.raises(UsageError, match="net: is a program of the profile 'single'"):
         to_tflite(replace(program, profile="single"), name="net")

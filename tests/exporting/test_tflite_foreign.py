@@ -97,5 +97,5 @@ def test_what_has_no_form_is_listed_at_once(name: str) -> None:
     with pytest.raises(UnsupportedModelError) as caught:
         exported(name)
     message = str(caught.value)
-    assert message.startswith(f"{name}: ") and "--target tflite" in caught.value.cure
+    assert message.startswith(f"{name}: ") and "target='tflite'" in caught.value.cure
     assert all(part in message for part in REFUSED[name]), message

@@ -64,7 +64,7 @@ def test_unknown_names_are_listed_and_passed_over_on_request(original, prepared)
         TableError, match=r"old\.cache: names 2 of 16 tensors .*'nobody', 'nothing'"
     ) as caught:
         bind(file, prepared.model, original)
-    assert "--partial" in str(caught.value)
+    assert "partial=True" in str(caught.value)
     binding = bind(file, prepared.model, original, partial=True)
     assert binding.unknown == ("nobody", "nothing")
     assert "(Unnamed Layer* 3) [Constant]_output" in binding.unused
@@ -140,7 +140,7 @@ def test_what_reads_or_yields_a_tensor_without_a_range_stays_float(
     names = tuple(name for name in EVERY if name != lost and (lost, name) != ("p", "f"))
     binding = bind(cache(names), prepared.model, original)
     scheme = target_scheme(target)
-    with pytest.raises(TableError, match=rf"old\.cache: lacks .*'{lost}'.*--partial"):
+    with pytest.raises(TableError, match=rf"old\.cache: lacks .*'{lost}'.*partial=True"):
         without_range(prepared.model, scheme, frozenset(), binding, partial=False)
     floats = without_range(prepared.model, scheme, frozenset(), binding, partial=True)
     assert f"the table has no range for '{lost}'" in floats.values()
@@ -203,7 +203,7 @@ def test_what_an_ncnn_table_cannot_hold_stays_float(prepared, target: str) -> No
     left = place(prepared.model, scheme, frozenset(floats))
     assert set(names) <= left.quantized_nodes() and left.readers.keys() <= binding.table.entries.keys()
     lacking = bind(of_layers(names[:1]), prepared.model, prepared.model)
-    with pytest.raises(TableError, match=r"n\.table: lacks .*--partial leaves the nodes"):
+    with pytest.raises(TableError, match=r"n\.table: lacks .*partial=True leaves the nodes"):
         without_range(prepared.model, scheme, frozenset(), lacking, partial=False)
 
 
@@ -212,7 +212,7 @@ def test_an_ncnn_table_for_a_target_that_needs_more(prepared) -> None:
     binding = bind(of_layers(names), prepared.model, prepared.model)
     scheme = target_scheme("onnxruntime")
     with pytest.raises(
-        TableError, match=r"lacks .*--target ncnn needs the inputs of layers alone; .*--range"
+        TableError, match=r"lacks .*target='ncnn' needs the inputs of layers alone; .*with ranges"
     ):
         without_range(prepared.model, scheme, frozenset(), binding, partial=False)
 

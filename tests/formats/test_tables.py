@@ -94,7 +94,7 @@ def test_a_format_by_name_overrides_the_content(tmp_path: Path) -> None:
     assert ranges_of(read_table(path, "tengine-uint8").table) == {"relu": (0.0, 127.5)}
     with pytest.raises(TableError, match="no header"):
         read_table(path, "tensorrt")
-    with pytest.raises(UsageError, match="--format trt: unknown format"):
+    with pytest.raises(UsageError, match="form='trt': unknown format"):
         read_table(path, "trt")
 
 
@@ -123,7 +123,7 @@ def test_a_table_is_written_with_its_header(tmp_path: Path) -> None:
     write_table(tmp_path / "t", table_of(RANGES), "tensorrt", header="TRT-7000-LegacyCalibration")
     read = read_table(tmp_path / "t")
     assert read.header == "TRT-7000-LegacyCalibration" and set(read.table.entries) == set(RANGES)
-    with pytest.raises(UsageError, match="--to ncnn"):
+    with pytest.raises(UsageError, match="form='ncnn'"):
         write_table(tmp_path / "n", table_of(WORDS), "ncnn")
     assert not (tmp_path / "n").exists()
 

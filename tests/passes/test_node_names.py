@@ -69,7 +69,7 @@ def test_names_of_the_prepared_graph_come_first() -> None:
 
 @pytest.mark.parametrize("gone", ["i node", "size node", "size", "nobody", "", "x", "w"])
 def test_what_computes_nothing_any_more_cannot_be_asked_for(gone: str) -> None:
-    with pytest.raises(UsageError, match=f"--keep-float: the model has no node '{gone}'.*calib8 inspect"):
+    with pytest.raises(UsageError, match=f"keep_float: the model has no node '{gone}'.*calib8 inspect"):
         prepared(net(named=True)).nodes_called(["y", gone])
 
 

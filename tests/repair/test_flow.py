@@ -16,6 +16,7 @@ from calib8.autorange.samples import ChosenSamples, choose_samples
 from calib8.data.samples import open_dataset
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
+from calib8.parameters import on_command_line
 from calib8.quantization.corrections import LayerCorrection
 from calib8.repair import by_effort, held_back, search
 from calib8.repair.by_effort import repair_by_effort
@@ -331,7 +332,7 @@ def test_groups_of_alternatives_name_repairs() -> None:
     ("effort", "names", "with_data", "problem"),
     [
         ("huge", None, True, "unknown effort"),
-        ("fast", ["bias"], True, "does not go with --effort"),
+        ("fast", ["bias"], True, "does not go with effort"),
         ("fast", None, False, "none are given"),
         (None, ["bias"], False, "none are given"),
         (None, ["scales", "round"], False, "none are given"),
@@ -376,7 +377,7 @@ def test_without_samples_held_back_an_effort_tries_nothing_and_says_so(
     assert (found.held_back, found.shared) == (0, True)
     assert found.warning == (
         "12 samples are too few to prove a repair on (16): none was tried; give about 100, or name repairs "
-        "with --repair"
+        "with repair"
     )
 
 
@@ -389,5 +390,8 @@ def test_named_repairs_without_samples_held_back_are_marked(mobile: Candidate) -
 
 @pytest.mark.parametrize(("names", "given"), [([""], "''"), (["cle", ""], "cle,"), (["", "bias"], ",bias")])
 def test_an_empty_name_is_told(names: list[str], given: str) -> None:
-    with pytest.raises(UsageError, match=f"--repair {given}: a name is empty"):
+    with pytest.raises(UsageError, match=r"repair=.*: a name is empty") as refused:
         repairs_called(names)
+    assert (refused.value.subject, on_command_line(refused.value.subject)) == (
+        f"repair={names!r}", f"--repair {given}",
+    )  # fmt: skip

@@ -116,7 +116,7 @@ def test_sizes_of_the_file_are_taken_where_none_are_given() -> None:
 
 def test_sizes_that_nothing_gives_are_asked_for() -> None:
     session = InferenceSession(classifier_of((1, 1, 1, 3), (-1, -1, -1, 3)))
-    with pytest.raises(UsageError, match=r"'image' \(\?×\?×\?×3\) are free.*--shape image=1,…,…,3"):
+    with pytest.raises(UsageError, match=r"'image' \(\?×\?×\?×3\) are free.*shapes={'image': \(1,…,…,3\)}"):
         _ = session.program
     assert session.run(None, {"image": random_codes("int8", 2)})[0].shape == (2, CLASSES)
 

@@ -308,7 +308,7 @@ def test_without_a_float_model_only_labels_judge(folder: Path, tmp_path: Path) -
 
 def test_a_float_model_alone_needs_labels(pair: list[Path], folder: Path, tmp_path: Path) -> None:
     """Of boxes that is known before anything runs; class numbers may lie beside the data."""
-    with pytest.raises(UsageError, match=r"--task detect: has nothing to judge.*Add an int8 model"):
+    with pytest.raises(UsageError, match=r"task='detect': has nothing to judge.*Add an int8 model"):
         calib8.evaluate(pair[:1], folder, preprocess=PLAIN, task="detect", threads=1)
     with pytest.raises(UsageError, match="judge: compares with the float model, and nothing else"):
         calib8.evaluate(pair[:1], folder, preprocess=PLAIN, judge=lambda a, b: 1.0, threads=1)
@@ -320,7 +320,7 @@ def test_a_float_model_alone_needs_labels(pair: list[Path], folder: Path, tmp_pa
     )
     assert alone.task is not None and alone.task.against_labels["recall"] == 1.0
     classes = [embedder(tmp_path / "classes.onnx", 1.0)]
-    with pytest.raises(UsageError, match="--task classify: has nothing to judge"):
+    with pytest.raises(UsageError, match="task='classify': has nothing to judge"):
         calib8.evaluate(classes, folder, preprocess=PLAIN, task="classify", threads=1)
     (tmp_path / "list.txt").write_text("\n".join(f"{name} 1" for name in SCENES))
     found = calib8.evaluate(
@@ -341,7 +341,7 @@ def test_bad_requests(pair: list[Path], folder: Path, tmp_path: Path) -> None:
         calib8.evaluate(pair, folder, preprocess=PLAIN, threads=1, **options)
 
     file = labels(tmp_path)
-    with pytest.raises(UsageError, match=r"--task fly: unknown task\. Use one of detect, segment"):
+    with pytest.raises(UsageError, match=r"task='fly': unknown task\. Use one of detect, segment"):
         evaluate(task="fly")
     with pytest.raises(UsageError, match="outputs y 1×6×40: none is one row of numbers"):
         evaluate(task="embed")

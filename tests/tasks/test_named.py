@@ -65,9 +65,9 @@ def test_a_task_that_the_outputs_do_not_fit_is_refused_with_what_it_needs() -> N
     with pytest.raises(UsageError) as refused:
         meaning_of(grid(), task="detect")
     assert str(refused.value) == (
-        "--task detect: no output fits it; the model has y [N, 9, 2, 2]. Name boxes and scores, such as "
-        "--branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores', or the form of a raw grid of anchors, "
-        "such as --branch NAME=yolov3-grid."
+        "task='detect': no output fits it; the model has y [N, 9, 2, 2]. Name boxes and scores, such as "
+        "branches={'NAME[0:4]': 'boxes', 'NAME[4:84]': 'scores'}, or the form of a raw grid of anchors, "
+        "such as branches={'NAME': 'yolov3-grid'}."
     )
     named = meaning_of(grid(), task="detect", branches={"y[0:4]": "boxes", "y[4:9]": "scores"})
     assert told(named) == "boxes y[:,0:4], scores y[:,4:9]" and named.task == "detect"
@@ -110,7 +110,7 @@ def test_what_the_graph_is_sure_of_is_not_read_as_another_task(task: str, judge:
         ask(FACES, task)
     assert "the model has scores [N, 16, 2], boxes [N, 16, 4], points [N, 16, 10]" in str(refused.value)
     assert "its graph shows task detect: scores[:,:,1:2] is scores (Softmax" in str(refused.value)
-    assert "Use --task detect; if the graph is read wrongly, name the" in str(refused.value)
+    assert "Use task='detect'; if the graph is read wrongly, name the" in str(refused.value)
 
 
 def test_what_the_user_names_wins_over_a_graph_that_is_sure() -> None:

@@ -52,7 +52,7 @@ def test_the_surest_output_is_read(task: str) -> None:
     assert read(task, meaning(("unused", "named"), ("other", "guessed"), ("other", "guessed"))) == 1
     with pytest.raises(UsageError, match="o0, o2 all are of it, and one is judged") as refused:
         read(task, meaning((kind, "likely"), (kind, "guessed"), (kind, "likely")))
-    assert "--branch o2=unused" in str(refused.value)
+    assert "branches={'o2': 'unused'}" in str(refused.value)
 
 
 def test_of_two_heads_the_user_says_which_one(tmp_path: Path) -> None:

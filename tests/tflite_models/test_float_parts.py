@@ -130,7 +130,7 @@ def test_a_custom_tail_is_named_with_what_lies_before_it() -> None:
         lower_tflite(with_custom_tail(), "m.tflite")
     text = str(caught.value)
     assert "m.tflite: 1 operators cannot be run: 'found' (TFLite_Detection_PostProcess)" in text
-    assert "as outputs (--until, outputs=): boxes, real" in text
+    assert "as outputs (outputs): boxes, real" in text
 
 
 def test_outputs_before_a_custom_tail() -> None:

@@ -46,7 +46,7 @@ def test_a_promise_is_kept_on_its_side() -> None:
 
 @pytest.mark.parametrize(("share", "percent"), [(0.99, "99"), (0.995, "99.5"), (1.0, "100")])
 def test_an_agreement_that_is_no_percentage_names_the_one_that_is(share: float, percent: str) -> None:
-    with pytest.raises(UsageError, match=rf"--min-agreement .* in per cent\. Give {percent} if"):
+    with pytest.raises(UsageError, match=rf"min_agreement=.* in per cent\. Give {percent} if"):
         promise_of(None, share, None)
     assert promise_of(share, None, None).value == share  # points below the float model's are often below 1
     assert promise_of(None, 1.5, None).value == 1.5

@@ -137,7 +137,7 @@ def test_precision_counts_what_int8_finds(monkeypatch: pytest.MonkeyPatch) -> No
     assert value == pytest.approx(170 / 200)
     assert bound == pytest.approx(min(value - 1.729 * error, counted_bound(value, 200)))
     assert precision([Boxes(3, 0, 0)] * 20, monkeypatch) == (0.0, 0.0), "what finds nothing keeps no promise"
-    with pytest.raises(UsageError, match="--min-precision: cannot be told: FP32 finds nothing"):
+    with pytest.raises(UsageError, match="min_precision: cannot be told: FP32 finds nothing"):
         precision([Boxes(0, 0, 0)] * 20, monkeypatch)
 
 
@@ -192,7 +192,7 @@ def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"preprocess": preprocess, "labels": labels}
     found = tuned(tmp_path, detector(), folder, min_map_ratio=0.01, **asked)
     assert found.best.figures.value > 0.01 and found.judged == 12
-    with pytest.raises(UsageError, match="does not count for --min-recall"):
+    with pytest.raises(UsageError, match="does not count for min_recall"):
         tuned(tmp_path, detector(), folder, min_recall=0.5, **asked)
     document["annotations"][0]["image_id"] = 99
     labels.write_text(json.dumps(document))
@@ -203,17 +203,17 @@ def test_labels_of_boxes_judge_both_models(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"min_recall": 97.0}, r"--min-recall 97: no model can have that.*Give 0\.97 if you mean per cent"),
+        ({"min_recall": 97.0}, r"min_recall=97\.0: no model can have that.*Give 0\.97 if you mean per cent"),
         ({"min_iou": -0.1}, "it must be in 0 … 1"),
         ({"min_cosine": float("nan")}, "no model can have that"),
-        ({"min_iou": 0.9, "min_lines": 0.9}, "--min-iou and --min-lines: are two promises"),
+        ({"min_iou": 0.9, "min_lines": 0.9}, "min_iou and min_lines: are two promises"),
         ({"min_score": 0.5}, "min_score: needs a judge"),
         ({"min_iou": 0.9, "judge": closeness}, "does not go with a judge of your own"),
         ({"min_sqnr": 20.0, "judge": closeness}, "goes with min_score alone"),
-        ({"min_iou": 0.9, "task": "detect"}, "--min-iou: is no promise of task detect"),
+        ({"min_iou": 0.9, "task": "detect"}, "min_iou: is no promise of task detect"),
         ({"min_iou": 0.9, "task": EmbeddingJudge()}, "is no promise of task embed"),
         ({"min_iou": 0.9, "task": "fly"}, "unknown task"),
-        ({"min_iou": 0.9}, "--task segment: outputs y"),
+        ({"min_iou": 0.9}, "task='segment': outputs y"),
         ({"min_score": float("inf"), "judge": closeness}, "no model can have that"),
     ],
 )

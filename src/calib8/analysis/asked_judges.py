@@ -15,6 +15,7 @@ from calib8.data.samples import Dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session
+from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.find import AnyJudge, check_task, task_name
 from calib8.tasks.judges.own import OwnJudge, check_own_judge
@@ -75,7 +76,9 @@ def labels_of_images(task: str | AnyJudge | None, labels: str | os.PathLike[str]
         return path
     if path.is_dir() or path.suffix.lower() == ".json":
         problem = "holds labels of objects or pixels" + (f", not of task {name}" if name else "")
-        raise UsageError(str(path), problem, f"Say what they are of: --task {', '.join(OF_IMAGES)}")
+        raise UsageError(
+            str(path), problem, f"Say what they are of: {parameter('task')} {', '.join(OF_IMAGES)}"
+        )
     return None
 
 
@@ -121,6 +124,8 @@ def pictures_of(labels: Path, dataset: Dataset) -> Pictures:
     folder = Path(dataset.source)
     if dataset.preprocess is None or not folder.is_dir():
         raise UsageError(
-            str(labels), "labels of objects or pixels need an image folder", "Give one as --data"
+            str(labels),
+            "labels of objects or pixels need an image folder",
+            f"Give one as {parameter('data')}",
         )
     return Pictures(folder, [pending.name for pending in dataset.pending()], dataset.preprocess)

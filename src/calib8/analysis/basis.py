@@ -18,6 +18,7 @@ from calib8.calibration.ranges import METHODS
 from calib8.calibration.ranges.two_pass import needs_data_again
 from calib8.errors import ModelError, UsageError
 from calib8.model.metadata import PREFIX
+from calib8.parameters import flag_of
 from calib8.repair.repairs import ONE_OF, REPAIRS
 from calib8.scheme import GRANULARITIES, TARGETS, QuantScheme, target_scheme
 from calib8.table import Range
@@ -62,23 +63,23 @@ class Basis:
         """The options of ``calib8 quantize`` that ask for it, the repairs aside."""
         found: list[str] = []
         if self.target != Basis.target:
-            found += ["--target", self.target]
+            found += [flag_of("target"), self.target]
         if self.activations != target_scheme(self.target).activation_name:
-            found += ["--activations", self.activations]
+            found += [flag_of("activations"), self.activations]
         if self.weights != Basis.weights:
-            found += ["--weights", self.weights]
+            found += [flag_of("weights"), self.weights]
         if self.method != AUTO:
-            found += ["--method", self.method]
+            found += [flag_of("method"), self.method]
         if self.percent is not None:
-            found += ["--percent", repr(self.percent)]
+            found += [flag_of("percent"), repr(self.percent)]
         if self.power_of_two:
-            found.append("--power-of-two")
+            found.append(flag_of("power_of_two"))
         for tensor, held in self.ranges:
-            found += ["--range", f"{tensor}={held.min!r},{held.max!r}"]
+            found += [flag_of("ranges"), f"{tensor}={held.min!r},{held.max!r}"]
         for node in self.keep_float:
-            found += ["--keep-float", node]
+            found += [flag_of("keep_float"), node]
         for tensor in self.spots:
-            found += ["--spot", tensor]
+            found += [flag_of("spots"), tensor]
         return tuple(found)
 
 

@@ -21,11 +21,12 @@ from calib8.analysis.benchmark import Pace, visit
 from calib8.analysis.openvino_model import compile_in_openvino
 from calib8.analysis.workloads import Workload
 from calib8.errors import ModelError
+from calib8.parameters import parameter
 from calib8.session import InferenceSession
 
 Array = npt.NDArray[Any]
 
-LEAVE_OUT: Final = "Leave it out with --runtime"
+LEAVE_OUT: Final = f"Leave it out with {parameter('runtime')}"
 
 
 class BoundCall:

@@ -17,6 +17,7 @@ from calib8.analysis.wrong_statistics import sees_the_input
 from calib8.data.channel_order import FEWEST_SAMPLES, colour_axis, reversed_channels
 from calib8.data.preprocess import Preprocess
 from calib8.model.runtime import Arrays
+from calib8.parameters import Text, parameter
 from calib8.repair.batch_norm_statistics import BatchNormDrift, first_batch_norm_drift
 
 ADRIFT: Final = 0.12
@@ -60,7 +61,7 @@ def red_and_blue_exchanged(
     text = _told_by_statistics(witness, first, axis) if first is not None else ""
     if first is None or not (first.suspicious or sees_the_input(witness.model, first.name)):
         text = _told_by_entropy(witness, axis)
-    return Exchanged(text, _cure(p, axis)) if text else None
+    return Exchanged(text, Text(_cure(p, axis))) if text else None
 
 
 def picture_axis(inputs: Arrays, p: Preprocess | None) -> int | None:
@@ -115,4 +116,4 @@ def _cure(p: Preprocess | None, axis: int) -> str:
         code = "array[:, ::-1]" if axis == 1 else "array[..., ::-1]"
         return f"Give {code}, or see how the model was trained"
     other = "rgb" if p.color == "bgr" else "bgr"
-    return f"Give --color {other} and the mean in that order, or see how the model was trained"
+    return f"Give {parameter('color', other)} and the mean in that order, or see how the model was trained"

@@ -33,6 +33,7 @@ from calib8.data.samples import Dataset, DataSource, open_dataset
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
+from calib8.parameters import parameter
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
 from calib8.tasks.seen import analysable
@@ -152,8 +153,8 @@ def compare(
     """
     sort_order(sort)
     settings = _settings(runtime, threads, profile, integer_only)
-    check_positive("--batch", batch)
-    check_positive("--threads", threads)
+    check_positive("batch", batch)
+    check_positive("threads", threads)
     pair = open_pair(fp32, int8)
     meaning = meaning_of(analysable(pair.fp32), task=task, branches=branches)
     chosen = _stored(pair) if preprocess is None else preprocess
@@ -177,7 +178,7 @@ def sort_order(name: str) -> Sort:
     for order in SORTS:
         if order == name:
             return order
-    raise UsageError(f"--sort {name}", "unknown order", f"Use {' or '.join(SORTS)}")
+    raise UsageError(parameter("sort", name), "unknown order", f"Use {' or '.join(SORTS)}")
 
 
 def _stored(pair: ModelPair) -> Preprocess | None:
@@ -234,7 +235,7 @@ def _settings(runtime: str, threads: int, profile: str | None, integer_only: boo
     check_runtime(runtime, profile, integer_only)
     if runtime not in ("onnxruntime", *OWN):
         cure = f"Use one of onnxruntime, {', '.join(OWN)}"
-        raise UsageError(f"--runtime {runtime}", "does not give the codes between layers", cure)
+        raise UsageError(parameter("runtime", runtime), "does not give the codes between layers", cure)
     return Settings(threads, profile, integer_only)
 
 

@@ -54,6 +54,7 @@ from calib8.dissection.dissect import Dissection
 from calib8.errors import ModelError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
+from calib8.parameters import with_both
 from calib8.progress import Progress, SampleCounter, check_positive, silent
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
 from calib8.tasks.branches import Meaning
@@ -146,7 +147,7 @@ def diagnose(
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    check_positive("--threads", threads)
+    check_positive("threads", threads)
     comparison = compare(
         fp32, int8, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
         skip_bad=skip_bad, task=task, branches=branches, progress=progress,
@@ -280,10 +281,10 @@ def _images(opened: _Opened, witness: Witness, first: BatchNormDrift | None) -> 
     given, cure = opened.dataset.preprocess, "Compare mean, scale and colour order"
     order = red_and_blue_exchanged(witness, first, given)
     if order is not None:
-        return Reason("statistics", order.text, f"Exchange red and blue. {order.cure}")
+        return Reason("statistics", order.text, f"Exchange red and blue. {with_both(order.cure)}")
     if first is None or not sees_the_input(opened.pair.fp32, first.name):
         units = other_units(witness, given)
-        return None if units is None else Reason("statistics", units.text, f"{cure}. {units.cure}")
+        return None if units is None else Reason("statistics", units.text, f"{cure}. {with_both(units.cure)}")
     if not first.suspicious:
         return None
     text = (

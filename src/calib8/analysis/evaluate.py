@@ -20,6 +20,7 @@ import numpy.typing as npt
 from calib8.data.batches import Batch
 from calib8.errors import CrashError, DataError
 from calib8.model.runtime import Session
+from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
 from calib8.tasks.judges.classes import best_classes as best_classes
@@ -33,8 +34,10 @@ FEW_LABELS: Final = 20
 MUCH_MORE: Final = 4
 """So many times as often as the label itself, and on more than this part of all images."""
 
-RAISE: Final = "it may have a background class at 0; add 1 to the labels with --label-offset 1"
-LOWER: Final = "the labels may count a background class at 0; take 1 off them with --label-offset -1"
+RAISE: Final = f"it may have a background class at 0; add 1 to the labels with {parameter('label_offset', 1)}"
+LOWER: Final = (
+    f"the labels may count a background class at 0; take 1 off them with {parameter('label_offset', -1)}"
+)
 """Cures of labels that are counted otherwise."""
 
 Shapes = frozenset[tuple[str, tuple[int, ...]]]
@@ -313,7 +316,7 @@ def _evaluation(
     session: Session, tally: _Tally, index: int, reference: int | None, meaning: Meaning | None
 ) -> Evaluation:
     if tally.crash is not None:
-        crash = str(tally.crash)
+        crash = tally.crash.text
         return Evaluation(session.name, session.runtime, 0, None, None, None, None, 0.0, failure=crash)
     compared = reference is not None and index != reference
     return Evaluation(
@@ -338,7 +341,7 @@ def _warnings(tally: _Tally) -> Iterator[str]:
     for hits, side, cure in ((tally.above, "higher", RAISE), (tally.below, "lower", LOWER)):
         if hits > MUCH_MORE * tally.top1 and hits > tally.labelled / MUCH_MORE:
             share = f"{100 * hits / tally.labelled:.2f} %"
-            yield f"its class is one {side} than the label on {share} of the images: {cure}"
+            yield Text(f"its class is one {side} than the label on {share} of the images: {cure}")
 
 
 def sqnr_db(signal: float, noise: float) -> float | None:

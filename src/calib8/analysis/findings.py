@@ -5,7 +5,7 @@
 A finding is told where that gains enough: what a layer loses matters as far as the outputs lose it. Where
 others lose as much, a layer in float gains little: what its codes or its normalization show by themselves is
 told without a gain.
-Nodes are told by the names that ``calib8 quantize --keep-float`` takes.
+Nodes are told by the names that ``keep_float`` takes.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from typing import IO, Any, Final
 import numpy.typing as npt
 
 from calib8.errors import Calib8Error, CrashError
+from calib8.parameters import parameter
 
 Array = npt.NDArray[Any]
 
@@ -100,7 +101,7 @@ class ForeignProcess:
             ended = _ending(self._process.wait())
             self.close()
             problem = f"{self._title} crashes when it {doing} it ({self._runtime}, {ended})"
-            raise CrashError(self._name, problem, "Use another --runtime") from error
+            raise CrashError(self._name, problem, f"Use another {parameter('runtime')}") from error
         if isinstance(answer, TOLD):
             raise answer
         result, self.seconds = answer

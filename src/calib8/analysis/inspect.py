@@ -38,6 +38,7 @@ from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
 from calib8.model.work import elements, macs
 from calib8.ops.groups import OF_SHAPES, QUANTIZERS
+from calib8.parameters import Text, with_both
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
 from calib8.passes.prepare import prepare
@@ -166,6 +167,10 @@ def inspect_model(path: str | os.PathLike[str]) -> ModelInspection:
     )
 
 
+def _refused(error: Calib8Error) -> str:
+    return Text(f"Cannot be quantized as it is: {with_both(error.problem)}. {with_both(error.cure)}")
+
+
 Found = tuple[list[LayerInspection], list[str], int | None]
 """Layers, warnings, multiply-accumulates of one sample."""
 
@@ -178,7 +183,7 @@ def _float_layers(original: ir.Model, lifted: ir.Model) -> Found:
     except Calib8Error as error:
         reason = "the model cannot be prepared, see the warnings"
         layers, warnings, total = _layers(lifted, {label(node): reason for node in _computing(nodes(lifted))})
-        return layers, [f"Cannot be quantized as it is: {error.problem}. {error.cure}", *warnings], total
+        return layers, [_refused(error), *warnings], total
     decisions = place(prepared, TARGETS[REFERENCE_TARGET]).decisions
     return _layers(prepared, {decision.node: decision.reason for decision in decisions})
 

@@ -24,6 +24,7 @@ from calib8.analysis.rules import (
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
+from calib8.parameters import Text
 from calib8.quantization.qdq import QUANTIZERS, is_integer_op, label, nodes, readable_copy
 from calib8.scheme import target_scheme
 from calib8.tflite.magic import claims_to_be_tflite
@@ -153,7 +154,7 @@ def lint(model: str | os.PathLike[str] | onnx.ModelProto, target: str) -> tuple[
     _check_form(graph)
     wanted_float = _kept_float(graph)
     return tuple(
-        Violation(node, rule.__name__.replace("_", "-"), problem, cure)
+        Violation(node, rule.__name__.replace("_", "-"), problem, Text(cure))
         for rule in RULES[target]
         for node, problem, cure in rule(graph)
         if node not in wanted_float
@@ -174,7 +175,7 @@ def _lint_file(path: str | os.PathLike[str], target: str) -> tuple[Violation, ..
         problem = f"is a {kind(graph)} model, which has no rules"
         raise UnsupportedModelError(os.fspath(path), problem, "Quantize it first")
     return tuple(
-        Violation(node, rule.__name__.replace("_", "-"), problem, cure)
+        Violation(node, rule.__name__.replace("_", "-"), problem, Text(cure))
         for rule in FILE_RULES
         for node, problem, cure in rule(graph)
     )

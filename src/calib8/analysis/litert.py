@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError, UsageError
+from calib8.parameters import parameter
 
 Array = npt.NDArray[Any]
 
@@ -70,7 +71,7 @@ class LiteRtModel:
                 self._interpreter.allocate_tensors()
         except REFUSALS as error:
             problem = f"LiteRT cannot load it ({_reason(error)})"
-            cure = "Export the model again, or use another --runtime"
+            cure = f"Export the model again, or use another {parameter('runtime')}"
             raise ModelError(self._name, problem, cure) from error
 
     def run(self, outputs: Sequence[str] | None, feeds: Mapping[str, Array]) -> list[Array]:
@@ -132,7 +133,7 @@ def check_installed(runtime: str) -> None:
     """
     if find_spec("ai_edge_litert") is None:
         cure = "Install it with: pip install 'calib8[litert]'"
-        raise UsageError(f"--runtime {runtime}", "LiteRT is not installed", cure)
+        raise UsageError(parameter("runtime", runtime), "LiteRT is not installed", cure)
 
 
 def _reason(error: Exception) -> str:

@@ -14,6 +14,7 @@ from calib8.files import checked_path
 from calib8.model.graph import graph_inputs, graph_outputs
 from calib8.model.load import load_model
 from calib8.model.metadata import PREFIX
+from calib8.parameters import parameter
 from calib8.passes.channel_factors import CHANNEL_FACTORS, ChannelFactors, parse_factors
 from calib8.passes.stored_statistics import BATCH_NORMS, put_statistics
 from calib8.program.magic import is_program_file
@@ -94,9 +95,8 @@ def _refuse_compiled(model: Model) -> None:
         return
     kind = "plan" if claims_to_be_plan(model) else "saved program" if is_program_file(model) else None
     if kind is not None:
-        cure = (
-            "Give the quantized .onnx model that it was made from, with --runtime calib8 if it is to run so"
-        )
+        own = parameter("runtime", "calib8")
+        cure = f"Give the quantized .onnx model that it was made from, with {own} if it is to run so"
         raise UsageError(os.fspath(model), f"is a {kind}, which has no tensors to compare", cure)
 
 

@@ -28,7 +28,7 @@ class NodeNames:
     """Nodes of an int8 graph and of its float model.
 
     Attributes:
-        names: label of a node of the int8 graph → name that ``--keep-float`` takes. Nodes that the prepared
+        names: label of a node of the int8 graph → name that ``keep_float`` takes. Nodes that the prepared
             float graph does not have are not among them.
         makers: tensor of the float model → label of the node of the int8 graph that yields it.
         values: tensor of the float model → name of it in the int8 graph, where that is another one.

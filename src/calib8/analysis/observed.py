@@ -95,8 +95,8 @@ def observe(
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    check_positive("--batch", batch)
-    check_positive("--threads", threads)
+    check_positive("batch", batch)
+    check_positive("threads", threads)
     original = load_model(path)
     dataset = open_dataset(data, graph_inputs(original), preprocess, samples=samples, skip_bad=skip_bad)
     if pairs:

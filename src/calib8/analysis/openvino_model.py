@@ -13,6 +13,7 @@ import numpy.typing as npt
 from calib8.analysis.foreign_process import ForeignProcess
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.model.runtime import Session
+from calib8.parameters import parameter
 from calib8.tensors import TensorSpec
 
 Array = npt.NDArray[Any]
@@ -75,7 +76,9 @@ class OpenVinoModel:
             ModelError: it cannot be loaded.
         """
         self._name = name
-        self._compiled = compile_in_openvino(name, threads, "Quantize it with --target openvino")
+        self._compiled = compile_in_openvino(
+            name, threads, f"Quantize it with {parameter('target', 'openvino')}"
+        )
 
     def ports(self) -> Ports:
         """Specs of inputs and outputs."""
@@ -108,7 +111,7 @@ def check_installed() -> None:
     """
     if find_spec("openvino") is None:
         cure = "Install it with: pip install 'calib8[openvino]'"
-        raise UsageError("--runtime openvino", "OpenVINO is not installed", cure)
+        raise UsageError(parameter("runtime", "openvino"), "OpenVINO is not installed", cure)
 
 
 def _reason(error: Exception) -> str:

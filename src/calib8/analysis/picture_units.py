@@ -23,6 +23,7 @@ from calib8.analysis.colour_order import picture_axis, samples
 from calib8.analysis.sureness import Witness
 from calib8.data.channel_order import FEWEST_SAMPLES, clearly_surer
 from calib8.data.preprocess import Preprocess
+from calib8.parameters import Text, either
 
 Array = npt.NDArray[Any]
 
@@ -40,13 +41,17 @@ class Unit:
     text: str
     mean: float
     scale: float
-    flags: str
+    recipe: str
+
+
+def _recipe(mean: str, scale: str) -> str:
+    return either(f"mean=({mean},), scale=({scale},)", f"--mean {mean} --scale {scale}")
 
 
 UNITS: Final = (
-    Unit("0 … 1", 0.0, 1.0 / 255.0, "--mean 0 --scale 1/255"),
-    Unit("−1 … 1", 127.5, 1.0 / 127.5, "--mean 127.5 --scale 1/127.5"),
-    Unit("0 … 255", 0.0, 1.0, "--mean 0 --scale 1"),
+    Unit("0 … 1", 0.0, 1.0 / 255.0, _recipe("0", "1/255")),
+    Unit("−1 … 1", 127.5, 1.0 / 127.5, _recipe("127.5", "1/127.5")),
+    Unit("0 … 255", 0.0, 1.0, _recipe("0", "1")),
 )
 
 
@@ -98,7 +103,7 @@ def other_units(witness: Witness, p: Preprocess | None) -> OtherUnits | None:
         f"the model finds {what} in every picture (best scores {best.min():.2f} … {best.max():.2f}), with "
         f"pixels of {unit.text} it tells them apart ({told})"
     )
-    return OtherUnits(text, f"Give {unit.flags}, or see how the model was trained")
+    return OtherUnits(text, Text(f"Give {unit.recipe}, or see how the model was trained"))
 
 
 def _counted_as(unit: Unit, pixels: Callable[[Array], Array], values: Array) -> Array:

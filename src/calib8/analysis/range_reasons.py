@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from calib8.analysis.compare import TensorComparison
 from calib8.analysis.reason import Reason
+from calib8.parameters import either, parameter
 from calib8.passes.wide_ranges import HEADROOM
 from calib8.qparams import INT16
 
@@ -63,12 +64,14 @@ def given_reason(row: TensorComparison, facts: Ranges) -> Reason | None:
     outside, unused = _outside(row), _unused(row)
     if not (outside or unused) or row.tensor not in facts.given:
         return None
+    given = parameter("ranges")
     text = (
-        f"the range given with --range clips: {outside}"
+        f"the range given with {given} clips: {outside}"
         if outside
-        else (f"the range given with --range is far too wide: {unused}")
+        else (f"the range given with {given} is far too wide: {unused}")
     )
-    advice = f"Leave --range '{row.tensor}=…' away"
+    one = either(f"ranges[{row.tensor!r}]", f"--range '{row.tensor}=…'")
+    advice = f"Leave {one} away"
     return Reason("clipped" if outside else "unused", text, advice, without_ranges=(row.tensor,))
 
 
@@ -100,7 +103,7 @@ def clipped_reason(row: TensorComparison, facts: Ranges) -> Reason | None:
     if not text:
         return None
     fixed = _fixed(row, facts, text)
-    advice = "Calibrate on more typical data, or with --method minmax"
+    advice = f"Calibrate on more typical data, or with {parameter('method', 'minmax')}"
     return Reason("clipped", text, advice, method="minmax") if fixed is None else Reason("clipped", *fixed)
 
 
@@ -110,7 +113,8 @@ def unused_reason(row: TensorComparison, facts: Ranges) -> Reason | None:
     if not text:
         return None
     fixed = _fixed(row, facts, text)
-    advice = "Calibrate again on data like these, or with --method mse: single values may have made the range"
+    other = parameter("method", "mse")
+    advice = f"Calibrate again on data like these, or with {other}: single values may have made the range"
     return Reason("unused", text, advice, method="mse") if fixed is None else Reason("unused", *fixed)
 
 
@@ -120,9 +124,10 @@ def _fixed(row: TensorComparison, facts: Ranges, text: str) -> tuple[str, str] |
     if fixed is None or not _is_fixed(row, *fixed[1:]):
         return None
     op, least, most = fixed
-    given = shlex.quote(f"{row.tensor}={least:g},{most:g}")
+    typed = shlex.quote(f"{row.tensor}={least:g},{most:g}")
+    given = either(f"ranges={{{row.tensor!r}: ({least:g}, {most:g})}}", f"--range {typed}")
     text += f", and a {op} has this range whatever the data are"
-    return text, f"Give it another one with --range {given}, or keep it in float"
+    return text, f"Give it another one with {given}, or keep it in float"
 
 
 def _is_fixed(row: TensorComparison, least: float, most: float) -> bool:

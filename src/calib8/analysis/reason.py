@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from calib8.parameters import Text
+
 Cause = Literal[
     "statistics",
     "preprocessing",
@@ -44,3 +46,8 @@ class Reason:
     layer: str = ""
     method: str | None = None
     without_ranges: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Both sentences may name parameters."""
+        object.__setattr__(self, "text", Text(self.text))
+        object.__setattr__(self, "advice", Text(self.advice))

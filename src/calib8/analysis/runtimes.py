@@ -16,6 +16,7 @@ from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import CrashError, UsageError
 from calib8.files import check_model_file
 from calib8.model.runtime import Arrays, Session, open_session
+from calib8.parameters import parameter
 from calib8.processors import MOST_THREADS
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
@@ -31,7 +32,7 @@ OWN: Final = PROGRAM_RUNTIMES
 
 ONNXRUNTIME: Final = "onnxruntime"
 
-USE_OWN: Final = f"Use --runtime {NATIVE} or {REFERENCE}"
+USE_OWN: Final = f"Use {parameter('runtime', NATIVE)} or {REFERENCE}"
 
 ANY_FILE: Final = "Give the path of an .onnx or .tflite file"
 
@@ -64,14 +65,18 @@ def open_in_runtime(
     check_runtime(runtime, profile, integer_only)
     check_model_file(path, ANY_MODEL if runtime in OWN else ANY_FILE)
     if runtime not in OWN and is_program_file(path):
-        raise UsageError(f"--runtime {runtime}", f"{path} is a program of calib8", USE_OWN)
+        raise UsageError(parameter("runtime", runtime), f"{path} is a program of calib8", USE_OWN)
     if runtime != NATIVE and claims_to_be_plan(path):
-        raise UsageError(f"--runtime {runtime}", f"{path} is a plan of calib8", f"Use --runtime {NATIVE}")
+        raise UsageError(
+            parameter("runtime", runtime),
+            f"{path} is a plan of calib8",
+            f"Use {parameter('runtime', NATIVE)}",
+        )
     settings = Settings(threads, profile, integer_only)
     if claims_to_be_tflite(path):
         return _open_tflite(path, runtime, settings)
     if runtime in LITERT:
-        raise UsageError(f"--runtime {runtime}", f"{path} is no TFLite model", "Give a .tflite file")
+        raise UsageError(parameter("runtime", runtime), f"{path} is no TFLite model", "Give a .tflite file")
     return OPENERS[runtime](path, settings)
 
 
@@ -82,10 +87,17 @@ def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None
         UsageError: one of these.
     """
     if runtime not in RUNTIMES:
-        raise UsageError(f"--runtime {runtime}", "unknown runtime", f"Use one of {', '.join(RUNTIMES)}")
+        raise UsageError(
+            parameter("runtime", runtime), "unknown runtime", f"Use one of {', '.join(RUNTIMES)}"
+        )
     if runtime not in OWN and (profile is not None or integer_only):
         problem = f"does not go with the runtime {runtime}, which rounds as it does"
-        raise UsageError("--integer-only" if profile is None else f"--profile {profile}", problem, USE_OWN)
+        raise UsageError(_of_rounding(profile), problem, USE_OWN)
+
+
+def _of_rounding(profile: str | None) -> str:
+    """The option that only runtimes with rounding profiles take."""
+    return parameter("integer_only", True) if profile is None else parameter("profile", profile)
 
 
 def default_runtime(paths: Sequence[Path_]) -> str:
@@ -119,9 +131,11 @@ def open_side_by_side(
     settings = Settings(threads, profile, integer_only)
     sessions = [_open_or_crashed(path, runtime, settings) for path in paths]
     if runtime in OWN and all(session.runtime == ONNXRUNTIME for session in sessions):
-        raise UsageError(f"--runtime {runtime}", "all models are float ones", "Add a quantized model")
+        raise UsageError(parameter("runtime", runtime), "all models are float ones", "Add a quantized model")
     if runtime in LITERT and all(session.runtime == ONNXRUNTIME for session in sessions):
-        raise UsageError(f"--runtime {runtime}", "none of the models is a TFLite model", "Add a .tflite file")
+        raise UsageError(
+            parameter("runtime", runtime), "none of the models is a TFLite model", "Add a .tflite file"
+        )
     return sessions
 
 
@@ -191,7 +205,7 @@ def _open_tflite(path: Path_, runtime: str, settings: Settings) -> Session:
     if runtime == ONNXRUNTIME:
         return tflite_sessions.open_float(path, settings.threads)
     names = ", ".join((*OWN, *LITERT))
-    raise UsageError(f"--runtime {runtime}", f"{path} is a TFLite model", f"Use one of {names}")
+    raise UsageError(parameter("runtime", runtime), f"{path} is a TFLite model", f"Use one of {names}")
 
 
 def _open_onnxruntime(path: Path_, settings: Settings) -> Session:
@@ -229,7 +243,7 @@ def open_own(model: Path_ | onnx.ModelProto, runtime: str, settings: Settings) -
 def _check_threads(threads: int) -> None:
     if threads > MOST_THREADS:
         problem = f"is more than {MOST_THREADS}, the most that calib8 takes"
-        raise UsageError(f"--threads {threads}", problem, f"Give a number from 1 to {MOST_THREADS}")
+        raise UsageError(parameter("threads", threads), problem, f"Give a number from 1 to {MOST_THREADS}")
 
 
 def _open_native(path: Path_, settings: Settings) -> Session:

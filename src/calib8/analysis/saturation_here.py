@@ -9,11 +9,12 @@ import onnx_ir as ir
 from calib8.analysis.pair_saturation import layer_pairs
 from calib8.model.runtime import EXACT_SUMS
 from calib8.model.saturation import saturates_here
+from calib8.parameters import Text, parameter
 from calib8.quantization.qdq import readable_copy
 
 CURES: Final = {
     "onnxruntime": f"Set '{EXACT_SUMS}' to '1' in the session options (what is told here was measured with "
-    "it), or quantize with --target onnxruntime-avx2",
+    f"it), or quantize with {parameter('target', 'onnxruntime-avx2')}",
     "openvino": "It has no setting against it: use calib8's engine or ONNX Runtime here, or a CPU with VNNI",
 }
 """Runtimes that saturate → what to do."""
@@ -35,6 +36,8 @@ def saturation_notes(model: ir.Model, runtime: str) -> tuple[str, ...]:
     if not unsafe:
         return ()
     return (
-        f"this CPU has no VNNI: by default {_CALLED[runtime]} may saturate sums of {unsafe} of {len(layers)} "
-        f"layers here and be less accurate than on other CPUs. {CURES[runtime]}",
+        Text(
+            f"this CPU has no VNNI: by default {_CALLED[runtime]} may saturate sums of {unsafe} of "
+            f"{len(layers)} layers here and be less accurate than on other CPUs. {CURES[runtime]}"
+        ),
     )

@@ -28,7 +28,9 @@ from calib8.analysis.wrong_statistics import sees_the_input
 from calib8.data.batches import Batch
 from calib8.data.channel_order import FEWEST_SAMPLES, SURER, clearly_surer
 from calib8.data.preprocess import Preprocess
+from calib8.data.recipes import of_deviation
 from calib8.model.runtime import Session
+from calib8.parameters import Text, with_both
 from calib8.repair.batch_norm_statistics import BatchNormDrift, first_batch_norm_drift
 
 IMAGENET_MEAN: Final = (0.485, 0.456, 0.406)
@@ -69,7 +71,7 @@ def second_opinion(
     witness = Witness(model, runs, threads, labels=labels, session=session, scores=scores)
     order = red_and_blue_exchanged(witness, first, p)
     if order is not None:
-        yield f"{order.text}: the channels are probably in the wrong order. {order.cure}"
+        yield Text(f"{order.text}: the channels are probably in the wrong order. {with_both(order.cure)}")
     elif first is not None and first.suspicious:
         yield _adrift(first, at_input=sees_the_input(model, first.name))
     elif first is None or not sees_the_input(model, first.name):
@@ -117,7 +119,7 @@ def _imagenet_missing(witness: Witness, p: Preprocess | None) -> Iterator[str]:
     doubled = witness.sureness(lambda values: 2 * (values - mean) / std)
     if doubled is None or centred.entropy.mean() > SURER * doubled.entropy.mean():
         return
-    yield (
+    yield Text(
         "the inputs lie in 0 … 1, and the model is surer of its classes when mean and standard deviation of "
         f"ImageNet are taken off them (entropy {fed.entropy.mean():.2f} → {centred.entropy.mean():.2f}). "
         f"{_normalize(p)}"
@@ -132,4 +134,5 @@ def _normalize(p: Preprocess | None) -> str:
     mean, std = (",".join(map(str, numbers)) for numbers in (IMAGENET_MEAN, IMAGENET_STD))
     if p is None:
         return f"Give (array - mean) / std, mean {mean}, std {std}, or see how the model was trained"
-    return f"Give --mean {mean} --std {std}, or see how the model was trained"
+    recipe = of_deviation(np.array(IMAGENET_MEAN), np.array(IMAGENET_STD))
+    return f"Give {recipe}, or see how the model was trained"

@@ -15,6 +15,7 @@ from calib8.data.batches import Batch
 from calib8.data.fingerprints import array_fingerprint
 from calib8.errors import UsageError
 from calib8.model.runtime import Arrays, Session
+from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.classes import ClassTruth
 from calib8.tasks.judges.find import AnyJudge, find_judge
@@ -127,10 +128,12 @@ class TaskRecords:
         """Refuses a single model without labels: there is nothing that it could be judged by."""
         if self._reference is None:
             problem = "needs a float model to compare with, or labels"
-            raise UsageError(f"--task {self.name}", problem, "Add the float model to the list, or --labels")
+            cure = f"Add the float model to the list, or {parameter('labels')}"
+            raise UsageError(parameter("task", self.name), problem, cure)
         if len(self._models) == 1:
             problem = "has nothing to judge: without labels the float model is the truth, and it is alone"
-            raise UsageError(f"--task {self.name}", problem, "Add an int8 model to the list, or --labels")
+            cure = f"Add an int8 model to the list, or {parameter('labels')}"
+            raise UsageError(parameter("task", self.name), problem, cure)
 
     def _truth(self, judge: AnyJudge, label: int | None, name: str) -> Any:
         """From labels; None where there are none."""
@@ -165,7 +168,7 @@ class TaskRecords:
         judge = self._judge
         if judge is None and self._waiting:
             problem = f"outputs are empty for all of the {len(self._waiting)} samples"
-            raise UsageError(f"--task {self._task}", problem, "Give samples with something to find")
+            raise UsageError(parameter("task", self._task), problem, "Give samples with something to find")
         if judge is None:
             return [None for _ in self._models]
         if not any(model.with_labels.records for model in self._models):

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Final
 
 from calib8.analysis.rules.tflite_files import RULES
+from calib8.parameters import Text, either, parameter
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.kinds import kind
 from calib8.tflite.versions import unknown_version
@@ -105,4 +106,5 @@ def _of_rules(graph: Graph) -> Iterator[str]:
     if found:
         node, problem, _ = found[0]
         more = f", and {len(found) - 1} more" if len(found) > 1 else ""
-        yield f"TFLite's rules for codes are broken: {node}: {problem}{more}; --target tflite lists all"
+        lint = either("calib8.lint(target='tflite')", parameter("target", "tflite"))
+        yield Text(f"TFLite's rules for codes are broken: {node}: {problem}{more}; {lint} lists all")

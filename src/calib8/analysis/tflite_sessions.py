@@ -13,6 +13,7 @@ from calib8.analysis.real_session import RealSession, real_session
 from calib8.errors import UsageError
 from calib8.forks import ForkLock, whole_imports
 from calib8.model.runtime import Arrays, Session, open_session
+from calib8.parameters import parameter
 from calib8.tflite.graph import Graph
 from calib8.tflite.kinds import kind
 from calib8.tflite.ports import coded_ports, port_specs
@@ -63,7 +64,8 @@ def open_float(path: Path_, threads: int) -> Session:
     if found != "float":
         problem = f"{path} is a {found} TFLite model"
         own = "calib8, reference or " if found == "quantized" else ""
-        raise UsageError("--runtime onnxruntime", problem, f"Use --runtime {own}litert")
+        cure = f"Use {parameter('runtime')} {own}litert"
+        raise UsageError(parameter("runtime", "onnxruntime"), problem, cure)
     from calib8.model.load import load_model
 
     if any(frees_more_than_batch(graph.tensors[place]) for place in graph.inputs):

@@ -15,6 +15,7 @@ from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan, is_plan_file
 from calib8.errors import UsageError
 from calib8.files import check_model_file
 from calib8.model.made_up import made_up_input
+from calib8.parameters import entry, flag_of, parameter
 from calib8.program.magic import is_program_file
 from calib8.session import InferenceSession
 from calib8.tensors import MOST_ELEMENTS, TensorSpec, is_too_large
@@ -158,7 +159,7 @@ def _feeds(
         raise UsageError(f"shape of '{min(unknown)}'", f"{name} has no such input", f"It takes {takes}")
     rng = np.random.default_rng(SEED)
     sized = [replace(spec, shape=_sizes(name, spec, batch, shapes)) for spec in specs]
-    cure = "Give a smaller --batch or --shape"
+    cure = f"Give a smaller {parameter('batch')} or {parameter('shapes')}"
     for spec in sized:
         if is_too_large(spec.shape or ()):
             raise UsageError(name, f"its input '{spec}' has more than {MOST_ELEMENTS:,} elements", cure)
@@ -186,31 +187,32 @@ def _sizes(name: str, spec: TensorSpec, batch: int | None, shapes: Shapes) -> tu
             text = "×".join(map(str, given))
             raise UsageError(f"shape of '{spec.name}'", f"{text} does not fit {name}", f"It takes {spec}")
         if batch is not None and batch != given[0]:
-            problem = f"--shape gives '{spec.name}' {given[0]} samples"
-            raise UsageError(f"--batch {batch}", problem, "Give one of the two, or the same number")
+            problem = f"{parameter('shapes')} gives '{spec.name}' {given[0]} samples"
+            raise UsageError(parameter("batch", batch), problem, "Give one of the two, or the same number")
         return tuple(given)
     if spec.shape == ():
         return ()
     first, *others = (None, None) if spec.shape is None else spec.shape
     fixed = [size for size in others if isinstance(size, int)]
     if len(fixed) < len(others):
-        cure = f"Give its sizes with --shape {spec.name}=…"
+        cure = f"Give its sizes with {entry('shapes', spec.name, '…')}"
         raise UsageError(name, f"its input '{spec}' has free axes besides the batch", cure)
     if isinstance(first, int):
         if batch is not None and batch != first:
             problem = f"{name} takes {spec}"
-            raise UsageError(f"--batch {batch}", problem, _cure_of_batch(name, spec, batch))
+            raise UsageError(parameter("batch", batch), problem, _cure_of_batch(name, spec, batch))
         return (first, *fixed)
     return (batch or 1, *fixed)
 
 
 def _cure_of_batch(name: str, spec: TensorSpec, batch: int) -> str:
     if not (is_plan_file(name) or is_program_file(name)):
-        return "Leave --batch out, or free the axis in the model"
+        return f"Leave {parameter('batch')} out, or free the axis in the model"
     assert spec.shape is not None
     sizes = ",".join(map(str, (batch, *spec.shape[1:])))
-    command = "calib8 compile" if is_plan_file(name) else "calib8 inspect --program"
-    return f"Leave --batch out, or make it again with {command} --shape {spec.name}={sizes}"
+    command = "calib8 compile" if is_plan_file(name) else f"calib8 inspect {flag_of('program')}"
+    again = f"{command} {flag_of('shapes')} {spec.name}={sizes}"
+    return f"Leave {parameter('batch')} out, or make it again with {again}"
 
 
 def _fits(sizes: Sequence[int], takes: Sequence[int | str | None]) -> bool:

@@ -22,6 +22,7 @@ from calib8.errors import DataError
 from calib8.model.memory import LARGE, release_memory, trim_heap
 from calib8.model.runtime import Arrays, Session, keep_quantizers, open_session
 from calib8.model.save import constant_bytes
+from calib8.parameters import parameter
 from calib8.qparams import QParams, QuantSpec
 from calib8.scheme import QuantScheme
 
@@ -146,7 +147,7 @@ def _measured(
     for feeds in runs:
         error, signal = session.run(feeds)
         if signal.shape != (len(readings),) or error.shape != (readings[-1].last,):
-            raise DataError("scoring graph", "a layer mixes its batch", "Use --method mse")
+            raise DataError("scoring graph", "a layer mixes its batch", f"Use {parameter('method', 'mse')}")
         errors.append(error.astype(np.float64))
         signals.append(signal.astype(np.float64))
         on_run(1)

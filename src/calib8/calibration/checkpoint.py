@@ -27,6 +27,7 @@ from calib8.data.samples import Skipped
 from calib8.data.trail import Mark
 from calib8.errors import TableError
 from calib8.files import atomic_output, check_file
+from calib8.parameters import parameter
 
 CHECKPOINT_FORMAT: Final = "calib8-checkpoint"
 CHECKPOINT_VERSION: Final = 1
@@ -130,7 +131,9 @@ class Checkpoint:
             raise TableError(source, "was made for another model", _CURE)
         odd = sorted(self.statistics.tensors.keys() ^ set(tensors))
         if odd:
-            raise TableError(source, f"was made with another --keep-float (tensor '{odd[0]}')", _CURE)
+            raise TableError(
+                source, f"was made with another {parameter('keep_float')} (tensor '{odd[0]}')", _CURE
+            )
         for field, problem in _DIFFERENCES.items():
             old, new = getattr(self.run, field), getattr(run, field)
             if old != new:

@@ -16,6 +16,7 @@ from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_agai
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import CalibrationError, UsageError
+from calib8.parameters import parameter
 from calib8.qparams import QuantSpec
 from calib8.table import CalibrationTable, Range, TableEntry
 
@@ -125,22 +126,24 @@ def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
     """
     if needs_data_again(method):
         problem = "counts in bins of its own and reads the data twice; statistics are not enough"
-        raise UsageError(f"--method {method}", problem, f"Give the data, or use one of {', '.join(METHODS)}")
+        raise UsageError(
+            parameter("method", method), problem, f"Give the data, or use one of {', '.join(METHODS)}"
+        )
     if method not in METHODS:
         known = ", ".join([*METHODS, *TWO_PASS_METHODS])
-        raise UsageError(f"--method {method}", "unknown method", f"Use one of {known}")
+        raise UsageError(parameter("method", method), "unknown method", f"Use one of {known}")
     if percent is None:
         return method, METHODS[method]
     if method != "percentile":
         raise _no_percent(method, percent)
     if not 50.0 <= percent <= 100.0:
-        raise UsageError(f"--percent {percent}", "must be in 50 … 100", "Try 99.99")
+        raise UsageError(parameter("percent", percent), "must be in 50 … 100", "Try 99.99")
     return f"percentile {percent:g}", partial(percentile, percent=percent)
 
 
 def _no_percent(method: str, percent: float) -> UsageError:
     problem = f"method '{method}' takes no percent"
-    return UsageError(f"--percent {percent}", problem, "Use --method percentile")
+    return UsageError(parameter("percent", percent), problem, f"Use {parameter('method', 'percentile')}")
 
 
 def refuse_non_finite(statistics: Statistics) -> None:
@@ -158,7 +161,8 @@ def refuse_non_finite(statistics: Statistics) -> None:
     raise CalibrationError(
         f"tensor '{bad[0]}'",
         f"held {first.nans} NaN and {infinite} infinite of {first.count} values{others}",
-        "Check the preprocessing and the float model, or keep the nodes around it in float with --keep-float",
+        "Check the preprocessing and the float model, or keep the nodes around it in float with "
+        + parameter("keep_float"),
     )
 
 

@@ -19,6 +19,7 @@ from calib8.calibration.ranges.power_of_two import power_of_two
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 from calib8.qparams import QuantSpec
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
 
@@ -63,26 +64,32 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         UsageError: unknown method, options that do not fit it, or one that saved statistics cannot serve.
     """
     if from_statistics and wish.method in NEEDS_DATA:
-        raise UsageError(f"--method {wish.method}", NEEDS_DATA[wish.method], "Give --data, or another method")
+        raise UsageError(
+            parameter("method", wish.method),
+            NEEDS_DATA[wish.method],
+            f"Give {parameter('data')}, or another method",
+        )
     if from_statistics and needs_data_again(wish.method):
         problem = "counts in bins of its own and reads the data twice; statistics are not enough"
-        cure = f"Give --data, or use one of {', '.join(METHODS)}"
-        raise UsageError(f"--method {wish.method}", problem, cure)
+        cure = f"Give {parameter('data')}, or use one of {', '.join(METHODS)}"
+        raise UsageError(parameter("method", wish.method), problem, cure)
     if wish.method != EMA:
         if wish.method not in METHODS and wish.method != AUTO and not needs_data_again(wish.method):
             known = ", ".join([AUTO, *METHODS, *TWO_PASS_METHODS, EMA])
-            raise UsageError(f"--method {wish.method}", "unknown method", f"Use one of {known}")
+            raise UsageError(parameter("method", wish.method), "unknown method", f"Use one of {known}")
         if wish.method == AUTO:
             _check_auto(wish)
         else:
             check_method(wish.method, wish.percent)
         if wish.decay is not None:
             problem = f"method '{wish.method}' takes no decay"
-            raise UsageError(f"--decay {wish.decay:g}", problem, "Use --method ema")
+            raise UsageError(parameter("decay", wish.decay), problem, f"Use {parameter('method', 'ema')}")
         return
     if wish.percent is not None:
         raise UsageError(
-            f"--percent {wish.percent}", "method 'ema' takes no percent", "Use --method percentile"
+            parameter("percent", wish.percent),
+            "method 'ema' takes no percent",
+            f"Use {parameter('method', 'percentile')}",
         )
     if wish.decay is not None:
         check_decay(wish.decay)
@@ -91,7 +98,9 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
 def _check_auto(wish: Wish) -> None:
     if wish.percent is not None:
         problem = "method 'auto' takes no percent"
-        raise UsageError(f"--percent {wish.percent}", problem, "Use --method percentile")
+        raise UsageError(
+            parameter("percent", wish.percent), problem, f"Use {parameter('method', 'percentile')}"
+        )
 
 
 def needs_bins(wish: Wish, given: Mapping[str, Range]) -> bool:

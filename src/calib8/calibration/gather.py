@@ -32,6 +32,7 @@ from calib8.errors import DataError, TableError, UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import model_hash
 from calib8.model.runtime import runtime_version
+from calib8.parameters import parameter
 from calib8.progress import Progress, SampleCounter, check_positive
 
 SECONDS_BETWEEN: Final = 10.0
@@ -60,7 +61,7 @@ class Checkpointing:
         """Refuses what is no path or no number of samples."""
         checked_path(self.path, "checkpoint")
         if self.every is not None:
-            check_positive("--checkpoint-every", self.every)
+            check_positive("checkpoint_every", self.every)
 
 
 def checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
@@ -72,7 +73,8 @@ def checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Che
     if path is not None:
         return Checkpointing(path, every)
     if every is not None:
-        raise UsageError("--checkpoint-every", "says how often, but not where", "Add --checkpoint FILE")
+        cure = f"Add {parameter('checkpoint')} FILE"
+        raise UsageError(parameter("checkpoint_every"), "says how often, but not where", cure)
     return None
 
 
@@ -237,7 +239,11 @@ class _Keeper:
         mark = START if self.found is None else self.found.mark
         if mark.skipped and not dataset.skip_bad:
             bad = mark.skipped[0]
-            raise DataError(bad.name, bad.reason, "Remove the checkpoint, or pass over it with --skip-bad")
+            raise DataError(
+                bad.name,
+                bad.reason,
+                f"Remove the checkpoint, or pass over it with {parameter('skip_bad', True)}",
+            )
         try:
             return Trail(dataset, mark)
         except DataError as error:

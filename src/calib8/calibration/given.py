@@ -26,6 +26,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import UsageError
+from calib8.parameters import either, entry, parameter
 from calib8.passes.place import Placement
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, QParams, QuantSpec
 from calib8.table import GIVEN, CalibrationTable, Range
@@ -49,7 +50,7 @@ def parse_given(texts: Iterable[str]) -> dict[str, Given]:
     for text in texts:
         pattern, equals, value = text.rpartition("=")
         if not (equals and pattern):
-            raise UsageError(f"--range {text}", "names no tensor", _CURE)
+            raise UsageError(entry("ranges", text), "names no tensor", _CURE)
         found.pop(pattern, None)
         found[pattern] = _value(value.strip(), text)
     return found
@@ -60,14 +61,14 @@ def _value(value: str, text: str) -> Given:
     try:
         numbers = [float(part) for part in value.removeprefix("scale:").split(",")]
     except ValueError:
-        raise UsageError(f"--range {text}", f"'{value}' is no range", _CURE) from None
+        raise UsageError(entry("ranges", text), f"'{value}' is no range", _CURE) from None
     if len(numbers) > 2:
-        raise UsageError(f"--range {text}", f"'{value}' holds {len(numbers)} numbers", _CURE)
+        raise UsageError(entry("ranges", text), f"'{value}' holds {len(numbers)} numbers", _CURE)
     if not of_scale:
         return (numbers[0], numbers[1]) if len(numbers) == 2 else (-numbers[0], numbers[0])
     point = numbers[1] if len(numbers) == 2 else 0.0
     if not point.is_integer():
-        raise UsageError(f"--range {text}", f"the zero point {point:g} is no integer", _CURE)
+        raise UsageError(entry("ranges", text), f"the zero point {point:g} is no integer", _CURE)
     return QParams(numbers[0], int(point))
 
 
@@ -134,7 +135,7 @@ def _listed(names: list[str]) -> str:
 def _matches_nothing(pattern: str, names: list[str]) -> UsageError:
     near = get_close_matches(pattern, names, n=3, cutoff=0.3) or names[:3]
     problem = f"matches none of the {len(names)} tensors that carry codes"
-    return UsageError(f"--range {pattern}", problem, f"There are, for example, {', '.join(near)}")
+    return UsageError(entry("ranges", pattern), problem, f"There are, for example, {', '.join(near)}")
 
 
 def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
@@ -143,12 +144,14 @@ def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
     low, high = _bounds(pattern, value)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(
-            f"--range {pattern}", f"[{low:g}, {high:g}] is no range", "Give two finite numbers, low < high"
+            entry("ranges", pattern),
+            f"[{low:g}, {high:g}] is no range",
+            "Give two finite numbers, low < high",
         )
     steps = 2 * (spec.magnitude_levels - 1) if spec.symmetric else spec.qmax - spec.qmin
     if max(abs(low), abs(high)) > FLOAT32_MAX or (max(high, 0.0) - min(low, 0.0)) / steps < FLOAT32_TINY:
         problem = f"[{low:g}, {high:g}] has no scale that float32 can hold"
-        raise UsageError(f"--range {pattern}", problem, "Give a range within float32")
+        raise UsageError(entry("ranges", pattern), problem, "Give a range within float32")
     return Range(float(low), float(high))
 
 
@@ -159,7 +162,7 @@ def _bounds(pattern: str, value: Range | tuple[float, float]) -> tuple[float, fl
         low, high = map(float, value)
     except (TypeError, ValueError):
         raise UsageError(
-            f"--range {pattern}", f"{value!r} is no range", "Give Range, (low, high) or QParams"
+            entry("ranges", pattern), f"{value!r} is no range", "Give Range, (low, high) or QParams"
         ) from None
     return low, high
 
@@ -170,9 +173,13 @@ def _range_of_scale(pattern: str, q: QParams, spec: QuantSpec) -> Range:
         scale = float(np.float32(q.scale))
     if not (scale >= FLOAT32_TINY and scale * (spec.qmax - lowest) <= FLOAT32_MAX):
         problem = f"{q.scale:g} is no scale: it must be above 0 and within float32"
-        raise UsageError(f"--range {pattern}", problem, "Give for example scale:0.02")
+        raise UsageError(
+            entry("ranges", pattern), problem, f"Give for example {either('QParams(0.02, 0)', 'scale:0.02')}"
+        )
     if not (q.zero_point == 0 if spec.symmetric else spec.qmin <= q.zero_point <= spec.qmax):
         allowed = "0" if spec.symmetric else f"{spec.qmin} … {spec.qmax}"
         problem = f"the zero point {q.zero_point} does not fit the activation type, which takes {allowed}"
-        raise UsageError(f"--range {pattern}", problem, "Choose another zero point, or --activations")
+        raise UsageError(
+            entry("ranges", pattern), problem, f"Choose another zero point, or {parameter('activations')}"
+        )
     return Range(scale * (lowest - q.zero_point), scale * (spec.qmax - q.zero_point))

@@ -10,8 +10,9 @@ from calib8.calibration.origin import origins_text, united
 from calib8.calibration.statistics import Statistics
 from calib8.data.preprocess import preprocess_difference
 from calib8.errors import TableError, UsageError
+from calib8.parameters import parameter
 
-_CURE = "Gather all parts with the same model and the same --keep-float"
+_CURE = f"Gather all parts with the same model and the same {parameter('keep_float')}"
 
 
 def merge_statistics(
@@ -75,11 +76,8 @@ class _Seen:
             shared = sum(self._places[digest] == other for digest in twice)
             samples = "1 sample" if shared == 1 else f"{shared} samples"
             same = f"holds {samples} that {other} holds too" if found.digests else f"equals {other}"
-            raise TableError(
-                name,
-                f"{same}, which would count twice",
-                "Give each part once; --repeated counts what the data themselves hold several times",
-            )
+            other = f"{parameter('repeated', True)} counts what the data themselves hold several times"
+            raise TableError(name, f"{same}, which would count twice", f"Give each part once; {other}")
         self._places.update(dict.fromkeys(digests, name))
 
 
@@ -100,7 +98,8 @@ def _check_origin(merged: Statistics, found: Statistics, name: str) -> None:
         raise TableError(
             name,
             f"was gathered on {here}{others}: the last bits of such statistics differ",
-            "Gather all parts on one CPU type with one version of ONNX Runtime; --mixed takes them",
+            "Gather all parts on one CPU type with one version of ONNX Runtime; "
+            f"{parameter('mixed', True)} takes them",
         )
 
 

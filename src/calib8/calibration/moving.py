@@ -17,6 +17,7 @@ from typing import Final
 from calib8.calibration import exact_sum
 from calib8.calibration.statistics import Statistics
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 from calib8.qparams import QuantSpec
 from calib8.table import Range
 
@@ -34,7 +35,7 @@ def check_decay(decay: float) -> float:
         UsageError: it is not within (0, 1).
     """
     if not 0.0 < decay < 1.0:
-        raise UsageError(f"--decay {decay:g}", "must be above 0 and below 1", "Try 0.99")
+        raise UsageError(parameter("decay", decay), "must be above 0 and below 1", "Try 0.99")
     return decay
 
 

@@ -26,6 +26,7 @@ from calib8.model.load import load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
 from calib8.ops.groups import WEIGHTED_OPS
+from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors, place
 from calib8.passes.prepare import PreparedModel, prepare, refuse_unsupported
 from calib8.scheme import QuantScheme
@@ -116,7 +117,9 @@ def open_statistics(
     missing = [tensor for tensor in tensors if tensor not in found.tensors]
     if missing:
         problem = f"lack {len(missing)} of {len(tensors)} tensors, such as '{missing[0]}'"
-        raise TableError(name, problem, "Gather them with the same --keep-float, or with less of it")
+        raise TableError(
+            name, problem, f"Gather them with the same {parameter('keep_float')}, or with less of it"
+        )
     unknown = sorted(found.tensors.keys() - set(calibration_tensors(prepared.model)))
     if unknown:
         problem = f"hold '{unknown[0]}', which carries no codes in this model"

@@ -22,6 +22,7 @@ from calib8.data.digests import DIGEST_BYTES
 from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
 from calib8.files import atomic_output, check_file, checked_path
+from calib8.parameters import either
 
 STATISTICS_FORMAT: Final = "calib8-statistics"
 STATISTICS_VERSION: Final = 2
@@ -152,7 +153,7 @@ class Statistics:
             TableError: the file cannot be read, is no such file, of another version, or broken.
         """
         file = checked_path(path, "statistics")
-        check_file(file, "Give statistics that --stats wrote", TableError)
+        check_file(file, f"Give statistics that {either('Statistics.save', '--stats')} wrote", TableError)
         try:
             content = file.read_bytes()
         except OSError as error:

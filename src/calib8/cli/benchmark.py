@@ -16,6 +16,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
+from calib8.parameters import on_command_line
 from calib8.processors import MOST_THREADS, usable_cores
 
 if TYPE_CHECKING:
@@ -71,9 +72,9 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
     from calib8.analysis.workloads import open_workload
     from calib8.progress import check_positive
 
-    check_positive("--rounds", options.rounds)
+    check_positive("rounds", options.rounds)
     if options.batch is not None:
-        check_positive("--batch", options.batch)
+        check_positive("batch", options.batch)
     runtimes = read_runtimes(options.runtime)
     if options.profile and "calib8" not in runtimes:
         raise UsageError("--profile", "shows the parts of a plan of calib8", "Add calib8 to --runtime")
@@ -96,7 +97,7 @@ def benchmark(models: ModelsArgument, *, options: BenchmarkOptions, report: Repo
         say_breakdown(terminal, parts)
     terminal.show(timing_table(timings))
     for failure in failures:
-        terminal.say(f"note: {failure}")
+        terminal.say(f"note: {on_command_line(failure.text)}")
     for model in models:
         say_sizes_taken(terminal, model, shapes, options.batch)
     if report.json is not None:

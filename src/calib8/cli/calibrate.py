@@ -35,6 +35,7 @@ from calib8.cli.steps import (
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import UsageError
 from calib8.files import output_file
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.data.preprocess import Preprocess
@@ -128,7 +129,7 @@ def calibrate(
         outcome.found.statistics.save(saved.stats)
     say_calibration(terminal, outcome.found, outcome.table, outcome.samples)
     for note in outcome.notes:
-        terminal.say(f"note: {note}")
+        terminal.say(f"note: {on_command_line(note)}")
     for what, path in (("statistics", saved.stats), ("table", output)):
         if path is not None:
             terminal.say(f"{what} {path}")

@@ -16,6 +16,7 @@ import typer
 
 from calib8.cli.terminal import escaped
 from calib8.errors import Calib8Error
+from calib8.parameters import on_command_line
 
 TRACEBACK_VARIABLE: Final = "CALIB8_TRACEBACK"
 """Set to 1 this environment variable lets unexpected errors through with their traceback."""
@@ -71,7 +72,7 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
     try:
         function(**arguments)
     except Calib8Error as error:
-        print_error(str(error))
+        print_error(on_command_line(error.text))
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None

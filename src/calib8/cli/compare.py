@@ -78,7 +78,7 @@ def compare(
     from calib8.analysis import compare as analysis
     from calib8.progress import check_positive
 
-    check_positive("--top", top)
+    check_positive("top", top)
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,

@@ -34,6 +34,7 @@ from calib8.cli.render import (
 )
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal, open_terminal
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.analysis.branch_losses import BranchLoss
@@ -73,7 +74,7 @@ def diagnose(
     from calib8.progress import check_positive
     from calib8.remedies import diagnose_and_treat
 
-    check_positive("--top", top)
+    check_positive("top", top)
     with shown_progress(terminal, "opening the models") as progress:
         found = diagnose_and_treat(
             fp32, int8, data, preprocess=preprocess, samples=reading.samples,
@@ -158,10 +159,10 @@ def _branch(branch: BranchLoss) -> str:
 
 def _finding(finding: Finding) -> str:
     where = finding.node or (f"input '{finding.tensor}'" if finding.tensor else "data")
-    advice = f". {finding.reason.advice}" if finding.reason.advice else ""
+    text, advice = on_command_line(finding.reason.text), on_command_line(finding.reason.advice)
     told = finding.floats and finding.reason.cause != "input"
     gain = f" ({finding.gain_db:+.1f} dB without these codes)" if told else ""
-    return f"{where}: {finding.reason.text}{advice}{gain}"
+    return f"{where}: {text}{'. ' * bool(advice)}{advice}{gain}"
 
 
 def say_remedies(terminal: Terminal, found: Treated, commands: Sequence[str]) -> None:

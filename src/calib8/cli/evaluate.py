@@ -25,6 +25,7 @@ from calib8.cli.preprocessing import chosen_preprocess, stored_in_file
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import evaluation_table, say_branches, say_missing, task_tables
 from calib8.cli.terminal import open_terminal
+from calib8.parameters import on_command_line
 
 ModelsArgument = Annotated[
     list[Path],
@@ -86,9 +87,9 @@ def evaluate(
         terminal.show(table)
     for result in results:
         for warning in result.warnings:
-            terminal.say(f"warning: {result.model}: {warning}", style="yellow")
+            terminal.say(f"warning: {result.model}: {on_command_line(warning)}", style="yellow")
         if result.failure is not None:
-            print_error(result.failure)
+            print_error(on_command_line(result.failure))
     if report.json is not None:
         write_json(report.json, evaluation_document(results))
     if any(result.failure is not None for result in results):

@@ -27,6 +27,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import count
 from calib8.cli.terminal import open_terminal
 from calib8.errors import ModelError, UsageError
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.exporting.qoperator import QOperatorReport
@@ -143,7 +144,7 @@ def _told(result: TfliteExport) -> Exported:
         f"{count(len(graph.operators), 'operator')}, "
         f"{count(result.requantizations, 'change')} of scale, {count(result.tables, 'table')}"
     )
-    lines += [f"note: {note}" for note in result.notes]
+    lines += [f"note: {on_command_line(note)}" for note in result.notes]
     document = {
         "operators": dict(result.operators),
         "requantizations": result.requantizations,
@@ -186,7 +187,7 @@ def _told_operators(report: QOperatorReport) -> Exported:
     ]
     kept = Counter((kept.op_type, kept.reason) for kept in report.kept)
     lines += [f"{number} {op_type} in float: {reason}" for (op_type, reason), number in kept.items()]
-    lines += [f"note: {note}" for note in report.notes]
+    lines += [f"note: {on_command_line(note)}" for note in report.notes]
     document = {
         "operators": dict(report.fused),
         "quantizers": report.quantizers,

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from calib8.errors import OutputError, UsageError
 from calib8.files import atomic_output, output_file
+from calib8.parameters import on_command_line
 
 MODEL_SUFFIXES: Final = (".onnx", ".ort", ".pb", ".tflite")
 """Other tools take a file with one of these for a model, which neither a plan nor a program is."""
@@ -62,13 +63,22 @@ def check_suffix(option: str, path: Path, kind: Literal["plan", "program"]) -> N
 
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Writes a document as JSON.
+    """Writes a document as JSON, its texts in the words of the command line.
 
     Raises:
         OutputError: the file cannot be written; an old file stays intact.
     """
     with atomic_output(path) as temporary:
-        temporary.write_text(json.dumps(document, indent=1, allow_nan=False) + "\n", encoding="utf-8")
+        temporary.write_text(json.dumps(_typed(document), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def _typed(value: Any) -> Any:
+    """A part of a document with the words of the command line."""
+    if isinstance(value, Mapping):
+        return {key: _typed(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_typed(part) for part in value]
+    return on_command_line(value) if isinstance(value, str) else value
 
 
 def model_bytes_on_disk(path: Path) -> int:

@@ -48,6 +48,7 @@ from calib8.cli.terminal import Terminal, open_terminal
 from calib8.cli.verdict import Asked, meaning_document, next_command, say_outcome, verdict_document
 from calib8.errors import UsageError
 from calib8.files import check_written_model
+from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
@@ -213,7 +214,7 @@ def quantize(
     terminal.say_lines(outcome.result.summary)
     for note in (*outcome.result.notes, outcome.result.caution, *told):
         if note:
-            terminal.say(f"note: {note}")
+            terminal.say(f"note: {on_command_line(note)}")
     say_sizes(terminal, (model, model_bytes_on_disk(model)), (output, model_bytes_on_disk(output)))
     if new_table is not None:
         terminal.say(f"table {new_table}")

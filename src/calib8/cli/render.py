@@ -11,6 +11,7 @@ from rich.filesize import decimal
 from rich.table import Table
 
 from calib8.cli.terminal import Terminal
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation
@@ -36,11 +37,11 @@ def say_preflight(terminal: Terminal, found: Preflight) -> None:
     for check in found.inputs:
         terminal.say(_input_line(check))
         for warning in check.warnings:
-            terminal.say(f"warning: input '{check.input}': {warning}", style="yellow")
+            terminal.say(f"warning: input '{check.input}': {on_command_line(warning)}", style="yellow")
     if found.evaluation is not None and found.evaluation.top1 is not None:
         terminal.say(f"FP32 top-1 on these {found.images} samples: {percent(found.evaluation.top1)} %")
     for warning in found.warnings:
-        terminal.say(f"warning: {warning}", style="yellow")
+        terminal.say(f"warning: {on_command_line(warning)}", style="yellow")
 
 
 def _input_line(check: InputCheck) -> str:
@@ -186,7 +187,7 @@ def say_inspection(terminal: Terminal, found: ModelInspection) -> None:
         done = sum(layer.quantized for layer in found.layers)
         terminal.say(f"{done} of {len(found.layers)} layers {_quantized_where(found)}")
     for warning in found.warnings:
-        terminal.say(f"warning: {warning}", style="yellow")
+        terminal.say(f"warning: {on_command_line(warning)}", style="yellow")
 
 
 def _quantized_where(found: ModelInspection) -> str:
@@ -226,7 +227,8 @@ def _layer_table(found: ModelInspection) -> Table:
 def say_violations(terminal: Terminal, target: str, violations: Sequence[Violation]) -> None:
     """The rules of a target that a model breaks; told even when success would not be."""
     for violation in violations:
-        text = f"{violation.node}: {violation.problem} ({violation.rule}). {violation.cure}."
+        cure = on_command_line(violation.cure)
+        text = f"{violation.node}: {violation.problem} ({violation.rule}). {cure}."
         terminal.out.print(text, style="red", soft_wrap=True)
     terminal.say(f"{count(len(violations), 'violation')} of the rules of target '{target}'")
 
@@ -272,7 +274,7 @@ def _macs(macs: int | None) -> str:
 def say_repairs(terminal: Terminal, found: Repaired) -> None:
     """Which repairs are part of the result; which were tried in vain or found nothing to do, each once."""
     if found.warning:
-        terminal.say(f"warning: {found.warning}", style="yellow")
+        terminal.say(f"warning: {on_command_line(found.warning)}", style="yellow")
     where = f"on {count(found.held_back, 'sample')} held back"
     if found.shared:
         where = f"on the {count(found.held_back, 'sample')} it was made from: no proof"
@@ -318,4 +320,4 @@ def _gains(before: Check, after: Check) -> str:
 def _say_notes(terminal: Terminal, steps: Sequence[Step]) -> None:
     """Each once."""
     for note in dict.fromkeys(note for step in steps for note in step.notes):
-        terminal.say(f"  note: {note}")
+        terminal.say(f"  note: {on_command_line(note)}")

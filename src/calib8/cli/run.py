@@ -80,9 +80,9 @@ def run(
     from calib8.data.samples import open_dataset
     from calib8.progress import check_positive
 
-    check_positive("--top", top)
-    check_positive("--batch", reading.batch_size)
-    check_positive("--threads", reading.thread_count)
+    check_positive("top", top)
+    check_positive("batch", reading.batch_size)
+    check_positive("threads", reading.thread_count)
     session = open_in_runtime(
         model,
         running.runtime or default_runtime([model]),

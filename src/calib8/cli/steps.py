@@ -11,6 +11,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.render import both_measures, count, say_preflight, say_skipped
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.autorange.choose import AutoReport
@@ -102,8 +103,8 @@ def look_at_data(
     from calib8.model.memory import LARGE, release_memory
     from calib8.progress import check_positive
 
-    check_positive("--batch", reading.batch_size)
-    check_positive("--threads", reading.thread_count)
+    check_positive("batch", reading.batch_size)
+    check_positive("threads", reading.thread_count)
     samples = PREFLIGHT_SAMPLES if reading.samples is None else min(PREFLIGHT_SAMPLES, reading.samples)
     with shown_progress(terminal, "looking at the data"):
         seen = preflight(
@@ -200,4 +201,4 @@ def say_auto(terminal: Terminal, report: AutoReport) -> None:
     terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")
     terminal.say("tensors by method: " + ", ".join(f"{name} {wins}" for name, wins in report.wins.items()))
     for note in report.notes:
-        terminal.say(f"note: {note}")
+        terminal.say(f"note: {on_command_line(note)}")

@@ -204,7 +204,7 @@ def _check_type(name: str) -> None:
 def _check_conversion(to: str, model: Path | None, partial: bool, header: str | None) -> None:
     from calib8.formats.tables import table_format
 
-    wanted = table_format(to, "--to")
+    wanted = table_format(to, f"--to {to}")
     if header is not None and to != "tensorrt":
         raise UsageError(f"--header {header}", f"format '{to}' has none", "Use it with --to tensorrt")
     if model is None and partial:

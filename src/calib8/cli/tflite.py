@@ -12,6 +12,7 @@ from rich.table import Table
 from calib8.cli.render import count, plain_table, shape_text
 from calib8.cli.terminal import Terminal
 from calib8.errors import UsageError
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.analysis.lint import Violation
@@ -73,7 +74,7 @@ def say_tflite(terminal: Terminal, found: TfliteInspection) -> None:
     terminal.show(_operator_table(found, by_name))
     terminal.show(_tensor_table(found.tensors))
     for caveat in found.caveats:
-        terminal.say(f"note: {caveat}")
+        terminal.say(f"note: {on_command_line(caveat)}")
 
 
 def tflite_document(

@@ -33,6 +33,7 @@ from calib8.cli.steps import look_at_data
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import PromiseError
 from calib8.files import check_written_model
+from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
     from calib8.tuning.promise import Promise
@@ -197,7 +198,7 @@ def tune(
 def _say(terminal: Terminal, model: Path, found: Tuning) -> None:
     terminal.show(trials_table(found))
     for note in found.notes:
-        terminal.say(f"note: {note}")
+        terminal.say(f"note: {on_command_line(note)}")
     judged = count(found.judged, "sample")
     terminal.say_lines(f"{judged} judged, {found.calibrated} others calibrated; {_certainty(found)}")
     if not found.kept:

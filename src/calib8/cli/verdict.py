@@ -13,6 +13,7 @@ from calib8.cli.options import RangeOptions, ReadingOptions
 from calib8.cli.preprocessing import preprocessing_flags
 from calib8.cli.steps import reading_flags
 from calib8.cli.terminal import Terminal
+from calib8.parameters import on_command_line
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
@@ -118,7 +119,9 @@ def say_outcome(terminal: Terminal, result: Quantization, command: list[str]) ->
     """What the outputs were taken for, the verdict, and the next command."""
     _say_meaning(terminal, result.meaning)
     if result.verdict is not None:
-        terminal.say(f"verdict: {result.verdict.text}", style=_STYLES.get(result.verdict.state))
+        terminal.say(
+            f"verdict: {on_command_line(result.verdict.text)}", style=_STYLES.get(result.verdict.state)
+        )
         terminal.say(f"next: {shlex.join(command)}")
 
 

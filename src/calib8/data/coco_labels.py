@@ -19,6 +19,7 @@ import numpy as np
 from calib8.data.object_labels import Objects, Remarks, check_some, match_names, no_objects, within_picture
 from calib8.errors import DataError
 from calib8.files import check_file
+from calib8.parameters import parameter
 
 _CURE: Final = "Give a JSON file of COCO's form, with images, annotations and categories"
 
@@ -124,7 +125,9 @@ def _point_count(grouped: Mapping[int, Sequence[Mapping[str, Any]]], source: str
     lengths = {len(one["keypoints"]) for rows in grouped.values() for one in rows if "keypoints" in one}
     if not lengths:
         problem = "holds no keypoints: labels of another task"
-        raise DataError(source, problem, "Give labels with keypoints, or judge boxes with --task detect")
+        raise DataError(
+            source, problem, f"Give labels with keypoints, or judge boxes with {parameter('task', 'detect')}"
+        )
     if len(lengths) > 1 or min(lengths) % 3 or not min(lengths):
         problem = f"holds keypoints of {', '.join(map(str, sorted(lengths)))} numbers"
         raise DataError(source, problem, "Give x, y and visibility of the same points everywhere")

@@ -8,6 +8,7 @@ from dataclasses import replace
 from calib8.data.preprocess import Layout, Preprocess
 from calib8.data.presets import known_preprocess
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tensors import TensorSpec
 
 _ARRAYS_CURE = "Give arrays instead: an .npz or an iterable of {input name: array}"
@@ -29,7 +30,9 @@ def fit_preprocess(p: Preprocess | str | None, inputs: Sequence[TensorSpec], sou
     p, spec = known_preprocess(p), image_input(inputs, source)
     if p is None:
         problem = "images need to know how the model was trained"
-        raise UsageError(source, problem, "Give --preprocess or --mean and --scale")
+        raise UsageError(
+            source, problem, f"Give {parameter('preprocess')} or {parameter('mean')} and {parameter('scale')}"
+        )
     if spec.shape is None:
         return _sized(p, (None, None), spec)
     axes = spec.shape[-3:]
@@ -81,7 +84,9 @@ def _sized(p: Preprocess, model: tuple[int | None, int | None], spec: TensorSpec
             return p
         if wanted[0] is None or wanted[1] is None:
             raise UsageError(
-                "preprocessing", f"the model's input '{spec}' leaves the image size open", "Give --size"
+                "preprocessing",
+                f"the model's input '{spec}' leaves the image size open",
+                f"Give {parameter('size')}",
             )
         return replace(p, size=(wanted[0], wanted[1]))
     if any(length not in (None, given) for given, length in zip(p.size, wanted, strict=True)):

@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from calib8.errors import DataError
+from calib8.parameters import parameter
 
 IMAGE_SUFFIXES: Final = frozenset(
     {".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp"}
@@ -93,5 +94,5 @@ def _undecodable(name: str, error: Exception) -> DataError:
     return DataError(
         name,
         f"cannot be decoded as an image ({reason})",
-        "Repair or remove it, or pass over bad images with --skip-bad",
+        f"Repair or remove it, or pass over bad images with {parameter('skip_bad', True)}",
     )

@@ -28,6 +28,7 @@ from calib8.data.resize import (
 )
 from calib8.data.units import Units, mean_and_scale
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 
 PREPROCESS_FORMAT: Final = "calib8-preprocess"
 PREPROCESS_VERSION: Final = 1
@@ -256,14 +257,14 @@ def _resized(image: Image.Image, p: Preprocess, name: str) -> npt.NDArray[np.uin
     if p.resize == "letterbox":
         return resample(image, letterbox_size(own, size), p.filter)
     box = box_size(p, size)
-    return centre_crop(
-        resample(image, cover_size(own, box) if p.resize == "short-side" else box, p.filter), size
-    )
+    aim = cover_size(own, box) if p.resize == "short-side" else box
+    return centre_crop(resample(image, aim, p.filter), size)
 
 
 def _known_size(p: Preprocess) -> tuple[int, int]:
     if p.size is None:
-        raise UsageError("preprocessing", f"resize '{p.resize}' has no size to aim at", "Give --size")
+        cure = f"Give {parameter('size')}"
+        raise UsageError("preprocessing", f"resize '{p.resize}' has no size to aim at", cure)
     return p.size
 
 
@@ -395,4 +396,5 @@ def _parse(text: str, source: str) -> dict[str, Any]:
 
 
 def _broken(source: str, problem: str) -> DataError:
-    return DataError(source, problem, "Write it again with this version of calib8 or give --preprocess")
+    cure = f"Write it again with this version of calib8 or give {parameter('preprocess')}"
+    return DataError(source, problem, cure)

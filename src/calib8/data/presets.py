@@ -12,6 +12,7 @@ from typing import Final
 
 from calib8.data.preprocess import Preprocess
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 _IMAGENET_MEAN: Final = (123.675, 116.28, 103.53)
 _IMAGENET_SCALE: Final = (1 / 58.395, 1 / 57.12, 1 / 57.375)
@@ -65,7 +66,7 @@ def preset(name: str) -> Preprocess:
         UsageError: there is no such preset; the message lists them.
     """
     if name not in PRESETS:
-        raise UsageError(f"--preprocess {name}", "unknown preset", f"Use one of {', '.join(PRESETS)}")
+        raise UsageError(parameter("preprocess", name), "unknown preset", f"Use one of {', '.join(PRESETS)}")
     return PRESETS[name]
 
 

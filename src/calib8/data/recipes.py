@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.data.preprocess import Preprocess, value_range
+from calib8.parameters import Text, either, parameter
 
 Vector = npt.NDArray[np.float64]
 
@@ -28,6 +29,8 @@ LARGE: Final = (100.0, 300.0)
 
 RECIPES: Final = "recipes give 0 … 1, -1 … 1, about -2.1 … 2.7, -124 … 152 or 0 … 255"
 
+_OF_UNIT_PIXELS: Final = f"a recipe for pixels 0 … 1 with {parameter('std')} and {parameter('units', '0-1')}"
+
 
 def odd_recipe(p: Preprocess) -> str:
     """What is wrong with mean and scale, as one sentence with the cure; empty where they may be right."""
@@ -37,34 +40,45 @@ def odd_recipe(p: Preprocess) -> str:
     spans = 255.0 * np.abs(scale)
     if all(SMALL[0] <= span <= SMALL[1] or LARGE[0] <= span <= LARGE[1] for span in spans):
         if np.any(mean) and np.all((mean >= 0.0) & (mean <= 1.0)):
-            return (
+            return Text(
                 f"a mean of {_listed(mean)} is next to nothing for pixels 0 … 255: give "
-                f"--mean {_listed(255.0 * mean)}, or a recipe for pixels 0 … 1 with --std and --units 0-1"
+                f"{parameter('mean', _rounded(255.0 * mean))}, or {_OF_UNIT_PIXELS}"
             )
         if np.any((mean < -1.0) | (mean > 256.0)):
             return f"a mean of {_listed(mean)} is no pixel value: mean counts in pixels 0 … 255"
         return ""
     low, high = np.asarray(value_range(p)).T
     shown = f"mean and scale turn pixels into {low.min():.4g} … {high.max():.4g}, and {RECIPES}"
-    return f"{shown}: {_cure(mean, scale)}"
+    return Text(f"{shown}: {_cure(mean, scale)}")
 
 
 def _cure(mean: Vector, scale: Vector) -> str:
     """The options that were probably meant."""
     fraction = bool(np.all((mean >= 0.0) & (mean <= 1.0)))
     factor, spread = np.abs(scale), 1.0 / np.abs(scale)
-    if fraction and np.all((spread > 0.05) & (spread <= 1.0)):  # --scale 1/0.229
-        return f"for numbers of pixels 0 … 1 give --mean {_listed(mean)} --std {_listed(spread)} --units 0-1"
+    if fraction and np.all((spread > 0.05) & (spread <= 1.0)):  # a scale of 1/0.229
+        return f"for numbers of pixels 0 … 1 give {of_deviation(mean, spread, '0-1')}"
     named = "scale is a factor; if it is meant as a standard deviation, give"
-    if np.all((factor > 0.05) & (factor < 1.0)):  # --scale 0.229
+    if np.all((factor > 0.05) & (factor < 1.0)):  # a scale of 0.229
         unit = mean if fraction else mean / 255.0
-        return f"{named} --mean {_listed(unit)} --std {_listed(factor)} --units 0-1"
-    if np.all(factor > 1.0) and not fraction:  # --scale 58.395
-        return f"{named} --mean {_listed(mean)} --std {_listed(factor)}"
+        return f"{named} {of_deviation(unit, factor, '0-1')}"
+    if np.all(factor > 1.0) and not fraction:  # a scale of 58.395
+        return f"{named} {of_deviation(mean, factor)}"
     return (
-        "scale is a factor for pixels 0 … 255; give a standard deviation with --std, and --units 0-1 if it "
-        "is one of pixels 0 … 1"
+        f"scale is a factor for pixels 0 … 255; give a standard deviation with {parameter('std')}, and "
+        f"{parameter('units', '0-1')} if it is one of pixels 0 … 1"
     )
+
+
+def of_deviation(mean: Vector, std: Vector, units: str = "") -> str:
+    """Settings that divide by a deviation; ``units`` where the numbers alone do not tell them."""
+    settings = [parameter("mean", _rounded(mean)), parameter("std", _rounded(std))]
+    settings += [parameter("units", units)] if units else []
+    return either(", ", " ").join(settings)
+
+
+def _rounded(values: Vector) -> tuple[float, ...]:
+    return tuple(float(f"{value:.6g}") for value in values)
 
 
 def _listed(values: Vector) -> str:

@@ -24,6 +24,7 @@ from calib8.data.presets import known_preprocess
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.errors import DataError, UsageError
 from calib8.files import check_file, checked_path
+from calib8.parameters import Text, parameter
 from calib8.tensors import TensorSpec, shape_text
 
 Array: TypeAlias = npt.NDArray[np.generic]
@@ -172,7 +173,7 @@ def open_dataset(
     """
     preprocess = known_preprocess(preprocess)
     if samples is not None and samples < 1:
-        raise UsageError("samples", f"{samples} is too few", "Give at least 1")
+        raise UsageError(parameter("samples", samples), "is too few", "Give at least 1")
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None
     listed = None if labels is None else checked_path(labels, "labels")
     if labels is not None and (path is None or not path.is_dir()):
@@ -215,7 +216,7 @@ def _from_images(
     return Dataset(
         str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
         labels_asked=found.asked, label_note=found.note,
-        label_cure="Mend them, or name others with --labels",
+        label_cure=Text(f"Mend them, or name others with {parameter('labels')}"),
     )  # fmt: skip
 
 

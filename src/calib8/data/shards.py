@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from calib8.data.samples import Dataset, Pending
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Shard:
         """Refuses what is no shard."""
         if not 1 <= self.index <= self.total:
             problem = f"there is no shard {self.index} of {self.total}"
-            raise UsageError("--shard", problem, f"Number them 1/{max(self.total, 1)} and so on")
+            raise UsageError(parameter("shard"), problem, f"Number them 1/{max(self.total, 1)} and so on")
 
     def __str__(self) -> str:
         """As ``from_text`` reads it."""
@@ -45,7 +46,11 @@ class Shard:
         """
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text.strip(), re.ASCII)
         if found is None:
-            raise UsageError(f"--shard {text}", "is no number of a shard", "Use for example --shard 1/4")
+            raise UsageError(
+                parameter("shard", text),
+                "is no number of a shard",
+                f"Use for example {parameter('shard', '1/4')}",
+            )
         return cls(int(found[1]), int(found[2]))
 
     def holds(self, index: int, group: int) -> bool:

@@ -16,6 +16,7 @@ from typing import Final
 
 from calib8.data.samples import Dataset, Pending, Skipped
 from calib8.errors import DataError
+from calib8.parameters import parameter
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,9 @@ class Trail:
         """
         if mark.skipped and not dataset.skip_bad:
             raise DataError(
-                mark.skipped[0].name, f"is bad ({mark.skipped[0].reason})", "Pass over it with --skip-bad"
+                mark.skipped[0].name,
+                f"is bad ({mark.skipped[0].reason})",
+                f"Pass over it with {parameter('skip_bad', True)}",
             )
         found = START
         for item in islice(dataset.pending(), mark.done):

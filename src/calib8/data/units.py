@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 Units = Literal["0-1", "0-255"]
 
@@ -52,7 +53,9 @@ def _told(mean: tuple[float, ...], std: tuple[float, ...]) -> str:
     if above and min(std) >= 1.0:
         return "0-255"
     problem = f"a mean of {_listed(mean)} with a std of {_listed(std)} may be of pixels 0 … 1 or 0 … 255"
-    raise UsageError("preprocessing", problem, "Say which: --units 0-1 or --units 0-255")
+    raise UsageError(
+        "preprocessing", problem, f"Say which: {parameter('units', '0-1')} or {parameter('units', '0-255')}"
+    )
 
 
 def _is_positive(value: object) -> bool:

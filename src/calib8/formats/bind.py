@@ -29,6 +29,7 @@ from calib8.model.graph import (
     scalar_constant,
 )
 from calib8.ops.groups import CLAMPS, FROM_ZERO, MOVE_OPS, POOL_OPS, SAME_VALUES, WEIGHTED_OPS
+from calib8.parameters import parameter
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
 from calib8.scheme import QuantScheme
@@ -101,7 +102,7 @@ def bind(
             file.source,
             f"names {len(unknown)} of {len(file.table.entries) + len(file.without_scale)} {file.keys} "
             f"that the model does not have: {listed(unknown)}",
-            "Give the model that it was made for; --partial passes over them",
+            f"Give the model that it was made for; {parameter('partial', True)} passes over them",
         )
     wanted = calibration_tensors(prepared)
     borrowed = _borrow(entries, wanted, prepared, original)
@@ -156,9 +157,11 @@ def without_range(
 
 
 def _lacking(binding: Binding, missing: list[str], wanted: int, *, alone: bool) -> TableError:
-    cure = "Give them with --range, or calibrate again; --partial leaves the nodes around them in float"
+    other = f"{parameter('partial', True)} leaves the nodes around them in float"
+    cure = f"Give them with {parameter('ranges')}, or calibrate again; {other}"
     if binding.of_layers and not alone:
-        cure = f"--target ncnn needs the inputs of layers alone; for this one: {cure[0].lower()}{cure[1:]}"
+        needs = f"{parameter('target', 'ncnn')} needs the inputs of layers alone"
+        cure = f"{needs}; for this one: {cure[0].lower()}{cure[1:]}"
     problem = f"lacks {len(missing)} of {wanted} tensors: {listed(missing)}"
     return TableError(binding.source, problem, cure)
 

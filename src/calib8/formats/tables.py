@@ -16,6 +16,7 @@ from calib8.errors import TableError, UsageError
 from calib8.files import atomic_output, check_file, checked_path
 from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, tengine, tensorrt
 from calib8.formats.table_file import TableFile
+from calib8.parameters import either, parameter
 from calib8.table import TABLE_FORMAT, CalibrationTable
 
 
@@ -48,7 +49,10 @@ def _read_own(text: str, source: str) -> TableFile:
 
 def _write_ncnn(table: CalibrationTable, model: ir.Model | None, header: str) -> str:
     if model is None:
-        raise UsageError("--to ncnn", "its table is called after layers", "Give the model with --model")
+        asked = either("form='ncnn'", "--to ncnn")
+        raise UsageError(
+            asked, "its table is called after layers", f"Give the model with {parameter('model')}"
+        )
     return ncnn.write(table, model)
 
 
@@ -96,14 +100,23 @@ _TEXT: Final[dict[str, Callable[[str], bool]]] = {
 """How a content is recognized, asked in this order."""
 
 
-def table_format(name: str, option: str = "--format") -> TableFormat:
+_FORM: Final = either("form of calib8.read_table", "--format, --table-format of quantize")
+
+
+def table_format(name: str, asked: str | None = None) -> TableFormat:
     """A format by its name.
+
+    Args:
+        name: a key of ``FORMATS``.
+        asked: how it was asked for, for the message; None: with ``form``.
 
     Raises:
         UsageError: there is no such format.
     """
     if name not in FORMATS:
-        raise UsageError(f"{option} {name}", "unknown format", f"Use one of {', '.join(FORMATS)}")
+        raise UsageError(
+            asked or parameter("form", name), "unknown format", f"Use one of {', '.join(FORMATS)}"
+        )
     return FORMATS[name]
 
 
@@ -146,7 +159,7 @@ def recognize(text: str, source: str) -> Callable[[str, str], TableFile]:
     raise TableError(
         source,
         "is like no calibration table that is known",
-        "Name its format (--format, --table-format of quantize)",
+        f"Name its format ({_FORM})",
     )
 
 

@@ -16,6 +16,7 @@ from typing import Final
 
 from calib8.errors import TableError, UsageError
 from calib8.formats.table_file import EntryCollector, TableFile, lines_of, symmetric_scale
+from calib8.parameters import parameter
 from calib8.table import CalibrationTable
 
 ALGORITHMS: Final = ("EntropyCalibration", "EntropyCalibration2", "MinMaxCalibration", "LegacyCalibration")
@@ -76,7 +77,7 @@ def write(table: CalibrationTable, header: str = DEFAULT_HEADER) -> str:
     """
     if _HEADER.fullmatch(header) is None:
         problem = "is not TRT-, four to six digits and an algorithm"
-        raise UsageError(f"--header {header}", problem, f"Write it like {DEFAULT_HEADER}")
+        raise UsageError(parameter("header", header), problem, f"Write it like {DEFAULT_HEADER}")
     lines = [header]
     for name, entry in sorted(table.entries.items()):
         if "\n" in name or not name:

@@ -13,6 +13,7 @@ import onnx_ir as ir
 
 from calib8.errors import UnsupportedModelError, UsageError
 from calib8.model.graph import size_name
+from calib8.parameters import either
 from calib8.tensors import checked_sizes, shape_text
 
 Given = Mapping[str, Sequence[int]]
@@ -61,7 +62,8 @@ def fix_sizes(model: ir.Model, shapes: Given | None) -> dict[str, int]:
         raise UnsupportedModelError(
             model.graph.name or "model",
             f"has axes of unknown size: {listed(open_axes)}",
-            "Give the input a size for every axis: --shape NAME=1,3,224,224, shapes= in Python",
+            "Give the input a size for every axis: "
+            + either("shapes={'NAME': (1, 3, 224, 224)}", "--shape NAME=1,3,224,224"),
         )
     return bound
 

@@ -17,6 +17,7 @@ from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays, as_written, open_session
 from calib8.ops.groups import CONTROL_FLOW
+from calib8.parameters import parameter
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.free_sizes import (
     forget_inferred_names,
@@ -90,7 +91,7 @@ class PreparedModel:
     made_up: bool = False
 
     def nodes_called(self, names: Iterable[str]) -> frozenset[str]:
-        """Names in the graph of the nodes that ``--keep-float`` names.
+        """Names in the graph of the nodes that the user calls so.
 
         Raises:
             UsageError: no node has one of the names.
@@ -99,7 +100,7 @@ class PreparedModel:
         unknown = wanted - self.names.keys()
         if unknown:
             problem = f"the model has no node '{min(unknown)}' that is left once it is prepared"
-            raise UsageError("--keep-float", problem, "See `calib8 inspect` for the names")
+            raise UsageError(parameter("keep_float"), problem, "See `calib8 inspect` for the names")
         return frozenset(self.names[name] for name in wanted)
 
 

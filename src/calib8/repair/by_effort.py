@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Final
 
 from calib8.autorange.samples import ChosenSamples, too_few
+from calib8.parameters import Text, parameter
 from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate, RepairData, RepairReport
 from calib8.repair.floor import Floor
@@ -73,7 +74,7 @@ def repair_by_effort(
     """
     plan = effort_called(effort)
     if samples.shared:
-        why = f"{too_few(samples)}, or name repairs with --repair"
+        why = Text(f"{too_few(samples)}, or name repairs with {parameter('repair')}")
         return Repaired(candidate, candidate.table, (), effort, 0, shared=True, warning=why)
     runs = samples.scored[: plan.repairing]
     data = RepairData(runs, threads, progress, candidate.model, dataset=samples.dataset, meaning=meaning)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from calib8.errors import UsageError
+from calib8.parameters import either, parameter
 from calib8.repair.repairs import DATA_FREE, DEFAULT_EFFORT, EFFORTS, NONE, ONE_OF, REPAIRS, Effort
 
 
@@ -48,14 +49,15 @@ def repairs_wanted(
     Raises:
         UsageError: both are given, one does not exist, or there are no data for them.
     """
-    option = "--effort" if effort is not None else "--repair"
+    option = parameter("repair" if effort is None else "effort")
     if effort is not None and names is not None:
-        raise UsageError("--repair", "does not go with --effort", "Name repairs, or give an effort")
+        problem = f"does not go with {parameter('effort')}"
+        raise UsageError(parameter("repair"), problem, "Name repairs, or give an effort")
     found = Repairs("" if effort is None else effort, repairs_called(names or ()))
     if effort is not None:
         effort_called(effort)
     if found.effort and not with_data:
-        raise UsageError(option, "repairs look at data, and none are given", "Give --data")
+        raise UsageError(option, "repairs look at data, and none are given", f"Give {parameter('data')}")
     check_data(found.names, with_data=with_data)
     if effort is None and names is None and with_data and not with_table:
         return Repairs(DEFAULT_EFFORT)
@@ -70,8 +72,8 @@ def check_data(names: Sequence[str], *, with_data: bool) -> None:
     """
     blind = [name for name in names if name not in DATA_FREE]
     if blind and not with_data:
-        cure = f"Give --data; without them there are {', '.join(DATA_FREE)}"
-        raise UsageError(f"--repair {blind[0]}", "it looks at data, and none are given", cure)
+        cure = f"Give {parameter('data')}; without them there are {', '.join(DATA_FREE)}"
+        raise UsageError(parameter("repair", [blind[0]]), "it looks at data, and none are given", cure)
 
 
 def effort_called(name: str) -> Effort:
@@ -81,7 +83,7 @@ def effort_called(name: str) -> Effort:
         UsageError: there is none.
     """
     if name not in EFFORTS:
-        raise UsageError(f"--effort {name}", "unknown effort", f"Use {', '.join(EFFORTS)}")
+        raise UsageError(parameter("effort", name), "unknown effort", f"Use {', '.join(EFFORTS)}")
     return EFFORTS[name]
 
 
@@ -93,19 +95,22 @@ def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
     """
     if NONE in names:
         if len(set(names)) > 1:
-            raise UsageError(f"--repair {','.join(names)}", f"'{NONE}' stands alone", "Name repairs, or none")
+            raise UsageError(
+                parameter("repair", list(names)), f"'{NONE}' stands alone", "Name repairs, or none"
+            )
         return ()
     if "" in names:
-        given = shlex.quote(",".join(names))
+        typed = shlex.quote(",".join(names))
+        given = either(f"repair={list(names)!r}", f"--repair {typed}")
         cure = f"Write names separated by single commas, or {NONE}"
-        raise UsageError(f"--repair {given}", "a name is empty", cure)
+        raise UsageError(given, "a name is empty", cure)
     unknown = [name for name in names if name not in REPAIRS]
     if unknown:
         cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"
-        raise UsageError(f"--repair {unknown[0]}", "unknown repair", cure)
+        raise UsageError(parameter("repair", [unknown[0]]), "unknown repair", cure)
     for group in ONE_OF:
         twice = [name for name in group if name in names]
         if len(twice) > 1:
             problem = f"'{twice[0]}' and '{twice[1]}' do the same in two ways"
-            raise UsageError(f"--repair {','.join(names)}", problem, "Choose one of them")
+            raise UsageError(parameter("repair", list(names)), problem, "Choose one of them")
     return tuple(name for name in REPAIRS if name in names)

@@ -63,7 +63,7 @@ class Piece:
         return self.axis is not None and ends == (other.output, other.axis, other.first)
 
     def __str__(self) -> str:
-        """As ``--branch`` takes it."""
+        """As the user names it."""
         if self.axis is None:
             return self.output
         return f"{self.output}[{':,' * self.axis}{self.first}:{self.last}]"

@@ -18,6 +18,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from calib8.parameters import Text, parameter
 from calib8.tasks.branches import Branch
 from calib8.tasks.figures import decibels, energies_of
 from calib8.tasks.kinds import Kind
@@ -74,7 +75,8 @@ def _kept(branch: Branch, expected: Runs, found: Runs, way: Callable[[Pairs], Ke
         return Kept(None, "it has no rows: nothing to compare")
     told = way(pairs)
     if branch.kind == "other" and told.value is not None:
-        return Kept(told.value, f"{told.text}, its meaning is not known (--branch names it)")
+        unknown = f"its meaning is not known ({parameter('branches')} names it)"
+        return Kept(told.value, Text(f"{told.text}, {unknown}"))
     return told
 
 

@@ -1,4 +1,4 @@
-"""What the user says of outputs: ``--branch NAME=KIND``, ``--branch NAME[4:84]=KIND``, ``--task NAME``.
+"""What the user says of outputs: ``NAME=KIND``, ``NAME[4:84]=KIND``, or a task.
 
 output0[4:84]      entries 4 … 83 of the channels
 output0[:,4:84]    of axis 1, written out
@@ -14,21 +14,28 @@ from itertools import pairwise
 from typing import Final
 
 from calib8.errors import UsageError
+from calib8.parameters import Text, either, entries, entry, parameter, with_both
 from calib8.tasks.branches import Piece
 from calib8.tasks.composition import Size
 from calib8.tasks.kinds import NEEDS, OF_DETECTION, Kind, Task, kind_called
 from calib8.tasks.raw_grids import named_grid, split_forms
 from calib8.tasks.seen import Found, Seen
 
+
+def _such_as(kind: str) -> str:
+    return f"such as {entry('branches', 'NAME', kind)}"
+
+
+_BOXES: Final = entries("branches", {"NAME[0:4]": "boxes", "NAME[4:84]": "scores"})
+
 NEEDED: Final[Mapping[Task, str]] = {
-    "detect": "Name boxes and scores, such as --branch 'NAME[0:4]=boxes' --branch 'NAME[4:84]=scores', or "
-    "the form of a raw grid of anchors, such as --branch NAME=yolov3-grid",
-    "segment": "Name the map, such as --branch NAME=map: an output [N, C, H, W] or [N, H, W]",
-    "classify": "Name the scores of classes, such as --branch NAME=logits: an output [N, C]",
-    "embed": "Name the vector, such as --branch NAME=embedding: an output [N, C]",
-    "ctc": "Name the characters, such as --branch NAME=ctc: an output [N, T, C] or [T, N, C]",
-    "keypoints": "Name the coordinates, such as --branch NAME=keypoints: an output [N, K, 2], [N, K, 3] or "
-    "[N, 2·K]",
+    "detect": f"Name boxes and scores, such as {_BOXES}, or the form of a raw grid of anchors, "
+    + _such_as("yolov3-grid"),
+    "segment": f"Name the map, {_such_as('map')}: an output [N, C, H, W] or [N, H, W]",
+    "classify": f"Name the scores of classes, {_such_as('logits')}: an output [N, C]",
+    "embed": f"Name the vector, {_such_as('embedding')}: an output [N, C]",
+    "ctc": f"Name the characters, {_such_as('ctc')}: an output [N, T, C] or [T, N, C]",
+    "keypoints": f"Name the coordinates, {_such_as('keypoints')}: an output [N, K, 2], [N, K, 3] or [N, 2·K]",
 }
 """What has to be there for a task, and how to say it."""
 
@@ -36,7 +43,7 @@ _PART: Final = re.compile(r"(?P<name>.*)\[(?P<cut>[0-9:,\s-]*)\]", re.DOTALL)
 
 
 def parse_branches(given: Sequence[str]) -> dict[str, str]:
-    """Values of ``--branch``: part of an output → kind.
+    """Branches as they are typed, ``NAME=KIND``: part of an output → kind.
 
     Raises:
         UsageError: no ``=``, or the same part twice.
@@ -46,10 +53,10 @@ def parse_branches(given: Sequence[str]) -> dict[str, str]:
         part, sign, kind = text.rpartition("=")
         if not sign or not part:
             cure = "Give NAME=KIND or NAME[FIRST:LAST]=KIND, such as output0[4:84]=scores"
-            raise UsageError(f"--branch {text}", "names no kind", cure)
+            raise UsageError(entry("branches", text), "names no kind", cure)
         part = part.strip()
         if part in found:
-            raise UsageError(f"--branch {text}", f"'{part}' is named twice", "Name it once")
+            raise UsageError(entry("branches", text), f"'{part}' is named twice", "Name it once")
         found[part] = kind.strip()
     return found
 
@@ -69,7 +76,9 @@ def as_told(
     """
     grids, kinds = split_forms(branches)
     told = [
-        Found(_piece(part, seen), kind_called(kind, f"--branch {part}={kind}"), "named", "named by the user")
+        Found(
+            _piece(part, seen), kind_called(kind, entry("branches", part, kind)), "named", "named by the user"
+        )
         for part, kind in kinds.items()
     ]
     for part, form in grids.items():
@@ -87,15 +96,15 @@ def _whole_output(part: str, form: str, seen: Sequence[Seen]) -> Seen:
         match = _PART.fullmatch(part)
         if match is not None and any(seen_one.name == match["name"] for seen_one in seen):
             cure = f"Name the whole of it: {match['name']}={form}"
-            raise UsageError(f"--branch {part}={form}", "is a part, and a grid is an output", cure)
-        raise UsageError(f"--branch {part}", f"the model has no float output '{part}'", _listed(seen))
+            raise UsageError(entry("branches", part, form), "is a part, and a grid is an output", cure)
+        raise UsageError(entry("branches", part), f"the model has no float output '{part}'", _listed(seen))
     return one
 
 
 def _check_apart(one: Piece, other: Piece) -> None:
     if one.output != other.output:
         return
-    both = f"--branch {one} and {other}"
+    both = f"{entry('branches', str(one))} and {either(repr(str(other)), str(other))}"
     if None not in (one.axis, other.axis) and one.axis != other.axis:
         raise UsageError(both, "are cut along different axes", "Cut an output along one axis")
     if one.axis is None or other.axis is None or other.first < one.last:
@@ -110,7 +119,7 @@ def _piece(part: str, seen: Sequence[Seen]) -> Piece:
     match = _PART.fullmatch(part)
     if match is None or match["name"] not in names:
         name = part if match is None else match["name"]
-        raise UsageError(f"--branch {part}", f"the model has no float output '{name}'", _listed(seen))
+        raise UsageError(entry("branches", part), f"the model has no float output '{name}'", _listed(seen))
     one = names[match["name"]]
     cuts = [cut.strip() for cut in match["cut"].split(",")]
     if len(cuts) == 1:
@@ -118,7 +127,7 @@ def _piece(part: str, seen: Sequence[Seen]) -> Piece:
     else:
         cutting = [place for place, cut in enumerate(cuts) if cut not in (":", "")]
         if len(cutting) != 1 or len(cuts) > max(one.rank, 1):
-            raise UsageError(f"--branch {part}", "must cut one axis", f"Give such as {one.name}[:,4:84]")
+            raise UsageError(entry("branches", part), "must cut one axis", f"Give such as {one.name}[:,4:84]")
         axis = cutting[0]
     return _cut(one, axis, cuts[axis if len(cuts) > 1 else 0], part)
 
@@ -132,12 +141,14 @@ def _cut(one: Seen, axis: int, cut: str, part: str) -> Piece:
     except ValueError:
         end = begin = -1
     if not isinstance(end, int) or begin < 0 or end < 0:
-        raise UsageError(f"--branch {part}", f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
+        raise UsageError(entry("branches", part), f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
     if end <= begin:
-        raise UsageError(f"--branch {part}", "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84")
+        raise UsageError(
+            entry("branches", part), "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84"
+        )
     if isinstance(size, int) and end > size:
         problem = f"ends beyond the {size} entries of axis {axis} of {one.shown}"
-        raise UsageError(f"--branch {part}", problem, f"Give at most {size}")
+        raise UsageError(entry("branches", part), problem, f"Give at most {size}")
     return Piece(one.name, one.index, axis, begin, end)
 
 
@@ -152,7 +163,7 @@ def _channel_axis(one: Seen, part: str) -> int:
     known = [(size, axis) for axis, size in enumerate(one.sizes) if axis and isinstance(size, int)]
     if one.rank != 3 or not known:
         cure = f"Say which, such as {one.name}[:,4:84]"
-        raise UsageError(f"--branch {part}", f"which axis of {one.shown} is meant is not known", cure)
+        raise UsageError(entry("branches", part), f"which axis of {one.shown} is meant is not known", cure)
     return min(known)[1]
 
 
@@ -219,10 +230,11 @@ def as_task(
         return list(found)
     problem = f"no output fits it; the model has {', '.join(one.shown for one in seen) or 'none'}"
     if other is None:
-        raise UsageError(f"--task {task}", problem, NEEDED[task])
-    told = ", ".join(f"{one.piece} is {one.kind} ({one.why})" for one in sure)
-    cure = f"Use --task {other}; if the graph is read wrongly, {NEEDED[task][0].lower()}{NEEDED[task][1:]}"
-    raise UsageError(f"--task {task}", f"{problem}, and its graph shows task {other}: {told}", cure)
+        raise UsageError(parameter("task", task), problem, NEEDED[task])
+    told = ", ".join(f"{one.piece} is {one.kind} ({with_both(one.why)})" for one in sure)
+    needed = f"{NEEDED[task][0].lower()}{NEEDED[task][1:]}"
+    cure = f"Use {parameter('task', other)}; if the graph is read wrongly, {needed}"
+    raise UsageError(parameter("task", task), f"{problem}, and its graph shows task {other}: {told}", cure)
 
 
 def _confirmed(task: Task, one: Found) -> Found:
@@ -251,7 +263,7 @@ def _read_as(task: Task, one: Found, seen: Seen) -> Found:
         "keypoints": (seen.rank in (2, 3) and _holds_points(seen.sizes), "keypoints"),
     }
     fits, kind = may.get(task, (False, "other"))
-    return replace(one, kind=kind, sureness="named", why=f"--task {task}") if fits else one
+    return replace(one, kind=kind, sureness="named", why=Text(parameter("task", task))) if fits else one
 
 
 def _holds_points(sizes: Sequence[Size]) -> bool:

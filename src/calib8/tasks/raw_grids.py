@@ -4,8 +4,8 @@ graph    one convolution, only moved since, on a grid of cells of 8 … 64 pixel
          [N, A·(5+C), H, W]: A = 5, or A = 3, of all such outputs; and for every anchor the weights of the
          objectness are larger than those of each coordinate, and those of x, y together than of w, h
          [N, A, H, W, 5+C]: two anchors at least and one class; nothing else has such a shape
-shape    the same without a look at the weights: with --task detect
-named    --branch grid=yolov2-grid, or with its anchors grid=yolov2-grid:1.08,1.19,3.42,4.41,…
+shape    the same without a look at the weights: with the task detect
+named    grid=yolov2-grid, or with its anchors grid=yolov2-grid:1.08,1.19,3.42,4.41,…
 
 By chance the weights of one anchor lie so in one of ten cases, of five anchors in one of 100,000. So large
 the objectness has to be, as it alone tells a few cells from all others; a size hardly leaves its anchor.
@@ -24,6 +24,7 @@ import onnx_ir as ir
 from calib8.errors import UsageError
 from calib8.model.graph import constant, input_at
 from calib8.model.layer import layer_of
+from calib8.parameters import Text, entries, entry, parameter
 from calib8.tasks.branches import Piece, Sureness
 from calib8.tasks.composition import Size
 from calib8.tasks.grid import ANCHORS, BOX, EXCLUSIVE, FORMS, LEAST, Form, Grid, Sides, order_of
@@ -87,7 +88,9 @@ def grids_by_graph(seen: Sequence[Seen], picture: Sequence[Size]) -> dict[str, t
 def grids_by_shape(seen: Sequence[Seen], picture: Sequence[Size]) -> dict[str, tuple[Found, ...]]:
     """The same of the first group of outputs whose shapes allow it: where the user says that they detect."""
     for group in _groups(seen, picture):
-        return {one.name: found_in(one, grid, "named", "--task detect") for one, grid in group}
+        return {
+            one.name: found_in(one, grid, "named", Text(parameter("task", "detect"))) for one, grid in group
+        }
     return {}
 
 
@@ -158,13 +161,14 @@ def named_grid(one: Seen, told: str, picture: Sequence[Size]) -> tuple[Found, ..
     Raises:
         UsageError: anchors that are none, or an output that is no such grid.
     """
-    subject = f"--branch {one.name}={told}"
+    subject = entry("branches", one.name, told)
     name, sign, text = told.partition(":")
     form = next(form for form in FORMS if form == name.strip())
     sides = _sides(text, subject) if sign else None
     anchors = ANCHORS[form] if sides is None else len(sides)
     if one.whole.nature == "sigmoid":
-        cure = "Name its parts, such as --branch 'NAME[0:4]=boxes' --branch 'NAME[4:85]=scores'"
+        parts = entries("branches", {"NAME[0:4]": "boxes", "NAME[4:85]": "scores"})
+        cure = f"Name its parts, such as {parts}"
         raise UsageError(subject, f"{one.shown} is behind a Sigmoid: it is no raw grid", cure)
     order = order_of(one.sizes, picture, anchors)
     if order is None:

@@ -22,6 +22,7 @@ from calib8.data.preprocess import Preprocess
 from calib8.data.text_labels import read_texts
 from calib8.data.yolo_labels import read_yolo
 from calib8.errors import DataError, UsageError
+from calib8.parameters import entry, parameter
 from calib8.tasks.judges.ctc import CtcJudge
 from calib8.tasks.judges.detections import BoxTruth, DetectionJudge
 from calib8.tasks.judges.find import AnyJudge
@@ -91,11 +92,13 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
         texts = read_texts(labels, pictures.files)
         return Truths({file: judge.line(text, file) for file, text in texts.items()}.__getitem__)
     if not isinstance(judge, DetectionJudge | KeypointJudge):
-        cure = "Leave --labels away: FP32 is the truth then"
+        cure = f"Leave {parameter('labels')} away: FP32 is the truth then"
         raise UsageError(str(labels), f"labels of task {judge.task} are not read from files", cure)
     if isinstance(judge, DetectionJudge) and judge.head.assumed:
         problem = "are of boxes whose anchors are not known: no graph tells them"
-        cure = "Give them with the form of the grid, such as --branch NAME=yolov2-grid:1.08,1.19,3.42,4.41,…"
+        cure = "Give them with the form of the grid, such as " + entry(
+            "branches", "NAME", "yolov2-grid:1.08,1.19,3.42,4.41,…"
+        )
         raise UsageError(f"labels {labels}", problem, cure)
     geometries = {file: pictures.geometry(file) for file in pictures.files}
     points = isinstance(judge, KeypointJudge)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from calib8.parameters import Text, with_both
 from calib8.tasks.branches import Branch, Meaning
 from calib8.tasks.kept import Runs, kept, signal_kept
 from calib8.tasks.kinds import Kind
@@ -89,11 +90,13 @@ class Verdict:
             return f"{WORDS['unknown']}: {self.why}"
         told = self.deciding
         alone = len(told) == 1 and isinstance(told[0], TaskVerdict)
-        each = [told[0].text] if alone else [f"{self._named(one)}: {one.text}" for one in told]
+        each = [with_both(one.text) for one in told]
+        if not alone:
+            each = [f"{self._named(one)}: {text}" for one, text in zip(told, each, strict=True)]
         each += [task.text for task in self.tasks if task.state == "unknown"]
         samples = f"{self.samples} sample{'s' * (self.samples != 1)}"
         where = f"the {samples} it was made from: no proof" if self.shared else f"{samples} held back"
-        return f"{WORDS[self.state]}: {'; '.join(each)}; on {where}"
+        return Text(f"{WORDS[self.state]}: {'; '.join(each)}; on {where}")
 
     def _named(self, one: TaskVerdict | BranchVerdict) -> str:
         """With its own word where that is another one than that of the whole."""
@@ -145,7 +148,8 @@ def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) ->
     told = signal_kept(branch, expected, found)
     limits = SIGNAL_LIMITS.get(branch.kind, SIGNALS)
     state, beyond = state_by(limits, told.value), excess(limits, told.value)
-    return BranchVerdict(branch.name, branch.kind, state, told.value, f"{told.text}{note}", beyond)
+    text = Text(f"{with_both(told.text)}{note}")
+    return BranchVerdict(branch.name, branch.kind, state, told.value, text, beyond)
 
 
 def state_of(kind: Kind, value: float | None) -> State:

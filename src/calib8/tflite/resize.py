@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from calib8.errors import UnsupportedModelError, UsageError
+from calib8.parameters import either
 from calib8.tensors import shape_text
 from calib8.tflite.check import MOST_ELEMENTS
 from calib8.tflite.graph import Graph, Operator, Tensor
@@ -92,7 +93,8 @@ def unknown_sizes(tensor: Tensor, name: str) -> UsageError:
     first = "1" if free[0] == "…" else free[0]
     sizes = ",".join((first, *free[1:]))
     text = shape_text(None if size == FREE else size for size in tensor.signature)
-    cure = f"Give them: --shape {tensor.name}={sizes}, shapes= in Python"
+    given = either(f"shapes={{{tensor.name!r}: ({sizes})}}", f"--shape {tensor.name}={sizes}")
+    cure = f"Give them: {given}"
     return UsageError(name, f"sizes of its input '{tensor.name}' ({text}) are free", cure)
 
 

@@ -26,6 +26,7 @@ from typing import Any, Final, TextIO
 
 from calib8.errors import OutputError, TableError
 from calib8.files import atomic_output, remove_leftovers
+from calib8.parameters import parameter
 from calib8.repair.repairs import EFFORTS
 from calib8.tuning.trial import Settings, Trial
 
@@ -41,16 +42,16 @@ _WHAT: Final = {
     "preprocess": "another preprocessing",
 }
 
-_OTHER: Final = "Choose another folder with --work"
+_OTHER: Final = f"Choose another folder with {parameter('work')}"
 
 _REDO: Final = "Remove it and tune again"
 
-_BEGIN_ANEW: Final = "Remove the whole folder and tune again, or choose another one with --work"
+_BEGIN_ANEW: Final = f"Remove the whole folder and tune again, or choose another one with {parameter('work')}"
 """Without its settings nothing in a folder can be trusted."""
 
 _SETTINGS: Final = "settings.json"
 
-_CURE: Final = "Choose another folder with --work, or give what it was begun with"
+_CURE: Final = f"Choose another folder with {parameter('work')}, or give what it was begun with"
 
 _NAMES: Final = (
     _SETTINGS,
@@ -187,7 +188,7 @@ class Folder:
         except OSError as error:
             file.close()
             if isinstance(error, BlockingIOError):
-                cure = "Wait until it has ended, or choose another folder with --work"
+                cure = f"Wait until it has ended, or choose another folder with {parameter('work')}"
                 raise OutputError(str(self.path), "another run is searching in it", cure) from error
             raise OutputError(str(self.path), f"cannot be locked ({error.strerror})", _OTHER) from error
         return file

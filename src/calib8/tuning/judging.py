@@ -21,12 +21,13 @@ from calib8.data.batches import Batch, batches
 from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.model.runtime import Session, open_session
+from calib8.parameters import parameter
 from calib8.progress import Progress, SampleCounter
 from calib8.session.prepared import NATIVE
 from calib8.tasks.branches import Meaning
 from calib8.tasks.figures import energies_of
 from calib8.tuning.evidence import change_bound, losses, margins, ratio_bound_db, runner_up
-from calib8.tuning.promise import OPTIONS, Promise
+from calib8.tuning.promise import PARAMETERS, Promise
 from calib8.tuning.task_evidence import TaskEvidence, Wanted
 
 JUDGES: Final = (ONNXRUNTIME, NATIVE)
@@ -199,11 +200,13 @@ class Judge:
         kind = self._promise.kind
         if kind in ("agreement", "drop") and not classified:
             problem = "promises something about classes, but the first output is no row of class scores"
-            raise UsageError(OPTIONS[kind], problem, "Give --min-sqnr")
+            raise UsageError(parameter(PARAMETERS[kind]), problem, f"Give {parameter('min_sqnr')}")
         if kind == "drop" and not labelled:
             why = f" ({self.label_note})" if self.label_note else ""
+            other = f"{parameter('min_agreement')}, which needs none"
+            cure = f"Give {parameter('labels')}, or {other}"
             problem = f"needs labels, and no sample that judges has one{why}"
-            raise UsageError(OPTIONS[kind], problem, "Give --labels, or --min-agreement, which needs none")
+            raise UsageError(parameter(PARAMETERS[kind]), problem, cure)
 
     @property
     def remarks(self) -> tuple[str, ...]:

@@ -26,24 +26,27 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 
 Kind: TypeAlias = Literal[
     "agreement", "drop", "sqnr", "map_ratio", "recall", "precision", "iou", "cosine", "lines", "oks", "score"
 ]
 
-OPTIONS: Final[dict[Kind, str]] = {
-    "agreement": "--min-agreement",
-    "drop": "--max-drop",
-    "sqnr": "--min-sqnr",
-    "map_ratio": "--min-map-ratio",
-    "recall": "--min-recall",
-    "precision": "--min-precision",
-    "iou": "--min-iou",
-    "cosine": "--min-cosine",
-    "lines": "--min-lines",
-    "oks": "--min-oks",
+PARAMETERS: Final[dict[Kind, str]] = {
+    "agreement": "min_agreement",
+    "drop": "max_drop",
+    "sqnr": "min_sqnr",
+    "map_ratio": "min_map_ratio",
+    "recall": "min_recall",
+    "precision": "min_precision",
+    "iou": "min_iou",
+    "cosine": "min_cosine",
+    "lines": "min_lines",
+    "oks": "min_oks",
     "score": "min_score",
 }
+
+_EXAMPLES: Final = (("min_agreement", 99.5), ("max_drop", 0.1), ("min_sqnr", 25))
 
 TASK_OF: Final[dict[Kind, str]] = {
     "map_ratio": "detect",
@@ -160,10 +163,11 @@ def promise_of(
     }  # fmt: skip
     found = [Promise(kind, value) for kind, value in given.items() if value is not None]
     if not found:
-        cure = "Give --min-agreement 99.5, --max-drop 0.1, --min-sqnr 25, or a figure of the task"
+        some = (parameter(name, value) for name, value in _EXAMPLES)
+        cure = f"Give {', '.join(some)}, or a figure of the task"
         raise UsageError("tune", "nothing is promised", cure)
     if len(found) > 1:
-        both = f"{OPTIONS[found[0].kind]} and {OPTIONS[found[1].kind]}"
+        both = " and ".join(parameter(PARAMETERS[one.kind]) for one in found[:2])
         raise UsageError(both, "are two promises", "Give the one that matters")
     [promise] = found
     _check_value(promise)
@@ -172,7 +176,7 @@ def promise_of(
 
 def _check_value(promise: Promise) -> None:
     low, high, unit, cure = _LIMITS[promise.kind]
-    subject = f"{OPTIONS[promise.kind]} {promise.value:g}"
+    subject = parameter(PARAMETERS[promise.kind], promise.value)
     if promise.by_task and 1.0 < promise.value <= 100.0 and high == 1.0:
         cure = f"Give {promise.value / 100.0:g} if you mean per cent"
     if not low <= promise.value <= high or math.isinf(promise.value):  # NaN is not either
@@ -195,5 +199,5 @@ def seconds_of(budget: str | float | None) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)\s*", str(budget).lower())
     seconds = 0.0 if match is None else float(match[1]) * _SECONDS[match[2]]
     if seconds <= 0.0:
-        raise UsageError(f"--budget {budget}", "is no time", "Give one such as 90s, 10m or 1h")
+        raise UsageError(parameter("budget", budget), "is no time", "Give one such as 90s, 10m or 1h")
     return seconds

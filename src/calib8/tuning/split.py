@@ -15,6 +15,7 @@ from typing import Final
 
 from calib8.data.samples import Dataset, Pending
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 
 FEWEST_JUDGES: Final = 8
 """Fewer samples tell nothing."""
@@ -65,14 +66,14 @@ def split(data: Dataset, judges: Dataset | None) -> Split:
 def _check(data: Dataset, low: Sequence[_Item], high: Sequence[_Item], judges: Dataset | None) -> None:
     if judges is not None and not low:
         problem = "are the calibration data: what calibrated cannot judge"
-        raise UsageError("--judge-data", problem, "Give other samples, or leave it away")
+        raise UsageError(parameter("judge_data"), problem, "Give other samples, or leave it away")
     if len(high) < FEWEST_JUDGES or not low:
         subject = data.source if judges is None else judges.source
         part = " (half of the data)" if judges is None else ""
         problem = (
             f"leaves {len(high)} samples{part} to judge with, and fewer than {FEWEST_JUDGES} tell nothing"
         )
-        raise DataError(subject, problem, "Give more data, or other samples with --judge-data")
+        raise DataError(subject, problem, f"Give more data, or other samples with {parameter('judge_data')}")
 
 
 def _ordered(dataset: Dataset) -> list[_Item]:

@@ -14,6 +14,7 @@ import numpy as np
 from calib8.autorange.check import Outputs
 from calib8.data.batches import Batch
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.average_precision import Matches, average_precisions, mean_average_precision
 from calib8.tasks.judges.find import AnyJudge, check_task, find_judge, task_name
@@ -21,7 +22,7 @@ from calib8.tasks.judges.interface import split_samples
 from calib8.tasks.judges.own import OwnJudge, check_own_judge, own_score
 from calib8.tasks.truths import Pictures, Truths, read_truths
 from calib8.tuning.group_bounds import counted_bound, jackknife_bound, mean_of
-from calib8.tuning.promise import OPTIONS, TASK_OF, Kind, Promise
+from calib8.tuning.promise import PARAMETERS, TASK_OF, Kind, Promise
 
 _KEPT: Final = ("detect", "keypoints", "ctc")
 """Tasks whose truths are small: those of all samples stay in memory."""
@@ -50,7 +51,7 @@ class Wanted:
             UsageError: a score without a judge or the other way round, a promise of another task, or labels
                 where FP32 alone is the truth.
         """
-        kind, option = self.promise.kind, OPTIONS[self.promise.kind]
+        kind, option = self.promise.kind, parameter(PARAMETERS[self.promise.kind])
         if self.own is not None:
             check_own_judge(self.own)
         if (kind == "score") != (self.own is not None):
@@ -64,7 +65,9 @@ class Wanted:
             raise UsageError(option, problem, f"It is one of task {TASK_OF[kind]}")
         if self.labels is not None and kind != "map_ratio":
             problem = f"does not count for {option}, whose truth is the float model"
-            raise UsageError(str(self.labels), problem, "Leave the labels away, or give --min-map-ratio")
+            raise UsageError(
+                str(self.labels), problem, f"Leave the labels away, or give {parameter('min_map_ratio')}"
+            )
 
     def identity(self) -> dict[str, str]:
         """What of it makes a search another one; the function of a user by its source."""
@@ -199,7 +202,7 @@ class TaskEvidence:
         """
         value, bound = _TOLD[self._wanted.promise.kind](records, self._figure)
         if not np.isfinite(value):
-            option = OPTIONS[self._wanted.promise.kind]
+            option = parameter(PARAMETERS[self._wanted.promise.kind])
             problem = f"cannot be told: FP32 finds nothing in the {len(records)} samples that judge"
             raise UsageError(option, problem, "Give samples with objects, or another promise")
         return value, bound

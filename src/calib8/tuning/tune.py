@@ -20,6 +20,7 @@ from calib8.data.samples import DataSource, open_dataset
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
+from calib8.parameters import Text, parameter
 from calib8.passes.prepare import PreparedModel
 from calib8.progress import Progress, check_positive, silent
 from calib8.repair.repairs import EFFORTS
@@ -169,7 +170,7 @@ def tune(
     )  # fmt: skip
     clock, wanted = Clock(seconds_of(budget), str(budget)), _wanted(promise, task, judge, labels)
     effort_called(effort)
-    check_positive("--threads", threads)
+    check_positive("threads", threads)
     scheme = _scheme(target, runtime, weights, activations)
     out = checked_path(output, "output")
     place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
@@ -207,7 +208,7 @@ def _scheme(target: str | None, runtime: str, weights: str, activations: str | N
     """The target, that of the runtime where none is named."""
     if runtime not in JUDGES:
         problem = "is no runtime that tune judges in"
-        raise UsageError(f"--runtime {runtime}", problem, f"Use {' or '.join(JUDGES)}")
+        raise UsageError(parameter("runtime", runtime), problem, f"Use {' or '.join(JUDGES)}")
     scheme = target_scheme(target or runtime).with_weights(weights)
     return scheme if activations is None else scheme.with_activations(activations)
 
@@ -266,8 +267,10 @@ def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
     if promise.kind not in ("agreement", "drop") or top1 is None or top1 < KNOWN_BY_HEART:
         return ()
     return (
-        f"the float model is right on {top1:.2f} % of the samples that judge: they may be images it was "
-        "trained on, which promise too much; give others with --judge-data",
+        Text(
+            f"the float model is right on {top1:.2f} % of the samples that judge: they may be images it was "
+            f"trained on, which promise too much; give others with {parameter('judge_data')}"
+        ),
     )
 
 
@@ -362,7 +365,7 @@ def _told(
         problem = f"is over before the first trial, {attempts.clock.spent():.0f} s were needed so far"
         kept = "; what was gathered is kept and not gathered again" if recipes.begun else ""
         cure = f"Give more time{kept}"
-        raise UsageError(f"--budget {attempts.clock.text}", problem, cure)
+        raise UsageError(parameter("budget", attempts.clock.text), problem, cure)
     notes = [*attempts.notes, *judge.remarks]
     if parts.left_out:
         notes.append(f"{parts.left_out} samples did not calibrate: they are among those that judge")

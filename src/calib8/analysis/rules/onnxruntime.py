@@ -19,6 +19,7 @@ from calib8.analysis.pair_saturation import layer_pairs
 from calib8.analysis.rules import Finding
 from calib8.ops.groups import AVERAGE_POOLS, FLOAT_ONLY, JOINING, MATRIX_PRODUCTS, MOVES
 from calib8.ops.questions import is_matrix_product, joins, quantizes, yields_probabilities
+from calib8.parameters import parameter
 from calib8.passes.functions import chains, clip_limits, feeding_weights
 from calib8.passes.resolve_ranges import overshoots
 from calib8.quantization.qdq import (
@@ -171,7 +172,7 @@ def pairs_cannot_saturate(model: ir.Model) -> Iterator[Finding]:
                 layer.layer,
                 f"{len(layer.unsafe)} of its {layer.channels} channels can saturate, channel {worst.channel} "
                 f"with weights {worst.weights[0]} and {worst.weights[1]} side by side",
-                "Quantize with --target onnxruntime-avx2",
+                f"Quantize with {parameter('target', 'onnxruntime-avx2')}",
             )
 
 

@@ -21,6 +21,7 @@ from calib8.model.graph import CONTRIB, Names
 from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.groups import CLAMPS, FLOAT_ONLY, MOVES
 from calib8.ops.questions import is_quantizer
+from calib8.parameters import Text, either
 from calib8.passes.free_sizes import forget_inferred_names, stated_shapes
 from calib8.passes.normalize import normalize
 from calib8.program.lower.canonical import (
@@ -58,9 +59,11 @@ REWRITES: Final[tuple[Callable[[ir.Model], int], ...]] = (
 )
 """Those steps of the canonical graph that leave free axes free; shapes are inferred behind each."""
 
-SLOW_INT8: Final = (
+SLOW_INT8: Final = Text(
     "activations are int8, with which ONNX Runtime's convolutions take several times as long on x86 as with "
-    "uint8; calib8 quantize --activations uint8 makes those"
+    "uint8; "
+    + either("calib8.quantize(activations='uint8')", "calib8 quantize --activations uint8")
+    + " makes those"
 )
 
 Fuse = Callable[[Names, ir.Node], ir.Node]

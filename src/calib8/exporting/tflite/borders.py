@@ -18,6 +18,7 @@ from calib8.exporting.tflite.builder import Builder, Fed, codes_of, slot_codes
 from calib8.exporting.tflite.float_layers import float_layer, real_codes
 from calib8.exporting.tflite.moves import reshaped, transposed
 from calib8.exporting.tflite.signed import OFFSET
+from calib8.parameters import parameter
 from calib8.program.instructions import Dequantize, Instruction, Quantize, Transpose
 from calib8.program.program import Port, Slot
 from calib8.tflite.graph import Quantization
@@ -142,7 +143,7 @@ def deliver(builder: Builder, port: Port, wanted: str) -> int:
     if wanted != "float32" and slot.dtype == "float32":
         raise NoFormError(
             f"nothing quantizes the output '{port.name}', so it has no scale to be {wanted} with; "
-            "quantize the float model with --target tflite, or let this output be float32"
+            f"quantize the float model with {parameter('target', 'tflite')}, or let this output be float32"
         )
     lies = step is not None and step.axes == FROM_NHWC
     place = _as_it_lies(builder, source) if lies else builder.tensor(port.slot)

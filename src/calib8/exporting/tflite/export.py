@@ -14,6 +14,7 @@ from calib8.exporting.tflite.builder import Builder
 from calib8.exporting.tflite.float_graphs import float_nodes
 from calib8.exporting.tflite.signed import signed_program
 from calib8.exporting.tflite.versions import min_runtime
+from calib8.parameters import parameter
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import CODE_TYPES, Port, Program
@@ -103,10 +104,10 @@ def to_tflite(
         UsageError: a type that there is not, or a program of another profile.
         UnsupportedModelError: instructions without a form in TFLite; all of them are listed.
     """
-    for option, value in (("--inputs", inputs), ("--outputs", outputs)):
+    for option, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None and value not in BORDER_TYPES:
             cure = f"Use {', '.join(BORDER_TYPES[:-1])} or {BORDER_TYPES[-1]}"
-            raise UsageError(f"{option} {value}", "is no type of TFLite's inputs and outputs", cure)
+            raise UsageError(parameter(option, value), "is no type of TFLite's inputs and outputs", cure)
     if program.profile != "tflite":
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
         raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")
@@ -167,7 +168,7 @@ def _refusal(name: str, problems: list[tuple[str, str]]) -> UnsupportedModelErro
         f"{', '.join(label for label, own in problems if own == reason)}: {reason}" for reason in reasons
     ]
     parts = "1 part has" if len(problems) == 1 else f"{len(problems)} parts have"
-    cure = "Leave these out of the model, or quantize it with --target tflite"
+    cure = f"Leave these out of the model, or quantize it with {parameter('target', 'tflite')}"
     return UnsupportedModelError(name, f"{parts} no form in TFLite: {'; '.join(listed)}", cure)
 
 

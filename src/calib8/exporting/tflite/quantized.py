@@ -16,6 +16,7 @@ from calib8.exporting.tflite.export import to_tflite
 from calib8.model.fix_sizes import KnownSizes, with_known_sizes
 from calib8.model.graph import graph_inputs
 from calib8.model.metadata import stored_entries
+from calib8.parameters import Text, parameter
 from calib8.program.lower.lower import lower
 from calib8.tensors import checked_sizes
 from calib8.tflite.write import write_tflite
@@ -70,6 +71,8 @@ def _of_target(target: str) -> tuple[str, ...]:
     if target == TARGET:
         return ()
     return (
-        f"codes are those of --target {target}; TFLite may run layers whose sums it leaves uncoded in float, "
-        f"which --target {TARGET} does not",
+        Text(
+            f"codes are those of {parameter('target', target)}; TFLite may run layers whose sums it leaves "
+            f"uncoded in float, which {parameter('target', TARGET)} does not"
+        ),
     )

@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from typing import Final
 
 from calib8.errors import UsageError
+from calib8.parameters import either
 from calib8.tflite.graph import Graph
 from calib8.tflite.live import needed
+
+OUTPUTS: Final = either("outputs", "--until")
+"""What asks for them."""
 
 
 def up_to(graph: Graph, outputs: Sequence[str]) -> Graph:
@@ -22,9 +27,9 @@ def up_to(graph: Graph, outputs: Sequence[str]) -> Graph:
         UsageError: no name at all, the same one twice, or one that no such tensor has.
     """
     if not outputs:
-        raise UsageError("outputs", "names no tensor", "Name at least one")
+        raise UsageError(OUTPUTS, "names no tensor", "Name at least one")
     if len(set(outputs)) < len(outputs):
-        raise UsageError("outputs", f"names a tensor twice: {', '.join(outputs)}", "Name each once")
+        raise UsageError(OUTPUTS, f"names a tensor twice: {', '.join(outputs)}", "Name each once")
     places = tuple(_place(graph, name) for name in outputs)
     return replace(graph, operators=needed(graph, places), outputs=places)
 
@@ -35,5 +40,5 @@ def _place(graph: Graph, name: str) -> int:
     if name not in names:
         close = get_close_matches(name, names, 1)
         cure = f"Did you mean '{close[0]}'" if close else f"The last ones are {', '.join(list(names)[:5])}"
-        raise UsageError("outputs", f"the model computes no tensor '{name}'", cure)
+        raise UsageError(OUTPUTS, f"the model computes no tensor '{name}'", cure)
     return names[name]

@@ -19,7 +19,7 @@ from calib8.program.instructions import Float, Instruction
 from calib8.program.lower_tflite.arity import misuse, odd_option
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.constraints import broken_constraint
-from calib8.program.lower_tflite.cut import up_to
+from calib8.program.lower_tflite.cut import OUTPUTS, up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
@@ -139,7 +139,7 @@ def _ports(builder: Builder, places: Sequence[int], name: str) -> tuple[Port, ..
     names = port_names(builder.graph, places)
     fixed = [name for name, place in zip(names, places, strict=True) if builder.is_constant(place)]
     if fixed:
-        problem, cure = f"its output '{fixed[0]}' is a constant", "Take what is computed (--until, outputs=)"
+        problem, cure = f"its output '{fixed[0]}' is a constant", f"Take what is computed ({OUTPUTS})"
         raise UnsupportedModelError(name, problem, cure)
     try:
         numbers = map(builder.number, places)
@@ -210,7 +210,7 @@ def _refuse_problems(draft: Draft, name: str) -> None:
             before.update(dict.fromkeys(graph.tensors[place].name for place in computed))
         if operator in failed or not lost.isdisjoint(read):
             lost.update(operator.outputs)
-    cure = f"Take what lies before them as outputs (--until, outputs=): {', '.join(before)}"
+    cure = f"Take what lies before them as outputs ({OUTPUTS}): {', '.join(before)}"
     listed = "; ".join(problem.text for problem in draft.problems)
     raise UnsupportedModelError(
         name,

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from calib8.errors import UsageError
+from calib8.parameters import parameter
 from calib8.tasks.grid import EXCLUSIVE, Form, Grid, Sides
 from calib8.tasks.judges.detection_heads import BoxForm, DetectionHead
 
@@ -65,14 +66,18 @@ def grid_head(
     forms = {grid.form for grid in grids}
     if len(forms) > 1:
         problem = f"its outputs are grids of the forms {' and '.join(sorted(forms))}"
-        raise UsageError("--task detect", problem, "Name one form for all of them, such as NAME=yolov3-grid")
+        raise UsageError(
+            parameter("task", "detect"), problem, "Name one form for all of them, such as NAME=yolov3-grid"
+        )
     [form] = forms
     indices = tuple(names.index(grid.output) for grid in grids)
     strides = list[int]()
     for grid, index in zip(grids, indices, strict=True):
         if len(shapes[index]) != len(grid.planes):
             problem = f"output {grid.output} has the shape {list(shapes[index])} for one sample"
-            raise UsageError("--task detect", problem, "Give samples one by one, with a batch axis of 1")
+            raise UsageError(
+                parameter("task", "detect"), problem, "Give samples one by one, with a batch axis of 1"
+            )
         strides.append(size[0] // shapes[index][grid.planes[-2]])
     return DetectionHead(
         "maps", size, indices, _FORMS[form], "softmax" if form == EXCLUSIVE else "sigmoid",

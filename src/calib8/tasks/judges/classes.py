@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tasks.judges.interface import I64, Array, told
 from calib8.tensors import shape_text
 
@@ -96,4 +97,4 @@ def find_class_judge(names: Sequence[str], outputs: Sequence[Array]) -> ClassJud
             return ClassJudge(index)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "Name the task that they are of, or from Python give a judge of your own"
-    raise UsageError("--task classify", f"outputs {listed}: none is a row of class scores", cure)
+    raise UsageError(parameter("task", "classify"), f"outputs {listed}: none is a row of class scores", cure)

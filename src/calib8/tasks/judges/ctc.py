@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tasks.judges.interface import Array, told
 from calib8.tensors import shape_text
 
@@ -66,7 +67,7 @@ class CtcJudge:
         """
         if self.characters is None:
             problem = "lines of text are labelled, and the characters of the model are not known"
-            raise UsageError("--task ctc", problem, "From Python give CtcJudge(characters=…)")
+            raise UsageError(parameter("task", "ctc"), problem, "From Python give CtcJudge(characters=…)")
         blank = self.blank % len(self.characters)
         numbers = {one: number for number, one in enumerate(self.characters) if number != blank}
         strange = next((one for one in text if one not in numbers), None)
@@ -151,7 +152,7 @@ def find_ctc(names: Sequence[str], outputs: Sequence[Array]) -> CtcJudge:
         first, last = int(np.sum(best == 0)), int(np.sum(best == scores.shape[1] - 1))
         if not first and not last:
             problem = f"output {names[index]}: neither its first nor its last character is a blank"
-            raise UsageError("--task ctc", problem, cure)
+            raise UsageError(parameter("task", "ctc"), problem, cure)
         return CtcJudge(index, 0 if first >= last else -1)
     problem = f"outputs {listed}: none has scores of characters per step, [1, steps, characters]"
-    raise UsageError("--task ctc", problem, cure)
+    raise UsageError(parameter("task", "ctc"), problem, cure)

@@ -15,6 +15,7 @@ from typing import Final, Literal
 import numpy as np
 
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tasks.judges.boxes import areas
 from calib8.tasks.judges.decode_boxes import detections
 from calib8.tasks.judges.detection_heads import DetectionHead, cell_count
@@ -148,4 +149,4 @@ def find_point_head(names: Sequence[str], outputs: Sequence[Array], size: tuple[
             return PointHead("maps", index, size=size)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "From Python give a PointHead that says what the outputs are, or a judge of your own"
-    raise UsageError("--task keypoints", f"outputs {listed}: none is known to hold points", cure)
+    raise UsageError(parameter("task", "keypoints"), f"outputs {listed}: none is known to hold points", cure)

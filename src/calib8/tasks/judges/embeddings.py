@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tasks.judges.interface import F64, I64, Array, mean, told
 from calib8.tensors import shape_text
 
@@ -122,4 +123,6 @@ def find_embedding(names: Sequence[str], outputs: Sequence[Array]) -> EmbeddingJ
             return EmbeddingJudge(index)
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "From Python give an EmbeddingJudge with the index of the output, or a judge of your own"
-    raise UsageError("--task embed", f"outputs {listed}: none is one row of numbers per sample", cure)
+    raise UsageError(
+        parameter("task", "embed"), f"outputs {listed}: none is one row of numbers per sample", cure
+    )

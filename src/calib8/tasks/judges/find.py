@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UsageError
+from calib8.parameters import entry, parameter
 from calib8.tasks.branches import Meaning, Sureness
 from calib8.tasks.judges.classes import find_class_judge
 from calib8.tasks.judges.ctc import find_ctc
@@ -43,7 +44,7 @@ def check_task(task: str) -> None:
         UsageError: it is none of ``TASKS``.
     """
     if task not in TASKS:
-        raise UsageError(f"--task {task}", "unknown task", f"Use one of {', '.join(TASKS)}")
+        raise UsageError(parameter("task", task), "unknown task", f"Use one of {', '.join(TASKS)}")
 
 
 def task_name(task: str | AnyJudge | None) -> str | None:
@@ -110,8 +111,10 @@ def _told_outputs(task: str, names: Sequence[str], meaning: Meaning) -> list[int
     told = [branch for branch in told if _SURENESS.index(branch.sureness) == surest]
     if len(told) > 1:
         listed = [branch.pieces[0].output for branch in told]
-        cure = f"Say which ones do not count, such as --branch {listed[-1]}=unused"
-        raise UsageError(f"--task {task}", f"{', '.join(listed)} all are of it, and one is judged", cure)
+        cure = f"Say which ones do not count, such as {entry('branches', listed[-1], 'unused')}"
+        raise UsageError(
+            parameter("task", task), f"{', '.join(listed)} all are of it, and one is judged", cure
+        )
     if told:
         return [list(names).index(told[0].pieces[0].output)]
     unused = {branch.pieces[0].output for branch in whole if branch.kind == "unused"}
@@ -123,10 +126,10 @@ def _check_telling(task: str, names: Sequence[str], outputs: Sequence[Array]) ->
     cure = "From Python give a judge with its head"
     for name, array in zip(names, outputs, strict=True):
         if not array.size:
-            raise UsageError(f"--task {task}", f"output {name} is empty for the first sample", cure)
+            raise UsageError(parameter("task", task), f"output {name} is empty for the first sample", cure)
         if array.dtype.kind == "f" and not np.all(np.isfinite(array)):
             problem = f"output {name} is not finite for the first sample"
-            raise UsageError(f"--task {task}", problem, cure)
+            raise UsageError(parameter("task", task), problem, cure)
 
 
 def picture_size(feeds: Mapping[str, npt.NDArray[np.generic]], task: str) -> tuple[int, int]:
@@ -138,7 +141,7 @@ def picture_size(feeds: Mapping[str, npt.NDArray[np.generic]], task: str) -> tup
     shapes = [array.shape for array in feeds.values() if array.ndim == 4]
     if len(shapes) != 1:
         problem = f"the model has {len(shapes)} inputs of rank 4, so the size of the picture is not known"
-        raise UsageError(f"--task {task}", problem, "From Python give a judge with its head")
+        raise UsageError(parameter("task", task), problem, "From Python give a judge with its head")
     [shape] = shapes
     last = shape[3] in (1, 3, 4) and shape[1] not in (1, 3, 4)
     return (int(shape[1]), int(shape[2])) if last else (int(shape[2]), int(shape[3]))

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import UsageError
+from calib8.parameters import entry, parameter
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judges.anchors import grid_head
 from calib8.tasks.judges.decode_maps import flat
@@ -86,10 +87,10 @@ def _unknown(shown: Shown, why: str) -> UsageError:
     listed = ", ".join(f"{name} {shape}" for name, shape in zip(shown.names, shapes, strict=True))
     cure = (
         "Export the model with its boxes decoded (as rows of 4 numbers and scores), name the form of a raw "
-        "grid of anchors, such as --branch NAME=yolov3-grid, or from Python give a DetectionHead that says "
-        "what the outputs are, or a judge of your own"
+        f"grid of anchors, such as {entry('branches', 'NAME', 'yolov3-grid')}, or from Python give a "
+        "DetectionHead that says what the outputs are, or a judge of your own"
     )
-    return UsageError("--task detect", f"outputs {listed}: {why}", cure)
+    return UsageError(parameter("task", "detect"), f"outputs {listed}: {why}", cure)
 
 
 def _why_unknown(shown: Shown) -> str:

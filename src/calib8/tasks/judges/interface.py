@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError
+from calib8.parameters import parameter
 
 Array: TypeAlias = npt.NDArray[Any]
 F64: TypeAlias = npt.NDArray[np.float64]
@@ -144,5 +145,5 @@ def split_samples(outputs: Sequence[Array], names: Sequence[str]) -> list[list[A
     wrong = next((array for array in outputs if array.ndim == 0 or len(array) != len(names)), None)
     if wrong is not None:
         problem = f"an output of shape {list(wrong.shape)} cannot be told apart by the {len(names)} samples"
-        raise DataError(f"{names[0]} …", problem, "Run samples one by one: --batch 1")
+        raise DataError(f"{names[0]} …", problem, f"Run samples one by one: {parameter('batch', 1)}")
     return [[array[row : row + 1] for array in outputs] for row in range(len(names))]

@@ -19,6 +19,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from calib8.errors import DataError, UsageError
+from calib8.parameters import parameter
 from calib8.tasks.judges.interface import I64, Array, told
 from calib8.tensors import shape_text
 
@@ -186,7 +187,9 @@ def find_mask_head(names: Sequence[str], outputs: Sequence[Array]) -> MaskHead:
         return MaskHead(index, axis, classes=int(inner[axis]))
     listed = ", ".join(f"{name} {shape_text(a.shape)}" for name, a in zip(names, outputs, strict=True))
     cure = "From Python give a MaskHead that says what the outputs are, or a judge of your own"
-    raise UsageError("--task segment", f"outputs {listed}: none has scores of pixels, [1, C, H, W]", cure)
+    raise UsageError(
+        parameter("task", "segment"), f"outputs {listed}: none has scores of pixels, [1, C, H, W]", cure
+    )
 
 
 def _are_classes(array: Array) -> bool:

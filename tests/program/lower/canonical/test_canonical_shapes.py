@@ -67,7 +67,7 @@ def test_open_axes_are_all_named() -> None:
     proto.graph.input[1].type.tensor_type.shape.dim[1].ClearField("dim_param")
     with pytest.raises(UnsupportedModelError) as refusal:
         canonical_qdq(ir.from_proto(proto), None)
-    for text in ("'x' axis 2 (height)", "'x' axis 3 (width)", "'y' axis 1", "--shape"):
+    for text in ("'x' axis 2 (height)", "'x' axis 3 (width)", "'y' axis 1", "shapes={"):
         assert text in str(refusal.value)
 
 
