@@ -177,9 +177,9 @@ def test_statistics_become_a_table_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("shapes", "message"),
     [
-        ({"x": (1, 3, "?", 32)}, r"shape of 'x': \(1, 3, '\?', 32\) are no sizes. Give whole numbers"),
-        ({"x": (1, 3, 20.0, 12)}, "are no sizes"),
-        ({"x": 3}, "shape of 'x': 3 are no sizes"),
+        ({"x": (1, 3, "?", 32)}, r"shape of 'x': \(1, 3, '\?', 32\) are not sizes. Give whole numbers"),
+        ({"x": (1, 3, 20.0, 12)}, "are not sizes"),
+        ({"x": 3}, "shape of 'x': 3 are not sizes"),
         ("x=1,3,32,32", "shapes: are a str. Give a dict"),
         ({"x": (1, 3, 2**20, 2**20)}, "more than 2,147,483,647 elements"),
         ({"x": (1, 3, 0, 12)}, "sizes below 1"),

@@ -145,7 +145,7 @@ class Quantization:
         if not is_tflite_name(path):
             if shapes:
                 problem = "are for TFLite files; an ONNX model keeps its free sizes"
-                raise UsageError("shapes", problem, "Leave them away")
+                raise UsageError("shapes", problem, "Leave them out")
             save_model(self.model, path)
             return ()
         from calib8.exporting.tflite.quantized import save_tflite

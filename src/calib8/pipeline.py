@@ -73,7 +73,7 @@ def as_model(model: Model | Module, example_inputs: object) -> Model:
 
         return export_module(model, example_inputs)
     if example_inputs is not None:
-        raise UsageError("example_inputs", "are for torch modules only", "Leave them away")
+        raise UsageError("example_inputs", "are for torch modules only", "Leave them out")
     return cast(Model, model)
 
 
@@ -205,7 +205,7 @@ def calibrate(
     saving = checkpointing(checkpoint, checkpoint_every)
     model = as_model(model, example_inputs)
     if shapes and data is not None:
-        raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
+        raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
     if statistics is not None:
         if data is not None or saving is not None:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")

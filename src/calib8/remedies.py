@@ -196,7 +196,7 @@ def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, .
     Where the data are not what the network was trained with, nothing helps but other data; where they are
     not what the int8 model was calibrated with, nothing else is worth a look. Repairs that the model has
     already stay where the wish is for something else, and new statistics of batch normalizations in any case:
-    without them it would be another function. Ranges that the user gave and that clip are left away in all.
+    without them it would be another function. Ranges that the user gave and that clip are left out in all.
     """
     causes = {finding.reason.cause for finding in diagnosis.findings}
     if "statistics" in causes:

@@ -1,6 +1,6 @@
 """What is quantized and how, as data: ``QuantScheme`` and the presets of the targets.
 
-A target is a value, never a class with code: adding one means adding a line to ``TARGETS``.
+A target is a value, never a class with code: what it wants is said by the fields of its line in ``TARGETS``.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def _whole_numbers(name: str, sizes: object) -> tuple[int, ...]:
     known = tuple(number for number in numbers if number is not None)
     if len(known) < len(numbers):
         cure = "Give whole numbers, such as (1, 3, 224, 224)"
-        raise UsageError(f"shape of '{name}'", f"{sizes!r} are no sizes", cure)
+        raise UsageError(f"shape of '{name}'", f"{sizes!r} are not sizes", cure)
     if is_too_large(known):
         problem = f"{shape_text(known)} are more than {MOST_ELEMENTS:,} elements"
         raise UsageError(f"shape of '{name}'", problem, "Give smaller sizes")

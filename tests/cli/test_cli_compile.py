@@ -253,7 +253,7 @@ def test_a_file_named_like_a_plan(cli, refused, int8: Path, compiled: Path, imag
     compiled.write_bytes(content)
     (out / "text.c8").write_text("no plan at all")
     for path in (compiled, out / "text.c8"):
-        problem = f"{path.name}: is no plan: it does not begin like one"
+        problem = f"{path.name}: is not a plan: it does not begin like one"
         refused(cli("inspect", path), 1, problem, "compile it again")
         refused(cli("run", path, "--data", images, *FLAGS, "--runtime", "calib8"), 1, problem)
         refused(cli("benchmark", path), 1, problem)
@@ -375,5 +375,5 @@ def test_a_color_with_another_number_of_channels(cli, refused, tmp_path: Path, o
 
 def test_an_onnx_model_named_like_a_plan(cli, refused, int8: Path, out: Path) -> None:
     named = int8.rename(int8.with_suffix(".c8"))
-    line = refused(cli("compile", named, "-o", out / "p.c8"), 1, "is no plan: it does not begin like one")
+    line = refused(cli("compile", named, "-o", out / "p.c8"), 1, "is not a plan: it does not begin like one")
     assert "name a model .onnx" in line

@@ -180,9 +180,11 @@ def test_labels_that_do_not_match(cli, refused, model: Path, images: Path, tmp_p
     listed.write_text("a/0.png 1\n")
     refused(cli(*arguments), 1, "list.txt: lacks 5 of 6 images, such as 'a/2.png'", "Add the missing lines")
     listed.write_text("a/0.png 1\nc/9.png 1\n")
-    refused(cli(*arguments), 1, "list.txt: lists 1 files that are no images of the folder, such as 'c/9.png'")
+    refused(
+        cli(*arguments), 1, "list.txt: lists 1 files that are not images of the folder, such as 'c/9.png'"
+    )
     listed.write_text("a/0.png one\n")
-    refused(cli(*arguments), 1, "list.txt, line 1: 'one' is no class number")
+    refused(cli(*arguments), 1, "list.txt, line 1: 'one' is not a class number")
     listed.write_text("".join(f"{'ab'[i % 2]}/{i}.png 5\n" for i in range(6)))
     refused(cli(*arguments), 1, "a/0.png: its label 5 is beyond the 5 classes", "Check the labels.")
     refused(cli(*arguments[:2], "--data", CALIBRATION_PATH, *arguments[4:]), 2, "needs an image folder")

@@ -151,7 +151,7 @@ def test_the_format_of_a_table_by_name(cli, model: Path, tmp_path: Path, out: Pa
     path.write_text("image 0.5 0\nfeatures 0.5 0\nmaps 0.5 0\nflat 0.5 0\n")
     base = ("quantize", model, "--table", path, "--target", "tflite", "-o", out / "q.onnx", "--partial")
     assert cli(*base, "--table-format", "tengine-uint8").exit_code == 0
-    refused(cli(*base, "--table-format", "tensorrt"), 1, "no header of a TensorRT cache")
+    refused(cli(*base, "--table-format", "tensorrt"), 1, "not a header of a TensorRT cache")
     refused(cli(*base, "--table-format", "x"), 2, "unknown format", "tengine-uint8")
 
 
@@ -188,7 +188,7 @@ def test_formats_of_both_tables_by_name(cli, tmp_path: Path, refused) -> None:
         assert "2 of 2 ranges in both tables differ" in cli(*base, option, "tengine-uint8").stdout
     both = cli(*base, "--format", "tengine-uint8", "--other-format", "tengine-uint8", "--exit-code")
     assert both.exit_code == 0 and "0 of 2 ranges" in both.stdout and "0 … 127.5" in both.stdout
-    refused(cli(*base, "--format", "tensorrt"), 1, f"{first}", "no header of a TensorRT cache")
+    refused(cli(*base, "--format", "tensorrt"), 1, f"{first}", "not a header of a TensorRT cache")
     refused(cli(*base, "--other-format", "x"), 2, "--format x: unknown format")
 
 

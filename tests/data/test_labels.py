@@ -45,11 +45,11 @@ def test_no_classes_means_no_labels(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a.png 1\ngone.png 2", "lists 1 files that are no images of the folder, such as 'gone.png'"),
+        ("a.png 1\ngone.png 2", "lists 1 files that are not images of the folder, such as 'gone.png'"),
         ("a.png 1", "lacks 1 of 2 images, such as 'b.png'"),
-        ("a.png cat\nb.png 1", "line 1: 'cat' is no class number"),
-        ("a.png 1\nb.png 1.5", "line 2: '1.5' is no class number"),
-        ("a.png -1\nb.png 1", "'-1' is no class number"),
+        ("a.png cat\nb.png 1", "line 1: 'cat' is not a class number"),
+        ("a.png 1\nb.png 1.5", "line 2: '1.5' is not a class number"),
+        ("a.png -1\nb.png 1", "'-1' is not a class number"),
         ("a.png\nb.png 1", "'a.png' is not 'file label'"),
         ("a.png 1\na.png 2\nb.png 1", "line 2: lists 'a.png' a second time"),
     ],

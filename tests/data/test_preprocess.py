@@ -208,7 +208,7 @@ def test_pixels_with_alpha_lose_it() -> None:
     ],
 )
 def test_arrays_that_are_no_pixels_are_refused(pixels: Any) -> None:
-    with pytest.raises(DataError, match="is no image"):
+    with pytest.raises(DataError, match="is not an image"):
         preprocess_pixels(pixels, Preprocess(resize="none"))
 
 

@@ -216,7 +216,7 @@ def test_images_of_another_size_are_refused_without_resizing(folder: Path) -> No
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("gone", "does not exist"), ("gone.npz", "no such file"), ("notes.txt", "is no image by its name")],
+    [("gone", "does not exist"), ("gone.npz", "no such file"), ("notes.txt", "is not an image by its name")],
 )
 def test_paths_that_lead_nowhere(tmp_path: Path, name: str, message: str) -> None:
     (tmp_path / "notes.txt").touch()

@@ -99,9 +99,9 @@ def test_function_that_returns_the_same_iterator_is_found_out() -> None:
 
 @pytest.mark.parametrize("data", [3, None])
 def test_what_is_no_source(data: Any) -> None:
-    with pytest.raises(UsageError, match="is no source of samples"):
+    with pytest.raises(UsageError, match="is not a source of samples"):
         open_dataset(data, IMAGE, None)
-    with pytest.raises(UsageError, match="is no source of samples"):
+    with pytest.raises(UsageError, match="is not a source of samples"):
         list(open_dataset(lambda: data, IMAGE, None))
 
 
@@ -110,7 +110,7 @@ def test_what_is_no_source(data: Any) -> None:
     [
         ({"y": np.zeros((1, 3, 4, 4))}, "has no array for input 'x'"),
         ({**item(0), "y": np.zeros(1)}, "has an array 'y'"),
-        ({"x": [[1], [1, 2]]}, "the value of 'x' is no array"),
+        ({"x": [[1], [1, 2]]}, "the value of 'x' is not an array"),
         ({"x": np.zeros((3, 4, 4))}, "has float64 3×4×4"),
         ({"x": np.zeros((0, 3, 4, 4))}, "has float64 0×3×4×4"),
         (np.zeros((1, 3, 4, 4)), "is a ndarray, not a dict of arrays"),

@@ -104,7 +104,7 @@ def test_no_published_recipe_is_odd(p: Preprocess) -> None:
         ((0.5,), (2.0,), "give --mean 0.5 --std 0.5 --units 0-1$"),
         (MEAN, (1 / 255,), "^a mean of 0.485,0.456,0.406 is next to nothing .* --mean 123.675,116.28,"),
         ((0.0,), (1 / 255 / 255,), "into 0 … 0.003922, .* give a standard deviation with --std"),
-        ((300.0,), (1.0,), "a mean of 300 is no pixel value"),
+        ((300.0,), (1.0,), "a mean of 300 is not a pixel value"),
     ],
 )  # fmt: skip
 def test_numbers_that_no_recipe_gives(mean, scale, told: str) -> None:

@@ -107,7 +107,7 @@ def test_the_training_session_prints_what_is_shown(tmp_path: Path, monkeypatch: 
 
 def test_the_options_and_results_of_training_are_on_its_page() -> None:
     parts = sections(TRAINING)
-    table = [row[0] for row in rows(parts["The few lines"])]
+    table = [row[0] for row in rows(parts["The code in short"])]
     named = {name for cell in table[2:] for name in re.findall(r"`(\w+)`", cell)}
     options = set(inspect.signature(calib8.training.prepare).parameters) - {"model", "example_inputs"}
     assert named == options

@@ -36,6 +36,7 @@ from calib8.data.images import IMAGE_SUFFIXES
 from calib8.data.presets import PRESETS
 from calib8.data.resize import PILLOW_FILTERS
 from calib8.formats.tables import FORMATS
+from calib8.repair.repairs import REPAIRS
 from calib8.scheme import ACTIVATION_TYPES, ANY_FUNCTION, TARGETS
 from test_architecture import RANK
 
@@ -48,15 +49,22 @@ print(json.dumps({name: CliRunner().invoke(app, [*name.split(), "--help"]).outpu
 
 
 @pytest.fixture(scope="module")
-def help_options() -> dict[str, set[str]]:
-    """Command → the options that its help prints; read through a pipe, which gets plain text."""
+def help_texts() -> dict[str, str]:
+    """Command → what its help prints; read through a pipe, which gets plain text."""
     process = subprocess.run(
         [sys.executable, "-c", PRINT_HELP, *COMMANDS], capture_output=True, encoding="utf-8", check=True
     )
+    texts: dict[str, str] = json.loads(process.stdout)
+    return texts
+
+
+@pytest.fixture(scope="module")
+def help_options(help_texts: dict[str, str]) -> dict[str, set[str]]:
+    """Command → the options that its help prints."""
     pattern = re.compile(r"^\s+(?:-\w, )?(--[a-z-]+)(?: / (--[a-z-]+))?", re.MULTILINE)
     return {
         name: {option for pair in pattern.findall(text) for option in pair if option}
-        for name, text in json.loads(process.stdout).items()
+        for name, text in help_texts.items()
     }
 
 
@@ -93,6 +101,19 @@ def test_every_name_is_documented() -> None:
     assert f"`{' '.join(sorted(IMAGE_SUFFIXES))}`" in CLI
     rules = {rule.__name__ for listed in RULES.values() for rule in listed}
     assert {rule for rule in rules if f"`{rule}`" not in PAGES["CONTRIBUTING.md"]} == set()
+
+
+@pytest.mark.parametrize("command", ["quantize", "inspect"])
+def test_the_help_names_every_target(command: str, help_texts: dict[str, str]) -> None:
+    """In one piece, where lines are broken behind a hyphen."""
+    text = re.sub(r"(?<=-)\n\s+", "", help_texts[command])
+    assert {name for name in TARGETS if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)} == set()
+
+
+def test_every_repair_has_a_row_in_their_order() -> None:
+    page = PAGES["docs/repair.md"]
+    table = rows(page[: page.index("\n## ")])[2:]
+    assert [row[0].strip("`") for row in table] == list(REPAIRS)
 
 
 def test_every_error_class_is_documented_with_its_exit_code() -> None:

@@ -158,10 +158,10 @@ CHANGES: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_changed_plan_is_neither_saved_nor_opened(plan: Plan, tmp_path: Path, change: str) -> None:
     changed = replace(plan, **CHANGES[change])
-    with pytest.raises(ModelError, match=r"is no plan that can run .*Compile it again"):
+    with pytest.raises(ModelError, match=r"is not a plan that can run .*Compile it again"):
         save_plan(changed, tmp_path / "a.c8")
     assert not (tmp_path / "a.c8").exists()
-    with pytest.raises(ModelError, match=r"is no plan that can run .*Compile it again"):
+    with pytest.raises(ModelError, match=r"is not a plan that can run .*Compile it again"):
         InferenceSession(changed)
 
 
@@ -169,7 +169,7 @@ def test_a_changed_plan_is_neither_saved_nor_opened(plan: Plan, tmp_path: Path, 
 def test_a_truncated_file(saved: Path, share: float) -> None:
     content = saved.read_bytes()
     saved.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(ModelError, match=r"conv\.c8: is (truncated: \d+|no plan)"):
+    with pytest.raises(ModelError, match=r"conv\.c8: is (truncated: \d+|not a plan)"):
         load_plan(saved)
 
 

@@ -168,7 +168,7 @@ def test_float_calls_that_lead_outside_are_refused(
     plan = compile_program(EXAMPLES["Float", "single"])
     changed = replace(plan, floats=tuple(map(CALLS[what], plan.floats)))
     for take in (InferenceSession, lambda found: save_plan(found, tmp_path / "f.c8")):
-        with pytest.raises(ModelError, match="is no plan that can run"):
+        with pytest.raises(ModelError, match="is not a plan that can run"):
             take(changed)
     assert not (tmp_path / "f.c8").exists()
     with monkeypatch.context() as unchecked:

@@ -130,7 +130,7 @@ def test_encodings_of_weights_are_kept() -> None:
         (listing(scale=[float("nan")]), "tensor 'a': the scale nan is not"),
         (listing(scale="0.5"), "tensor 'a': the scale nan is not"),
         (listing(scale=[1.0, 2.0], offset=[0, 0]), "tensor 'a': has one encoding per channel"),
-        (listing(offset=[1]), "tensor 'a': the offset 1 is no integer in -255"),
+        (listing(offset=[1]), "tensor 'a': the offset 1 is not an integer in -255"),
         (listing(offset=[-256]), "tensor 'a': the offset -256"),
         (listing(offset=[-0.5]), "tensor 'a': the offset -0.5"),
         (listing(bw=64), "tensor 'a': has 64 bits"),

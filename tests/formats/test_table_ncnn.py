@@ -131,7 +131,7 @@ def test_a_hash_alone_is_a_remark() -> None:
         ("", "n.table", "holds no tensor"),
         ("c_param_0 1 \nc \n", "line 2, tensor 'c'", "not followed by a scale"),
         ("c_param_0 1 \nc 1 2 \n", "line 2, tensor 'c'", "has 2 scales"),
-        ("c_param_0 1 \nc x \n", "line 2, tensor 'c'", "'x' is no number"),
+        ("c_param_0 1 \nc x \n", "line 2, tensor 'c'", "'x' is not a number"),
         ("c_param_0 1 \nc -1 \n", "line 2, tensor 'c'", "-1 is not positive"),
         ("c_param_0 1 \nc 0.000000 \n", "line 2, tensor 'c'", "0.000000 is not positive"),
         ("c_param_0 1 nan \nc 1 \n", "line 1, tensor 'c_param_0'", "nan is not positive"),

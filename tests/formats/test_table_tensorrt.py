@@ -81,10 +81,10 @@ def test_zero_and_infinite_scales_are_missing() -> None:
 @pytest.mark.parametrize(
     ("text", "place", "problem"),
     [
-        ("", "line 1", "'' is no header"),
-        ("data: 3caa578d\n", "line 1", "'data: 3caa578d' is no header"),
-        ("TRT-8205-Guess\ndata: 3caa578d\n", "line 1", "no header"),
-        ("TRT-82-EntropyCalibration2\ndata: 3caa578d\n", "line 1", "no header"),
+        ("", "line 1", "'' is not a header"),
+        ("data: 3caa578d\n", "line 1", "'data: 3caa578d' is not a header"),
+        ("TRT-8205-Guess\ndata: 3caa578d\n", "line 1", "not a header"),
+        ("TRT-82-EntropyCalibration2\ndata: 3caa578d\n", "line 1", "not a header"),
         (HEADER, "old.cache", "holds no tensor"),
         (HEADER + "a: 3c010204\nb: 3caa57\n", "line 3", "'b: 3caa57' is not a name"),
         (HEADER + "a: 3c010204\nb: \n", "line 3", "is not a name"),

@@ -92,7 +92,7 @@ def test_a_format_by_name_overrides_the_content(tmp_path: Path) -> None:
     path.write_text("relu 0.5 0\n")
     assert ranges_of(read_table(path).table) == {"relu": (-63.5, 63.5)}
     assert ranges_of(read_table(path, "tengine-uint8").table) == {"relu": (0.0, 127.5)}
-    with pytest.raises(TableError, match="no header"):
+    with pytest.raises(TableError, match="not a header"):
         read_table(path, "tensorrt")
     with pytest.raises(UsageError, match="form='trt': unknown format"):
         read_table(path, "trt")
@@ -101,7 +101,7 @@ def test_a_format_by_name_overrides_the_content(tmp_path: Path) -> None:
 def test_a_header_that_was_lost_is_told(tmp_path: Path) -> None:
     path = tmp_path / "old.cache"
     path.write_text("data: 3caa578d\nconv1: 3d418306\n")
-    with pytest.raises(TableError, match="no header of a TensorRT cache"):
+    with pytest.raises(TableError, match="not a header of a TensorRT cache"):
         read_table(path)
 
 
@@ -114,7 +114,7 @@ def test_calib8s_own_table_keeps_what_binds_it(tmp_path: Path) -> None:
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "t.cache"
     path.write_text("old")
-    with pytest.raises(TableError, match="is no text"):
+    with pytest.raises(TableError, match="is not text"):
         write_text(path, "a\ud800: 3c010204\n")
     assert path.read_text() == "old"
 

@@ -171,9 +171,9 @@ def refused(data: bytes, path: Path, problem: str) -> None:
 
 
 def test_files_that_are_something_else(data: bytes, tmp_path: Path) -> None:
-    refused(b"", tmp_path / "a", "is no saved program")
-    refused(b"\x08\x07\x12\x04onnx", tmp_path / "a", "is no saved program")
-    refused(data.replace(b"\r\n", b"\n"), tmp_path / "a", "is no saved program")
+    refused(b"", tmp_path / "a", "is not a saved program")
+    refused(b"\x08\x07\x12\x04onnx", tmp_path / "a", "is not a saved program")
+    refused(data.replace(b"\r\n", b"\n"), tmp_path / "a", "is not a saved program")
     with pytest.raises(ModelError, match="missing: no such file"):
         load_program(tmp_path / "missing")
     with pytest.raises(ModelError, match="is a folder"):
@@ -282,7 +282,7 @@ def test_random_damage_is_refused(data: bytes, tmp_path: Path) -> None:
         damaged = bytearray(data[: rng.integers(1, len(data) + 1)])
         for place in rng.integers(0, len(damaged), rng.integers(1, 4)):
             damaged[place] ^= 1 << rng.integers(8)
-        refused(bytes(damaged), path, "truncated|damaged|newer|no saved program")
+        refused(bytes(damaged), path, "truncated|damaged|newer|not a saved program")
 
 
 @settings(max_examples=200)

@@ -144,9 +144,9 @@ def test_shapes_fix_what_is_free(proto: onnx.ModelProto, lowered_shapes: list[tu
         ({"x": (0, 3, 6, 6)}, "0×3×6×6 does not fit"),
         ({"x": (2**40, 3, 6, 6)}, "1099511627776×3×6×6 are more than 2,147,483,647 elements. Give smaller"),
         ({"x": (10**8, 3, 6, 6)}, "100000000×3×6×6 are more than"),
-        ({"x": "1366"}, "'1366' are no sizes. Give whole numbers"),
-        ({"x": (1, 3, 6.0, 6)}, "6.0, 6\\) are no sizes"),
-        ({"x": 3}, "shape of 'x': 3 are no sizes"),
+        ({"x": "1366"}, "'1366' are not sizes. Give whole numbers"),
+        ({"x": (1, 3, 6.0, 6)}, "6.0, 6\\) are not sizes"),
+        ({"x": 3}, "shape of 'x': 3 are not sizes"),
         ([1, 3, 6, 6], "shapes: are a list. Give a dict"),
     ],
 )

@@ -134,9 +134,9 @@ def test_threads_that_do_not_exist(proto: onnx.ModelProto, threads: int) -> None
 
 @pytest.mark.parametrize("number", [1.5, "2", True, np.True_])
 def test_numbers_that_are_not_whole(proto: onnx.ModelProto, number: Any) -> None:
-    with pytest.raises(UsageError, match=rf"threads {number!r}: is no whole number"):
+    with pytest.raises(UsageError, match=rf"threads {number!r}: is not a whole number"):
         InferenceSession(proto, threads=number)
-    with pytest.raises(UsageError, match=rf"runs {number!r}: is no number of runs"):
+    with pytest.raises(UsageError, match=rf"runs {number!r}: is not a number of runs"):
         InferenceSession(proto, threads=1).profile(runs=number)
 
 

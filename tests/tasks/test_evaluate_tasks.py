@@ -349,7 +349,7 @@ def test_bad_requests(pair: list[Path], folder: Path, tmp_path: Path) -> None:
         evaluate(labels=file)
     with pytest.raises(UsageError, match="not of task embed"):
         evaluate(labels=file, task="embed")
-    with pytest.raises(UsageError, match="a str is no function"):
+    with pytest.raises(UsageError, match="a str is not a function"):
         evaluate(judge="mine")
     arrays = {"x": np.zeros((2, 3, HEIGHT, WIDTH), np.float32)}
     with pytest.raises(UsageError, match="need an image folder"):

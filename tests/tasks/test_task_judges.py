@@ -71,7 +71,7 @@ def test_numbers_of_classes_stay_what_they_are(shape: tuple[int, ...]) -> None:
     numbers = np.random.default_rng(1).integers(0, 9, (8, 10))
     head = find_mask_head(["m"], [numbers.reshape(shape)])
     assert (MaskJudge(head).read([numbers.reshape(shape)], "a") == numbers).all()
-    with pytest.raises(DataError, match="which are no numbers of classes"):
+    with pytest.raises(DataError, match="which are not numbers of classes"):
         MaskJudge(head).read([numbers.reshape(shape) - 5], "a")
 
 
@@ -252,8 +252,8 @@ def failing(a: Any, b: Any) -> float:
         (failing, r"cat\.png: the judge raised KeyError \('boxes'\)"),
         (lambda a, b: float("nan"), r"cat\.png: the judge returned nan"),
         (lambda a, b: -np.inf, "returned -inf"),
-        (lambda a, b: None, "returned None, which is no number"),
-        (lambda a, b: "good", "returned a str, which is no number"),
+        (lambda a, b: None, "returned None, which is not a number"),
+        (lambda a, b: "good", "returned a str, which is not a number"),
         (lambda a, b: np.zeros(3), r"an array of shape \[3\]"),
         (lambda a: 1.0, "the judge raised TypeError"),
     ],
@@ -261,7 +261,7 @@ def failing(a: Any, b: Any) -> float:
 def test_own_judges_that_fail(judge: Callable[..., Any], why: str) -> None:
     with pytest.raises(DataError, match=why):
         own_score(judge, [np.zeros((1, 2))], [np.zeros((1, 2))], "cat.png")
-    with pytest.raises(UsageError, match="a str is no function"):
+    with pytest.raises(UsageError, match="a str is not a function"):
         check_own_judge("mine")
 
 

@@ -109,8 +109,8 @@ def test_too_few_objects_leave_the_word_to_the_signal() -> None:
     verdict = verdict_of(DETECTOR, real, coded, tasks)
     scores = 20 * np.log10(0.8 / 0.1)
     assert verdict.state == "damaged" and verdict.text.endswith(
-        f"y[:,4:7]: {scores:.1f} dB; y[:,0:4] kept: 120.0 dB; 20 of FP32's objects are too few to count (22)"
-        "; on 10 samples held back"
+        f"y[:,4:7]: {scores:.1f} dB; y[:,0:4] kept: 120.0 dB; 20 of FP32's objects are too few to count"
+        " (22 are needed); on 10 samples held back"
     )
     enough = verdict_of(
         DETECTOR, real * 2, coded * 2, task_verdicts(DETECTOR, ["y"], real * 2, coded * 2, [FED] * 20)
@@ -167,7 +167,7 @@ def test_lines_classes_and_vectors_by_their_judges() -> None:
     assert told.figures["lines"] == 30 / 32 and told.figures["character_error"] == pytest.approx(3 / 80)
     assert told.text == "93.8 % of 32 lines are read as FP32 reads them, 3.8 % of the characters differ"
     few = judged(lines(["abc"] * 21 + [""] * 20), lines(["abc"] * 21 + [""] * 20), Meaning((branch("ctc"),)))
-    assert few.state == "unknown" and few.text == "21 of FP32's lines are too few to count (22)"
+    assert few.state == "unknown" and few.text == "21 of FP32's lines are too few to count (22 are needed)"
     real = [np.eye(4)[[k % 4]] for k in range(40)]
     for wrong, word in ((2, "kept"), (3, "damaged"), (9, "ruined")):
         classes = judged(real, [np.eye(4)[[3 - k % 4]] if k < wrong else real[k] for k in range(40)], CLASSES)

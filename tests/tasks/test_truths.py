@@ -125,7 +125,7 @@ def test_255_is_void_or_what_is_looked_for(
 
 def test_labels_of_another_task(tmp_path: Path, pictures: Pictures) -> None:
     labels = coco(tmp_path, (90,), [ONE])
-    with pytest.raises(DataError, match="is no folder of masks: labels of another task"):
+    with pytest.raises(DataError, match="is not a folder of masks: labels of another task"):
         read_truths(MaskJudge(MaskHead()), labels, pictures, 0)
     with pytest.raises(UsageError, match="labels of task embed are not read from files"):
         read_truths(EmbeddingJudge(), labels, pictures, 0)

@@ -101,7 +101,7 @@ def test_cast_of_plain_numbers(source: str, target: str) -> None:
 MASKS = dict.fromkeys(("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"), 0)
 REFUSED: dict[str, tuple[Graph, str]] = {
     "reshape": (moved("RESHAPE", (2, 3), (4, 2), ints(4, 2)), r"it makes \[4, 2\] of \[2, 3\]"),
-    "transpose": (moved("TRANSPOSE", (2, 3), (2, 2), ints(0, 0)), "are no permutation of 2"),
+    "transpose": (moved("TRANSPOSE", (2, 3), (2, 2), ints(0, 0)), "are not a permutation of 2"),
     "transpose axis": (moved("TRANSPOSE", (2, 3), (2, 2), ints(0, 2)), "it has axis 2, where there are 2"),
     "shape": (moved("TRANSPOSE", (2, 3), (2, 3), ints(1, 0)), r"its output is int8 \[2, 3\], where it makes"),
     "slice": (moved("SLICE", (4,), (4,), ints(1), ints(4)), "it takes 4 from 1 in steps of 1 out of 4"),

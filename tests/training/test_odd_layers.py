@@ -181,7 +181,7 @@ def test_weights_that_no_graph_tells(layer: type[nn.Conv2d]) -> None:
         layers = training.prepare(module, PICTURES).calib8.plan.layers
         assert [one.product for one in layers] == [None, "_3"]  # the batch norm and the other convolution
         return
-    with pytest.raises(calib8.UnsupportedModelError, match="'1' is no single product with weights"):
+    with pytest.raises(calib8.UnsupportedModelError, match="'1' is not a single product with weights"):
         training.prepare(module, PICTURES)
 
 
@@ -193,7 +193,7 @@ class Sized(Scaled):
 
 
 def test_a_size_that_is_asked_for() -> None:
-    with pytest.raises(calib8.UnsupportedModelError, match="'conv' is no single product with weights"):
+    with pytest.raises(calib8.UnsupportedModelError, match="'conv' is not a single product with weights"):
         training.prepare(Sized(nn.ConvTranspose2d(3, 8, 3, stride=2, padding=1)), PICTURES)
 
 

@@ -307,7 +307,7 @@ def test_an_output_without_classes_can_only_keep_sqnr(tune: Tune) -> None:
     model.graph.output[0].CopyFrom(
         onnx.helper.make_tensor_value_info("c", onnx.TensorProto.FLOAT, ["N", 5, 6, 6])
     )
-    with pytest.raises(UsageError, match="no row of class scores"):
+    with pytest.raises(UsageError, match="not a row of class scores"):
         tune(model, min_agreement=90.0)
 
 

@@ -104,7 +104,7 @@ class Checkpoint:
                 document = json.loads(archive.read("checkpoint.json"))
                 content = archive.read("statistics.npz")
         except Exception as error:  # a damaged archive: zipfile raises a dozen unrelated types
-            raise TableError(source, f"is no checkpoint ({error})", "Give another file") from error
+            raise TableError(source, f"is not a checkpoint ({error})", "Give another file") from error
         found = (document.get("format"), document.get("version")) if isinstance(document, dict) else None
         if found != (CHECKPOINT_FORMAT, CHECKPOINT_VERSION):
             problem = f"is no {CHECKPOINT_FORMAT} of version {CHECKPOINT_VERSION}"

@@ -35,7 +35,7 @@ def merge_statistics(
     if isinstance(parts, str | os.PathLike):
         raise UsageError("merge", f"'{os.fspath(parts)}' is one path, not a list of parts", "Give a list")
     if not isinstance(parts, Iterable):
-        raise UsageError("merge", f"a {type(parts).__name__} is no list of parts", "Give a list")
+        raise UsageError("merge", f"a {type(parts).__name__} is not a list of parts", "Give a list")
     _refuse_twice([str(part) for part in parts if not isinstance(part, Statistics)])
     merged: Statistics | None = None
     first = ""

@@ -150,7 +150,7 @@ def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model:
     fitted = fit_preprocess(wanted, graph_inputs(model), "preprocessing").to_json()
     if fitted != found.preprocess:
         difference = preprocess_difference(fitted, found.preprocess)
-        cure = "Leave it away, theirs is known; or gather statistics with this one"
+        cure = "Leave it out, theirs is known; or gather statistics with this one"
         raise UsageError("preprocessing", f"is not that of {name} ({difference})", cure)
 
 
@@ -189,7 +189,7 @@ def prepare_for_table(
             sample = _made_up(original, {**invented, **sizes})
     else:
         if shapes:
-            raise UsageError("shapes", "are given beside data, which have their own", "Leave them away")
+            raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
         sample = dict(first_sample(open_dataset(data, specs, preprocess)))
     with naming_file(model, original):
         return original, prepare(original, sample, made_up=data is None)

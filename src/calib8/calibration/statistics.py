@@ -174,7 +174,7 @@ class Statistics:
                 columns = {name: archive[name] for name in archive.files}
             for name, column in columns.items():
                 if not isinstance(column, np.ndarray):  # NumPy gives the bytes of what begins otherwise
-                    raise ValueError(f"its member '{name}' is no array")
+                    raise ValueError(f"its member '{name}' is not an array")
             header = json.loads(columns["header"].tobytes())
         except Exception as error:  # a damaged archive: NumPy and zipfile raise a dozen unrelated types
             raise _unreadable(source, error) from error

@@ -85,7 +85,7 @@ def say_binding(terminal: Terminal, binding: Binding) -> None:
 def say_sizes(terminal: Terminal, before: tuple[Path, int], after: tuple[Path, int]) -> None:
     """Paths and sizes in bytes of the float and the quantized model."""
     terminal.say(f"FP32 {before[0]}  {decimal(before[1])}")
-    terminal.say(f"INT8 {after[0]}  {decimal(after[1])}, {100 * after[1] / before[1]:.0f} % of it")
+    terminal.say(f"INT8 {after[0]}  {decimal(after[1])}, {100 * after[1] / before[1]:.0f} % of FP32's size")
 
 
 def evaluation_table(evaluations: Sequence[Evaluation], sizes: Sequence[int]) -> Table:

@@ -192,10 +192,10 @@ def say_auto(terminal: Terminal, report: AutoReport) -> None:
     winner = next((check for check in finished if check.name == report.chosen), None)
     won = "" if winner is None else f", {winner.sqnr_db:.1f} dB"
     behind = len(report.checks) - len(finished)
-    fell = f", {behind} fell behind" if behind else ""
+    dropped = f", {behind} given up early" if behind else ""
     told = [] if winner is None else [both_measures(winner)]
     if others:
-        told.append(f"others {min(others):.1f} … {max(others):.1f} dB{fell}")
+        told.append(f"other tables {min(others):.1f} … {max(others):.1f} dB{dropped}")
     rest = f" ({'; '.join(told)})" if told else ""
     samples = count(report.held_back, "sample")
     terminal.say(f"auto: {report.chosen}{won}{rest} on {samples}{'' if report.shared else ' held back'}")

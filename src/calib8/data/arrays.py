@@ -23,7 +23,9 @@ def as_array(value: Any, name: str, key: str) -> npt.NDArray[np.generic]:
     try:
         return np.asarray(value)
     except Exception as error:  # foreign array types raise what they like
-        raise DataError(name, f"the value of '{key}' is no array ({error})", "Give NumPy arrays") from error
+        raise DataError(
+            name, f"the value of '{key}' is not an array ({error})", "Give NumPy arrays"
+        ) from error
 
 
 def conform(

@@ -175,5 +175,5 @@ def _points(values: object, subject: str) -> list[float]:
 
 def _number(value: object, subject: str, what: str) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool) or not np.isfinite(value):
-        raise DataError(subject, f"its {what} holds {value!r}, which is no number", "Give finite numbers")
+        raise DataError(subject, f"its {what} holds {value!r}, which is not a number", "Give finite numbers")
     return float(value)

@@ -162,14 +162,14 @@ def _split(line: str, subject: str) -> tuple[str, int]:
     except ValueError:
         label = -1
     if label < 0:
-        raise DataError(subject, f"'{words[1]}' is no class number", "Write integers from 0 as labels")
+        raise DataError(subject, f"'{words[1]}' is not a class number", "Write integers from 0 as labels")
     return words[0].strip(), label
 
 
 def _listed(listed: dict[str, int], files: Sequence[str], source: Path) -> list[int | None]:
     absent = sorted(set(listed) - set(files))
     if absent:
-        problem = f"lists {len(absent)} files that are no images of the folder, such as '{absent[0]}'"
+        problem = f"lists {len(absent)} files that are not images of the folder, such as '{absent[0]}'"
         raise DataError(str(source), problem, "Write paths relative to the image folder")
     lacking = [file for file in files if file not in listed]
     if lacking:

@@ -77,7 +77,7 @@ def within_picture(
         DataError: no four finite numbers, a negative width or height, or nothing of it is in the picture.
     """
     if len(box) != 4 or not np.all(np.isfinite(box)) or box[2] < box[0] or box[3] < box[1]:
-        problem = f"{[float(value) for value in box]} is no box"
+        problem = f"{[float(value) for value in box]} is not a box"
         raise DataError(where, problem, "Give finite numbers, and no negative width or height")
     height, width = size
     if box[0] > width or box[1] > height or box[2] < 0 or box[3] < 0:

@@ -209,7 +209,7 @@ def preprocess_pixels(
     if array.dtype != np.uint8 or not image_like or not array.size:
         first = array.ndim == 3 and array.shape[0] in (1, 3, 4)
         how = ": image.transpose(1, 2, 0), for all at once images.transpose(0, 2, 3, 1)" if first else ""
-        problem = f"an array {array.dtype} of shape {array.shape} is no image"
+        problem = f"an array {array.dtype} of shape {array.shape} is not an image"
         raise DataError(name, problem, f"Give uint8 pixels H×W×C, C = 1, 3 or 4{how}")
     return apply_preprocess(Image.fromarray(np.ascontiguousarray(pixels)), p, name)
 
@@ -355,12 +355,12 @@ def _check_combinations(p: Preprocess) -> None:
             "preprocessing", f"{boxes[0]} does not go with resize '{p.resize}'", "Use warp or short-side"
         )
     if p.letterbox_color is not None and p.resize != "letterbox":
-        raise _refused("letterbox_color", p.letterbox_color, "Leave it away unless resize is letterbox")
+        raise _refused("letterbox_color", p.letterbox_color, "Leave it out unless resize is letterbox")
     if p.dtype == "float32":
         return
     if any(p.mean) or set(p.scale) != {1}:
         raise UsageError(
-            "preprocessing", "uint8 takes neither mean nor scale", "Leave them away or use float32"
+            "preprocessing", "uint8 takes neither mean nor scale", "Leave them out or use float32"
         )
     if p.resize == "letterbox" and (p.letterbox_color is None or p.letterbox_color % 1):
         raise _refused("letterbox_color", p.letterbox_color, "Give an integer 0 … 255 for uint8, such as 114")

@@ -45,7 +45,7 @@ def odd_recipe(p: Preprocess) -> str:
                 f"{parameter('mean', _rounded(255.0 * mean))}, or {_OF_UNIT_PIXELS}"
             )
         if np.any((mean < -1.0) | (mean > 256.0)):
-            return f"a mean of {_listed(mean)} is no pixel value: mean counts in pixels 0 … 255"
+            return f"a mean of {_listed(mean)} is not a pixel value: mean counts in pixels 0 … 255"
         return ""
     low, high = np.asarray(value_range(p)).T
     shown = f"mean and scale turn pixels into {low.min():.4g} … {high.max():.4g}, and {RECIPES}"

@@ -228,7 +228,7 @@ def _listed_images(path: Path) -> tuple[Path, list[str]]:
         raise DataError(str(path), "does not exist", cure)
     check_file(path, cure, DataError)
     if path.suffix.lower() not in IMAGE_SUFFIXES:
-        raise DataError(str(path), "is no image by its name", cure)
+        raise DataError(str(path), "is not an image by its name", cure)
     return path.parent, [path.name]
 
 
@@ -356,7 +356,7 @@ def _from_iterable(data: object, inputs: Sequence[TensorSpec], samples: int | No
 
 
 def _no_source(data: object) -> UsageError:
-    problem = f"a {type(data).__name__} is no source of samples"
+    problem = f"a {type(data).__name__} is not a source of samples"
     return UsageError("data", problem, "Pass a path, or an iterable of {input name: array}")
 
 

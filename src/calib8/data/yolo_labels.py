@@ -107,16 +107,16 @@ def _line(words: Sequence[str], where: str, size: tuple[int, int], points: bool,
     try:
         numbers = [float(word) for word in words]
     except ValueError as error:
-        raise DataError(where, f"'{' '.join(words)}' are no numbers", _CURE) from error
+        raise DataError(where, f"'{' '.join(words)}' are not numbers", _CURE) from error
     if not np.all(np.isfinite(numbers)) or numbers[0] != int(numbers[0]) or numbers[0] < 0:
-        raise DataError(where, f"'{words[0]}' is no class number", "Begin with a class number, 0 or more")
+        raise DataError(where, f"'{words[0]}' is not a class number", "Begin with a class number, 0 or more")
     count = len(numbers)
     outline = not points and count >= 7 and count % 2 == 1
     if not outline and (count < 5 or (points and count == 5) or (not points and count != 5)):
         wanted = "a box with points" if points else "'class cx cy w h' or an outline"
         raise DataError(where, f"holds {count} numbers, not {wanted}: labels of another task", _CURE)
     if max(map(abs, numbers[1:5])) > _BEYOND_ONE:
-        problem = f"holds {max(numbers[1:5]):g}, which is no part of a picture but pixels"
+        problem = f"holds {max(numbers[1:5]):g}, which is not a part of a picture but pixels"
         raise DataError(where, problem, "Divide by width and height of the picture")
     height, width = size
     if outline:

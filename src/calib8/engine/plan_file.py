@@ -200,7 +200,7 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
     length = os.fstat(file.fileno()).st_size
     if data[: len(MAGIC)] != MAGIC:
         cure = "Give a file that calib8 compile wrote; if this is one, compile it again; name a model .onnx"
-        raise ModelError(name, "is no plan: it does not begin like one", cure)
+        raise ModelError(name, "is not a plan: it does not begin like one", cure)
     if len(data) < PREFIX.size:
         raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
     _, version, _, *numbers, total, _ = PREFIX.unpack(data)
@@ -307,7 +307,7 @@ def check_plan(plan: Plan, name: str) -> None:
         _check_plan(plan)
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
         what = " ".join(str(error).split())
-        raise ModelError(name, f"is no plan that can run ({what:.80})", WRITE_AGAIN) from error
+        raise ModelError(name, f"is not a plan that can run ({what:.80})", WRITE_AGAIN) from error
 
 
 def _check_plan(plan: Plan) -> None:

@@ -143,7 +143,9 @@ def _bounds(encoding: _Encoding, entries: EntryCollector) -> tuple[float, float]
     scale = entries.positive(number(encoding.scale), "", encoding.name)
     offset, top = number(encoding.offset), 2 ** int(encoding.bits) - 1
     if not (-top <= offset <= 0 and offset == int(offset)):
-        raise entries.error(f"the offset {encoding.offset} is no integer in {-top} … 0", name=encoding.name)
+        raise entries.error(
+            f"the offset {encoding.offset} is not an integer in {-top} … 0", name=encoding.name
+        )
     middle = (top + 1) // 2
     if encoding.symmetric and -offset in (middle, middle - 1):
         return -(middle - 1) * scale, (middle - 1) * scale

@@ -26,7 +26,7 @@ def read(text: str, source: str) -> TableFile:
     entries = EntryCollector(source, "MXNet")
     for name, pair in json_object(text, source).items():
         if not isinstance(pair, list) or len(pair) != 2:
-            raise entries.error(f"{pair!r} is no pair of numbers", name=name)
+            raise entries.error(f"{pair!r} is not a pair of numbers", name=name)
         entries.add(name, (number(pair[0]), number(pair[1])))
     return entries.finish(format="mxnet")
 

@@ -153,7 +153,7 @@ def _inverse(word: str, entries: EntryCollector, where: str, key: str) -> float:
     """A number of the file as float32; infinite is possible."""
     value = float_or_none(word)
     if value is None:
-        raise entries.error(f"'{word[:40]}' is no number", where, key)
+        raise entries.error(f"'{word[:40]}' is not a number", where, key)
     with np.errstate(over="ignore"):
         rounded = float(np.float32(value))
     if not rounded > 0.0:

@@ -195,7 +195,7 @@ def write_table(
     model: ir.Model | None = None,
     header: str = "",
 ) -> None:
-    """Writes a table in a format, see ``table_text``; what the format cannot hold is left away.
+    """Writes a table in a format, see ``table_text``; what the format cannot hold is left out.
 
     Raises:
         UsageError, TableError: as ``table_text``.
@@ -214,6 +214,6 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     try:
         content = text.encode()
     except UnicodeEncodeError as error:
-        raise TableError(os.fspath(path), f"a name is no text ({error})", "Rename the tensor") from error
+        raise TableError(os.fspath(path), f"a name is not text ({error})", "Rename the tensor") from error
     with atomic_output(path) as temporary:
         temporary.write_bytes(content)

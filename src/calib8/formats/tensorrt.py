@@ -47,7 +47,7 @@ def read(text: str, source: str) -> TableFile:
         first = lines[0][1] if lines else ""
         raise TableError(
             f"{source}, line 1",
-            f"'{first[:60]}' is no header of a TensorRT cache",
+            f"'{first[:60]}' is not a header of a TensorRT cache",
             "It must be like TRT-8601-EntropyCalibration2",
         )
     entries = EntryCollector(source, f"TensorRT cache {header[2]}")

@@ -53,7 +53,7 @@ def fix_sizes(model: ir.Model, shapes: Given | None) -> dict[str, int]:
     inputs = {value.name or "": value for value in model.graph.inputs}
     for name in given:
         if name not in inputs:
-            raise UsageError(f"shape of '{name}'", "is no input", f"Inputs are {', '.join(inputs)}")
+            raise UsageError(f"shape of '{name}'", "is not an input", f"Inputs are {', '.join(inputs)}")
     bound: dict[str, int] = {}
     for name, sizes in given.items():
         _bind(inputs[name], sizes, bound)

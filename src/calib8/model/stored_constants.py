@@ -42,7 +42,7 @@ def check_names(model: ir.Model, subject: str) -> None:
     for node in _nodes(model):
         for name in (node.name, node.op_type, node.domain, *(value.name for value in node.outputs)):
             if isinstance(name, bytes):
-                raise _broken(subject, f"the name {name!r} is no text")
+                raise _broken(subject, f"the name {name!r} is not text")
 
 
 def _constants(model: ir.Model) -> Iterator[object]:

@@ -159,7 +159,7 @@ def _encode(value: Any, arrays: list[npt.NDArray[Any]]) -> Any:
 def _checked(name: str, data: bytes) -> int:
     """Length of the header, once magic, version and checksum are right."""
     if data[: len(MAGIC)] != MAGIC:
-        raise ModelError(name, "is no saved program", "Give a file that calib8 saved a program to")
+        raise ModelError(name, "is not a saved program", "Give a file that calib8 saved a program to")
     if len(data) < PREFIX.size + CHECKSUM_BYTES:
         raise ModelError(name, f"is truncated: {len(data)} bytes", WRITE_AGAIN)
     _, version, header_bytes, total = PREFIX.unpack_from(data)

@@ -49,7 +49,7 @@ class Effort:
         finish: ways to correct biases, keys of ``REPAIRS``.
         repairing, held_back: at most so many runs repair, and judge.
         method: the range method where the user names none.
-        if_orders: alternatives that are left away where no channels differ by orders.
+        if_orders: alternatives that are left out where no channels differ by orders.
     """
 
     stages: tuple[tuple[tuple[str, ...], ...], ...]

@@ -237,7 +237,7 @@ class InferenceSession:
         """
         count = whole_number(runs)
         if count is None or count < 1:
-            raise UsageError(f"runs {runs!r}", "is no number of runs", "Give a whole number, 1 or more")
+            raise UsageError(f"runs {runs!r}", "is not a number of runs", "Give a whole number, 1 or more")
         if input_feed is None:
             native = self._native()
             feeds = {port.name: np.zeros(port.shape, port.dtype) for port in native.plan.inputs}

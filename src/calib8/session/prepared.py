@@ -56,7 +56,7 @@ def run_settings(runtime: str, threads: int | None, isa: str | None, pin: bool) 
     count = min(usable_cores(), MOST_THREADS) if threads is None else whole_number(threads)
     cure = f"Give a whole number in 1 … {MOST_THREADS}, or None for as many as processors may be used"
     if count is None:
-        raise UsageError(f"threads {threads!r}", "is no whole number", cure)
+        raise UsageError(f"threads {threads!r}", "is not a whole number", cure)
     if not 1 <= count <= MOST_THREADS:
         raise UsageError(f"threads {threads}", f"is not in 1 … {MOST_THREADS}", cure)
     if isa is not None and runtime != NATIVE:
@@ -221,7 +221,7 @@ def refuse_outputs(outputs: Sequence[str] | None) -> None:
     """
     if outputs is not None:
         problem = "can be chosen of TFLite models only"
-        raise UsageError("outputs", problem, "Leave them away; run() takes the names of those wanted")
+        raise UsageError("outputs", problem, "Leave them out; run() takes the names of those wanted")
 
 
 def check_fixed(

@@ -47,7 +47,7 @@ def opened_tflite(
     name = "model bytes" if isinstance(source, bytes) else os.fspath(source)
     if profile is not None and chosen_profile(profile, integer_only=False) != PROFILE:
         problem = f"{name} is a TFLite model, which rounds as the profile '{PROFILE}' does"
-        raise UsageError(f"profile '{profile}'", problem, f"Use {PROFILE}, or leave it away")
+        raise UsageError(f"profile '{profile}'", problem, f"Use {PROFILE}, or leave it out")
     graph = parse(source, name) if isinstance(source, bytes) else read_tflite(source)
     refuse_without_codes(graph, name)
     if isinstance(outputs, str):

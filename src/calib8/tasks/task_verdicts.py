@@ -150,9 +150,9 @@ def _told(part: _Part, kept: Records) -> TaskVerdict:
 
 
 def _too_few(count: int, what: str, least: int = FEWEST) -> _Judged:
-    """Such as ``7 of FP32's objects are too few to count (22)``."""
+    """Such as ``7 of FP32's objects are too few to count (22 are needed)``."""
     are = "is" if count == 1 else "are"
-    return _Judged({}, count, f"{count} {what} {are} too few to count ({least})")
+    return _Judged({}, count, f"{count} {what} {are} too few to count ({least} are needed)")
 
 
 def _objects(kept: Records) -> _Judged:

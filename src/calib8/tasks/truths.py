@@ -86,7 +86,7 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
     if isinstance(judge, MaskJudge):
         if not labels.is_dir():
             cure = "Give the folder of the PNGs, one per image"
-            raise DataError(str(labels), "is no folder of masks: labels of another task", cure)
+            raise DataError(str(labels), "is not a folder of masks: labels of another task", cure)
         return Truths(_masks(judge, labels, pictures))
     if isinstance(judge, CtcJudge):
         texts = read_texts(labels, pictures.files)

@@ -139,7 +139,7 @@ def _of_branch(branch: Branch, expected: Runs, found: Runs, *, counted: bool) ->
     told = kept(branch, expected, found)
     count, note = told.counted or 0, ""
     if counted and 0 < count < FEWEST:
-        note = f", as {count} of them are too few to count ({FEWEST})"
+        note = f", as {count} of them are too few to count ({FEWEST} are needed)"
     if counted and not note:
         one = 1.0 / count if count else 0.0
         limits = LIMITS.get(branch.kind, SIGNALS)

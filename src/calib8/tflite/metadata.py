@@ -24,5 +24,5 @@ def stored_preprocess_text(path: str | os.PathLike[str]) -> str | None:
     try:
         return found.decode("utf-8")
     except UnicodeDecodeError as error:
-        problem = f"its metadata entry '{PREPROCESS}' is no text"
+        problem = f"its metadata entry '{PREPROCESS}' is not text"
         raise ModelError(os.fspath(path), problem, "Export the model again") from error

@@ -184,7 +184,9 @@ class _Planner:
         products = [one for one in nodes if is_product(one, self.modules)]
         norms = [one for one in nodes if is_norm(one, self.modules)]
         if len(products) > 1 or (not products and not self.is_norm_alone(norms)):
-            self.problems.append(f"{self.called(result)} is no single product with weights ({label(node)})")
+            self.problems.append(
+                f"{self.called(result)} is not a single product with weights ({label(node)})"
+            )
             return None
         product = products[0] if products else None
         norm = self.norm_of(product, norms)

@@ -174,7 +174,7 @@ def _recipe(
     if not isinstance(decay, (int, float)) or not 0.0 <= decay < 1.0:
         raise UsageError(f"decay={decay!r}", "is not in 0 … 1", "Use 0.9 … 0.999")
     if not isinstance(delay, int) or delay < 0:
-        raise UsageError(f"delay={delay!r}", "is no number of batches", "Give 0 or more")
+        raise UsageError(f"delay={delay!r}", "is not a number of batches", "Give 0 or more")
     return Recipe(kinds[0], norms[0], float(decay), delay)
 
 
@@ -228,7 +228,7 @@ def _nodes_called(traced: fx.GraphModule, names: Sequence[str], known: Mapping[s
         if not inside:
             near = difflib.get_close_matches(name, [*paths.values(), *known], n=1, cutoff=0.0)
             cure = (
-                f"Give modules or nodes of the traced graph, such as '{near[0]}'" if near else "Leave it away"
+                f"Give modules or nodes of the traced graph, such as '{near[0]}'" if near else "Leave it out"
             )
             raise UsageError(f"keep_float={name!r}", "no module and no node that is left is called so", cure)
         found += inside

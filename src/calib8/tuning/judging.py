@@ -199,7 +199,7 @@ class Judge:
     def _check(self, classified: bool, labelled: bool) -> None:
         kind = self._promise.kind
         if kind in ("agreement", "drop") and not classified:
-            problem = "promises something about classes, but the first output is no row of class scores"
+            problem = "promises something about classes, but the first output is not a row of class scores"
             raise UsageError(parameter(PARAMETERS[kind]), problem, f"Give {parameter('min_sqnr')}")
         if kind == "drop" and not labelled:
             why = f" ({self.label_note})" if self.label_note else ""

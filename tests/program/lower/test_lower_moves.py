@@ -128,7 +128,7 @@ def test_moves_without_integer_form_say_why() -> None:
         f"Pad ({net.coded('x', 0.05, 120)}, {net.constant([0, 0, 1, 1] * 2, np.int64)}, {net.constant(0.02)})"
     )
     proto = net.proto(IMAGE, padded)
-    assert list(float_nodes(proto).values()) == ["its padding 0.02 is no multiple of the scale"]
+    assert list(float_nodes(proto).values()) == ["its padding 0.02 is not a multiple of the scale"]
     assert_same_outputs(lowered(proto), proto)
 
     net = Net()

@@ -110,7 +110,7 @@ def fuse_matmul(names: Names, node: ir.Node) -> ir.Node:
     """``QLinearMatMul``, or ``MatMulInteger`` where the result is read as float; two activations as well."""
     layer = _layer(node)
     if min(rank(value) or 0 for value in node.inputs) < MATRIX:
-        raise NoFormError("an operand is no matrix")
+        raise NoFormError("an operand is not a matrix")
     result = _result(node, layer)
     if result is not None:
         inputs = [*layer.operands, *result.coding.parameters]

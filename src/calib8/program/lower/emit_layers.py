@@ -169,7 +169,7 @@ def _emit(builder: Builder, layer: Layer) -> None:
     """The instruction, with a constant added behind the layer taken into its bias."""
     scales = sum_scales(builder.kind(layer.source).scale, layer.weights)
     if not np.all(np.isfinite(scales) & (scales > 0)):
-        raise NoFormError("the steps of its sums are no float32 numbers")
+        raise NoFormError("the steps of its sums are not float32 numbers")
     value, nodes = layer.node.outputs[0], [layer.node]
     bias = bias_steps(layer.bias, scales, shape_of(value)[layer.axis])
     addition = addition_behind(value, layer.axis)

@@ -49,7 +49,7 @@ def _constant_border(
     if not _means(builder.kind(source), code, number):
         at_quantizer = _at_quantizer(builder, node)
         if at_quantizer is None:
-            raise NoFormError(f"its padding {number:g} is no multiple of the scale")
+            raise NoFormError(f"its padding {number:g} is not a multiple of the scale")
         source = at_quantizer
         code = _code(builder.kind(source), number)
     sizes, order = builder.shape(source), source.order

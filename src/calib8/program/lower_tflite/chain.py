@@ -57,7 +57,7 @@ class Chain:
         """
         order, in_order = tuple(axes), list(range(len(self.shape)))
         if sorted(order) != in_order:
-            raise NoFormError(f"its axes {list(order)} are no permutation of {len(in_order)}")
+            raise NoFormError(f"its axes {list(order)} are not a permutation of {len(in_order)}")
         new = tuple(self.shape[axis] for axis in order)
         return self._then(new, lambda ports: Transpose(*ports, order), unless=list(order) == in_order)
 

@@ -64,7 +64,7 @@ class ClassJudge:
         """The five best classes, best first; see ``Judge``."""
         scores = class_scores(outputs[self.output]) if -len(outputs) <= self.output < len(outputs) else None
         if scores is None or len(scores) != 1:
-            problem = f"output {self.output} is no row of class scores"
+            problem = f"output {self.output} is not a row of class scores"
             raise DataError(name, problem, "Give a ClassJudge that says which output is")
         return tuple(int(number) for number in best_classes(scores, 5)[0])
 

@@ -97,14 +97,14 @@ class MaskJudge:
         if head.axis is None and scores.ndim == 3 and 1 in (scores.shape[0], scores.shape[2]):
             scores = scores[0] if scores.shape[0] == 1 else scores[:, :, 0]
         if scores.ndim != (2 if head.axis is None else 3):
-            problem = f"an output of shape {list(array.shape)} is no map of pixels"
+            problem = f"an output of shape {list(array.shape)} is not a map of pixels"
             raise DataError(name, problem, "Give a MaskHead that says what the outputs are")
         if head.threshold is not None:
             one = scores if head.axis is None else np.take(scores, 0, axis=head.axis)
             return np.asarray(one > head.threshold, np.int64)
         if head.axis is None:
             if not _are_classes(scores):
-                problem = f"holds {scores.min():g} … {scores.max():g}, which are no numbers of classes"
+                problem = f"holds {scores.min():g} … {scores.max():g}, which are not numbers of classes"
                 raise DataError(name, f"output {head.output} {problem}", "Mend the MaskHead")
             return np.asarray(scores, np.int64)
         return np.asarray(np.argmax(np.nan_to_num(scores, nan=-np.inf), axis=head.axis), np.int64)

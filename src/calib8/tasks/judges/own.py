@@ -26,7 +26,7 @@ def check_own_judge(judge: object) -> None:
         UsageError: it is no function.
     """
     if not callable(judge):
-        problem = f"a {type(judge).__name__} is no function"
+        problem = f"a {type(judge).__name__} is not a function"
         raise UsageError("judge", problem, "Give a function (outputs_float, outputs_int8) -> score")
 
 
@@ -43,7 +43,7 @@ def own_score(judge: OwnJudge, expected: Sequence[Array], outputs: Sequence[Arra
         raise DataError(name, problem, "Mend the function") from error
     number = np.asarray(found) if isinstance(found, int | float | np.generic | np.ndarray) else np.empty(0)
     if number.size != 1 or number.dtype.kind not in "buif":
-        problem = f"the judge returned {_shown(found)}, which is no number"
+        problem = f"the judge returned {_shown(found)}, which is not a number"
         raise DataError(name, problem, "Return one number, higher for better")
     score = float(number.reshape(()))
     if not math.isfinite(score):

@@ -81,7 +81,7 @@ def test_an_input_of_unknown_rank_needs_a_shape() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"image": (1, 3, 8, 8)}, r"'image'.*is no input.*Inputs are x"),
+        ({"image": (1, 3, 8, 8)}, r"'image'.*is not an input.*Inputs are x"),
         ({"x": (1, 3, 8)}, r"has 3 axes, the model has"),
         ({"x": (1, 4, 8, 8)}, r"contradicts the model's"),
         ({"x": (0, 3, 8, 8)}, r"sizes below 1"),
