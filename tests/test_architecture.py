@@ -23,6 +23,7 @@ ROOMS = (
         "processors",
         "profiles",
         "forks",
+        "requests",
     },
     {"scheme", "table", "tflite"},
     {"model", "data"},

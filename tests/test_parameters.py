@@ -29,6 +29,7 @@ PASSED_ON = {
     "exporting/tflite/export.py",  # inputs and outputs, one after the other
     "progress.py",  # that of who checks a count
     "repair/wanted.py",  # effort or repair, whichever was given
+    "requests.py",  # a field of any request
     "tuning/judging.py",
     "tuning/promise.py",
     "tuning/task_evidence.py",  # all that promise, see PARAMETERS

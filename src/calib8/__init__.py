@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from calib8.analysis.evaluate import Evaluation as Evaluation
     from calib8.analysis.inspect import inspect_model as inspect_model
     from calib8.analysis.lint import lint as lint
+    from calib8.calibration.gather import Checkpointing as Checkpointing
     from calib8.calibration.merge import merge_statistics as merge_statistics
+    from calib8.calibration.range_choice import RangeChoice as RangeChoice
     from calib8.calibration.statistics import Statistics as Statistics
     from calib8.data.preprocess import Preprocess as Preprocess
     from calib8.data.presets import preset as preset
+    from calib8.data.reading import Reading as Reading
     from calib8.errors import Calib8Error as Calib8Error
     from calib8.errors import CalibrationError as CalibrationError
     from calib8.errors import DataError as DataError
@@ -37,10 +40,15 @@ if TYPE_CHECKING:
     from calib8.pipeline import quantize as quantize
     from calib8.qparams import QParams as QParams
     from calib8.qparams import QuantSpec as QuantSpec
+    from calib8.repair.wanted import RepairChoice as RepairChoice
     from calib8.scheme import QuantScheme as QuantScheme
+    from calib8.scheme import TargetChoice as TargetChoice
     from calib8.session import InferenceSession as InferenceSession
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
+    from calib8.tasks.purpose import Purpose as Purpose
+    from calib8.tuning.promise import Promises as Promises
+    from calib8.tuning.search_choice import SearchChoice as SearchChoice
     from calib8.tuning.tune import Tuning as Tuning
     from calib8.tuning.tune import tune as tune
 
@@ -51,6 +59,7 @@ _HOMES: Final[dict[str, str]] = {
     "Calibration": "pipeline",
     "CalibrationError": "errors",
     "CalibrationTable": "table",
+    "Checkpointing": "calibration.gather",
     "Collection": "pipeline",
     "Comparison": "analysis.compare",
     "DataError": "errors",
@@ -59,13 +68,20 @@ _HOMES: Final[dict[str, str]] = {
     "ModelError": "errors",
     "OutputError": "errors",
     "Preprocess": "data.preprocess",
+    "Promises": "tuning.promise",
+    "Purpose": "tasks.purpose",
     "QParams": "qparams",
     "QuantScheme": "scheme",
     "QuantSpec": "qparams",
     "Quantization": "pipeline",
     "Range": "table",
+    "RangeChoice": "calibration.range_choice",
+    "Reading": "data.reading",
+    "RepairChoice": "repair.wanted",
+    "SearchChoice": "tuning.search_choice",
     "Statistics": "calibration.statistics",
     "TableError": "errors",
+    "TargetChoice": "scheme",
     "Tuning": "tuning.tune",
     "UnsupportedModelError": "errors",
     "UsageError": "errors",

@@ -19,7 +19,7 @@ from calib8.calibration.decide import AUTO, Wish, decide
 from calib8.calibration.functions_behind import functions_behind
 from calib8.calibration.given import without_effect
 from calib8.calibration.kept_runs import KeptRun
-from calib8.calibration.ranges import BEHIND
+from calib8.calibration.range_choice import STATISTICS_METHOD
 from calib8.data.preprocess import Preprocess
 from calib8.data.samples import Dataset
 from calib8.errors import UsageError
@@ -44,9 +44,6 @@ from calib8.tasks.branches import Meaning
 from calib8.tasks.verdict import unjudged
 
 NO_SAMPLE: Final = "no sample was held back to judge with"
-
-STATISTICS_METHOD: Final = BEHIND
-"""The default where saved statistics take the place of data."""
 
 
 def repaired_candidate(
@@ -244,7 +241,7 @@ def _ranges_asked_for(table: CalibrationTable, *, power_of_two: bool) -> dict[st
     methods = {entry.method.removesuffix(POWER_OF_TWO) for entry in chosen} - {GIVEN}
     if any(name.startswith(f"{AUTO}: ") for name in methods):
         entries["method"] = AUTO
-    elif len(methods) == 1 or methods == {PLAIN, BEHIND}:
+    elif len(methods) == 1 or methods == {PLAIN, STATISTICS_METHOD}:
         entries["method"] = max(methods, key=len)
     if power_of_two or table.power_of_two:
         entries["power_of_two"] = json.dumps(True)

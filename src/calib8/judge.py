@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy.typing as npt
@@ -18,45 +17,46 @@ from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.reading import Reading, ReadingWords
+from calib8.data.samples import Dataset, DataSource
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
 from calib8.files import checked_path
 from calib8.model.runtime import Session, open_session
 from calib8.parameters import Text, with_both
 from calib8.program.magic import is_program_file
-from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.progress import Progress, SampleCounter, silent
+from calib8.requests import requested, takes_words_of
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
+from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tensors import TensorSpec
 from calib8.tflite.magic import claims_to_be_tflite
 
 if TYPE_CHECKING:  # plans need neither models nor what reads them
-    import onnx
+    from typing_extensions import Unpack
+
+    from calib8.model.load import ModelSource
 
 PREFLIGHT_SAMPLES: Final = 32
-NOTHING_NAMED: Final[Mapping[str, str]] = MappingProxyType({})
 
 
+class EvaluatingWords(ReadingWords, PurposeWords):
+    """Keywords of ``evaluate``."""
+
+
+@takes_words_of(Reading, Purpose, without=("shapes",))
 def evaluate(
     models: Sequence[str | os.PathLike[str]],
-    data: DataSource,
+    data: DataSource | Reading,
     *,
-    preprocess: Preprocess | str | None = None,
-    labels: str | os.PathLike[str] | None = None,
     label_offset: int = 0,
     runtime: str | None = None,
     profile: str | None = None,
     integer_only: bool = False,
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
-    task: str | AnyJudge | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     judge: OwnJudge | None = None,
     progress: Progress = silent,
+    **words: Unpack[EvaluatingWords],
 ) -> list[Evaluation]:
     """Accuracy and speed of models side by side on the same data.
 
@@ -65,12 +65,11 @@ def evaluate(
     Args:
         models: paths of .onnx and .tflite files of one network; saved programs too with the runtimes
             ``calib8`` and ``reference``, plans with ``calib8``.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs, as for ``calibrate``; None takes what a quantized model of the
-            list has stored.
-        labels: a ``file label`` list for an image folder. Labels that are found without it and do not fit
-            are left out with a warning. With the tasks ``detect`` and ``keypoints`` a COCO JSON file or a
-            folder of YOLO text files, with ``segment`` a folder of PNGs, with ``ctc`` a list of texts.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too. Without ``preprocess``
+            that of a quantized model of the list is taken. ``labels`` are a ``file label`` list for an image
+            folder; labels that are found without it and do not fit are left out with a warning. With the
+            tasks ``detect`` and ``keypoints`` they are a COCO JSON file or a folder of YOLO text files, with
+            ``segment`` a folder of PNGs, with ``ctc`` a list of texts.
         label_offset: what is added to every label: 1 where labels from 0 meet models with a background
             class at 0.
         runtime: ``onnxruntime``, ``openvino``, ``calib8``, ``reference`` (calib8's definition of every
@@ -80,13 +79,14 @@ def evaluate(
             the float ones run in ONNX Runtime then; LiteRT is for TFLite models, and the others run there.
         profile, integer_only: with the runtimes ``calib8`` and ``reference``, see
             ``calib8.InferenceSession``.
-        samples, batch, threads, skip_bad, progress: see ``calibrate``.
-        task: what the outputs are for: ``detect``, ``segment``, ``classify``, ``embed``, ``ctc`` or
-            ``keypoints``, whose figures are told too (``Evaluation.task``); or a judge with its head, such
-            as ``DetectionJudge(DetectionHead(…))``, where the outputs do not tell how they are decoded.
-        branches: what the outputs mean, see ``calibrate``: each branch has an SQNR of its own.
         judge: a function (outputs_float, outputs_int8) → score of your own, called for every sample with
             lists of arrays; ``Evaluation.own`` has its mean.
+        progress: see ``calibrate``.
+        words: fields of ``Reading`` and ``Purpose``. ``task``: what the outputs are for: ``detect``,
+            ``segment``, ``classify``, ``embed``, ``ctc`` or ``keypoints``, whose figures are told too
+            (``Evaluation.task``); or a judge with its head, such as ``DetectionJudge(DetectionHead(…))``,
+            where the outputs do not tell how they are decoded. Each of the ``branches`` has an SQNR of its
+            own.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
@@ -98,23 +98,21 @@ def evaluate(
         raise UsageError("evaluate", "no model was given", cure)
     for model in models:
         checked_path(model, "evaluate")
-    check_positive("batch", batch)
-    check_positive("threads", threads)
+    reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     runtime = runtime or default_runtime(models)
-    sessions = open_side_by_side(models, runtime, threads, profile=profile, integer_only=integer_only)
+    sessions = open_side_by_side(models, runtime, reading.threads, profile=profile, integer_only=integer_only)
     if any(map(claims_to_be_tflite, models)):
         sessions = fed_alike(sessions)
-    preprocess = stored_preprocess(models) if preprocess is None else preprocess
-    of_images = labels_of_images(task, labels)
-    dataset = open_dataset(
-        data, _inputs_of_first(sessions), preprocess, labels=labels if of_images is None else None,
-        samples=samples, skip_bad=skip_bad,
-    )  # fmt: skip
+    preprocess = stored_preprocess(models) if reading.preprocess is None else reading.preprocess
+    of_images = labels_of_images(purpose.task, reading.labels)
+    labels = reading.labels if of_images is None else None
+    dataset = replace(reading, preprocess=preprocess, labels=labels).opened(_inputs_of_first(sessions))
     reference = next((index for index, path in enumerate(models) if is_float_model(path)), None)
-    meaning = None if reference is None else meaning_of_file(models[reference], task, branches)
-    judges = asked_judges(task, judge, sessions, reference, of_images, dataset, meaning)
+    meaning = None if reference is None else meaning_of_file(models[reference], purpose)
+    judges = asked_judges(purpose.task, judge, sessions, reference, of_images, dataset, meaning)
+    pieces = batches(dataset, reading.batch_size, reading.threads)
     found = evaluate_sessions(
-        sessions, batches(dataset, batch, threads), reference=reference, label_offset=label_offset,
+        sessions, pieces, reference=reference, label_offset=label_offset,
         labels_asked=dataset.labels_asked or label_offset != 0, classes=judges.of_classes,
         meaning=meaning,
         on_batch=SampleCounter("evaluating", dataset.count, progress), on_outputs=judges.add,
@@ -125,9 +123,7 @@ def evaluate(
     return [_with_saturation(result, path, runtime) for result, path in zip(results, models, strict=True)]
 
 
-def meaning_of_file(
-    model: str | os.PathLike[str], task: str | AnyJudge | None, branches: Mapping[str, str]
-) -> Meaning | None:
+def meaning_of_file(model: str | os.PathLike[str], purpose: Purpose) -> Meaning | None:
     """What the outputs of a float model mean; None where its graph cannot be read, and nothing was named.
 
     Raises:
@@ -135,13 +131,12 @@ def meaning_of_file(
         UsageError: see ``calib8.tasks.meaning.judged_meaning``.
     """
     from calib8.model.load import load_model
-    from calib8.tasks.meaning import judged_meaning
     from calib8.tasks.seen import analysable
 
     try:
-        return judged_meaning(analysable(load_model(model)), task, branches)
+        return purpose.judged(analysable(load_model(model)))
     except ModelError:
-        if task is not None or branches:
+        if purpose.task is not None or purpose.branches:
             raise
         return None
 
@@ -196,19 +191,21 @@ class Preflight:
     warnings: tuple[str, ...] = ()
 
 
+@takes_words_of(Reading, without=("batch", "shapes"))
 def preflight(
-    model: str | os.PathLike[str] | onnx.ModelProto,
-    data: DataSource,
-    *,
-    preprocess: Preprocess | str | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    samples: int | None = PREFLIGHT_SAMPLES,
-    threads: int = 2,
-    skip_bad: bool = False,
+    model: ModelSource,
+    data: DataSource | Reading,
+    **words: Unpack[ReadingWords],
 ) -> Preflight:
     """Looks at what some samples feed to the float model: input ranges, and top-1 where there are labels.
 
     Of pictures it also says whether the model would rather be fed in another way.
+
+    Args:
+        model: path or ModelProto of the float model.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too. Without ``samples``
+            ``PREFLIGHT_SAMPLES`` are looked at.
+        words: fields of ``Reading``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
@@ -219,25 +216,27 @@ def preflight(
     from calib8.passes.prepare import refuse_unsupported
 
     original = load_model(model)
-    with naming_file(model, original):
+    with naming_file(original):
         refuse_unsupported(original)
-    dataset = open_dataset(
-        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    pieces = list(batches(dataset, 1, threads))
+    reading = requested(Reading, words, data, field="data")
+    samples = reading.samples if reading.samples is not None or "samples" in words else PREFLIGHT_SAMPLES
+    dataset = replace(reading, samples=samples).opened(graph_inputs(original))
+    pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)
     images = sum(len(piece.names) for piece in pieces)
     told = [_labels_left_out(dataset.label_note, dataset)] if dataset.label_note else []
     labelled = any(label is not None for piece in pieces for label in piece.labels)
     evaluation, session, scores = None, None, list[npt.NDArray[Any] | None]()
     if labelled:
-        session = open_session(original, threads=threads)
+        session = open_session(original, threads=reading.threads)
         [evaluation] = evaluate_sessions(
             [session], pieces, reference=None, labels_asked=dataset.labels_asked,
             on_outputs=lambda _, results: scores.extend(_first_scores(results)),
         )  # fmt: skip
         told += _warnings(evaluation, scores[0], pieces, dataset)
-    told += second_opinion(original, pieces, dataset.preprocess, threads, session=session, scores=scores)
+    told += second_opinion(
+        original, pieces, dataset.preprocess, reading.threads, session=session, scores=scores
+    )
     return Preflight(checks, images, evaluation, tuple(told))
 
 

@@ -5,40 +5,28 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Final, cast
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
 
 from calib8.analysis.saturation_here import saturation_notes
 from calib8.autorange.chosen_table import chosen_table
 from calib8.autorange.samples import bytes_to_keep
-from calib8.calibration.decide import AUTO, Wish, check_wish, needs_bins, with_given
-from calib8.calibration.gather import Gathered, checkpointing, gather
+from calib8.calibration.decide import Wish, needs_bins, with_given
+from calib8.calibration.gather import NOT_SAVED, Checkpointing, CheckpointWords, Gathered, gather
 from calib8.calibration.given import GivenRanges, given_ranges
-from calib8.calibration.source import (
-    Model,
-    Module,
-    Shapes,
-    open_data,
-    open_statistics,
-    prepare_for_table,
-)
+from calib8.calibration.range_choice import RangeChoice, RangeWords
+from calib8.calibration.source import Model, Module, Source, open_data, open_statistics, prepare_for_table
 from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
-from calib8.data.samples import DataSource, open_dataset
+from calib8.data.reading import Reading, ReadingWords
+from calib8.data.samples import Dataset, DataSource
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
 from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
-from calib8.int8_model import (
-    STATISTICS_METHOD,
-    int8_model,
-    judged_model,
-    other_tables,
-    repaired_candidate,
-    with_spots,
-)
+from calib8.int8_model import int8_model, judged_model, other_tables, repaired_candidate, with_spots
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.outcomes import Calibration as Calibration
@@ -46,14 +34,17 @@ from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
 from calib8.parameters import parameter
 from calib8.passes.place import calibration_tensors
-from calib8.progress import Progress, check_positive, silent
+from calib8.progress import Progress, silent
 from calib8.repair.candidate import Candidate
-from calib8.repair.wanted import Repairs, repairs_wanted
-from calib8.scheme import QuantScheme, target_scheme
-from calib8.table import CalibrationTable
-from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.repair.wanted import RepairChoice, Repairs, RepairWords
+from calib8.requests import requested, takes_words_of
+from calib8.scheme import QuantScheme, TargetChoice, TargetWords
+from calib8.table import CalibrationTable, Range
+from calib8.tasks.branches import Meaning
+from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 
-DEFAULT_METHOD: Final = AUTO
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 def as_model(model: Model | Module, example_inputs: object) -> Model:
@@ -77,160 +68,158 @@ def as_model(model: Model | Module, example_inputs: object) -> Model:
     return cast(Model, model)
 
 
+class CollectingWords(ReadingWords, CheckpointWords):
+    """Keywords of ``collect_statistics``."""
+
+
+class CalibratingWords(ReadingWords, TargetWords, RangeWords, CheckpointWords, PurposeWords):
+    """Keywords of ``calibrate``."""
+
+
+class QuantizingWords(ReadingWords, TargetWords, RangeWords, RepairWords, PurposeWords):
+    """Keywords of ``quantize``."""
+
+
+@takes_words_of(Reading, Checkpointing, without=("shapes",))
 def collect_statistics(
     model: Model | Module,
-    data: DataSource,
+    data: DataSource | Reading,
     *,
-    preprocess: Preprocess | str | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    samples: int | None = None,
-    batch: int | None = None,
-    threads: int = 2,
-    skip_bad: bool = False,
     keep_float: Sequence[str] = (),
     shard: tuple[int, int] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpointing | None = None,
     example_inputs: object = None,
     progress: Progress = silent,
+    **words: Unpack[CollectingWords],
 ) -> Collection:
     """Runs the float model over the data once and counts; ``calibrate(statistics=…)`` chooses ranges.
 
     Args:
+        model: see ``calibrate``.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too.
+        keep_float: see ``calibrate``.
         shard: (i, n): only the i-th of n parts of the data, i from 1. The merged statistics of all parts
             are those of one run, whatever machines of one CPU type made them.
-        model, data, preprocess, labels, samples, batch, threads, skip_bad, keep_float, checkpoint,
-            checkpoint_every, example_inputs, progress: see ``calibrate``.
+        checkpoint: a file, or a ``Checkpointing``, whose other field is a keyword too.
+        example_inputs, progress: see ``calibrate``.
+        words: fields of ``Reading`` and ``Checkpointing``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    _check_counts(batch, threads)
-    saving = checkpointing(checkpoint, checkpoint_every)
+    reading = requested(Reading, words, data, field="data")
+    saving = requested(Checkpointing, words, checkpoint, field="checkpoint")
     part = None if shard is None else Shard(*shard)
-    model = as_model(model, example_inputs)
-    source, dataset = open_data(
-        model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
-        keep_float=keep_float, shard=part,
-    )  # fmt: skip
+    source, dataset = open_data(as_model(model, example_inputs), reading, keep_float=keep_float, shard=part)
     found = gather(
-        source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, shard=part,
-        checkpoint=saving, progress=progress,
+        source.prepared.model, source.tensors, dataset, batch=reading.batch, threads=reading.threads,
+        shard=part, checkpoint=saving, progress=progress,
     )  # fmt: skip
     return Collection(source.prepared, found.statistics, dataset, found.resumed, found.fallback)
 
 
+@takes_words_of(Reading, TargetChoice, RangeChoice, Checkpointing, Purpose)
 def calibrate(
     model: Model | Module,
-    data: DataSource | None = None,
+    data: DataSource | Reading | None = None,
     *,
     statistics: Statistics | str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | str | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    method: str | None = None,
-    activations: str = "uint8",
-    target: str = "onnxruntime",
-    weights: str = "per-channel",
-    percent: float | None = None,
-    decay: float | None = None,
-    power_of_two: bool = False,
-    ranges: GivenRanges | None = None,
-    samples: int | None = None,
-    batch: int | None = None,
-    threads: int = 2,
-    skip_bad: bool = False,
+    target: str | TargetChoice = "onnxruntime",
+    ranges: GivenRanges | RangeChoice | None = None,
     keep_float: Sequence[str] = (),
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = None,
+    checkpoint: str | os.PathLike[str] | Checkpointing | None = None,
     keep_statistics: bool = True,
-    keep_samples: int = 0,
     example_inputs: object = None,
-    shapes: Shapes | None = None,
-    task: str | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
+    **words: Unpack[CalibratingWords],
 ) -> Calibration:
     """Runs the float model over the data, once or twice by method, and chooses a range for every activation.
 
     Args:
         model: path or ModelProto of the float model, or a torch module; the tensors of a module are called
             as the nodes of its traced graph, see ``calib8.training.tracing``.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        data: images or arrays, see ``calib8.data.samples.open_dataset``; or a ``Reading``, whose other fields
+            (``preprocess``, ``labels``, ``samples``, ``batch``, ``threads``, ``skip_bad``, ``shapes``) are
+            keywords too. Labels are to check an image folder against; calibration itself needs none.
         statistics: those of an earlier run over the same model, or their file, in place of data. The table
-            is the same, byte for byte.
-        preprocess: how images become inputs, or the name of a preset, see ``calib8.data.presets``; not needed
-            for arrays. That of ``statistics`` is known, and another one refused.
-        labels: the list to check an image folder against; calibration itself needs none.
-        method: a key of ``calib8.calibration.ranges.METHODS``, or one that needs data: ``ema``, ``auto`` or
-            a key of ``calib8.calibration.ranges.two_pass.TWO_PASS_METHODS``, which read them twice. None:
-            ``auto`` with data, ``mse-behind`` with statistics.
-        activations: ``uint8``, ``int8`` or ``int8-symmetric``: the type that the search assumes.
-        target: for ``auto``: the target that the whole model is checked for; it must take ``activations``.
-        weights: for ``auto``: ``per-channel`` or ``per-tensor``, the scales of weights in that check.
-        percent: for ``percentile``: share of the values to keep, 50 … 100; None for its default.
-        decay: for ``ema``: weight of what was seen before, 0 … 1; None for 0.99.
-        power_of_two: widen every range so that its scale is a power of two.
-        ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams`` of the type ``activations``;
-            of several patterns that match the last counts. They win over everything.
-        samples: at most so many.
-        batch: samples per run, None for what is fastest; the result does not depend on it.
-        threads: for decoding, the float model, counting and searching; the result does not depend on it.
-        skip_bad: pass over images that cannot be read.
+            is the same, byte for byte. The preprocessing is known then, and another one refused.
+        target: for ``auto``: the target that the whole model is checked for; or a ``TargetChoice``, whose
+            ``activations`` (here ``uint8`` where nothing is said), the code that ranges are searched for,
+            and ``weights`` are keywords too.
+        ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams``: they win over everything; or
+            a ``RangeChoice``, whose other fields (``method``, ``percent``, ``decay``, ``power_of_two``) are
+            keywords too.
         keep_float: names of nodes that will stay float: what only they need is not calibrated. A tensor that
             a node yields names it too.
-        checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on
-            with it; the result is that of one run. It stays when all is done.
-        checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
+        checkpoint: a file that the statistics are saved in on the way, and gone on with; or a
+            ``Checkpointing``, whose ``checkpoint_every`` is a keyword too.
         keep_statistics: False: only the table is wanted. What it does not need is not gathered then, which
             takes less time: ``minmax`` needs no histograms. The table is the same.
-        keep_samples: so many samples of lowest SHA-256 are kept, with what the model yields for them, as long
-            as memory allows; not with a checkpoint.
         example_inputs: for a torch module: a tensor or a tuple of them as forward takes them, axis 0 the
             batch; None for any other model.
-        shapes: with statistics: input name → sizes, where neither model nor preprocessing say them.
-        task: for ``auto``: what the network is for, a key of ``calib8.tasks.kinds.NEEDS``; None: told by the
-            graph.
-        branches: for ``auto``: part of an output, such as ``output0`` or ``output0[4:84]`` → what it is, of
-            ``calib8.tasks.kinds.KINDS``; what is not named is told by the graph.
         progress: see ``Progress``.
+        words: fields of ``Reading``, ``TargetChoice``, ``RangeChoice``, ``Checkpointing``, and for ``auto``
+            of ``Purpose``: ``task`` and ``branches``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    method = method or default_method(from_statistics=statistics is not None)
-    wish = Wish(method, percent, decay, power_of_two)
-    check_wish(wish, from_statistics=statistics is not None)
-    scheme = target_scheme(target).with_activations(activations).with_weights(weights)
-    _check_counts(batch, threads)
-    saving = checkpointing(checkpoint, checkpoint_every)
-    model = as_model(model, example_inputs)
-    if shapes and data is not None:
-        raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
-    if statistics is not None:
-        if data is not None or saving is not None:
+    choice = requested(TargetChoice, words, target, field="target")
+    request = _Calibrating(
+        requested(Reading, words, data, field="data"),
+        statistics,
+        choice.scheme() if choice.activations else choice.scheme().with_activations("uint8"),
+        requested(RangeChoice, words, ranges, field="ranges"),
+        keep_float,
+        purpose_of(words),
+        requested(Checkpointing, words, checkpoint, field="checkpoint"),
+        keep_statistics=keep_statistics,
+    )
+    return _calibrated(as_model(model, example_inputs), request, progress)
+
+
+@dataclass(frozen=True)
+class _Calibrating:
+    """What ranges are asked for.
+
+    Attributes:
+        reading, statistics: what they come from.
+        scheme: the target.
+        ranges, keep_float, purpose, saving, keep_statistics: see ``calibrate``.
+        keep_samples: so many samples of lowest SHA-256 are kept, with what the model yields for them, as long
+            as memory allows; not with a checkpoint.
+    """
+
+    reading: Reading
+    statistics: Statistics | str | os.PathLike[str] | None
+    scheme: QuantScheme
+    ranges: RangeChoice
+    keep_float: Sequence[str]
+    purpose: Purpose
+    saving: Checkpointing = NOT_SAVED
+    keep_statistics: bool = False
+    keep_samples: int = 0
+
+
+def _calibrated(model: Model, asked: _Calibrating, progress: Progress) -> Calibration:
+    """The ranges of a model."""
+    reading, wish = asked.reading, asked.ranges.wish(from_statistics=asked.statistics is not None)
+    if asked.statistics is not None:
+        if reading.data is not None or asked.saving:
             raise UsageError("calibrate", "saved statistics take no data and no checkpoint", "Give one only")
-        source, kept = open_statistics(model, statistics, keep_float, preprocess, shapes)
-        meaning = meaning_of(source.prepared.model, task=task, branches=branches)
-        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
-        found = Gathered(kept)
-    elif data is None:
+        source, kept = open_statistics(model, asked.statistics, reading, keep_float=asked.keep_float)
+    elif reading.data is None:
         cure = f"Give {parameter('data')} or {parameter('statistics')}"
         raise UsageError("calibrate", "neither data nor statistics were given", cure)
     else:
-        source, dataset = open_data(
-            model, data, preprocess=preprocess, labels=labels, samples=samples, skip_bad=skip_bad,
-            keep_float=keep_float, shard=None,
-        )  # fmt: skip
-        meaning = meaning_of(source.prepared.model, task=task, branches=branches)
-        chosen, notes = given_ranges(ranges or {}, source.tensors, scheme.activations)
-        found = gather(
-            source.prepared.model, source.tensors, dataset, batch=batch, threads=threads, checkpoint=saving,
-            decay=wish.moving_decay, bins=keep_statistics or needs_bins(wish, chosen), keep=keep_samples,
-            keep_bytes=bytes_to_keep(meaning), progress=progress,
-        )  # fmt: skip
+        source, _ = open_data(model, reading, keep_float=asked.keep_float)
+        kept = None
+    meaning = asked.purpose.meaning(source.prepared.model)
+    given, notes = given_ranges(asked.ranges.ranges, source.tensors, asked.scheme.activations)
+    found = _gathered(source, asked, wish, given, meaning, progress) if kept is None else Gathered(kept)
     table, report = chosen_table(
-        source, found, wish, scheme, chosen, meaning, keep_float=keep_float, batch=batch, threads=threads,
-        progress=progress,
+        source, found, wish, asked.scheme, given, meaning, keep_float=asked.keep_float, batch=reading.batch,
+        threads=reading.threads, progress=progress,
     )  # fmt: skip
     table = replace(table, inputs=source.sizes)
     return Calibration(
@@ -239,162 +228,167 @@ def calibrate(
     )  # fmt: skip
 
 
-def default_method(*, from_statistics: bool = False) -> str:
-    """Name of the method that is used where none is asked for."""
-    return STATISTICS_METHOD if from_statistics else DEFAULT_METHOD
+def _gathered(
+    source: Source,
+    asked: _Calibrating,
+    wish: Wish,
+    given: Mapping[str, Range],
+    meaning: Meaning,
+    progress: Progress,
+) -> Gathered:
+    """Statistics of the data."""
+    dataset = cast(Dataset, source.dataset)
+    return gather(
+        source.prepared.model, source.tensors, dataset, batch=asked.reading.batch,
+        threads=asked.reading.threads, checkpoint=asked.saving, decay=wish.moving_decay,
+        bins=asked.keep_statistics or needs_bins(wish, given), keep=asked.keep_samples,
+        keep_bytes=bytes_to_keep(meaning), progress=progress,
+    )  # fmt: skip
 
 
-def _check_counts(batch: int | None, threads: int) -> None:
-    check_positive("batch", 1 if batch is None else batch)
-    check_positive("threads", threads)
-
-
+@takes_words_of(Reading, TargetChoice, RangeChoice, RepairChoice, Purpose)
 def quantize(
     model: Model | Module,
-    data: DataSource | None = None,
+    data: DataSource | Reading | None = None,
     *,
     table: CalibrationTable | TableFile | None = None,
     partial: bool = False,
     statistics: Statistics | str | os.PathLike[str] | None = None,
-    target: str = "onnxruntime",
-    activations: str | None = None,
-    weights: str = "per-channel",
-    preprocess: Preprocess | str | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    method: str | None = None,
-    percent: float | None = None,
-    decay: float | None = None,
-    power_of_two: bool = False,
-    ranges: GivenRanges | None = None,
-    effort: str | None = None,
-    repair: Sequence[str] | None = None,
-    samples: int | None = None,
-    batch: int | None = None,
-    threads: int = 2,
-    skip_bad: bool = False,
-    keep_float: Sequence[str] = (),
-    spots: Sequence[str] = (),
+    target: str | TargetChoice = "onnxruntime",
+    ranges: GivenRanges | RangeChoice | None = None,
+    repair: Sequence[str] | RepairChoice | None = None,
     example_inputs: object = None,
-    shapes: Shapes | None = None,
-    task: str | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
+    **words: Unpack[QuantizingWords],
 ) -> Quantization:
     """Makes the INT8 model, from data, from statistics or from a table.
 
     Args:
         model: path or ModelProto of the float model, or a torch module, see ``calibrate``.
-        data: calibration data; needed unless ``table`` or ``statistics`` are given.
+        data: calibration data, or a ``Reading``, see ``calibrate``; needed unless ``table`` or
+            ``statistics`` are given. Without them ``shapes`` say what the model leaves open.
         table: ranges of an earlier calibration of the same model, or a table of another tool, as
             ``calib8.formats.tables.read_table`` reads it.
         partial: with such a table: pass over names that the model does not have, and leave nodes in float
             whose tensors the table lacks.
         statistics: those of an earlier run, see ``calibrate``.
-        target: a key of ``calib8.scheme.TARGETS``.
-        activations: activation type, None for the target's own.
-        weights: ``per-channel``: a scale per output channel; ``per-tensor``: one for each weight.
-        power_of_two: the scales of all activations are powers of two, those that ops share too. A table
-            that was made so asks for it by itself.
-        ranges: as for ``calibrate``; they win over the table too, and give it what it lacks.
-        effort: how much is tried to keep the accuracy, a key of ``calib8.repair.repairs.EFFORTS``. None:
-            ``balanced`` where there are data to calibrate with, else nothing.
-        repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
-            for none at all. All but ``DATA_FREE`` ones need data.
-        keep_float: names of nodes to keep in float.
-        spots: names of tensors whose codes have 16 bits in place of 8, see ``calib8.passes.spots``; only the
-            target ``calib8`` has such codes.
-        shapes: without data: input name → sizes, where the model leaves them open and neither table nor
-            preprocessing say them.
-        task, branches: see ``calibrate``; repairs and the verdict judge by them too.
-        preprocess, labels, method, percent, decay, samples, batch, threads, skip_bad, example_inputs,
-            progress: see ``calibrate``; with the effort ``fast`` the default method is ``mse-behind``.
+        target: a key of ``calib8.scheme.TARGETS``; or a ``TargetChoice``, whose other fields
+            (``activations``, ``weights``) are keywords too.
+        ranges: as for ``calibrate``, with its keywords; they win over the table too, and give it what it
+            lacks. With the effort ``fast`` the default method is ``mse-behind``. With ``power_of_two`` the
+            scales of all activations are powers of two, those that ops share too; a table that was made so
+            asks for it by itself.
+        repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out in place of an effort, ``("none",)``
+            for none at all; or a ``RepairChoice``, whose other fields (``effort``, ``keep_float``, ``spots``)
+            are keywords too.
+        example_inputs, progress: see ``calibrate``.
+        words: fields of ``Reading``, ``TargetChoice``, ``RangeChoice``, ``RepairChoice`` and ``Purpose``;
+            repairs and the verdict judge by the last one too.
 
     Raises:
         Calib8Error: what can be wrong with model, data, table or options, in one line each.
     """
-    scheme = target_scheme(target).with_weights(weights)
-    scheme = scheme if activations is None else scheme.with_activations(activations)
-    wanted = repairs_wanted(effort, repair, with_data=data is not None, with_table=table is not None)
+    request = _Request(
+        requested(Reading, words, data, field="data"),
+        requested(TargetChoice, words, target, field="target").scheme(),
+        requested(RangeChoice, words, ranges, field="ranges"),
+        requested(RepairChoice, words, repair, field="repair"),
+        purpose_of(words),
+    )
+    wanted = request.repair.wanted(with_data=request.reading.data is not None, with_table=table is not None)
     model = as_model(model, example_inputs)
     if table is not None:
         file = TableFile("calib8", table) if isinstance(table, CalibrationTable) else table
         if not isinstance(file, TableFile):
             raise UsageError("table", f"is of type {type(table).__name__}", "Read it with calib8.read_table")
-        return _with_table(
-            model, data, file, scheme, keep_float, wanted, partial=partial, power_of_two=power_of_two,
-            ranges=ranges or {}, preprocess=preprocess, labels=labels, samples=samples, threads=threads,
-            skip_bad=skip_bad, shapes=shapes, named=(task, branches), spots=spots, progress=progress,
-        )  # fmt: skip
-    if data is None and statistics is None:
+        return _with_table(model, file, request, wanted, progress, partial=partial)
+    if request.reading.data is None and statistics is None:
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, f"Give {parameter('data')} or {parameter('table')}")
-    calibration = calibrate(
-        model, data, statistics=statistics, preprocess=preprocess, labels=labels,
-        method=method or wanted.method, activations=scheme.activation_name, target=target, weights=weights,
-        percent=percent, decay=decay, power_of_two=power_of_two, ranges=ranges, samples=samples, batch=batch,
-        threads=threads, skip_bad=skip_bad, keep_float=keep_float, keep_statistics=False,
-        keep_samples=wanted.samples, shapes=shapes, task=task, branches=branches, progress=progress,
-    )  # fmt: skip
-    if calibration.dataset is not None:
-        preprocess = calibration.dataset.preprocess
-    elif calibration.statistics.preprocess is not None:
-        preprocess = Preprocess.from_json(calibration.statistics.preprocess, "statistics")
-    elif preprocess is not None:
-        preprocess = fit_preprocess(preprocess, graph_inputs(calibration.prepared.model), "preprocessing")
-    floats = (prepared := calibration.prepared).nodes_called(keep_float)
-    start = with_spots(Candidate(prepared.model, calibration.table, scheme, floats, power_of_two), spots)
-    meaning = meaning_of(prepared.model, task=task, branches=branches)
-    others = {} if method is not None else other_tables(calibration, start, meaning)
+    return _with_ranges(model, statistics, request, wanted, progress)
+
+
+@dataclass(frozen=True)
+class _Request:
+    """What an INT8 model is made of, see ``quantize``."""
+
+    reading: Reading
+    scheme: QuantScheme
+    ranges: RangeChoice
+    repair: RepairChoice
+    purpose: Purpose
+
+
+def _with_ranges(
+    model: Model,
+    statistics: Statistics | str | os.PathLike[str] | None,
+    asked: _Request,
+    wanted: Repairs,
+    progress: Progress,
+) -> Quantization:
+    """The INT8 model with ranges that are chosen here, from data or from statistics."""
+    keep_float, power_of_two = asked.repair.keep_float, asked.ranges.power_of_two
+    ranges = replace(asked.ranges, method=asked.ranges.method or wanted.method)
+    calibrating = _Calibrating(
+        asked.reading,
+        statistics,
+        asked.scheme,
+        ranges,
+        keep_float,
+        asked.purpose,
+        keep_samples=wanted.samples,
+    )
+    if wanted.names:
+        model = load_model(model)  # repairs by name look at it again
+    calibration = _calibrated(model, calibrating, progress)
+    prepared, threads = calibration.prepared, asked.reading.threads
+    floats = prepared.nodes_called(keep_float)
+    candidate = Candidate(prepared.model, calibration.table, asked.scheme, floats, power_of_two)
+    start = with_spots(candidate, asked.repair.spots)
+    meaning = asked.purpose.meaning(prepared.model)
+    others = {} if asked.ranges.method is not None else other_tables(calibration, start, meaning)
     done = repaired_candidate(
         start, wanted, calibration.dataset, others, meaning, threads, progress, kept=calibration.kept,
         original=load_model(model) if wanted.names else None,
     )  # fmt: skip
+    preprocess = _used(calibration, asked.reading.preprocess)
     result = judged_model(int8_model(start, done, prepared, preprocess, {}), meaning, threads)
-    notes = (*calibration.notes, *result.notes, *saturation_notes(result.model, scheme.name))
+    notes = (*calibration.notes, *result.notes, *saturation_notes(result.model, asked.scheme.name))
     return replace(result, calibration=calibration, notes=notes)
 
 
+def _used(calibration: Calibration, given: Preprocess | str | None) -> Preprocess | None:
+    """The preprocessing of the samples that ranges are of."""
+    if calibration.dataset is not None:
+        return calibration.dataset.preprocess
+    if calibration.statistics.preprocess is not None:
+        return Preprocess.from_json(calibration.statistics.preprocess, "statistics")
+    inputs = graph_inputs(calibration.prepared.model)
+    return None if given is None else fit_preprocess(given, inputs, "preprocessing")
+
+
 def _with_table(
-    model: Model,
-    data: DataSource | None,
-    file: TableFile,
-    scheme: QuantScheme,
-    keep_float: Sequence[str],
-    wanted: Repairs,
-    *,
-    partial: bool,
-    power_of_two: bool,
-    ranges: GivenRanges,
-    preprocess: Preprocess | str | None,
-    labels: str | os.PathLike[str] | None,
-    samples: int | None,
-    threads: int,
-    skip_bad: bool,
-    shapes: Shapes | None,
-    named: tuple[str | None, Mapping[str, str]],
-    spots: Sequence[str],
-    progress: Progress,
+    model: Model, file: TableFile, asked: _Request, wanted: Repairs, progress: Progress, *, partial: bool
 ) -> Quantization:
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
-    original, prepared = prepare_for_table(model, data, preprocess, shapes=shapes, known=file.table.inputs)
-    given, notes = given_ranges(ranges, calibration_tensors(prepared.model), scheme.activations)
+    reading, scheme, known = asked.reading, asked.scheme, file.table.inputs
+    original, prepared = prepare_for_table(model, reading, known=known)
+    given, notes = given_ranges(asked.ranges.ranges, calibration_tensors(prepared.model), scheme.activations)
     zero_points = not scheme.activations.symmetric
     bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
-    table = replace(with_given(bound.table, given, {}), inputs=file.table.inputs)
+    table = replace(with_given(bound.table, given, {}), inputs=known)
     binding = replace(bound, table=table)
-    floats = prepared.nodes_called(keep_float)
+    floats = prepared.nodes_called(asked.repair.keep_float)
     unranged = without_range(prepared.model, scheme, floats, binding, partial=partial)
-    dataset = None
-    if data is not None and wanted:
-        dataset = open_dataset(
-            data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-        )
-    start = with_spots(Candidate(prepared.model, table, scheme, floats, power_of_two), spots, unranged)
-    meaning = meaning_of(prepared.model, task=named[0], branches=named[1])
+    looked_at = reading.data is not None and wanted
+    dataset = reading.opened(graph_inputs(original)) if looked_at else None
+    candidate = Candidate(prepared.model, table, scheme, floats, asked.ranges.power_of_two)
+    start = with_spots(candidate, asked.repair.spots, unranged)
+    meaning = asked.purpose.meaning(prepared.model)
     done = repaired_candidate(
-        start, wanted, dataset, {}, meaning, threads, progress, original=original, unranged=unranged
+        start, wanted, dataset, {}, meaning, reading.threads, progress, original=original, unranged=unranged
     )
-    made = int8_model(start, done, prepared, known_preprocess(preprocess), unranged)
-    result = judged_model(made, meaning, threads)
+    made = int8_model(start, done, prepared, known_preprocess(reading.preprocess), unranged)
+    result = judged_model(made, meaning, reading.threads)
     notes = (*notes, *result.notes, *saturation_notes(result.model, scheme.name))
     return replace(result, binding=binding, notes=notes)

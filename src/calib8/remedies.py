@@ -9,22 +9,24 @@ asked for when the model was made stays as it was: target, types, nodes in float
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 import onnx_ir as ir
 
 from calib8 import pipeline
 from calib8.analysis.basis import METHOD, Basis, basis_of
+from calib8.analysis.compare import ComparingWords
 from calib8.analysis.diagnose import Diagnosis, diagnose
 from calib8.analysis.findings import ENOUGH_DB, OF_CHANNELS, TELLING_DB, mac_shares
 from calib8.analysis.model_pair import Model
 from calib8.autorange.check import Check
 from calib8.autorange.samples import choose_samples
 from calib8.calibration.decide import AUTO
+from calib8.calibration.range_choice import RangeChoice
 from calib8.calibration.ranges.two_pass import needs_data_again
-from calib8.data.preprocess import Preprocess
+from calib8.data.reading import Reading
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.model.load import load_model
@@ -36,7 +38,13 @@ from calib8.quantization.qdq import readable_copy
 from calib8.repair.candidate import Candidate, RepairData
 from calib8.repair.repairs import ESTIMATE, GAIN_DB, REPAIRS
 from calib8.repair.wanted import repairs_called
-from calib8.tasks.meaning import NOTHING_NAMED
+from calib8.requests import requested, takes_words_of
+from calib8.scheme import TargetChoice
+from calib8.tasks.purpose import NOTHING_SAID, Purpose, purpose_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 ALWAYS: Final = (("bias",), ("equalize-activations", "bias"))
 """Repairs that are tried whatever the findings are: they cost little, and help where no layer stands out."""
@@ -109,7 +117,7 @@ class Treated:
         tried: how many ways were tried; none where the data are not what the network was trained with.
         basis: what they have in common with the model that was diagnosed.
         made_here: the int8 model was made for the diagnosis.
-        task, branches: what the user said of the outputs.
+        purpose: what the user said of the outputs.
     """
 
     diagnosis: Diagnosis
@@ -117,77 +125,77 @@ class Treated:
     tried: int
     basis: Basis
     made_here: bool
-    task: str | None = None
-    branches: Mapping[str, str] = field(default_factory=dict)
+    purpose: Purpose = NOTHING_SAID
 
     def flags(self, remedy: Remedy) -> tuple[str, ...]:
         """The options of ``calib8 quantize`` that carry a remedy out, beside those of the data."""
         wish = remedy.wish
         basis = replace(wish.applied_to(self.basis), spots=remedy.spots)
         nodes = (part for name in wish.keep_float for part in (flag_of("keep_float"), name))
-        task = () if self.task is None else (flag_of("task"), self.task)
-        meant = (part for at, kind in self.branches.items() for part in (flag_of("branches"), f"{at}={kind}"))
+        named, branches = self.purpose.task_name, self.purpose.branches
+        task = () if named is None else (flag_of("task"), named)
+        meant = (part for at, kind in branches.items() for part in (flag_of("branches"), f"{at}={kind}"))
         repairs = ",".join(wish.repairs) or "none"
         return (*basis.flags(), flag_of("repair"), repairs, *nodes, *task, *meant)
 
 
+@takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def diagnose_and_treat(
     fp32: Model,
     int8: Model | None,
-    data: DataSource,
+    data: DataSource | Reading,
     *,
-    preprocess: Preprocess | str | None = None,
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
-    task: str | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
+    **words: Unpack[ComparingWords],
 ) -> Treated:
     """Diagnoses an int8 model and tries what may help.
 
     Args:
         fp32: path or ModelProto of the float model.
         int8: the QDQ model made from it; None: one made with plain ranges and without repairs.
-        data: images or arrays that can be read several times; they calibrate what is made here.
-        preprocess: how images become inputs; None takes what ``int8`` has stored.
-        samples: at most so many, for the calibration too; None: all for it, ``COMPARED`` for the comparison.
-        batch: samples per run of the comparison; no result depends on it.
-        threads, skip_bad, progress: see ``calib8.pipeline.calibrate``.
-        task, branches: what the outputs mean, see there.
+        data: images or arrays that can be read several times, or a ``Reading``, whose other fields are
+            keywords too; they calibrate what is made here. Without ``samples`` that is with all, and
+            ``COMPARED`` are compared; ``batch`` is that of the comparison.
+        progress: see ``calib8.pipeline.calibrate``.
+        words: fields of ``Reading``, and of ``Purpose``: what the outputs mean.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
+    reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
     made, basis = None, Basis()
     quantized: Model
     if int8 is None:
+        ranges = RangeChoice(basis.method)
         quantization = pipeline.quantize(
-            fp32, data, method=basis.method, repair=("none",), preprocess=preprocess, samples=samples,
-            threads=threads, skip_bad=skip_bad, task=task, branches=branches, progress=progress,
-        )  # fmt: skip
+            fp32, _calibrating(reading), ranges=ranges, repair=("none",), task=purpose, progress=progress
+        )
         made, quantized = quantization.calibration, ir.to_proto(quantization.model)
     else:
         quantized, basis = int8, basis_of(fp32, int8)
-    diagnosis = diagnose(
-        fp32, quantized, data, preprocess=preprocess, samples=COMPARED if samples is None else samples,
-        batch=batch, threads=threads, skip_bad=skip_bad, task=task, branches=branches, progress=progress,
-    )  # fmt: skip
+    compared = reading if reading.samples is not None else replace(reading, samples=COMPARED)
+    diagnosis = diagnose(fp32, quantized, compared, task=purpose, progress=progress)
     wishes = _wishes(diagnosis, basis, again=int8 is not None)
     remedies: tuple[Remedy, ...] = ()
     if wishes:
         if made is None:
+            ranges = RangeChoice(
+                basis.method, basis.percent, power_of_two=basis.power_of_two, ranges=dict(basis.ranges)
+            )
             made = pipeline.calibrate(
-                fp32, data, method=basis.method, percent=basis.percent, preprocess=diagnosis.preprocess,
-                target=basis.target, activations=basis.activations, power_of_two=basis.power_of_two,
-                ranges=dict(basis.ranges), keep_float=basis.keep_float, samples=samples, threads=threads,
-                skip_bad=skip_bad, task=task, branches=branches, progress=progress,
+                fp32, _calibrating(replace(reading, preprocess=diagnosis.preprocess)), ranges=ranges,
+                target=TargetChoice(basis.target, basis.activations), keep_float=basis.keep_float,
+                task=purpose, progress=progress,
             )  # fmt: skip
-        clinic = Clinic(diagnosis, made, basis, threads, load_model(fp32))
+        clinic = Clinic(diagnosis, made, basis, reading.threads, load_model(fp32))
         basis = clinic.basis
         remedies = clinic.tried(wishes, SampleCounter("trying remedies", len(wishes), progress))
-    return Treated(diagnosis, remedies, len(wishes), basis, int8 is None, task, branches)
+    return Treated(diagnosis, remedies, len(wishes), basis, int8 is None, purpose)
+
+
+def _calibrating(reading: Reading) -> Reading:
+    """The same samples, as many per run as serves calibration."""
+    return replace(reading, batch=None)
 
 
 def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, TypedDict, get_args
 
 from calib8.errors import UsageError
 from calib8.ops.groups import BINARY_OPS as BINARY_OPS
@@ -213,3 +213,37 @@ def target_scheme(name: str) -> QuantScheme:
     if name not in TARGETS:
         raise UsageError(parameter("target", name), "unknown target", f"Use one of {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+@dataclass(frozen=True)
+class TargetChoice:
+    """Which target the codes are for, and what is asked of it.
+
+    Attributes:
+        target: a key of ``TARGETS``.
+        activations: a key of ``ACTIVATION_TYPES``, None for the target's own.
+        weights: ``per-channel``: a scale per output channel; ``per-tensor``: one for each weight.
+
+    Raises:
+        UsageError: one of them does not exist, or the target does not take it.
+    """
+
+    target: str = "onnxruntime"
+    activations: str | None = None
+    weights: str = "per-channel"
+
+    def __post_init__(self) -> None:
+        """Checks what is asked for."""
+        self.scheme()
+
+    def scheme(self) -> QuantScheme:
+        """The target's preset with what is asked of it."""
+        scheme = target_scheme(self.target).with_weights(self.weights)
+        return scheme if self.activations is None else scheme.with_activations(self.activations)
+
+
+class TargetWords(TypedDict, total=False):
+    """The fields of a ``TargetChoice`` beside the target, as keywords."""
+
+    activations: str | None
+    weights: str

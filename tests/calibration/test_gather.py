@@ -66,7 +66,7 @@ def gone(
         progress=silent if stop == 99 else progress,
         decay=decay,
         shard=shard,
-        checkpoint=None if path is None else Checkpointing(path, 1),
+        checkpoint=Checkpointing(path, None if path is None else 1),
     )
 
 

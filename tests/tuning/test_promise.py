@@ -7,7 +7,7 @@ import math
 import pytest
 
 from calib8.errors import UsageError
-from calib8.tuning.promise import Promise, promise_of, seconds_of
+from calib8.tuning.promise import Promise, Promises, seconds_of
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_what_is_no_time_is_refused(text: str | float) -> None:
 
 
 def test_a_promise_is_kept_on_its_side() -> None:
-    agreement, drop = promise_of(None, 99.5, None), promise_of(0.1, None, None)
+    agreement, drop = Promises(min_agreement=99.5).promise(), Promises(max_drop=0.1).promise()
     assert agreement == Promise("agreement", 99.5) and drop == Promise("drop", 0.1)
     assert agreement.kept(99.5) and not agreement.kept(99.4)
     assert drop.kept(0.1) and drop.kept(-3.0) and not drop.kept(0.2)
@@ -47,11 +47,11 @@ def test_a_promise_is_kept_on_its_side() -> None:
 @pytest.mark.parametrize(("share", "percent"), [(0.99, "99"), (0.995, "99.5"), (1.0, "100")])
 def test_an_agreement_that_is_no_percentage_names_the_one_that_is(share: float, percent: str) -> None:
     with pytest.raises(UsageError, match=rf"min_agreement=.* in per cent\. Give {percent} if"):
-        promise_of(None, share, None)
-    assert promise_of(share, None, None).value == share  # points below the float model's are often below 1
-    assert promise_of(None, 1.5, None).value == 1.5
+        Promises(min_agreement=share)
+    assert Promises(max_drop=share).promise().value == share  # points below FP32's are often below 1
+    assert Promises(min_agreement=1.5).promise().value == 1.5
 
 
 @pytest.mark.parametrize("limits", [(0.0, None, None), (None, 100.0, None), (None, None, 120.0)])
 def test_the_ends_are_promises_too(limits: tuple[float | None, float | None, float | None]) -> None:
-    assert promise_of(*limits).text
+    assert Promises(*limits).promise().text

@@ -21,7 +21,7 @@ from calib8.cli import app
 from calib8.errors import DataError, TableError, UsageError
 from calib8.tasks.judges.embeddings import EmbeddingJudge
 from calib8.tuning.group_bounds import counted_bound
-from calib8.tuning.promise import Promise, promise_of
+from calib8.tuning.promise import Promise, Promises
 from calib8.tuning.task_evidence import Pair, TaskEvidence, Wanted
 from calib8.tuning.tune import Tuning
 from small_models import normal, onnx_model
@@ -223,10 +223,10 @@ def test_promises_that_do_not_fit(tmp_path: Path, options: dict[str, Any], why: 
 
 
 def test_promises_say_what_they_are() -> None:
-    promise = promise_of(None, None, None, {"map_ratio": 0.99})
+    promise = Promises(min_map_ratio=0.99).promise()
     assert promise == Promise("map_ratio", 0.99) and promise.by_task
     assert promise.text == "share of FP32's mAP of at least 0.99" and promise.shown(0.98765) == "0.9877"
-    assert promise_of(None, None, 25.0).shown(24.5) == "24.50 dB"
+    assert Promises(min_sqnr=25.0).promise().shown(24.5) == "24.50 dB"
     assert Wanted(promise, "keypoints").task == "keypoints"
 
 

@@ -10,10 +10,10 @@ a bad local figure is the layer's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +29,20 @@ from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.data.batches import Batch, batches
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.reading import Reading, ReadingWords
+from calib8.data.samples import Dataset, DataSource
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Session, open_session
 from calib8.parameters import parameter
-from calib8.progress import Progress, SampleCounter, check_positive, silent
-from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.progress import Progress, SampleCounter, silent
+from calib8.requests import requested, takes_words_of
+from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tasks.seen import analysable
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 Sort = Literal["local", "cumulative"]
 SORTS: Final[tuple[Sort, ...]] = ("local", "cumulative")
@@ -114,23 +120,22 @@ class Comparison:
     branches: tuple[BranchDistance, ...] = ()
 
 
+class ComparingWords(ReadingWords, PurposeWords):
+    """Keywords of ``compare``."""
+
+
+@takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def compare(
     fp32: Model,
     int8: Model,
-    data: DataSource,
+    data: DataSource | Reading,
     *,
-    preprocess: Preprocess | str | None = None,
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
     runtime: str = "onnxruntime",
     profile: str | None = None,
     integer_only: bool = False,
     sort: Sort = "local",
-    task: str | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
+    **words: Unpack[ComparingWords],
 ) -> Comparison:
     """Cosine and SQNR of every quantized tensor, of its layer alone and of the int8 model up to it.
 
@@ -140,32 +145,30 @@ def compare(
     Args:
         fp32: path or ModelProto of the float model.
         int8: the QDQ model made from it, by calib8 or another tool that keeps the names of tensors.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs, as for ``calibrate``; None takes what the int8 model has stored.
-        samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too; without ``preprocess``
+            images become inputs as the int8 model has stored it.
         runtime: what runs the int8 model as a whole: ``onnxruntime``, ``calib8`` or ``reference``.
         profile, integer_only: with the latter two, see ``calib8.InferenceSession``.
         sort: what is worst first: SQNR of the layer alone, or of all up to it.
-        task, branches: what the outputs mean, see ``calibrate``.
+        progress: see ``calibrate``.
+        words: fields of ``Reading``, and of ``Purpose``: what the outputs mean.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
     sort_order(sort)
-    settings = _settings(runtime, threads, profile, integer_only)
-    check_positive("batch", batch)
-    check_positive("threads", threads)
+    reading, purpose = requested(Reading, words, data, field="data"), purpose_of(words)
+    settings = _settings(runtime, reading.threads, profile, integer_only)
     pair = open_pair(fp32, int8)
-    meaning = meaning_of(analysable(pair.fp32), task=task, branches=branches)
-    chosen = _stored(pair) if preprocess is None else preprocess
-    dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
+    meaning = purpose.meaning(analysable(pair.fp32))
+    dataset = opened_for(pair, reading)
     with closing(batches(dataset, 1, 1)) as pieces:
         reference = float_reference(pair.fp32, next(pieces).inputs, pair.changes())
     found = find_counterparts(pair.int8, reference.tensors, pair.outputs, pair.changes().others)
     _check_matched(found, pair)
     seen = SampleCounter("comparing", dataset.count, progress)
     opened = _open(pair, reference, found.taps, runtime, settings)
-    sums = _run(opened, OutputSums(meaning), dataset, batch, threads, seen)
+    sums = _run(opened, OutputSums(meaning), dataset, reading, seen)
     return _comparison(pair, reference, found, sums, sort)
 
 
@@ -181,7 +184,18 @@ def sort_order(name: str) -> Sort:
     raise UsageError(parameter("sort", name), "unknown order", f"Use {' or '.join(SORTS)}")
 
 
-def _stored(pair: ModelPair) -> Preprocess | None:
+def opened_for(pair: ModelPair, reading: Reading) -> Dataset:
+    """The samples for two models; without a preprocessing, that of the int8 model is taken.
+
+    Raises:
+        Calib8Error: what can be wrong with data or options.
+    """
+    preprocess = stored_preprocess(pair) if reading.preprocess is None else reading.preprocess
+    return replace(reading, preprocess=preprocess).opened(pair.inputs)
+
+
+def stored_preprocess(pair: ModelPair) -> Preprocess | None:
+    """What the int8 model has stored of its preprocessing."""
     text = pair.int8.metadata_props.get(PREFIX + "preprocess")
     return None if text is None else Preprocess.from_json(text, pair.int8_name)
 
@@ -278,12 +292,11 @@ def _run(
     sessions: _Sessions,
     outputs: OutputSums,
     dataset: Dataset,
-    batch: int,
-    threads: int,
+    reading: Reading,
     on_batch: Callable[[int], None],
 ) -> _Sums:
     sums = _Sums(tuple(_TapSums() for _ in sessions.taps), outputs)
-    for piece in batches(dataset, batch, threads):
+    for piece in batches(dataset, reading.batch_size, reading.threads):
         _add_batch(sessions, sums, piece)
         on_batch(len(piece.names))
     return sums

@@ -13,9 +13,9 @@ one, of each those first that do the most damage alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import onnx_ir as ir
@@ -24,7 +24,7 @@ from calib8.analysis.basis import ranges_given
 from calib8.analysis.branch_losses import BranchLoss, branch_losses
 from calib8.analysis.causes import Facts, Maxima, norm_name, tensors_to_look_at
 from calib8.analysis.colour_order import red_and_blue_exchanged
-from calib8.analysis.compare import Comparison, compare
+from calib8.analysis.compare import ComparingWords, Comparison, compare, opened_for, stored_preprocess
 from calib8.analysis.counterparts import Counterparts, find_counterparts
 from calib8.analysis.damage import Damage, damages, number_of_parts, reference_constants
 from calib8.analysis.dead_channels import dead_channels
@@ -49,19 +49,24 @@ from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
 from calib8.autorange.check import Check, float_outputs
 from calib8.autorange.samples import choose_samples
 from calib8.data.preprocess import Preprocess, preprocess_difference
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.reading import Reading
+from calib8.data.samples import Dataset, DataSource
 from calib8.dissection.dissect import Dissection
 from calib8.errors import ModelError
-from calib8.model.metadata import PREFIX
 from calib8.model.runtime import Arrays
 from calib8.parameters import with_both
-from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.progress import Progress, SampleCounter, silent
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
+from calib8.requests import requested, takes_words_of
 from calib8.tasks.branches import Meaning
 from calib8.tasks.judged import judged_runs
 from calib8.tasks.judges.interface import TaskFigures
-from calib8.tasks.meaning import NOTHING_NAMED, meaning_of
+from calib8.tasks.purpose import Purpose, purpose_of
 from calib8.tasks.seen import analysable, is_float
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 LOOKED_AT: Final = 8
 """Samples that damage is measured on."""
@@ -119,45 +124,37 @@ class _Opened:
     found: Counterparts
 
 
+@takes_words_of(Reading, Purpose, without=("labels", "shapes"))
 def diagnose(
     fp32: Model,
     int8: Model,
-    data: DataSource,
+    data: DataSource | Reading,
     *,
-    preprocess: Preprocess | str | None = None,
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
-    task: str | None = None,
-    branches: Mapping[str, str] = NOTHING_NAMED,
     progress: Progress = silent,
+    **words: Unpack[ComparingWords],
 ) -> Diagnosis:
     """Finds the layers that cost the accuracy of an int8 model, and says what helps.
 
     Args:
         fp32: path or ModelProto of the float model.
         int8: the QDQ model made from it.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
-        preprocess: how images become inputs, as for ``calibrate``; None takes what the int8 model has stored.
-        samples: at most so many for the comparison.
-        batch, threads, skip_bad, progress: see ``calibrate``; ``batch`` is that of the comparison.
-        task, branches: what the outputs mean, see ``calibrate``: layers are judged by the worst branch.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too; see ``compare``.
+            ``samples`` and ``batch`` are those of the comparison.
+        progress: see ``calibrate``.
+        words: fields of ``Reading``, and of ``Purpose``: what the outputs mean, by which layers are judged.
 
     Raises:
         Calib8Error: what can be wrong with models, data or options, in one line each.
     """
-    check_positive("threads", threads)
-    comparison = compare(
-        fp32, int8, data, preprocess=preprocess, samples=samples, batch=batch, threads=threads,
-        skip_bad=skip_bad, task=task, branches=branches, progress=progress,
-    )  # fmt: skip
-    opened = _open(fp32, int8, data, preprocess, samples, threads, skip_bad=skip_bad)
+    reading = requested(Reading, words, data, field="data")
+    purpose, threads = purpose_of(words), reading.threads
+    comparison = compare(fp32, int8, reading, task=purpose, progress=progress)
+    opened = _open(fp32, int8, reading)
     _check_weights(comparison, opened.pair)
     runs, reference, taps = opened.runs[:LOOKED_AT], opened.reference, opened.found.taps
     constants = reference_constants(opened.pair.int8, taps, reference)
     whole = with_dropped_activations(opened.pair.int8, taps, reference.tensors)
-    meaning = meaning_of(analysable(opened.pair.fp32), task=task, branches=branches)
+    meaning = purpose.meaning(analysable(opened.pair.fp32))
     dissection = Dissection(whole, constants, reference.forms[-1], runs, threads, meaning)
     counter = SampleCounter("taking layers apart", number_of_parts(dissection, taps), progress)
     found = damages(dissection, taps, counter)
@@ -191,20 +188,10 @@ def _facts(opened: _Opened, maxima: Maxima) -> Facts:
     return Facts(reference, maxima, dead_channels(int8), ranges_given(int8), faults)
 
 
-def _open(
-    fp32: Model,
-    int8: Model,
-    data: DataSource,
-    preprocess: Preprocess | str | None,
-    samples: int | None,
-    threads: int,
-    *,
-    skip_bad: bool,
-) -> _Opened:
+def _open(fp32: Model, int8: Model, reading: Reading) -> _Opened:
     pair = open_pair(fp32, int8)
-    chosen = _stored(pair) if preprocess is None else preprocess
-    dataset = open_dataset(data, pair.inputs, chosen, samples=samples, skip_bad=skip_bad)
-    samples_chosen = choose_samples(dataset, threads)
+    dataset = opened_for(pair, reading)
+    samples_chosen = choose_samples(dataset, reading.threads)
     runs = samples_chosen.scored
     seen = runs if samples_chosen.shared else (*runs, *samples_chosen.held_back)
     reference = float_reference(pair.fp32, runs[0], pair.changes())
@@ -222,11 +209,6 @@ def _check_weights(comparison: Comparison, pair: ModelPair) -> None:
             "median layer)",
             "Give the float model that it was made from",
         )
-
-
-def _stored(pair: ModelPair) -> Preprocess | None:
-    text = pair.int8.metadata_props.get(PREFIX + "preprocess")
-    return None if text is None else Preprocess.from_json(text, pair.int8_name)
 
 
 def _losses(
@@ -262,7 +244,7 @@ def _channel_maxima(
 def _inputs(opened: _Opened, meaning: Meaning, threads: int) -> tuple[Finding, ...]:
     """What is wrong with the data as a whole, and with statistics that do not fit them."""
     found = []
-    given, stored = opened.dataset.preprocess, _stored(opened.pair)
+    given, stored = opened.dataset.preprocess, stored_preprocess(opened.pair)
     difference = "" if None in (given, stored) else preprocess_difference(_json(given), _json(stored))
     if difference:
         text = f"the images are prepared in another way than for the calibration ({difference})"

@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -19,17 +20,21 @@ from calib8.analysis.pair_saturation import LayerPairs, PairObserver, layer_pair
 from calib8.analysis.tensor_codes import TensorCode, tensor_code
 from calib8.analysis.wrong_statistics import LOOKED_AT, wrong_statistics
 from calib8.data.batches import batches
-from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.reading import Reading, ReadingWords
+from calib8.data.samples import Dataset, DataSource
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import constant, graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import Arrays, open_session
 from calib8.model.taps import tapped_model
 from calib8.ops.questions import quantizes
-from calib8.progress import Progress, SampleCounter, check_positive, silent
+from calib8.progress import Progress, SampleCounter, silent
 from calib8.quantization.qdq import codes_of, holds_codes, is_integer_op, label, nodes, readable_copy
 from calib8.repair.batch_norm_statistics import BatchNormDrift, batch_norm_drift
+from calib8.requests import requested, takes_words_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 
 @dataclass(frozen=True)
@@ -72,36 +77,34 @@ class Observation:
     wrong: tuple[BatchNormDrift, ...] = ()
 
 
+@takes_words_of(Reading, without=("labels", "shapes"))
 def observe(
     path: str | os.PathLike[str],
-    data: DataSource,
+    data: DataSource | Reading,
     *,
     pairs: bool = False,
-    preprocess: Preprocess | str | None = None,
-    samples: int | None = None,
-    batch: int = 1,
-    threads: int = 2,
-    skip_bad: bool = False,
     progress: Progress = silent,
+    **words: Unpack[ReadingWords],
 ) -> Observation:
     """Runs a model over data in ONNX Runtime and looks at what is inside.
 
     Args:
         path: of a float or QDQ model.
-        data: images or arrays, see ``calib8.data.samples.open_dataset``.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too.
         pairs: look at pairs of weights too; of a QDQ model only.
-        preprocess, samples, batch, threads, skip_bad, progress: see ``calibrate``.
+        progress: see ``calibrate``.
+        words: fields of ``Reading``.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options, in one line each.
     """
-    check_positive("batch", batch)
-    check_positive("threads", threads)
+    reading = requested(Reading, words, data, field="data")
+    threads = reading.threads
     original = load_model(path)
-    dataset = open_dataset(data, graph_inputs(original), preprocess, samples=samples, skip_bad=skip_bad)
+    dataset = reading.opened(graph_inputs(original))
     if pairs:
         check_qdq(original, os.fspath(path))
-    runs = _Runs(dataset, batch, threads, progress)
+    runs = _Runs(dataset, reading.batch_size, threads, progress)
     if not holds_codes(original):
         drifts = batch_norm_drift(original, runs, threads)
         wrong = wrong_statistics(original, runs.first, drifts, threads)

@@ -13,7 +13,7 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypedDict
 
 import onnx_ir as ir
 
@@ -44,38 +44,47 @@ SHARE_OF_SAVING: Final = 0.05
 
 @dataclass(frozen=True)
 class Checkpointing:
-    """Where a run is saved, and how often.
+    """Where a run is saved, and how often; false where it is not.
 
     Attributes:
-        path: the checkpoint, which is gone on with where it exists.
-        every: samples between two savings, None: as often as costs little.
+        checkpoint: a file that the statistics are saved in on the way. Where it exists, the run goes on with
+            it; the result is that of one run. It stays when all is done.
+        checkpoint_every: samples between two savings; None: every 10 seconds or more seldom.
 
     Raises:
-        UsageError: ``path`` is none, or ``every`` is below 1.
+        UsageError: ``checkpoint_every`` without a file, or below 1; what is not a path.
     """
 
-    path: str | os.PathLike[str]
-    every: int | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuses what is no path or no number of samples."""
-        checked_path(self.path, "checkpoint")
-        if self.every is not None:
-            check_positive("checkpoint_every", self.every)
+        """Refuses what is not a path or not a number of samples."""
+        if self.checkpoint is not None:
+            checked_path(self.checkpoint, "checkpoint")
+        elif self.checkpoint_every is not None:
+            cure = f"Add {parameter('checkpoint')} FILE"
+            raise UsageError(parameter("checkpoint_every"), "says how often, but not where", cure)
+        if self.checkpoint_every is not None:
+            check_positive("checkpoint_every", self.checkpoint_every)
+
+    def __bool__(self) -> bool:
+        """Whether the run is saved."""
+        return self.checkpoint is not None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return checked_path(self.checkpoint, "checkpoint")
 
 
-def checkpointing(path: str | os.PathLike[str] | None, every: int | None) -> Checkpointing | None:
-    """The settings of a run, None where it is not to be saved.
+NOT_SAVED: Final = Checkpointing()
 
-    Raises:
-        UsageError: ``every`` without a path, or below 1.
-    """
-    if path is not None:
-        return Checkpointing(path, every)
-    if every is not None:
-        cure = f"Add {parameter('checkpoint')} FILE"
-        raise UsageError(parameter("checkpoint_every"), "says how often, but not where", cure)
-    return None
+
+class CheckpointWords(TypedDict, total=False):
+    """The fields of a ``Checkpointing`` beside the file, as keywords."""
+
+    checkpoint_every: int | None
 
 
 @dataclass(frozen=True)
@@ -107,7 +116,7 @@ def gather(
     progress: Progress,
     decay: float | None = None,
     shard: Shard | None = None,
-    checkpoint: Checkpointing | None = None,
+    checkpoint: Checkpointing = NOT_SAVED,
     bins: bool = True,
     keep: int = 0,
     keep_bytes: int | None = None,
@@ -133,7 +142,7 @@ def gather(
         TableError: the checkpoint is broken or belongs to another run.
         OutputError: the checkpoint cannot be written; what it had stays.
     """
-    keeper = None if checkpoint is None else _Keeper(checkpoint, model, tensors, dataset, decay, shard)
+    keeper = _Keeper(checkpoint, model, tensors, dataset, decay, shard) if checkpoint else None
     old = None if keeper is None else keeper.found
     moving = None if decay is None else MovingExtremes(decay, old.averages if old else None)
     rest = dataset if keeper is None else keeper.trail.dataset
@@ -227,7 +236,7 @@ class _Keeper:
         self.trail = self._trail(dataset)
 
     def _load(self, model: str, tensors: Sequence[str]) -> Checkpoint | None:
-        path = Path(self._settings.path)
+        path = self._settings.path
         remove_leftovers(path)
         if not path.exists():
             return None
@@ -265,7 +274,7 @@ class _Keeper:
         """A batch was taken in: saves where it is time to."""
         self.trail.advance(piece.names)
         self._waiting += len(piece.names)
-        every = self._settings.every
+        every = self._settings.checkpoint_every
         if self._waiting >= every if every is not None else time.monotonic() >= self._next:
             self._save(state)
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
-import onnx
 import onnx_ir as ir
 
 from calib8.calibration.statistics import Statistics
@@ -17,12 +16,13 @@ from calib8.data.batches import batches
 from calib8.data.fit import fit_preprocess, image_shapes
 from calib8.data.preprocess import Preprocess, preprocess_difference
 from calib8.data.presets import known_preprocess
-from calib8.data.samples import Dataset, DataSource, open_dataset
+from calib8.data.reading import NOTHING_READ, Reading
+from calib8.data.samples import Dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import TableError, UnsupportedModelError, UsageError
 from calib8.model.fix_sizes import fits, fix_sizes
 from calib8.model.graph import graph_inputs, model_hash
-from calib8.model.load import load_model, naming_file
+from calib8.model.load import ModelSource, load_model, naming_file
 from calib8.model.made_up import made_up_input
 from calib8.model.runtime import Arrays
 from calib8.ops.groups import WEIGHTED_OPS
@@ -33,7 +33,7 @@ from calib8.scheme import QuantScheme
 from calib8.tensors import TensorSpec, checked_sizes
 
 Shapes = Mapping[str, Sequence[int]]
-Model = str | os.PathLike[str] | onnx.ModelProto
+Model = ModelSource
 
 
 class Module(Protocol):
@@ -63,30 +63,19 @@ class Source:
 
 
 def open_data(
-    model: Model,
-    data: DataSource,
-    *,
-    preprocess: Preprocess | str | None,
-    labels: str | os.PathLike[str] | None,
-    samples: int | None,
-    skip_bad: bool,
-    keep_float: Sequence[str],
-    shard: Shard | None,
+    model: Model, reading: Reading, *, keep_float: Sequence[str] = (), shard: Shard | None = None
 ) -> tuple[Source, Dataset]:
-    """The model, prepared, and its data. The arguments are those of ``calib8.calibrate``.
+    """The model, prepared, and its data.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
     original = load_model(model)
-    with naming_file(model, original):
+    with naming_file(original):
         refuse_unsupported(original)
-    dataset = open_dataset(
-        data, graph_inputs(original), preprocess, labels=labels, samples=samples, skip_bad=skip_bad
-    )
-    part = one_shard(dataset, shard)
+    part = one_shard(reading.opened(graph_inputs(original)), shard)
     sample = first_sample(part)
-    with naming_file(model, original):
+    with naming_file(original):
         prepared = prepare(original, sample)
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     return Source(prepared, tensors, part, _known_sizes(original, part.preprocess)), part
@@ -95,24 +84,24 @@ def open_data(
 def open_statistics(
     model: Model,
     statistics: Statistics | str | os.PathLike[str],
-    keep_float: Sequence[str],
-    preprocess: Preprocess | str | None = None,
-    shapes: Shapes | None = None,
+    reading: Reading,
+    *,
+    keep_float: Sequence[str] = (),
 ) -> tuple[Source, Statistics]:
     """The model, prepared, and what of the statistics is needed for it.
 
     Raises:
-        UsageError: ``preprocess`` is not that of the statistics, which is known unless arrays went in.
+        UsageError: the preprocessing is not that of the statistics, which is known unless arrays went in.
         Calib8Error: what can be wrong with the model.
         TableError: the statistics cannot be read, or were made for another model or for other tensors.
     """
     name = "statistics" if isinstance(statistics, Statistics) else str(statistics)
     found = statistics if isinstance(statistics, Statistics) else Statistics.load(statistics)
     stored = None if found.preprocess is None else Preprocess.from_json(found.preprocess, name)
-    original, prepared = prepare_for_table(model, preprocess=stored or preprocess, shapes=shapes)
+    original, prepared = prepare_for_table(model, replace(reading, preprocess=stored or reading.preprocess))
     if found.model_hash != model_hash(prepared.model):
         raise TableError(name, "were made for another model", "Gather statistics of this model")
-    with naming_file(model, original):
+    with naming_file(original):
         tensors = tensors_to_calibrate(prepared.model, prepared.nodes_called(keep_float))
     missing = [tensor for tensor in tensors if tensor not in found.tensors]
     if missing:
@@ -124,7 +113,7 @@ def open_statistics(
     if unknown:
         problem = f"hold '{unknown[0]}', which carries no codes in this model"
         raise TableError(name, problem, "Gather statistics of this model with this version of calib8")
-    _check_preprocess(found, preprocess, prepared.model, name)
+    _check_preprocess(found, reading.preprocess, prepared.model, name)
     needed = replace(found, tensors={tensor: found.tensors[tensor] for tensor in tensors})
     return Source(prepared, tensors, None, _known_sizes(original, stored)), needed
 
@@ -156,10 +145,8 @@ def _check_preprocess(found: Statistics, wanted: Preprocess | str | None, model:
 
 def prepare_for_table(
     model: Model,
-    data: DataSource | None = None,
-    preprocess: Preprocess | str | None = None,
+    reading: Reading = NOTHING_READ,
     *,
-    shapes: Shapes | None = None,
     known: Shapes = MappingProxyType({}),
     invent: bool = False,
 ) -> tuple[ir.Model, PreparedModel]:
@@ -168,9 +155,9 @@ def prepare_for_table(
     Without data the two are compared on made-up inputs.
 
     Args:
-        model, data, preprocess: see ``calib8.quantize``.
-        shapes: without data: input name → sizes, where the model leaves them open.
-        known: sizes of an earlier run, for what ``shapes`` do not say; what does not fit is passed over.
+        model: see ``calib8.quantize``.
+        reading: what is read; without data its shapes are those of the inputs that the model leaves open.
+        known: sizes of an earlier run, for what the shapes do not say; what does not fit is passed over.
         invent: sizes that nothing says are made up, where no size matters.
 
     Raises:
@@ -178,21 +165,19 @@ def prepare_for_table(
         Calib8Error: what can be wrong with model or data.
     """
     original = load_model(model)
-    with naming_file(model, original):
+    with naming_file(original):
         refuse_unsupported(original)
-    specs = graph_inputs(original)
-    if data is None:
-        images = image_shapes(specs, known_preprocess(preprocess))
-        with naming_file(model, original):
-            sizes = {**images, **_fitting(known, specs), **checked_sizes(shapes)}
+    specs, made_up = graph_inputs(original), reading.data is None
+    if made_up:
+        images = image_shapes(specs, known_preprocess(reading.preprocess))
+        with naming_file(original):
+            sizes = {**images, **_fitting(known, specs), **checked_sizes(reading.shapes)}
             invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
             sample = _made_up(original, {**invented, **sizes})
     else:
-        if shapes:
-            raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
-        sample = dict(first_sample(open_dataset(data, specs, preprocess)))
-    with naming_file(model, original):
-        return original, prepare(original, sample, made_up=data is None)
+        sample = dict(first_sample(reading.opened(specs)))
+    with naming_file(original):
+        return original, prepare(original, sample, made_up=made_up)
 
 
 def _made_up(original: ir.Model, shapes: Shapes) -> Arrays:

@@ -38,7 +38,10 @@ from calib8.files import output_file
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from calib8.data.preprocess import Preprocess
+    from calib8.data.reading import Reading
     from calib8.judge import Preflight
     from calib8.pipeline import Calibration, Collection
     from calib8.table import CalibrationTable
@@ -180,42 +183,35 @@ def _check(request: _Request, data: Path | None) -> None:
 
 
 def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
-    reading = request.reading
-    seen = look_at_data(terminal, request.model, data, request.preprocess, request.labels, reading)
+    reading = request.reading.of(data, request.preprocess, request.labels)
+    model, seen = look_at_data(terminal, request.model, reading)
     with shown_progress(terminal, "preparing the model", "choosing ranges") as progress:
         if request.output is None:
-            gathered = _collected(request, data, progress)
+            gathered = _collected(request, model, reading, progress)
             return _Outcome(gathered, seen, progress.done)
-        found = _calibrated(request, data, progress)
+        found = _calibrated(request, model, reading, progress)
     return _Outcome(found, seen, progress.done, found.table, found.notes)
 
 
-def _collected(request: _Request, data: Path, progress: SamplesSeen) -> Collection:
+def _collected(request: _Request, model: ir.Model, reading: Reading, progress: SamplesSeen) -> Collection:
     from calib8 import pipeline
     from calib8.data.shards import Shard
 
-    reading, saved = request.reading, request.saved
+    saved = request.saved
     shard = None if saved.shard is None else Shard.from_text(saved.shard)
     return pipeline.collect_statistics(
-        request.model, data, preprocess=request.preprocess, labels=request.labels,
-        samples=reading.samples, batch=reading.batch, threads=reading.thread_count,
-        skip_bad=reading.skip_bad, keep_float=request.keep_float,
+        model, reading, keep_float=request.keep_float,
         shard=None if shard is None else (shard.index, shard.total),
         checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every, progress=progress,
     )  # fmt: skip
 
 
-def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibration:
+def _calibrated(request: _Request, model: ir.Model, reading: Reading, progress: SamplesSeen) -> Calibration:
     from calib8 import pipeline
-    from calib8.calibration.given import parse_given
 
-    reading, ranges, saved = request.reading, request.ranges, request.saved
+    ranges, saved = request.ranges, request.saved
     return pipeline.calibrate(
-        request.model, data, preprocess=request.preprocess, labels=request.labels,
-        method=ranges.method, activations=ranges.activations or "uint8",
-        percent=ranges.percent, decay=ranges.decay, power_of_two=ranges.power_of_two,
-        ranges=parse_given(ranges.range or ()), samples=reading.samples, batch=reading.batch,
-        threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
+        model, reading, ranges=ranges.choice(), activations=ranges.activations, keep_float=request.keep_float,
         checkpoint=saved.checkpoint, checkpoint_every=saved.checkpoint_every,
         keep_statistics=saved.stats is not None or request.page is not None, progress=progress,
     )  # fmt: skip
@@ -223,16 +219,12 @@ def _calibrated(request: _Request, data: Path, progress: SamplesSeen) -> Calibra
 
 def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
     from calib8 import pipeline
-    from calib8.calibration.given import parse_given
 
     ranges = request.ranges
     with shown_progress(terminal, "choosing ranges"):
         found = pipeline.calibrate(
-            request.model, statistics=request.saved.from_stats,
-            method=ranges.method, activations=ranges.activations or "uint8",
-            percent=ranges.percent, power_of_two=ranges.power_of_two,
-            ranges=parse_given(ranges.range or ()), keep_float=request.keep_float,
-            shapes=request.shapes,
+            request.model, statistics=request.saved.from_stats, ranges=ranges.choice(),
+            activations=ranges.activations, keep_float=request.keep_float, shapes=request.shapes,
         )  # fmt: skip
     return _Outcome(found, None, found.statistics.samples, found.table, found.notes)
 

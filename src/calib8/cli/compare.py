@@ -73,7 +73,7 @@ def compare(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [fp32, int8, data])
-    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
+    purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file([int8, fp32]))
 
     from calib8.analysis import compare as analysis
     from calib8.progress import check_positive
@@ -81,10 +81,9 @@ def compare(
     check_positive("top", top)
     with shown_progress(terminal, "opening the models") as progress:
         found = analysis.compare(
-            fp32, int8, data, preprocess=preprocess, samples=reading.samples, batch=reading.batch_size,
-            threads=reading.thread_count, skip_bad=reading.skip_bad, runtime=running.runtime or "onnxruntime",
+            fp32, int8, reading.of(data, preprocess), runtime=running.runtime or "onnxruntime",
             profile=running.profile, integer_only=running.integer_only, sort=analysis.sort_order(sort),
-            task=meaning.task, branches=branches, progress=progress,
+            task=purpose, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(comparison_table(found, top))

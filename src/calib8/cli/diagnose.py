@@ -69,18 +69,14 @@ def diagnose(
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [fp32, int8, data])
     models = [path for path in (int8, fp32) if path is not None]
-    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file(models))
+    purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8.progress import check_positive
     from calib8.remedies import diagnose_and_treat
 
     check_positive("top", top)
     with shown_progress(terminal, "opening the models") as progress:
-        found = diagnose_and_treat(
-            fp32, int8, data, preprocess=preprocess, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            task=meaning.task, branches=branches, progress=progress,
-        )  # fmt: skip
+        found = diagnose_and_treat(fp32, int8, reading.of(data, preprocess), task=purpose, progress=progress)
     say_missing(terminal, progress.missing)
     terminal.show(layer_table(found, top))
     say_diagnosis(terminal, found, top)

@@ -68,17 +68,15 @@ def evaluate(
     """
     terminal = open_terminal(report.quiet)
     check_outputs({"--json": report.json}, [*models, data, labels])
-    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing, stored_in_file(models))
+    purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing, stored_in_file(models))
 
     from calib8 import judge
 
     with shown_progress(terminal, "opening the models") as progress:
         results = judge.evaluate(
-            models, data, preprocess=preprocess, labels=labels, label_offset=label_offset,
-            runtime=running.runtime,
-            profile=running.profile, integer_only=running.integer_only, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            task=meaning.task, branches=branches, progress=progress,
+            models, reading.of(data, preprocess, labels), label_offset=label_offset,
+            runtime=running.runtime, profile=running.profile, integer_only=running.integer_only,
+            task=purpose, progress=progress,
         )  # fmt: skip
     say_missing(terminal, progress.missing)
     terminal.show(evaluation_table(results, [model_bytes_on_disk(model) for model in models]))

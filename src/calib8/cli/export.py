@@ -173,7 +173,7 @@ def to_qoperator_file(model: Path, output: Path, options: ExportOptions) -> Expo
         problem = "is a TFLite model, and operators of ONNX on codes are made of an ONNX model"
         raise ModelError(str(model), problem, "Give the .onnx file that it was made from")
     loaded = load_model(model)
-    with naming_file(model, loaded):
+    with naming_file(loaded):
         result, report = to_qoperator(loaded)
     save_model(result, output)
     return _told_operators(report)

@@ -94,9 +94,7 @@ def look_inside(
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
     with shown_progress(terminal, "running the model") as progress:
         found = observe(
-            model, guards.data, pairs=guards.avx2_safety, preprocess=preprocess, samples=reading.samples,
-            batch=reading.batch_size, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            progress=progress,
+            model, reading.of(guards.data, preprocess), pairs=guards.avx2_safety, progress=progress
         )  # fmt: skip
     say_missing(terminal, found.skipped)
     return found

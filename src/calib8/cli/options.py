@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from calib8.processors import usable_cores
+
+if TYPE_CHECKING:
+    from calib8.calibration.range_choice import RangeChoice
+    from calib8.data.preprocess import Preprocess
+    from calib8.data.reading import Reading
+    from calib8.repair.wanted import RepairChoice
+    from calib8.tasks.purpose import Purpose
 
 DATA: Final = "Data"
 PREPROCESSING: Final = "Preprocessing of images: value = (pixel 0 … 255 − mean) · scale"
@@ -100,6 +108,18 @@ class ReadingOptions:
     ] = None
     threads: ThreadsOption = None
     skip_bad: SkipBadOption = False
+
+    def of(
+        self, data: Path | None, preprocess: Preprocess | None = None, labels: Path | None = None
+    ) -> Reading:
+        """The request that these options and those beside them are.
+
+        Raises:
+            UsageError: a count below 1.
+        """
+        from calib8.data.reading import Reading
+
+        return Reading(data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad)
 
     @property
     def batch_size(self) -> int:
@@ -202,6 +222,18 @@ class RangeOptions:
     power_of_two: PowerOfTwoOption = False
     range: GivenRangesOption = None
 
+    def choice(self) -> RangeChoice:
+        """The request that these options are.
+
+        Raises:
+            UsageError: no such method, options that do not fit it, a range that is none.
+        """
+        from calib8.calibration.given import parse_given
+        from calib8.calibration.range_choice import RangeChoice
+
+        given = parse_given(self.range or ())
+        return RangeChoice(self.method, self.percent, self.decay, self.power_of_two, given)
+
 
 _EFFORT_HELP: Final = (
     "How much is tried to keep the accuracy: fast, balanced or best. Default with --data: balanced."
@@ -222,6 +254,16 @@ class RepairOptions:
         if self.repair is None:
             return None
         return tuple(name.strip() for name in self.repair.split(","))
+
+    def choice(self, keep_float: Sequence[str] | None, spots: Sequence[str] | None) -> RepairChoice:
+        """The request that these options and those beside them are.
+
+        Raises:
+            UsageError: an effort or a repair that does not exist, or both.
+        """
+        from calib8.repair.wanted import RepairChoice
+
+        return RepairChoice(self.effort, self.names, keep_float or (), spots or ())
 
 
 _FROM_STATS_HELP: Final = "Statistics of an earlier run in place of --data."
@@ -325,6 +367,16 @@ class MeaningOptions:
         from calib8.tasks.named import parse_branches
 
         return parse_branches(self.branch)
+
+    def purpose(self) -> Purpose:
+        """The request that these options are.
+
+        Raises:
+            UsageError: no such task or kind, or a part that is named twice.
+        """
+        from calib8.tasks.purpose import Purpose
+
+        return Purpose(self.task, self.branches)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -37,7 +38,6 @@ from calib8.cli.program import read_shapes
 from calib8.cli.progress import shown_progress
 from calib8.cli.render import say_binding, say_repairs, say_sizes
 from calib8.cli.steps import (
-    check_ranges,
     check_repairs,
     look_at_data,
     reading_options,
@@ -49,12 +49,16 @@ from calib8.cli.verdict import Asked, meaning_document, next_command, say_outcom
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.parameters import on_command_line
+from calib8.scheme import TargetChoice
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
-    from calib8.data.preprocess import Preprocess
+    from calib8.calibration.range_choice import RangeChoice
+    from calib8.data.reading import Reading
     from calib8.judge import Preflight
     from calib8.pipeline import Quantization
+    from calib8.repair.wanted import RepairChoice
+    from calib8.tasks.purpose import Purpose
 
 ModelOutput = Annotated[
     Path,
@@ -139,18 +143,11 @@ class _Request:
     model: Path
     table: _OldTable | None
     from_stats: Path | None
-    target: str
-    weights: str
-    labels: Path | None
-    reading: ReadingOptions
-    ranges: RangeOptions
-    repairs: RepairOptions
-    keep_float: list[str]
-    spots: list[str]
-    preprocess: Preprocess | None
-    shapes: dict[str, tuple[int, ...]]
-    task: str | None
-    branches: dict[str, str]
+    target: TargetChoice
+    reading: Reading
+    ranges: RangeChoice
+    repair: RepairChoice
+    purpose: Purpose
 
 
 @dataclass(frozen=True)
@@ -196,18 +193,19 @@ def quantize(
     check_outputs(outputs, [model, data, labels, old_table, from_stats])
     check_written_model(output, "--output")
     _check_new_table(new_table, "--data" if from_stats is None else "--from-stats")
-    check_ranges(ranges, target, weights, from_statistics=from_stats is not None)
     check_repairs(repairs, data, _in_place_of_data(old_table, from_stats))
     preprocess = chosen_preprocess(preprocessing)
     shapes = read_shapes(shape or ())
     if shapes and data is not None and not is_tflite_name(output):
         raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it away")
-    old = _old_table(old_table, table_format, partial)
     request = _Request(
-        model, old, from_stats, target, weights, labels, reading, ranges, repairs, keep_float or [],
-        spot or [], preprocess, shapes, meaning.task, meaning.branches,
+        model, _old_table(old_table, table_format, partial), from_stats,
+        TargetChoice(target, ranges.activations, weights),
+        replace(reading.of(data, preprocess, labels), shapes=None if data is not None else shapes),
+        ranges.choice(), repairs.choice(keep_float, spot), meaning.purpose(),
     )  # fmt: skip
-    outcome = _outcome(terminal, request, data)
+    _refuse_beside(request, ranges, reading_options(reading, labels))
+    outcome = _outcome(terminal, request)
     if new_table is not None:
         outcome.result.table.save(new_table)
     told = outcome.result.save(output, shapes=shapes if is_tflite_name(output) else None)
@@ -220,22 +218,26 @@ def quantize(
         terminal.say(f"table {new_table}")
     if outcome.result.binding is not None:
         say_binding(terminal, outcome.result.binding)
-    command = _next_command(outcome, request, output, data)
+    command = _next_command(outcome, request, output, data, reading, ranges)
     say_outcome(terminal, outcome.result, command)
     if report.json is not None:
         _write_report(report.json, model, output, new_table or old_table, outcome, command)
 
 
-def _next_command(outcome: _Outcome, request: _Request, output: Path, data: Path | None) -> list[str]:
+def _next_command(
+    outcome: _Outcome, request: _Request, output: Path, data: Path | None, reading: ReadingOptions,
+    ranges: RangeOptions,
+) -> list[str]:  # fmt: skip
     """What to do with the model that was made."""
-    result, done = outcome.result, outcome.result.repaired
+    result, done, labels = outcome.result, outcome.result.repaired, request.reading.labels
     if result.verdict is None:
         return []
     dataset = None if result.calibration is None else result.calibration.dataset
     asked = Asked(
-        request.model, output, data, request.reading, None if dataset is None else dataset.preprocess,
-        request.task, request.branches, request.target, request.weights, request.labels, request.ranges,
-        request.keep_float, request.spots, "" if done is None else done.effort,
+        request.model, output, data, reading, None if dataset is None else dataset.preprocess,
+        request.purpose.task_name, request.purpose.branches, request.target.target, request.target.weights,
+        None if labels is None else Path(labels), ranges, request.repair.keep_float, request.repair.spots,
+        "" if done is None else done.effort,
     )  # fmt: skip
     return next_command(result.verdict, asked)
 
@@ -264,51 +266,34 @@ def _old_table(path: Path | None, form: str | None, partial: bool) -> _OldTable 
     return None
 
 
-def _outcome(terminal: Terminal, request: _Request, data: Path | None) -> _Outcome:
+def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str, object]) -> None:
+    """Refuses options that mean nothing beside statistics or a finished table."""
+    data = request.reading.data
     if request.from_stats is not None:
-        given = {"--data": data, **reading_options(request.reading, request.labels)}
-        refuse_together("--from-stats", given, "Leave it away, or give --data alone")
-        return _from_statistics(terminal, request)
-    return _from_table(terminal, request) if data is None else _from_data(terminal, request, data)
+        refuse_together("--from-stats", {"--data": data, **reading}, "Leave it away, or give --data alone")
+        request.ranges.wish(from_statistics=True)
+    elif request.table is not None:
+        chosen = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay}
+        cure = "Leave it away, or give --data in place of --table"
+        refuse_together("a finished table", {**reading, **chosen}, cure)
+    elif data is None:
+        problem = "neither data nor statistics nor a table was given"
+        raise UsageError("quantize", problem, "Give --data or --table")
 
 
-def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
-    reading, ranges = request.reading, request.ranges
-    seen = look_at_data(terminal, request.model, data, request.preprocess, request.labels, reading)
-
+def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
+    if request.reading.data is not None:
+        return _from_data(terminal, request)
     from calib8 import pipeline
-    from calib8.calibration.given import parse_given
+    from calib8.formats.tables import read_table
 
-    with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
+    old = request.table
+    table = None if old is None else read_table(old.path, old.format)
+    with shown_progress(terminal, "quantizing" if old is not None else "choosing ranges, quantizing"):
         result = pipeline.quantize(
-            request.model, data, target=request.target, activations=ranges.activations,
-            weights=request.weights, preprocess=request.preprocess, labels=request.labels,
-            method=ranges.method, percent=ranges.percent, decay=ranges.decay,
-            power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            effort=request.repairs.effort, repair=request.repairs.names,
-            samples=reading.samples, batch=reading.batch,
-            threads=reading.thread_count, skip_bad=reading.skip_bad, keep_float=request.keep_float,
-            spots=request.spots, task=request.task, branches=request.branches, progress=progress,
-        )  # fmt: skip
-    if result.calibration is not None:
-        say_calibration(terminal, result.calibration, result.table, progress.done)
-    _say_repaired(terminal, result)
-    return _Outcome(result, seen, progress.done)
-
-
-def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
-    from calib8 import pipeline
-    from calib8.calibration.given import parse_given
-
-    ranges = request.ranges
-    with shown_progress(terminal, "choosing ranges, quantizing"):
-        result = pipeline.quantize(
-            request.model, statistics=request.from_stats, target=request.target,
-            activations=ranges.activations, weights=request.weights, preprocess=request.preprocess,
-            method=ranges.method, percent=ranges.percent,
-            power_of_two=ranges.power_of_two, ranges=parse_given(ranges.range or ()),
-            repair=request.repairs.names, keep_float=request.keep_float, shapes=request.shapes,
-            spots=request.spots, task=request.task, branches=request.branches,
+            request.model, request.reading, table=table, partial=old is not None and old.partial,
+            statistics=request.from_stats, target=request.target, ranges=request.ranges,
+            repair=request.repair, task=request.purpose,
         )  # fmt: skip
     samples = 0
     if result.calibration is not None:
@@ -318,45 +303,20 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
     return _Outcome(result, None, samples)
 
 
-def _from_table(terminal: Terminal, request: _Request) -> _Outcome:
-    ranges = request.ranges
-    if request.table is None:
-        problem = "neither data nor statistics nor a table was given"
-        raise UsageError("quantize", problem, "Give --data or --table")
-    given = {
-        **reading_options(request.reading, request.labels),
-        "--method": ranges.method,
-        "--percent": ranges.percent,
-        "--decay": ranges.decay,
-    }
-    refuse_together("a finished table", given, "Leave it away, or give --data in place of --table")
+def _from_data(terminal: Terminal, request: _Request) -> _Outcome:
+    model, seen = look_at_data(terminal, request.model, request.reading)
 
     from calib8 import pipeline
-    from calib8.calibration.given import parse_given
-    from calib8.formats.tables import read_table
 
-    old = request.table
-    found = read_table(old.path, old.format)
-    with shown_progress(terminal, "quantizing"):
+    with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
-            request.model,
-            table=found,
-            partial=old.partial,
-            target=request.target,
-            activations=ranges.activations,
-            weights=request.weights,
-            power_of_two=ranges.power_of_two,
-            ranges=parse_given(ranges.range or ()),
-            repair=request.repairs.names,
-            preprocess=request.preprocess,
-            keep_float=request.keep_float,
-            spots=request.spots,
-            shapes=request.shapes,
-            task=request.task,
-            branches=request.branches,
-        )
+            model, request.reading, target=request.target, ranges=request.ranges, repair=request.repair,
+            task=request.purpose, progress=progress,
+        )  # fmt: skip
+    if result.calibration is not None:
+        say_calibration(terminal, result.calibration, result.table, progress.done)
     _say_repaired(terminal, result)
-    return _Outcome(result, None, 0)
+    return _Outcome(result, seen, progress.done)
 
 
 def _say_repaired(terminal: Terminal, result: Quantization) -> None:

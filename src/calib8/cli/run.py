@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from calib8.data.batches import Batch
+    from calib8.data.reading import Reading
     from calib8.data.samples import Dataset
     from calib8.model.runtime import Session
 
@@ -77,23 +78,19 @@ def run(
     preprocess = chosen_preprocess(preprocessing, stored_in_file([model]))
 
     from calib8.analysis.runtimes import default_runtime, open_in_runtime
-    from calib8.data.samples import open_dataset
     from calib8.progress import check_positive
 
     check_positive("top", top)
-    check_positive("batch", reading.batch_size)
-    check_positive("threads", reading.thread_count)
+    request = reading.of(data, preprocess)
     session = open_in_runtime(
         model,
         running.runtime or default_runtime([model]),
-        reading.thread_count,
+        request.threads,
         profile=running.profile,
         integer_only=running.integer_only,
     )
-    dataset = open_dataset(
-        data, session.inputs, preprocess, samples=reading.samples, skip_bad=reading.skip_bad
-    )
-    results = _run_all(terminal, session, dataset, reading, top)
+    dataset = request.opened(session.inputs)
+    results = _run_all(terminal, session, dataset, request, top)
     say_skipped(terminal, dataset.skipped)
     terminal.show(_table(results))
     if report.json is not None:
@@ -101,14 +98,14 @@ def run(
 
 
 def _run_all(
-    terminal: Terminal, session: Session, dataset: Dataset, reading: ReadingOptions, top: int
+    terminal: Terminal, session: Session, dataset: Dataset, reading: Reading, top: int
 ) -> list[_Classes | _Output]:
     from calib8.data.batches import batches
 
     results: list[_Classes | _Output] = []
     done = 0
     with shown_progress(terminal, "reading images") as progress:
-        for batch in batches(dataset, reading.batch_size, reading.thread_count):
+        for batch in batches(dataset, reading.batch_size, reading.threads):
             outputs = session.run(batch.inputs)
             results.extend(_classes(batch, outputs[0], top) or _figures(session, batch, outputs))
             done += len(batch.names)

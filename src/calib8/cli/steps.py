@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,43 +15,28 @@ from calib8.errors import UsageError
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from calib8.autorange.choose import AutoReport
-    from calib8.data.preprocess import Preprocess
+    from calib8.data.reading import Reading
     from calib8.judge import Preflight
     from calib8.pipeline import Calibration, Collection
     from calib8.repair.wanted import Repairs
     from calib8.table import CalibrationTable
 
 
-def check_ranges(
-    ranges: RangeOptions,
-    target: str | None = None,
-    weights: str | None = None,
-    *,
-    from_statistics: bool = False,
-) -> None:
+def check_ranges(ranges: RangeOptions, *, from_statistics: bool = False) -> None:
     """Refuses unknown or contradicting choices before any work is done.
 
     Raises:
-        UsageError: unknown target, method, activation type or granularity of weights, ones that do not fit
-            together, or that saved statistics cannot serve; a range that is none.
+        UsageError: unknown method or activation type, ones that do not fit together, or that saved statistics
+            cannot serve; a range that is none.
     """
-    from calib8.calibration.decide import Wish, check_wish
-    from calib8.calibration.given import parse_given
-    from calib8.pipeline import default_method
-    from calib8.scheme import activation_type, target_scheme
+    from calib8.scheme import activation_type
 
-    method = ranges.method or default_method(from_statistics=from_statistics)
-    wish = Wish(method, ranges.percent, ranges.decay, ranges.power_of_two)
-    check_wish(wish, from_statistics=from_statistics)
-    parse_given(ranges.range or ())
-    scheme = None if target is None else target_scheme(target)
-    if scheme is not None and weights is not None:
-        scheme.with_weights(weights)
+    ranges.choice().wish(from_statistics=from_statistics)
     if ranges.activations is not None:
         activation_type(ranges.activations)
-        if scheme is not None:
-            scheme.with_activations(ranges.activations)
 
 
 def check_repairs(repairs: RepairOptions, data: Path | None, instead: str = "") -> None:
@@ -86,44 +72,31 @@ def _check_without_data(wanted: Repairs, instead: str) -> None:
     raise UsageError(option, f"it looks at data, and {instead} brings none", cure)
 
 
-def look_at_data(
-    terminal: Terminal,
-    model: Path,
-    data: Path,
-    preprocess: Preprocess | None,
-    labels: Path | None,
-    reading: ReadingOptions,
-) -> Preflight:
+def look_at_data(terminal: Terminal, path: Path, reading: Reading) -> tuple[ir.Model, Preflight]:
     """Shows what the model is fed, against what the preprocessing implies, and its top-1 if it can be told.
+
+    Returns:
+        The model, for the steps to come, and what was seen.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
     from calib8.judge import PREFLIGHT_SAMPLES, preflight
+    from calib8.model.load import load_model
     from calib8.model.memory import LARGE, release_memory
-    from calib8.progress import check_positive
 
-    check_positive("batch", reading.batch_size)
-    check_positive("threads", reading.thread_count)
     samples = PREFLIGHT_SAMPLES if reading.samples is None else min(PREFLIGHT_SAMPLES, reading.samples)
     with shown_progress(terminal, "looking at the data"):
-        seen = preflight(
-            model,
-            data,
-            preprocess=preprocess,
-            labels=labels,
-            samples=samples,
-            threads=reading.thread_count,
-            skip_bad=reading.skip_bad,
-        )
-    if model.stat().st_size >= LARGE:
+        model = load_model(path)
+        seen = preflight(model, replace(reading, samples=samples))
+    if path.stat().st_size >= LARGE:
         release_memory()
     say_preflight(terminal, seen)
-    if preprocess is not None and not _has_images(seen):
+    if reading.preprocess is not None and not _has_images(seen):
         terminal.say(
             "warning: the data are arrays, not images: the preprocessing flags change nothing", style="yellow"
         )
-    return seen
+    return model, seen
 
 
 def _has_images(seen: Preflight) -> bool:

@@ -174,16 +174,15 @@ def _quantized(
         with shown_progress(terminal, "quantizing"):
             table = read_table(run.table or "", "tengine")
             return pipeline.quantize(model, table=table, target=TARGET, preprocess=preprocess)
-    look_at_data(terminal, model, run.images, preprocess, None, run.reading)
+    reading = run.reading.of(run.images, preprocess)
+    loaded, _ = look_at_data(terminal, model, reading)
     with shown_progress(terminal, "preparing the model", "choosing ranges, quantizing") as progress:
         result = pipeline.quantize(
-            model,
-            run.images,
+            loaded,
+            reading,
             target=TARGET,
-            preprocess=preprocess,
             method=algorithm.method,
             repair=(algorithm.repair,),
-            threads=run.reading.thread_count,
             progress=progress,
         )
     if result.calibration is not None:

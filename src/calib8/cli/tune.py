@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -36,7 +36,8 @@ from calib8.files import check_written_model
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
-    from calib8.tuning.promise import Promise
+    from calib8.tuning.promise import Promises
+    from calib8.tuning.search_choice import SearchChoice
     from calib8.tuning.trial import Trial
     from calib8.tuning.tune import Tuning
 
@@ -72,19 +73,15 @@ class PromiseOptions:
     min_lines: Annotated[float | None, option(PROMISE, "--min-lines", "S", _LINES_HELP)] = None
     min_oks: Annotated[float | None, option(PROMISE, "--min-oks", "S", _OKS_HELP)] = None
 
-    def promise(self) -> Promise:
-        """The one that was given.
+    def promises(self) -> Promises:
+        """The request that these options are.
 
         Raises:
             UsageError: none or several, or one that no model can keep.
         """
-        from calib8.tuning.promise import promise_of
+        from calib8.tuning.promise import Promises
 
-        return promise_of(
-            self.max_drop, self.min_agreement, self.min_sqnr,
-            {"map_ratio": self.min_map_ratio, "recall": self.min_recall, "precision": self.min_precision,
-             "iou": self.min_iou, "cosine": self.min_cosine, "lines": self.min_lines, "oks": self.min_oks},
-        )  # fmt: skip
+        return Promises(**{one.name: getattr(self, one.name) for one in fields(self)})
 
 
 _JUDGE_HELP: Final = (
@@ -134,6 +131,18 @@ class SearchOptions:
     range: GivenRangesOption = None
     keep_float: Annotated[list[str] | None, option(SEARCH, "--keep-float", "NODE", _KEEP_HELP)] = None
 
+    def choice(self) -> SearchChoice:
+        """The request that these options are.
+
+        Raises:
+            UsageError: no such effort, a budget that is not a time, a range that is none.
+        """
+        from calib8.calibration.given import parse_given
+        from calib8.tuning.search_choice import LAST_EFFORT, SearchChoice
+
+        effort, given = self.effort or LAST_EFFORT, parse_given(self.range or ())
+        return SearchChoice(effort, self.keep_float or (), given, self.power_of_two, self.budget, self.work)
+
 
 _OUTPUT_HELP: Final = "The INT8 model. Default: the name of MODEL with .int8.onnx, in this folder."
 OutputOption = Annotated[
@@ -159,34 +168,23 @@ def tune(
     Repairs and nodes in float are tried until the promise holds on samples that neither calibrated nor
     repaired. A run that was stopped goes on where it was. Exit code 3: the promise is not kept.
     """
-    from calib8.calibration.given import parse_given
     from calib8.tuning import tune as tuning
-    from calib8.tuning.promise import seconds_of
 
-    terminal, reading = open_terminal(report.quiet), data_options.reading
+    terminal, options = open_terminal(report.quiet), data_options.reading
     out = output or Path(model.with_suffix(".int8.onnx").name)
     judges, labels = data_options.judge_data, data_options.labels
     check_outputs({"--output": out, "--json": report.json}, [model, data, labels, judges])
     check_written_model(out, "--output")
-    by_task = promises.promise().by_task
-    seconds_of(search.budget)
-    given = parse_given(search.range or ())
-    branches, preprocess = meaning.branches, chosen_preprocess(preprocessing)
-    seen = labels if judges is None and not by_task else None
-    look_at_data(terminal, model, data, preprocess, seen, reading)
+    promised, choice = promises.promises(), search.choice()
+    purpose, preprocess = meaning.purpose(), chosen_preprocess(preprocessing)
+    reading = options.of(data, preprocess, labels)
+    classes = labels if judges is None and not promised.promise().by_task else None
+    loaded, _ = look_at_data(terminal, model, replace(reading, labels=classes))
     with shown_progress(terminal, "preparing the model") as progress:
         found = tuning.tune(
-            model, data, out, max_drop=promises.max_drop, min_agreement=promises.min_agreement,
-            min_sqnr=promises.min_sqnr, min_map_ratio=promises.min_map_ratio,
-            min_recall=promises.min_recall, min_precision=promises.min_precision, min_iou=promises.min_iou,
-            min_cosine=promises.min_cosine, min_lines=promises.min_lines, min_oks=promises.min_oks,
-            judge_data=judges, labels=labels, preprocess=preprocess, runtime=search.runtime,
-            target=search.target, activations=search.activations, weights=search.weights,
-            power_of_two=search.power_of_two, ranges=given,
-            effort=tuning.LAST_EFFORT if search.effort is None else search.effort,
-            keep_float=search.keep_float or (), budget=search.budget, work=search.work,
-            samples=reading.samples, threads=reading.thread_count, skip_bad=reading.skip_bad,
-            task=meaning.task, branches=branches, progress=progress,
+            loaded, reading, out, promise=promised, judge_data=judges, target=search.target,
+            activations=search.activations, weights=search.weights, runtime=search.runtime, search=choice,
+            task=purpose, progress=progress,
         )  # fmt: skip
     if report.json is not None:
         write_json(report.json, tuning_document(model, found))

@@ -172,8 +172,7 @@ def open_dataset(
             sample can tell is raised by iterating.
     """
     preprocess = known_preprocess(preprocess)
-    if samples is not None and samples < 1:
-        raise UsageError(parameter("samples", samples), "is too few", "Give at least 1")
+    check_samples(samples)
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None
     listed = None if labels is None else checked_path(labels, "labels")
     if labels is not None and (path is None or not path.is_dir()):
@@ -189,6 +188,16 @@ def open_dataset(
         arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
         return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
     return _from_iterable(data, inputs, samples)
+
+
+def check_samples(samples: int | None) -> None:
+    """Refuses a number of samples below 1.
+
+    Raises:
+        UsageError: it is.
+    """
+    if samples is not None and samples < 1:
+        raise UsageError(parameter("samples", samples), "is too few", "Give at least 1")
 
 
 def _from_images(

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import onnx
 import onnx_ir as ir
@@ -39,12 +39,20 @@ OLDEST_OPSET: Final = 7
 """Older operator sets have broadcasting and attributes that no converter handles faithfully."""
 
 
-def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
+ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
+"""A model as users have it."""
+
+_READ_FROM: Final = "calib8.read_from"
+"""Where a graph notes what it was read from: a path, or nothing for a ModelProto."""
+
+
+def load_model(source: ModelSource) -> ir.Model:
     """Reads an ONNX model, or a float TFLite model as one, and checks that it is whole.
 
     Args:
         source: path of an .onnx file (external data beside it is mapped, not copied) or of a float .tflite
-            file, known by its first bytes; or a ModelProto.
+            file, known by its first bytes; or a ModelProto; or a graph. One that this function gave comes
+            back as it is, so that a file is opened once however many steps take it.
 
     Raises:
         UsageError: neither of them.
@@ -52,6 +60,14 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
         UnsupportedModelError: operator set older than 7 or newer than the installed onnx knows; a TFLite
             model that is quantized or holds operators without ONNX nodes.
     """
+    if isinstance(source, ir.Model):
+        return source if _READ_FROM in source.meta else load_model(ir.to_proto(source))
+    model = _read(source)
+    model.meta[_READ_FROM] = "" if isinstance(source, onnx.ModelProto) else os.fspath(source)
+    return model
+
+
+def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     subject = "ModelProto" if isinstance(source, onnx.ModelProto) else str(checked_path(source, "model"))
     if not isinstance(source, onnx.ModelProto) and claims_to_be_tflite(source):
         return _from_tflite(subject)
@@ -71,12 +87,11 @@ def load_model(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
 
 
 @contextmanager
-def naming_file(source: str | os.PathLike[str] | onnx.ModelProto, model: ir.Model) -> Iterator[None]:
+def naming_file(model: ir.Model) -> Iterator[None]:
     """Errors of the model as a whole name its file, where it was given as one, and not its graph.
 
     Args:
-        source: what ``load_model`` was given.
-        model: what it returned.
+        model: what ``load_model`` returned.
 
     Raises:
         Calib8Error: that of the body, perhaps with another subject.
@@ -84,9 +99,10 @@ def naming_file(source: str | os.PathLike[str] | onnx.ModelProto, model: ir.Mode
     try:
         yield
     except Calib8Error as error:
-        if isinstance(source, onnx.ModelProto) or error.subject not in (model.graph.name, "model"):
+        path = model.meta.get(_READ_FROM)
+        if not path or error.subject not in (model.graph.name, "model"):
             raise
-        raise type(error)(str(source), error.problem, error.cure) from error
+        raise type(error)(path, error.problem, error.cure) from error
 
 
 def _from_path(path: Path) -> ir.Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypedDict
 
 from calib8.errors import UsageError
 from calib8.parameters import either, parameter
@@ -39,6 +40,45 @@ class Repairs:
         """How many to keep while ranges are chosen in one pass; 0 where samples are read again anyway."""
         plan = EFFORTS[self.effort] if self.effort else None
         return 0 if plan is None or plan.method is None else plan.repairing + plan.held_back
+
+
+@dataclass(frozen=True)
+class RepairChoice:
+    """What is done to keep the accuracy.
+
+    Attributes:
+        effort: how much is tried, a key of ``calib8.repair.repairs.EFFORTS``. None: ``balanced`` where there
+            are data to calibrate with, else nothing.
+        repair: keys of ``calib8.repair.repairs.REPAIRS`` to carry out, in place of an effort; ``("none",)``
+            for none at all. All but ``DATA_FREE`` ones need data.
+        keep_float: names of nodes to keep in float.
+        spots: names of tensors whose codes have 16 bits in place of 8, see ``calib8.passes.spots``; only the
+            target ``calib8`` has such codes.
+
+    Raises:
+        UsageError: both effort and repairs, or one that does not exist.
+    """
+
+    effort: str | None = None
+    repair: Sequence[str] | None = None
+    keep_float: Sequence[str] = ()
+    spots: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Checks the names that are known without a model."""
+        self.wanted(with_data=True, with_table=True)
+
+    def wanted(self, *, with_data: bool, with_table: bool) -> Repairs:
+        """The repairs, see ``repairs_wanted``."""
+        return repairs_wanted(self.effort, self.repair, with_data=with_data, with_table=with_table)
+
+
+class RepairWords(TypedDict, total=False):
+    """The fields of a ``RepairChoice`` beside the repairs, as keywords."""
+
+    effort: str | None
+    keep_float: Sequence[str]
+    spots: Sequence[str]
 
 
 def repairs_wanted(

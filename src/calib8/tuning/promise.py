@@ -20,10 +20,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypedDict
 
 from calib8.errors import UsageError
 from calib8.parameters import parameter
@@ -142,36 +140,72 @@ class Promise:
         return f"{self.noun} of at least {self.value:g} {self.unit}".rstrip()
 
 
-def promise_of(
-    max_drop: float | None,
-    min_agreement: float | None,
-    min_sqnr: float | None,
-    of_task: Mapping[Kind, float | None] = MappingProxyType({}),
-) -> Promise:
-    """The one promise that was given.
+@dataclass(frozen=True)
+class Promises:
+    """The one promise that is given; the others are None.
 
-    Args:
-        max_drop, min_agreement, min_sqnr: see the top of the file.
-        of_task: kind → value, of the others.
+    Attributes:
+        max_drop: top-1 at most so many percentage points below the float model's; needs labels.
+        min_agreement: the best class is the float model's in so many percent of the samples.
+        min_sqnr: SQNR of the outputs in dB, of the worst branch where they have several.
+        min_map_ratio, min_recall, min_precision: of boxes, 0 … 1: mAP over that of the float model, by labels
+            or else by the float model's boxes; share of the float model's boxes that are found; share of the
+            boxes found that the float model has as well.
+        min_iou, min_cosine, min_lines, min_oks: of masks, embeddings, lines of text and keypoints, 0 … 1, all
+            beside the float model.
+        min_score: mean of the user's own judge.
 
     Raises:
         UsageError: none, more than one, a value that no model can have, or an agreement of more than 0 and at
             most 1 %, which is a share and not in per cent.
     """
-    given: dict[Kind, float | None] = {
-        "agreement": min_agreement, "drop": max_drop, "sqnr": min_sqnr, **of_task
-    }  # fmt: skip
-    found = [Promise(kind, value) for kind, value in given.items() if value is not None]
-    if not found:
-        some = (parameter(name, value) for name, value in _EXAMPLES)
-        cure = f"Give {', '.join(some)}, or a figure of the task"
-        raise UsageError("tune", "nothing is promised", cure)
-    if len(found) > 1:
-        both = " and ".join(parameter(PARAMETERS[one.kind]) for one in found[:2])
-        raise UsageError(both, "are two promises", "Give the one that matters")
-    [promise] = found
-    _check_value(promise)
-    return promise
+
+    max_drop: float | None = None
+    min_agreement: float | None = None
+    min_sqnr: float | None = None
+    min_map_ratio: float | None = None
+    min_recall: float | None = None
+    min_precision: float | None = None
+    min_iou: float | None = None
+    min_cosine: float | None = None
+    min_lines: float | None = None
+    min_oks: float | None = None
+    min_score: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks that there is one."""
+        self.promise()
+
+    def promise(self) -> Promise:
+        """The one that is given."""
+        values = ((kind, getattr(self, name)) for kind, name in PARAMETERS.items())
+        found = [Promise(kind, value) for kind, value in values if value is not None]
+        if not found:
+            some = (parameter(name, value) for name, value in _EXAMPLES)
+            cure = f"Give {', '.join(some)}, or a figure of the task"
+            raise UsageError("tune", "nothing is promised", cure)
+        if len(found) > 1:
+            both = " and ".join(parameter(PARAMETERS[one.kind]) for one in found[:2])
+            raise UsageError(both, "are two promises", "Give the one that matters")
+        [promise] = found
+        _check_value(promise)
+        return promise
+
+
+class PromiseWords(TypedDict, total=False):
+    """The fields of ``Promises`` as keywords."""
+
+    max_drop: float | None
+    min_agreement: float | None
+    min_sqnr: float | None
+    min_map_ratio: float | None
+    min_recall: float | None
+    min_precision: float | None
+    min_iou: float | None
+    min_cosine: float | None
+    min_lines: float | None
+    min_oks: float | None
+    min_score: float | None
 
 
 def _check_value(promise: Promise) -> None:

@@ -5,45 +5,48 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from calib8.analysis.asked_judges import labels_of_images
 from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
-from calib8.calibration.given import GivenRanges, given_ranges
+from calib8.calibration.given import given_ranges
 from calib8.calibration.source import Model, open_data
-from calib8.data.preprocess import Preprocess
-from calib8.data.samples import DataSource, open_dataset
+from calib8.data.reading import Reading, ReadingWords
+from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
 from calib8.model.graph import graph_inputs, model_hash
 from calib8.parameters import Text, parameter
 from calib8.passes.prepare import PreparedModel
-from calib8.progress import Progress, check_positive, silent
+from calib8.progress import Progress, silent
 from calib8.repair.repairs import EFFORTS
-from calib8.repair.wanted import effort_called
-from calib8.scheme import QuantScheme, target_scheme
+from calib8.requests import requested, takes_words_of
+from calib8.scheme import QuantScheme, TargetChoice, TargetWords
 from calib8.table import Range
 from calib8.tasks.branches import Meaning
-from calib8.tasks.judges.find import AnyJudge, task_name
+from calib8.tasks.judges.find import AnyJudge
 from calib8.tasks.judges.own import OwnJudge
-from calib8.tasks.meaning import NOTHING_NAMED, judged_meaning, meaning_of
+from calib8.tasks.purpose import Purpose, PurposeWords, purpose_of
 from calib8.tuning.attempts import Attempts
 from calib8.tuning.clock import BudgetOver, Clock
 from calib8.tuning.folder import Folder
 from calib8.tuning.judging import JUDGES, Judge
-from calib8.tuning.promise import TASK_OF, Promise, promise_of, seconds_of
+from calib8.tuning.promise import TASK_OF, Promise, Promises, PromiseWords, seconds_of
 from calib8.tuning.recipes import Recipes
 from calib8.tuning.search import Search, Ways
+from calib8.tuning.search_choice import LAST_EFFORT as LAST_EFFORT
+from calib8.tuning.search_choice import SearchChoice, SearchWords
 from calib8.tuning.split import Split, split
 from calib8.tuning.task_evidence import Wanted
 from calib8.tuning.trial import Trial
 
-LAST_EFFORT: Final = tuple(EFFORTS)[-1]
-"""The most that can be tried."""
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
 
 KNOWN_BY_HEART: Final = 99.5
 """Top-1 of the float model in percent from which on samples look like those of its training."""
@@ -82,42 +85,24 @@ class Tuning:
     notes: tuple[str, ...]
 
 
+class TuningWords(ReadingWords, TargetWords, PromiseWords, SearchWords, PurposeWords):
+    """Keywords of ``tune``."""
+
+
+@takes_words_of(Promises, Reading, TargetChoice, SearchChoice, Purpose, without=("batch", "shapes"))
 def tune(
     model: Model,
-    data: DataSource,
+    data: DataSource | Reading,
     output: str | os.PathLike[str],
     *,
-    max_drop: float | None = None,
-    min_agreement: float | None = None,
-    min_sqnr: float | None = None,
-    min_map_ratio: float | None = None,
-    min_recall: float | None = None,
-    min_precision: float | None = None,
-    min_iou: float | None = None,
-    min_cosine: float | None = None,
-    min_lines: float | None = None,
-    min_oks: float | None = None,
-    min_score: float | None = None,
-    task: str | AnyJudge | None = None,
+    promise: Promises | None = None,
     judge: OwnJudge | None = None,
     judge_data: DataSource | None = None,
-    labels: str | os.PathLike[str] | None = None,
-    preprocess: Preprocess | str | None = None,
-    target: str | None = None,
+    target: str | TargetChoice | None = None,
     runtime: str = ONNXRUNTIME,
-    activations: str | None = None,
-    weights: str = "per-channel",
-    power_of_two: bool = False,
-    ranges: GivenRanges | None = None,
-    effort: str = LAST_EFFORT,
-    keep_float: Sequence[str] = (),
-    budget: str | float | None = None,
-    work: str | os.PathLike[str] | None = None,
-    samples: int | None = None,
-    threads: int = 2,
-    skip_bad: bool = False,
-    branches: Mapping[str, str] = NOTHING_NAMED,
+    search: SearchChoice | None = None,
     progress: Progress = silent,
+    **words: Unpack[TuningWords],
 ) -> Tuning:
     """Searches ranges, repairs and nodes in float for the cheapest model that keeps a promise.
 
@@ -126,36 +111,24 @@ def tune(
 
     Args:
         model: path or ModelProto of the float model.
-        data: see ``calib8.data.samples.open_dataset``; half of it judges unless ``judge_data`` does. Images
-            that the model was trained on promise too much where they judge.
+        data: images or arrays, or a ``Reading``, whose other fields are keywords too; half of it judges
+            unless ``judge_data`` does. Images that the model was trained on promise too much where they
+            judge. ``samples``: at most so many of ``data``, and of ``judge_data``. ``labels``: a list of the
+            samples that judge, for an image folder; with ``min_map_ratio`` a COCO JSON file or a folder of
+            YOLO text files.
         output: the int8 model, written as soon as one keeps the promise, and whenever a cheaper one does.
             What is not from this search gets another name while none does, ``NAME.earlier.onnx``.
-        max_drop: promise: top-1 at most so many percentage points below the float model's; needs labels.
-        min_agreement: promise: the best class is the float model's in so many percent of the samples.
-        min_sqnr: promise: SQNR of the outputs in dB, of the worst branch where they have several.
-        min_map_ratio, min_recall, min_precision: promises about boxes, 0 … 1: mAP over that of the float
-            model, by labels or else by the float model's boxes; share of the float model's boxes that are
-            found; share of the boxes found that the float model has as well.
-        min_iou, min_cosine, min_lines, min_oks: promises about masks, embeddings, lines of text and
-            keypoints, 0 … 1, all beside the float model.
-        min_score: promise: mean of ``judge``.
-        task: a judge with its head, such as ``DetectionJudge(DetectionHead(…))``, where the outputs do not
-            tell how they are decoded; or the name of the task, which the promise tells as well.
+        promise: what has to be kept, or a field of ``Promises`` as a keyword, such as ``min_agreement=99.5``.
         judge: a function (outputs_float, outputs_int8) → score of your own, see ``calib8.evaluate``.
         judge_data: samples to judge with.
-        labels: a list of the samples that judge, for an image folder; with ``min_map_ratio`` a COCO JSON
-            file or a folder of YOLO text files.
-        preprocess: how images become inputs, or the name of a preset.
-        target: a key of ``calib8.scheme.TARGETS``; None: that of the name of the runtime.
+        target: a key of ``calib8.scheme.TARGETS``, or a ``TargetChoice``, whose other fields are keywords
+            too; None: that of the name of the runtime.
         runtime: what judges the models and will run them, ``onnxruntime`` or ``calib8``.
-        activations: activation type, None for the target's own.
-        weights, power_of_two, ranges: see ``calib8.quantize``; ranges that are given win over all methods.
-        effort: a key of ``calib8.repair.repairs.EFFORTS``: the most that is tried.
-        keep_float: names of nodes that are in float anyway.
-        budget: seconds for all runs together, or ``90s``, ``10m``, ``1h``; see ``calib8.tuning.clock``.
-        work: the folder of the search, None: ``output`` with ``.tune`` behind it.
-        samples: at most so many of ``data``, and of ``judge_data``.
-        threads, skip_bad, branches, progress: see ``calib8.calibrate``.
+        search: how to search, or its fields as keywords, such as ``budget="10m"``.
+        progress: see ``calib8.calibrate``.
+        words: fields of ``Promises``, ``Reading``, ``TargetChoice``, ``SearchChoice`` and ``Purpose``.
+            ``task``: a judge with its head, such as ``DetectionJudge(DetectionHead(…))``, where the outputs
+            do not tell how they are decoded; or the name of the task, which the promise tells as well.
 
     Raises:
         UsageError: no promise or two, one that cannot be, a budget too small for one trial.
@@ -163,54 +136,50 @@ def tune(
         OutputError: another run is searching in the folder.
         Calib8Error: what else can be wrong with model, data or options, in one line each.
     """
-    promise = promise_of(
-        max_drop, min_agreement, min_sqnr,
-        {"map_ratio": min_map_ratio, "recall": min_recall, "precision": min_precision, "iou": min_iou,
-         "cosine": min_cosine, "lines": min_lines, "oks": min_oks, "score": min_score},
-    )  # fmt: skip
-    clock, wanted = Clock(seconds_of(budget), str(budget)), _wanted(promise, task, judge, labels)
-    effort_called(effort)
-    check_positive("threads", threads)
-    scheme = _scheme(target, runtime, weights, activations)
+    kept, reading = (
+        requested(Promises, words, promise).promise(),
+        requested(Reading, words, data, field="data"),
+    )
+    choice, purpose = requested(SearchChoice, words, search), purpose_of(words)
+    clock = Clock(seconds_of(choice.budget), str(choice.budget))
+    wanted = _wanted(kept, purpose.task, judge, reading.labels)
+    scheme = _scheme(target, runtime, words)
     out = checked_path(output, "output")
-    place = out.with_name(out.name + ".tune") if work is None else checked_path(work, "work")
-    prepared, tensors, parts = _opened(
-        model, data, judge_data, _class_labels(wanted, labels), preprocess, keep_float, samples=samples,
-        skip_bad=skip_bad,
-    )  # fmt: skip
-    given, notes = given_ranges(ranges or {}, tensors, scheme.activations)
-    watching = clock.watching(progress)
+    place = out.with_name(out.name + ".tune") if choice.work is None else checked_path(choice.work, "work")
+    classes = replace(reading, labels=_class_labels(wanted, reading.labels))
+    prepared, tensors, parts = _opened(model, classes, judge_data, choice.keep_float)
+    given, notes = given_ranges(choice.ranges or {}, tensors, scheme.activations)
+    watching, threads = clock.watching(progress), reading.threads
     alike = parts.calibrating if judge_data is None else None
-    meaning = _meaning(prepared, promise, task, branches)
+    meaning = _meaning(prepared, kept, purpose)
     judging = Judge(
-        prepared.model, parts.judging, promise, threads, watching, alike=alike, wanted=wanted,
+        prepared.model, parts.judging, kept, threads, watching, alike=alike, wanted=wanted,
         meaning=meaning, runtime=runtime,
     )  # fmt: skip
-    floats = prepared.nodes_called(keep_float)
-    asked = _Asked(promise, scheme, effort, floats, given, power_of_two, wanted, meaning, runtime)
+    floats = prepared.nodes_called(choice.keep_float)
+    asked = _Asked(kept, scheme, choice, floats, given, wanted, meaning, runtime)
     with Folder(place, _settings(prepared, parts, judging.labels_digest, asked)) as folder:
         clock.before = folder.seconds
         remove_leftovers(out)
         recipes = Recipes(
-            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given, power_of_two,
-            meaning,
+            prepared, scheme, floats, parts.calibrating, folder, threads, watching, given,
+            choice.power_of_two, meaning,
         )  # fmt: skip
-        notes = (*notes, *_about_samples(judging, promise, recipes, halved=alike is not None))
-        attempts = Attempts(recipes, judging, promise, clock, out, place / CLOSEST, notes)
+        notes = (*notes, *_about_samples(judging, kept, recipes, halved=alike is not None))
+        attempts = Attempts(recipes, judging, kept, clock, out, place / CLOSEST, notes)
         try:
-            complete = _searched(attempts, recipes, effort)
-            return _told(promise, attempts, folder, parts, judging, recipes, complete)
+            complete = _searched(attempts, recipes, choice.effort)
+            return _told(kept, attempts, folder, parts, judging, recipes, complete)
         finally:
             folder.spend(clock.spent())
 
 
-def _scheme(target: str | None, runtime: str, weights: str, activations: str | None) -> QuantScheme:
+def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str, object]) -> QuantScheme:
     """The target, that of the runtime where none is named."""
     if runtime not in JUDGES:
-        problem = "is no runtime that tune judges in"
+        problem = "is not a runtime that tune judges in"
         raise UsageError(parameter("runtime", runtime), problem, f"Use {' or '.join(JUDGES)}")
-    scheme = target_scheme(target or runtime).with_weights(weights)
-    return scheme if activations is None else scheme.with_activations(activations)
+    return requested(TargetChoice, words, target or runtime, field="target").scheme()
 
 
 def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved: bool) -> Iterator[str]:
@@ -223,13 +192,12 @@ def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved
         yield f"calibration: {too_few(recipes.samples)}"
 
 
-def _meaning(
-    prepared: PreparedModel, promise: Promise, task: str | AnyJudge | None, branches: Mapping[str, str]
-) -> Meaning:
+def _meaning(prepared: PreparedModel, promise: Promise, purpose: Purpose) -> Meaning:
     """What the outputs mean; a promise about a task names it."""
     if promise.by_task:
-        return judged_meaning(prepared.model, task or TASK_OF.get(promise.kind), branches)
-    return meaning_of(prepared.model, task=task_name(task), branches=branches)
+        named = purpose.task or TASK_OF.get(promise.kind)
+        return replace(purpose, task=named).judged(prepared.model)
+    return purpose.meaning(prepared.model)
 
 
 def _wanted(
@@ -286,28 +254,14 @@ def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
 
 
 def _opened(
-    model: Model,
-    data: DataSource,
-    judge_data: DataSource | None,
-    labels: str | os.PathLike[str] | None,
-    preprocess: Preprocess | str | None,
-    keep_float: Sequence[str],
-    *,
-    samples: int | None,
-    skip_bad: bool,
+    model: Model, reading: Reading, judge_data: DataSource | None, keep_float: Sequence[str]
 ) -> tuple[PreparedModel, tuple[str, ...], Split]:
     """The model, its tensors that are calibrated, and the two sets of samples."""
-    source, dataset = open_data(
-        model, data, preprocess=preprocess, labels=labels if judge_data is None else None, samples=samples,
-        skip_bad=skip_bad, keep_float=keep_float, shard=None,
-    )  # fmt: skip
-    prepared = source.prepared
-    judges = None
+    calibrating = reading if judge_data is None else replace(reading, labels=None)
+    source, dataset = open_data(model, calibrating, keep_float=keep_float)
+    prepared, judges = source.prepared, None
     if judge_data is not None:
-        judges = open_dataset(
-            judge_data, graph_inputs(prepared.model), preprocess, labels=labels, samples=samples,
-            skip_bad=skip_bad,
-        )  # fmt: skip
+        judges = replace(reading, data=judge_data).opened(graph_inputs(prepared.model))
     return prepared, source.tensors, split(dataset, judges)
 
 
@@ -317,10 +271,9 @@ class _Asked:
 
     promise: Promise
     scheme: QuantScheme
-    effort: str
+    search: SearchChoice
     keep_float: frozenset[str]
     ranges: Mapping[str, Range]
-    power_of_two: bool
     wanted: Wanted | None
     meaning: Meaning
     runtime: str
@@ -341,9 +294,9 @@ def _settings(prepared: PreparedModel, parts: Split, labels: str, asked: _Asked)
         "runtime": asked.runtime,
         "activations": asked.scheme.activation_name,
         "weights": asked.scheme.weight_granularity,
-        "power_of_two": asked.power_of_two,
+        "power_of_two": asked.search.power_of_two,
         "ranges": {name: [held.min, held.max] for name, held in sorted(asked.ranges.items())},
-        "effort": asked.effort,
+        "effort": asked.search.effort,
         "keep_float": sorted(asked.keep_float),
         **({} if asked.wanted is None else asked.wanted.identity()),
         "branches": {branch.places: branch.kind for branch in asked.meaning.branches},

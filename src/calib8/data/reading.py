@@ -1,0 +1,92 @@
+"""What is read: data, how images become inputs, and how many samples, as one value."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypedDict
+
+from calib8.data.preprocess import Preprocess
+from calib8.data.presets import known_preprocess
+from calib8.data.samples import Dataset, DataSource, check_samples, open_dataset
+from calib8.errors import UsageError
+from calib8.parameters import parameter
+from calib8.progress import check_positive
+from calib8.tensors import TensorSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Which samples are read, and how.
+
+    Attributes:
+        data: images or arrays, see ``calib8.data.samples.open_dataset``; None where something else, such as
+            saved statistics, takes their place.
+        preprocess: how images become inputs, or the name of a preset; not needed for arrays.
+        labels: a list of ``file class-number`` lines for an image folder, or the labels of a task.
+        samples: at most so many; None: all.
+        batch: samples per run, None for what is fastest; no result depends on it.
+        threads: for decoding, models and native code; no result depends on it.
+        skip_bad: pass over images that cannot be read.
+        shapes: without data: input name → sizes, where neither model nor preprocessing say them.
+
+    Raises:
+        UsageError: a count below 1, a preset that does not exist, shapes beside data.
+    """
+
+    data: DataSource | None = field(default=None, repr=False)
+    preprocess: Preprocess | str | None = None
+    labels: str | os.PathLike[str] | None = None
+    samples: int | None = None
+    batch: int | None = None
+    threads: int = 2
+    skip_bad: bool = False
+    shapes: Mapping[str, Sequence[int]] | None = None
+
+    def __post_init__(self) -> None:
+        """Checks what can be checked without the data."""
+        check_samples(self.samples)
+        check_positive("batch", self.batch_size)
+        check_positive("threads", self.threads)
+        known_preprocess(self.preprocess)
+        if self.shapes and self.data is not None:
+            raise UsageError("shapes", "are given beside data, which have their own", "Leave them out")
+
+    @property
+    def batch_size(self) -> int:
+        """Samples per run, where 1 serves best."""
+        return 1 if self.batch is None else self.batch
+
+    def opened(self, inputs: Sequence[TensorSpec]) -> Dataset:
+        """The samples for the inputs of a model.
+
+        Raises:
+            UsageError: there are no data; options that do not fit them.
+            DataError: what can be wrong with the data.
+        """
+        if self.data is None:
+            raise UsageError(parameter("data"), "were not given", f"Give {parameter('data')}")
+        return open_dataset(
+            self.data,
+            inputs,
+            self.preprocess,
+            labels=self.labels,
+            samples=self.samples,
+            skip_bad=self.skip_bad,
+        )
+
+
+class ReadingWords(TypedDict, total=False):
+    """The fields of a ``Reading`` beside the data, as keywords."""
+
+    preprocess: Preprocess | str | None
+    labels: str | os.PathLike[str] | None
+    samples: int | None
+    batch: int | None
+    threads: int
+    skip_bad: bool
+    shapes: Mapping[str, Sequence[int]] | None
+
+
+NOTHING_READ: Final = Reading()

@@ -1,0 +1,92 @@
+"""Requests: what belongs together travels as one value, and public functions take its fields as keywords too.
+
+    calib8.quantize(model, "images", samples=100, method="mse")
+    calib8.quantize(model, Reading("images", samples=100), ranges=RangeChoice("mse"))
+
+Both ask for the same. A request is a frozen dataclass that checks its fields when it is made.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import MISSING, Field, fields
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from calib8.errors import UsageError
+from calib8.parameters import parameter
+
+Request = TypeVar("Request")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def requested(
+    kind: type[Request], words: Mapping[str, object], value: object = None, *, field: str = ""
+) -> Request:
+    """The request that a parameter or the keywords are.
+
+    Args:
+        kind: a dataclass.
+        words: keywords of the call; those that are not fields are passed over.
+        value: of a parameter that takes a request, or what one of its fields holds; None: not given.
+        field: the name of that field.
+
+    Raises:
+        UsageError: a keyword beside a request that holds it; what ``kind`` refuses.
+    """
+    names = [one.name for one in fields(cast(Any, kind)) if one.name != field]
+    given = {name: words[name] for name in names if name in words}
+    if not isinstance(value, kind):
+        return kind(**given, **({} if value is None else {field: value}))
+    for name in given:
+        problem = f"is given beside a {kind.__name__}, which holds it"
+        raise UsageError(parameter(name), problem, f"Give {kind.__name__}(…, {name}=…)")
+    return value
+
+
+def takes_words_of(*kinds: type, without: Collection[str] = ()) -> Callable[[Function], Function]:
+    """Lets a function with ``**words`` take the fields of some dataclasses as keywords.
+
+    ``help()`` and editors see them as its own parameters, and anything else is refused.
+
+    Args:
+        kinds: the dataclasses. A field of the name of a parameter is that parameter's.
+        without: fields that would change nothing in this function.
+    """
+
+    def taking(function: Function) -> Function:
+        own = inspect.signature(function)
+        named = [one for one in own.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        taken = {*own.parameters, *without}
+        words = [word for kind in kinds for word in _words(kind) if word.name not in taken]
+        signature = own.replace(parameters=[*named, *words])
+
+        @wraps(function)
+        def checked(*values: Any, **keywords: Any) -> Any:
+            try:
+                signature.bind(*values, **keywords)
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}(): {error}") from None
+            return function(*values, **keywords)
+
+        checked.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(Function, checked)
+
+    return taking
+
+
+def _words(kind: type) -> list[inspect.Parameter]:
+    """The fields of a dataclass as keywords."""
+    return [
+        inspect.Parameter(
+            one.name, inspect.Parameter.KEYWORD_ONLY, default=_default(one), annotation=one.type
+        )
+        for one in fields(cast(Any, kind))
+    ]
+
+
+def _default(field: Field[Any]) -> Any:
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return inspect.Parameter.empty if field.default is MISSING else field.default
