@@ -15,7 +15,7 @@ from calib8.model.graph import constant, graph_inputs, input_at
 from calib8.model.infer_shapes import with_input_shapes
 from calib8.model.work import elements
 from calib8.ops.groups import CODED_BIAS_INPUT, RECURRENT, SETTING_OPS, WEIGHT_INPUT
-from calib8.ops.questions import is_weighted, normalizes
+from calib8.ops.questions import has_slopes, is_weighted, normalizes
 from calib8.quantization.qdq import dequantizer, float_origin, nodes
 
 STORED_SETTINGS: Final = SETTING_OPS | {"Range", "Upsample"}
@@ -58,7 +58,7 @@ def stored_values(node: ir.Node) -> list[ir.Value]:
         found = [input_at(node, index) for index in indices if index is not None]
         return [value for value in found if value is not None and constant(value) is not None]
     result = [stored for stored in (_stored(value) for value in node.inputs) if stored is not None]
-    trained = is_weighted(node) or normalizes(node) or node.op_type == "PRelu"
+    trained = is_weighted(node) or normalizes(node) or has_slopes(node)
     return [value for value in result if trained or (elements(value) or 0) > 1]
 
 

@@ -14,6 +14,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.model.graph import constant
+from calib8.ops.questions import divides, multiplies
 from calib8.passes.channel_classes import HOMOGENEOUS
 from calib8.passes.functions import TensorFunction, feeding_weights, tensor_functions
 
@@ -71,7 +72,7 @@ def _lets_factors_through(function: TensorFunction) -> bool:
     """Whether f(s·t) = s·f(t)."""
     return all(
         node.op_type in HOMOGENEOUS
-        or (node.op_type == "Mul" and any(constant(value) is not None for value in node.inputs))
-        or (node.op_type == "Div" and constant(node.inputs[1]) is not None)
+        or (multiplies(node) and any(constant(value) is not None for value in node.inputs))
+        or (divides(node) and constant(node.inputs[1]) is not None)
         for node in function.nodes
     )

@@ -38,6 +38,7 @@ from calib8.model.made_up import made_up_input
 from calib8.model.metadata import read_metadata
 from calib8.model.work import elements, macs
 from calib8.ops.groups import OF_SHAPES, QUANTIZERS
+from calib8.ops.questions import adds
 from calib8.parameters import Text, with_both
 from calib8.passes.functions import TensorFunction, is_chain, tensor_functions
 from calib8.passes.place import place
@@ -293,5 +294,5 @@ def _what_layer_misses(layer: ir.Node) -> str:
 def _enters_unrounded(value: ir.Value, node: ir.Node, coded: set[ir.Node]) -> bool:
     """The sums of a quantized layer to which TensorRT adds the other branch before rounding."""
     producer = value.producer()
-    fused = node.op_type == "Add" and producer in coded and sole_consumer(value) is node
+    fused = adds(node) and producer in coded and sole_consumer(value) is node
     return fused and producer is not None and producer.op_type in WEIGHTED_OPS

@@ -18,6 +18,7 @@ import onnx_ir as ir
 from calib8.analysis.counterparts import output_places, reference_tensor
 from calib8.analysis.float_reference import FloatReference
 from calib8.model.graph import label, sole_consumer
+from calib8.ops.questions import multiplies
 from calib8.passes.function_factors import multiplied_by
 from calib8.passes.node_names import tensor_makers
 from calib8.quantization.qdq import ACTIVATIONS, QUANTIZERS
@@ -83,7 +84,7 @@ def find_node_names(int8: ir.Model, outputs: tuple[str, ...], reference: FloatRe
 
 def _restores(node: ir.Node, places: Mapping[ir.Value, str], reference: FloatReference) -> bool:
     """Whether a node takes factors from channels again; it is part of what reads it."""
-    source = node.inputs[0] if node.op_type == "Mul" else None
+    source = node.inputs[0] if multiplies(node) else None
     tensor = None if source is None else reference_tensor(source, places, reference.tensors)
     return tensor in reference.factors and multiplied_by(node) is not None
 

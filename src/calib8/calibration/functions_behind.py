@@ -27,6 +27,7 @@ from calib8.calibration.ranges.mse_behind import Floats, Function
 from calib8.model.graph import activation_inputs, constant, opset_version
 from calib8.model.runtime import Session, open_session
 from calib8.ops.groups import BINARY_OPS
+from calib8.ops.questions import has_slopes, multiplies
 from calib8.passes.functions import TensorFunction, tensor_functions
 
 VERSIONS: Final = 16
@@ -64,12 +65,12 @@ def _of_interest(function: TensorFunction) -> tuple[ir.Value, tuple[ir.Node, ...
     differing = [
         (node, index) for node in nodes for index, value in enumerate(node.inputs) if _size(value) > 1
     ]
-    alike = all(node.op_type == "PRelu" and index == 1 for node, index in differing)
+    alike = all(has_slopes(node) and index == 1 for node, index in differing)
     return function.source, tuple(nodes) if bent and alike and len(differing) < 2 else ()
 
 
 def _is_factor_per_channel(node: ir.Node) -> bool:
-    return node.op_type == "Mul" and any(_size(value) > 1 for value in node.inputs)
+    return multiplies(node) and any(_size(value) > 1 for value in node.inputs)
 
 
 def _size(value: ir.Value | None) -> int:

@@ -27,6 +27,7 @@ from calib8.cli.tengine_options import TengineImages, tengine_preprocess
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import ModelError, UsageError
 from calib8.files import check_written_model
+from calib8.ops.questions import is_softmax
 from calib8.processors import usable_cores
 
 if TYPE_CHECKING:
@@ -215,7 +216,7 @@ def _with_softmax(table: CalibrationTable, model: ir.Model) -> CalibrationTable:
     entries = dict(table.entries)
     for node in model.graph:
         name = node.outputs[0].name or ""
-        if node.op_type == "Softmax" and name in entries:
+        if is_softmax(node) and name in entries:
             entries[name] = replace(entries[name], range=Range(0.0, 1.0))
     return replace(table, entries=entries)
 

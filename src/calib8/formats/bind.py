@@ -29,6 +29,7 @@ from calib8.model.graph import (
     scalar_constant,
 )
 from calib8.ops.groups import CLAMPS, FROM_ZERO, MOVE_OPS, POOL_OPS, SAME_VALUES, WEIGHTED_OPS
+from calib8.ops.questions import pads
 from calib8.parameters import parameter
 from calib8.passes.place import Placement, calibration_tensors, clip_limits, place
 from calib8.passes.resolve_ranges import FIXED_LIMITS, overshoots
@@ -242,7 +243,7 @@ def _borrow(
 
 def _keeps_values(node: ir.Node) -> bool:
     """The zeros of a Pad are in every range; older operator sets have them as an attribute."""
-    if node.op_type != "Pad":
+    if not pads(node):
         return node.op_type in SAME_VALUES
     mode, fill = node.attributes.get("mode"), input_at(node, 2)
     zeros = float_attribute(node, "value", 0.0) == 0.0 and (fill is None or scalar_constant(fill) == 0.0)

@@ -19,7 +19,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, float_attribute, input_at, int_attribute, ints_attribute, label
 from calib8.model.padding import auto_pad
-from calib8.ops.questions import is_convolution, is_weighted, takes_bias
+from calib8.ops.questions import is_convolution, is_transposed_convolution, is_weighted, takes_bias
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Layer:
     @property
     def transposed(self) -> bool:
         """A ConvTranspose: its groups share the entries of the weight's output axis."""
-        return self.node.op_type == "ConvTranspose"
+        return is_transposed_convolution(self.node)
 
     @property
     def direct(self) -> bool:

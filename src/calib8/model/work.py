@@ -10,6 +10,7 @@ from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.model.runtime import Arrays
 from calib8.ops.groups import WEIGHT_INPUT
+from calib8.ops.questions import is_transposed_convolution
 
 
 def macs(node: ir.Node) -> int | None:
@@ -20,7 +21,7 @@ def macs(node: ir.Node) -> int | None:
     sizes = _sizes(weight)
     if sizes is None or output is None:
         return None
-    if node.op_type == "ConvTranspose":
+    if is_transposed_convolution(node):
         source = elements(node.inputs[0])
         return None if source is None else source * math.prod(sizes[1:])
     if node.op_type in ("Conv", "ConvInteger", "QLinearConv"):

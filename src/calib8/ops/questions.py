@@ -40,6 +40,66 @@ def is_matrix_product(node: ir.Node) -> bool:
     return node.op_type in MATRIX_PRODUCTS
 
 
+def is_transposed_convolution(node: ir.Node) -> bool:
+    """A ConvTranspose: its weight has the input channels first."""
+    return node.op_type == "ConvTranspose"
+
+
+def adds(node: ir.Node) -> bool:
+    """An Add of two tensors."""
+    return node.op_type == "Add"
+
+
+def subtracts(node: ir.Node) -> bool:
+    """A Sub of two tensors."""
+    return node.op_type == "Sub"
+
+
+def multiplies(node: ir.Node) -> bool:
+    """A Mul of two tensors, element by element."""
+    return node.op_type == "Mul"
+
+
+def divides(node: ir.Node) -> bool:
+    """A Div of two tensors, element by element."""
+    return node.op_type == "Div"
+
+
+def rectifies(node: ir.Node) -> bool:
+    """A Relu: what is negative becomes 0."""
+    return node.op_type == "Relu"
+
+
+def has_slopes(node: ir.Node) -> bool:
+    """A PRelu: its slopes are the second input."""
+    return node.op_type == "PRelu"
+
+
+def is_softmax(node: ir.Node) -> bool:
+    """A Softmax."""
+    return node.op_type == "Softmax"
+
+
+def pads(node: ir.Node) -> bool:
+    """A Pad: pads and value are inputs, except in old operator sets."""
+    return node.op_type == "Pad"
+
+
+def transposes(node: ir.Node) -> bool:
+    """A Transpose."""
+    return node.op_type == "Transpose"
+
+
+def splits(node: ir.Node) -> bool:
+    """A Split: several results."""
+    return node.op_type == "Split"
+
+
+def resizes(node: ir.Node) -> bool:
+    """A Resize."""
+    return node.op_type == "Resize"
+
+
 def joins(node: ir.Node) -> bool:
     """A Concat: its result holds what all its inputs hold."""
     return node.op_type in JOINED
@@ -57,7 +117,7 @@ def normalizes(node: ir.Node) -> bool:
 
 def yields_probabilities(node: ir.Node) -> bool:
     """A Softmax whose result leaves the graph, moved or not: probabilities of classes."""
-    return node.op_type == "Softmax" and _leaves(node.outputs[0])
+    return is_softmax(node) and _leaves(node.outputs[0])
 
 
 def _leaves(value: ir.Value) -> bool:

@@ -27,7 +27,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.model.graph import constant, float_attribute, int_attribute, is_activation, rank
 from calib8.ops.groups import CLAMPS
-from calib8.ops.questions import normalizes
+from calib8.ops.questions import divides, multiplies, normalizes, subtracts
 from calib8.passes.fold_affine import fold_affine, fold_gemm_factors
 from calib8.passes.place import clip_limits
 from calib8.passes.prepare import PREPARE
@@ -144,7 +144,7 @@ def _of_batch_norm(node: ir.Node) -> Moments | None:
 
 def _sum(node: ir.Node, terms: list[Moments]) -> Moments | None:
     """Of an Add, a Sub or a Sum, constants per channel included."""
-    sign = -1.0 if node.op_type == "Sub" else 1.0
+    sign = -1.0 if subtracts(node) else 1.0
     mean, variance, known = np.zeros(1), np.zeros(1), True
     if any(rank(value) != rank(node.outputs[0]) for value in node.inputs if constant(value) is None):
         return None
@@ -164,13 +164,13 @@ def _sum(node: ir.Node, terms: list[Moments]) -> Moments | None:
 
 def _product(node: ir.Node, terms: list[Moments]) -> Moments | None:
     """Of a Mul with, or a Div by, a constant per channel."""
-    array = constant(node.inputs[1] if node.op_type == "Div" else node.inputs[0])
-    if array is None and node.op_type == "Mul":
+    array = constant(node.inputs[1] if divides(node) else node.inputs[0])
+    if array is None and multiplies(node):
         array = constant(node.inputs[1])
     vector = None if array is None or len(terms) != 1 else _per_channel(node, array)
-    if vector is None or (node.op_type == "Div" and not np.all(vector)):
+    if vector is None or (divides(node) and not np.all(vector)):
         return None
-    return terms[0].scaled(1.0 / vector if node.op_type == "Div" else vector)
+    return terms[0].scaled(1.0 / vector if divides(node) else vector)
 
 
 def _per_channel(node: ir.Node, array: npt.NDArray[np.generic]) -> Vector | None:

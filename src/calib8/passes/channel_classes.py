@@ -22,7 +22,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, is_activation, rank
 from calib8.ops.groups import ARITHMETIC, FUNCTIONS, POOLS, RESHAPING, SCALING
-from calib8.ops.questions import is_standard
+from calib8.ops.questions import divides, is_standard
 from calib8.passes.layer_channels import LayerChannels, layer_channels
 from calib8.passes.place import clip_limits
 
@@ -248,7 +248,7 @@ def _product(walk: ChannelWalk, node: ir.Node) -> list[Classes] | None:
         source = left if constant(left) is None else right
         found = walk.of(source)
         return [found] if rank(source) == rank(node.outputs[0]) else None
-    if node.op_type == "Div" or left is right or left is None or right is None:
+    if divides(node) or left is right or left is None or right is None:
         return None
     gate, kept = (left, right) if not np.any(walk.of(left)) else (right, left)
     walk.fix(gate)

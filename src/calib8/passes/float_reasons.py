@@ -15,7 +15,7 @@ import onnx_ir as ir
 from calib8.model.graph import constant, input_at, is_activation, scalar_constant
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import BINARY_OPS, FUNCTION_OPS, MOVE_OPS, OPERAND_OPS, QUANTIZABLE_OPS
-from calib8.ops.questions import clips, is_standard, joins
+from calib8.ops.questions import clips, has_slopes, is_standard, joins, pads
 
 
 def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
@@ -34,7 +34,7 @@ def why_float(node: ir.Node, keep_float: frozenset[str]) -> str:
     layer = layer_of(node)
     if layer is not None:
         return _why_weight_float(layer)
-    if node.op_type in MOVE_OPS or clips(node) or node.op_type == "PRelu":
+    if node.op_type in MOVE_OPS or clips(node) or has_slopes(node):
         return _why_operand_float(node)
     if node.op_type in BINARY_OPS | OPERAND_OPS or joins(node):
         return _why_constant_float(node)
@@ -67,7 +67,7 @@ def _why_operand_float(node: ir.Node) -> str:
             return "one of its parameters is computed"
     if clips(node) and any(v is not None and scalar_constant(v) is None for v in node.inputs[1:]):
         return "its limits are computed"
-    if node.op_type == "Pad":
+    if pads(node):
         mode = node.attributes.get("mode")
         fill = input_at(node, 2)
         if (mode is None or mode.as_string() == "constant") and fill is not None:

@@ -18,6 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, sole_consumer
+from calib8.ops.questions import multiplies
 from calib8.passes.fold_affine import Vector
 from calib8.passes.functions import (
     TensorFunction,
@@ -190,7 +191,7 @@ def _multiply(graph: ir.Graph, tensor: ir.Value, factors: Vector, what: str) -> 
 
 def multiplied_by(node: ir.Node) -> Vector | None:
     """The factors of a Mul that ``scale_into`` or ``scale_out_of`` made, float64 [channels]; else None."""
-    factors = constant(node.inputs[1]) if node.op_type == "Mul" else None
+    factors = constant(node.inputs[1]) if multiplies(node) else None
     if factors is None or factors.ndim < 2 or factors.size != factors.shape[1]:
         return None
     vector: Vector = factors.astype(np.float64).reshape(-1)

@@ -32,7 +32,7 @@ from calib8.ops.groups import (
     UNARY_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import is_standard, is_weighted
+from calib8.ops.questions import is_standard, is_weighted, rectifies
 from calib8.scheme import ANY_FUNCTION, QuantScheme
 
 FUSING_OPS: Final = WEIGHTED_OPS | BINARY_OPS | AVERAGE_POOLS
@@ -274,14 +274,14 @@ def activation_behind(node: ir.Node) -> ir.Node | None:
     consumer = sole_consumer(node.outputs[0])
     if consumer is None or consumer.op_type not in CLAMPS:
         return None
-    if consumer.op_type == "Relu" or clip_limits(consumer)[0] == 0.0:
+    if rectifies(consumer) or clip_limits(consumer)[0] == 0.0:
         return consumer
     return None
 
 
 def clip_limits(node: ir.Node) -> tuple[float, float]:
     """Lower and upper limit of a Relu or a Clip with constant limits; ±inf where there is none."""
-    if node.op_type == "Relu":
+    if rectifies(node):
         return 0.0, math.inf
     low, high = input_at(node, 1), input_at(node, 2)
     low_limit = -math.inf if low is None else scalar_constant(low)

@@ -12,6 +12,7 @@ from onnx_ir.passes import common as ir_passes
 
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import first_free, opset_version
+from calib8.ops.questions import resizes
 from calib8.passes.plain import means_the_same
 
 WORKING_OPSET: Final = 17
@@ -79,7 +80,7 @@ def _state_old_coordinates(model: ir.Model) -> None:
     is (i + 0.5) / scale − 0.5. Nearest took the floor.
     """
     for node in model.graph:
-        if node.op_type == "Resize" and "coordinate_transformation_mode" not in node.attributes:
+        if resizes(node) and "coordinate_transformation_mode" not in node.attributes:
             node.attributes["coordinate_transformation_mode"] = ir.AttrString(
                 "coordinate_transformation_mode", "asymmetric"
             )

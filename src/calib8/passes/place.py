@@ -24,7 +24,7 @@ from calib8.ops.groups import (
     MOVE_OPS,
     WEIGHTED_OPS,
 )
-from calib8.ops.questions import is_matrix_product, joins, yields_probabilities
+from calib8.ops.questions import adds, is_matrix_product, joins, yields_probabilities
 from calib8.passes.decisions import NodeDecision, described
 from calib8.passes.float_reasons import reads_unknown_type, why_float
 from calib8.passes.functions import (
@@ -331,7 +331,7 @@ def _place_weighted_inputs(decisions: list[NodeDecision], quantized: set[ir.Node
 
 def _wanted_inputs(node: ir.Node) -> list[ir.Value]:
     """Inputs of a node that get Q/DQ in the ``weighted-inputs`` placement."""
-    if node.op_type == "Add":
+    if adds(node):
         return _skip_branches(node)
     if node.op_type in WEIGHTED_OPS | AVERAGE_POOLS:
         return list(activation_inputs(node))[:1]

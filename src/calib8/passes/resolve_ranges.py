@@ -25,7 +25,7 @@ import onnx_ir as ir
 from calib8.errors import TableError
 from calib8.model.graph import activation_inputs, constant, input_at, scalar_constant, sole_consumer
 from calib8.ops.groups import CLAMPS, CODE_PRESERVING_OPS, LIMITED, PERMUTING, RESHAPING
-from calib8.ops.questions import clips, joins
+from calib8.ops.questions import clips, joins, pads, resizes
 from calib8.passes.place import Placement, clip_limits
 from calib8.passes.wide_ranges import with_wide_ranges
 from calib8.qparams import QuantSpec
@@ -292,7 +292,7 @@ def _one_scale(
 def overshoots(node: ir.Node) -> bool:
     """A cubic Resize yields values that its input does not have."""
     mode = node.attributes.get("mode")
-    return node.op_type == "Resize" and mode is not None and mode.as_string() == "cubic"
+    return resizes(node) and mode is not None and mode.as_string() == "cubic"
 
 
 def _alike(names: list[str], classes: _Classes, ratio: float) -> bool:
@@ -338,7 +338,7 @@ def _constants(model: ir.Model, members: set[str], scheme: QuantScheme) -> list[
     for node in model.graph:
         if node.outputs[0].name not in members:
             continue
-        if node.op_type == "Pad":
+        if pads(node):
             fill = scalar_constant(input_at(node, 2))
             values += [fill] if fill is not None and math.isfinite(fill) else []
         elif joins(node) and "Concat" in scheme.shared_scale_ops:

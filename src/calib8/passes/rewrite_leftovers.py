@@ -18,7 +18,7 @@ from calib8.model.graph import (
 )
 from calib8.model.padding import auto_pad
 from calib8.ops.groups import FROM_ZERO
-from calib8.ops.questions import clips, normalizes
+from calib8.ops.questions import clips, divides, normalizes, rectifies
 from calib8.passes.fold_affine import batch_norm_affine
 
 
@@ -62,7 +62,7 @@ def divide_to_multiply(model: ir.Model) -> int:
     """
     rewritten = 0
     for node in list(model.graph):
-        divisor = constant(node.inputs[1]) if node.op_type == "Div" else None
+        divisor = constant(node.inputs[1]) if divides(node) else None
         if divisor is None or divisor.dtype != np.float32 or not np.all(divisor):
             continue
         reciprocal = (1.0 / divisor.astype(np.float64)).astype(np.float32)
@@ -169,7 +169,7 @@ def _not_negative(value: ir.Value | None) -> bool:
         return low is not None and low >= 0.0
     if node.op_type in ("Concat", "MaxPool", "AveragePool"):
         return all(_not_negative(source) for source in node.inputs)
-    return node.op_type == "Relu" or node.op_type in FROM_ZERO
+    return rectifies(node) or node.op_type in FROM_ZERO
 
 
 def _reduced_axes(node: ir.Node, axes: int) -> set[int]:

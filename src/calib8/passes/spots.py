@@ -25,6 +25,7 @@ import onnx_ir as ir
 from calib8.model.graph import activation_inputs, constant
 from calib8.model.layer import layer_of
 from calib8.ops.groups import AVERAGE_POOLS, BINARY_OPS, FUNCTION_OPS, QUANTIZABLE_OPS, SOFTMAX, UNARY_OPS
+from calib8.ops.questions import resizes
 from calib8.passes.place import Placement
 from calib8.passes.resolve_ranges import shared_with
 from calib8.qparams import FLOAT32_TINY
@@ -148,7 +149,7 @@ class _Surroundings:
 
     def _why_narrow(self, node: ir.Node) -> str:
         """Why an op has no form for 16-bit codes, wherever they are."""
-        if node.op_type == "Resize" and _mode(node) != "nearest":
+        if resizes(node) and _mode(node) != "nearest":
             return f"interpolates ({_mode(node)}), which 8-bit codes alone can do"
         return "" if node.op_type in WIDE_OPS else "has 8-bit codes alone"
 

@@ -20,7 +20,7 @@ import onnx_ir as ir
 from calib8.model.graph import int_attribute
 from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.groups import CONTROL_FLOW, RECURRENT
-from calib8.ops.questions import is_weighted
+from calib8.ops.questions import is_transposed_convolution, is_weighted
 from calib8.program import instructions as op
 from calib8.program.instructions import Instruction
 from calib8.program.program import Program, Slot
@@ -69,7 +69,7 @@ def _node_macs(node: ir.Node) -> int | None:
     source, weight, result = (_sizes(value) for value in (*node.inputs[:2], node.outputs[0]))
     if source is None or weight is None or result is None:
         return None
-    if node.op_type == "ConvTranspose":
+    if is_transposed_convolution(node):
         return math.prod(source) * math.prod(weight[1:])
     if node.op_type == "Conv":
         return math.prod(result) * math.prod(weight[1:])

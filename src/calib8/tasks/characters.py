@@ -14,6 +14,7 @@ import onnx_ir as ir
 from calib8.model.graph import constant, rank
 from calib8.model.layer import Layer, layer_of
 from calib8.ops.groups import KEEPING, RECURRENT, RESHAPING, SOFTMAX
+from calib8.ops.questions import adds
 from calib8.quantization.qdq import float_origin
 from calib8.tasks.composition import Compositions, axis_behind, size_of
 
@@ -74,7 +75,7 @@ def layer_in_front(output: ir.Value, found: Compositions) -> tuple[ir.Node | Non
 
 def _keeps_rows(node: ir.Node, found: Compositions) -> bool:
     """Whether a node moves rows, adds a bias to them, or is the Softmax behind them."""
-    bias = node.op_type == "Add" and sum(not found.fixed(value) for value in node.inputs) == 1
+    bias = adds(node) and sum(not found.fixed(value) for value in node.inputs) == 1
     return bias or node.op_type in MOVES or node.op_type in SOFTMAX
 
 
@@ -98,7 +99,7 @@ def _last_axis(layer: ir.Node, behind: list[ir.Node], length: int) -> bool:
         if axis is None:
             return False
         source, result = node.inputs[0], node.outputs[0]
-        if source is None or node.op_type == "Add":
+        if source is None or adds(node):
             continue
         before, after = rank(source), rank(result)
         stays = axis == (before or 0) - 1 and size_of(result, (after or 0) - 1) in (length, None)

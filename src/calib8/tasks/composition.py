@@ -18,6 +18,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, int_attribute, ints_attribute, rank
 from calib8.ops.groups import BINARY_OPS, CUTTING, OF_SHAPES, OPERAND_OPS, RESHAPING, SOFTMAX
+from calib8.ops.questions import joins, splits, transposes
 from calib8.quantization.qdq import float_origin
 
 SAME_PLACES: Final = frozenset({
@@ -104,7 +105,7 @@ class Compositions:
         node = value.producer()
         if node is None:
             return None
-        if node.op_type == "Concat":
+        if joins(node):
             return self._joined(node, depth)
         source = self._source(node)
         found = None if source is None else self.of(source, depth)
@@ -150,7 +151,7 @@ class Compositions:
 
 def _cut(node: ir.Node, value: ir.Value, found: Composition) -> Composition | None:
     """What a Split or Slice leaves of parts; None where it leaves one, or what it takes is computed."""
-    bounds = _split_bounds(node, value) if node.op_type == "Split" else _slice_bounds(node)
+    bounds = _split_bounds(node, value) if splits(node) else _slice_bounds(node)
     axes = rank(node.inputs[0])
     if bounds is None or not axes:
         return None
@@ -196,7 +197,7 @@ def softmax_axis(node: ir.Node) -> int:
 
 def axis_behind(node: ir.Node, source: ir.Value, axis: int) -> int | None:
     """Where a node leaves an axis of its input; None where it takes it apart."""
-    if node.op_type == "Transpose":
+    if transposes(node):
         order = ints_attribute(node, "perm", ())
         return order.index(axis) if axis in order else None
     if node.op_type in RESHAPING:

@@ -12,6 +12,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, rank
 from calib8.ops.groups import ADDENDS, CUTTING, KEEPING, NEUTRAL, RECURRENT, RESHAPING, SOFTMAX, WEIGHTED_OPS
+from calib8.ops.questions import adds
 from calib8.quantization.qdq import float_origin
 from calib8.tasks.composition import Compositions, Part, Size, shape_of, size_of, softmax_axis
 
@@ -111,7 +112,7 @@ class Natures:
         fixed = [value for value in node.inputs if self._found.fixed(value)]
         if not fixed:
             return "placed" if node.op_type in ADDENDS else None
-        if node.op_type == "Add" and self._is_bias(node):
+        if adds(node) and self._is_bias(node):
             return None
         return "placed" if any(_differs(value) for value in fixed) else None
 

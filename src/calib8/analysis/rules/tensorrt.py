@@ -17,6 +17,7 @@ import onnx_ir as ir
 from calib8.analysis.rules import Finding
 from calib8.model.graph import sole_consumer
 from calib8.ops.groups import AVERAGE_POOLS, CLAMPS
+from calib8.ops.questions import adds, normalizes
 from calib8.quantization.qdq import (
     activation_values,
     codes_behind,
@@ -67,7 +68,7 @@ def residual_branch_is_coded(model: ir.Model) -> Iterator[Finding]:
     Where no layer feeds the Add alone, both inputs carry Q/DQ, or neither.
     """
     for node in nodes(model):
-        values = activation_values(node) if node.op_type == "Add" else []
+        values = activation_values(node) if adds(node) else []
         if len(values) != 2:
             continue
         coded = [codes_behind(value) is not None for value in values]
@@ -109,7 +110,7 @@ def _layer_of_branch(value: ir.Value, add: ir.Node) -> ir.Node | None:
         producer = value.producer()
         if producer is None or producer.op_type in WEIGHTED_OPS:
             return producer
-        if producer.op_type != "BatchNormalization" or producer.inputs[0] is None:
+        if not normalizes(producer) or producer.inputs[0] is None:
             return None
         value = producer.inputs[0]
     return None

@@ -13,7 +13,7 @@ from calib8.errors import NoFormError
 from calib8.exporting.qoperator import moves
 from calib8.exporting.qoperator.coded import MIXED_TYPES, Operand, emit, operand, result_of
 from calib8.model.graph import Names, float_attribute, int_attribute, ints_attribute
-from calib8.ops.questions import quantizes
+from calib8.ops.questions import is_softmax, quantizes
 from calib8.program.lower.canonical.edits import Attributes
 
 UNARY: Final[dict[str, tuple[str, ...]]] = {
@@ -48,7 +48,7 @@ def _stated(names: Names, node: ir.Node) -> Attributes:
     """Attributes that an operator on codes names or defaults otherwise."""
     if node.op_type == "LeakyRelu":
         return {"alpha": float_attribute(node, "alpha", LEAKY_SLOPE)}
-    if node.op_type == "Softmax":
+    if is_softmax(node):
         version = names.graph.opset_imports.get("", 0)
         return {"axis": int_attribute(node, "axis", -1), "opset": version}
     return {}

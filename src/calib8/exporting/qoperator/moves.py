@@ -21,6 +21,7 @@ from calib8.exporting.qoperator.coded import (
     result_of,
 )
 from calib8.model.graph import Names, input_at, scalar_constant
+from calib8.ops.questions import pads, splits
 from calib8.program.lower.canonical.codings import Coding
 from calib8.program.lower.canonical.edits import replace, set_input, set_type
 from calib8.program.lower.canonical.movers import activation_bounds, data_inputs, stays_on_grid
@@ -45,7 +46,7 @@ def fuse(names: Names, node: ir.Node) -> ir.Node:
         raise NoFormError(OTHER_CODES)
     if not stays_on_grid(node, operands[0].coding):
         raise NoFormError(OFF_GRID)
-    if node.op_type == "Split":
+    if splits(node):
         return _split(names, node, operands[0], results)
     inputs = list(node.inputs)
     for place, source in zip(places, operands, strict=True):
@@ -54,7 +55,7 @@ def fuse(names: Names, node: ir.Node) -> ir.Node:
     assert result is not None
     moved = emit(names, node, node.op_type, inputs, result, domain="")
     copy_attributes(node, moved)
-    if moved.op_type == "Pad":
+    if pads(moved):
         _code_value(names, moved, operands[0].coding)
     return moved
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
+from calib8.ops.questions import rectifies
 from calib8.program.expressions import Apply
 from calib8.program.lower.builder import Builder
 from calib8.program.lower.curves import applied, curve_of, number_constant
@@ -32,6 +33,6 @@ def activation(builder: Builder, node: ir.Node) -> None:
     curve = curve_of(builder, value)
     if curve is None:
         raise NoFormError(NOT_CODED)
-    limits = () if node.op_type == "Relu" else tuple(map(number_constant, bounds))
+    limits = () if rectifies(node) else tuple(map(number_constant, bounds))
     expression = Apply(node.op_type, (curve.expression, *limits))
     builder.forms[node.outputs[0]] = Curve(curve.source, expression)

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from calib8.errors import NoFormError
 from calib8.ops.groups import BINARY_OPS, COMPARING
+from calib8.ops.questions import adds, multiplies
 from calib8.program.instructions import Add, AddSums, Instruction, Maximum, Minimum, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of, step_name
 from calib8.program.lower.constant_operand import against_constant
@@ -72,17 +73,17 @@ def _two_tensors(builder: Builder, node: ir.Node) -> bool:
 
 def _arithmetic(builder: Builder, node: ir.Node, left: Coded, right: Coded) -> None:
     (left, right), order = aligned(builder, (left, right), node.outputs[0])
-    if node.op_type == "Add" and _repeats_along_rows(builder.shape(left), shape_of(node.outputs[0])):
+    if adds(node) and _repeats_along_rows(builder.shape(left), shape_of(node.outputs[0])):
         left, right = right, left
     inputs = (left.slot, right.slot)
     a, b = builder.kind(left).qparams, builder.kind(right).qparams
     wide = any(builder.slots[slot].is_wide for slot in inputs)
 
     def make(to: Target) -> Instruction:
-        if node.op_type == "Mul":
+        if multiplies(node):
             factor = product_rule(builder.profile, a.scale, b.scale, to.kind.scale, wide=wide)
             return Mul(to.name, inputs, to.outputs, factor, to.low, to.high)
-        add = node.op_type == "Add"
+        add = adds(node)
         rule = sum_rule(builder.profile, "add" if add else "sub", a, b, to.kind.qparams, wide=wide)
         return (Add if add else Sub)(to.name, inputs, to.outputs, rule, to.low, to.high)
 
@@ -127,7 +128,7 @@ def _add_sums(builder: Builder, node: ir.Node) -> None:
     """A layer's sums plus codes or other sums, rounded once."""
     forms = [builder.forms.get(value) for value in node.inputs if value is not None]
     sums = next(form for form in forms if isinstance(form, Sums))
-    if node.op_type != "Add" or not all(form.unbounded for form in forms if isinstance(form, Sums)):
+    if not adds(node) or not all(form.unbounded for form in forms if isinstance(form, Sums)):
         raise NoFormError("one of its inputs is a layer's result that is not quantized")
     target = shape_of(node.outputs[0])
     order = sums.order

@@ -18,7 +18,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.errors import NoFormError
-from calib8.ops.questions import is_standard
+from calib8.ops.questions import clips, is_standard
 from calib8.program.expressions import (
     NARY_FUNCTIONS,
     UNARY_FUNCTIONS,
@@ -96,7 +96,7 @@ def _applied(node: ir.Node, made: dict[ir.Value, Expression], value: ir.Value) -
         return None
     if node.outputs[0].shape != value.shape:
         return None
-    if node.op_type == "Clip":
+    if clips(node):
         bounds = activation_bounds(node)
         limits = () if bounds is None else tuple(Constant(np.array(bound, np.float32)) for bound in bounds)
         return Apply("Clip", (made[node.inputs[0]], *limits)) if limits and node.inputs[0] in made else None

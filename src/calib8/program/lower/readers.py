@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, sole_consumer
 from calib8.ops.groups import CLAMPS
-from calib8.ops.questions import is_quantizer, is_standard
+from calib8.ops.questions import is_quantizer, is_standard, rectifies
 from calib8.program.lower.constants import fixed
 from calib8.program.lower.forms import CodeType
 from calib8.quantization.qdq import codes_of
@@ -65,7 +65,7 @@ def activation_bounds(node: ir.Node) -> tuple[float, float] | None:
     """Limits of a Relu or of a Clip with constant limits, ±inf where there is none; None for other nodes."""
     if node.op_type not in CLAMPS or not is_standard(node):
         return None
-    if node.op_type == "Relu":
+    if rectifies(node):
         return 0.0, math.inf
     limits = []
     for index, default in ((1, -math.inf), (2, math.inf)):

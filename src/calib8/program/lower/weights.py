@@ -17,7 +17,7 @@ import onnx_ir as ir
 from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import sole_consumer
-from calib8.ops.questions import is_standard
+from calib8.ops.questions import adds, is_standard
 from calib8.program.lower.constants import CodedConstant, coded_constant, fixed
 from calib8.program.rules import F32, I32, Codes
 
@@ -128,7 +128,7 @@ class Addition:
 def addition_behind(value: ir.Value, axis: int) -> Addition | None:
     """The only reader of a layer's result, if it adds one constant per output channel (logical axis)."""
     node = sole_consumer(value)
-    if node is None or node.op_type != "Add" or not is_standard(node) or value.shape is None:
+    if node is None or not adds(node) or not is_standard(node) or value.shape is None:
         return None
     array = fixed(node.inputs[1] if node.inputs[0] is value else node.inputs[0])
     if array is None or array.ndim > len(value.shape) or node.outputs[0].shape != value.shape:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, rank
+from calib8.ops.questions import normalizes
 from calib8.passes.fold_affine import batch_norm_affine
 from calib8.program.lower.canonical.edits import new_node, replace
 
@@ -22,7 +23,7 @@ def rewrite(model: ir.Model) -> int:
     names = Names(model.graph)
     rewritten = 0
     for node in list(model.graph):
-        axes = rank(node.inputs[0]) if node.op_type == "BatchNormalization" else None
+        axes = rank(node.inputs[0]) if normalizes(node) else None
         affine = batch_norm_affine(node) if axes is not None and axes >= 2 else None
         if affine is None or axes is None:
             continue

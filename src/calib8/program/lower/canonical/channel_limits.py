@@ -15,6 +15,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from calib8.model.graph import constant, sole_consumer
+from calib8.ops.questions import has_slopes
 from calib8.program.lower.canonical.movers import activation_bounds
 
 CODES: Final = 256
@@ -87,7 +88,7 @@ def _scales_with_input(node: ir.Node) -> bool:
         return False
     if node.op_type == "MaxPool":
         return not any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
-    if node.op_type == "PRelu":
+    if has_slopes(node):
         return constant(node.inputs[1]) is not None
     return node.op_type in ("Relu", "LeakyRelu")
 

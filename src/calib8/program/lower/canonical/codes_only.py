@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, constant, input_at
 from calib8.ops.groups import BOUNDS, DATA_ON_CODES, KEEPING
-from calib8.ops.questions import dequantizes
+from calib8.ops.questions import dequantizes, pads, rectifies
 from calib8.program.lower.canonical.codings import CODE_TYPES, Coding, coding_of
 from calib8.program.lower.canonical.edits import insert_behind, new_node, set_input
 from calib8.quantization.qdq import stored_type
@@ -111,9 +111,9 @@ def _state_bounds(names: Names, node: ir.Node, coding: Coding) -> None:
         if array is not None:
             real = coding.real(int(array.reshape(-1)[0]))
             set_input(node, place, names.constant(f"{node.name}/bound", np.array(real, np.float32)))
-        elif node.op_type == "Pad" and bound is None:
+        elif pads(node) and bound is None:
             set_input(node, place, names.constant(f"{node.name}/bound", np.array(coding.real(0), np.float32)))
-    if node.op_type == "Relu" and coding.zero_point != 0:
+    if rectifies(node) and coding.zero_point != 0:
         node.op_type = "Clip"
         set_input(node, 1, names.constant(f"{node.name}/bound", np.array(coding.real(0), np.float32)))
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, int_attribute
 from calib8.ops.groups import MOVES
-from calib8.ops.questions import quantizes
+from calib8.ops.questions import quantizes, splits
 from calib8.program.lower.canonical.codings import Coding, coding_of, reader_codings, source_coding
 from calib8.program.lower.canonical.edits import insert_behind, new_node, quantize_nodes, static_shape
 from calib8.program.lower.canonical.movers import activation_bounds, data_inputs
@@ -31,7 +31,7 @@ def rewrite(model: ir.Model) -> int:
     """
     names = Names(model.graph)
     for node in list(model.graph):
-        if node.op_type == "Split" and _reads_differ(node):
+        if splits(node) and _reads_differ(node):
             _cut(names, node)
     rewritten = 0
     for node in reversed(list(model.graph)):
@@ -65,7 +65,7 @@ def _per_coding(names: Names, node: ir.Node) -> list[tuple[ir.Node, Coding]]:
     """A node for every coding that reads the result, the node itself for the last of them."""
     readers = list(dict.fromkeys(coding for value in node.outputs for coding in reader_codings(value)))
     codings = [coding for coding in readers if coding is not None]
-    if node.op_type == "Split" and len(readers) > 1:
+    if splits(node) and len(readers) > 1:
         return []
     keep = codings[-1:] if None not in readers else []
     return [(_copy_for(names, node, coding), coding) for coding in codings if coding not in keep] + [

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, ints_attribute
 from calib8.ops.groups import BINARY_OPS, JOINING, OPERAND_OPS, RESHAPING, WEIGHTED_OPS
-from calib8.ops.questions import dequantizes, quantizes
+from calib8.ops.questions import dequantizes, quantizes, transposes
 from calib8.program.lower.canonical.codings import CODE_TYPES, ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
@@ -41,7 +41,7 @@ def rewrite(model: ir.Model) -> int:
     for node in list(model.graph):
         if quantizes(node):
             rewritten += _fold_quantize(names, node)
-        elif node.op_type == "Transpose" or node.op_type in RESHAPING:
+        elif transposes(node) or node.op_type in RESHAPING:
             rewritten += _fold_move(names, node)
     for node in list(model.graph):
         if dequantizes(node):
@@ -70,7 +70,7 @@ def _fold_move(names: Names, node: ir.Node) -> bool:
     source = constant_codes(node.inputs[0])
     if source is None or node.outputs[0].is_graph_output():
         return False
-    moved = _transposed(node, source) if node.op_type == "Transpose" else _reshaped(node, source)
+    moved = _transposed(node, source) if transposes(node) else _reshaped(node, source)
     if moved is None:
         return False
     codes, axis = moved

@@ -19,7 +19,7 @@ import onnx_ir as ir
 from calib8.model.graph import Names, int_attribute, ints_attribute
 from calib8.model.padding import auto_pad, halves
 from calib8.ops.groups import CONVOLUTIONS
-from calib8.ops.questions import is_convolution
+from calib8.ops.questions import is_convolution, is_transposed_convolution
 from calib8.program.lower.canonical.edits import new_node, set_attributes, set_type, static_shape
 from calib8.program.lower.canonical.shapes import infer_anew
 
@@ -116,7 +116,7 @@ def _state_automatic(node: ir.Node, windows: Sequence[Window]) -> bool:
     if mode == "NOTSET" and "output_shape" not in node.attributes:
         return node.attributes.pop("auto_pad", None) is not None
     totals = [window.missing if mode in SAME else 0 for window in windows]
-    if node.op_type == "ConvTranspose" and mode != "VALID":
+    if is_transposed_convolution(node) and mode != "VALID":
         lacking = [max(-window.surplus, 0) for window in windows]
         extra = ints_attribute(node, "output_padding", tuple(lacking))
         totals = [max(window.surplus + more, 0) for window, more in zip(windows, extra, strict=True)]

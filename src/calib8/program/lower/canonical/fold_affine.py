@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consumer
 from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
-from calib8.ops.questions import is_matrix_product, takes_bias
+from calib8.ops.questions import is_matrix_product, is_transposed_convolution, normalizes, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
 from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, set_input
@@ -106,7 +106,7 @@ def _fits(layer: ir.Node, node: ir.Node, affine: Affine, channels: int) -> bool:
     if not np.all(np.isfinite(affine.k)) or layer.outputs[0].shape != node.outputs[0].shape:
         return False
     matrix = is_matrix_product(layer)
-    if matrix and node.op_type == "BatchNormalization" and axes != 2:
+    if matrix and normalizes(node) and axes != 2:
         return False
     return takes_bias(layer) or axes == 2 or not np.any(affine.d)
 
@@ -125,7 +125,7 @@ def _bias(layer: ir.Node, channels: int) -> npt.NDArray[np.float64] | None:
 def _scaled(layer: ir.Node, weight: ConstantCodes, k: npt.NDArray[np.float64]) -> Scaled | None:
     """The weight times k; None where its scales are no float32 or lie along another axis."""
     axis = output_axis(layer, weight.codes.ndim)
-    if int_attribute(layer, "group", 1) > 1 and layer.op_type == "ConvTranspose" and k.size > 1:
+    if int_attribute(layer, "group", 1) > 1 and is_transposed_convolution(layer) and k.size > 1:
         return None
     if weight.axis not in (None, axis):
         return None

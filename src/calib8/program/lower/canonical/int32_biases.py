@@ -14,7 +14,7 @@ import onnx_ir as ir
 
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
-from calib8.ops.questions import takes_bias
+from calib8.ops.questions import is_transposed_convolution, takes_bias
 from calib8.passes.fold_affine import output_channels
 from calib8.program.lower.canonical.codings import (
     BYTE_TYPES,
@@ -84,7 +84,7 @@ def _factors_are_one(layer: ir.Node) -> bool:
 
 def _steps(layer: ir.Node, weight: ConstantCodes, input_scale: float) -> npt.NDArray[np.float32]:
     """``fl(s_x·s_w)``, [] or [output channels]; groups of a ConvTranspose share weight scales."""
-    groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
+    groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     with np.errstate(over="ignore", under="ignore"):
         scale = np.asarray(np.float32(input_scale) * weight.scale, np.float32)
     return np.tile(scale, groups) if scale.ndim else scale
@@ -131,7 +131,7 @@ def _with_room(
         return weight
     others = tuple(index for index in range(weight.codes.ndim) if index != axis)
     dead = np.all(weight.codes == weight.along(weight.zero_point), axis=others)
-    groups = int_attribute(layer, "group", 1) if layer.op_type == "ConvTranspose" else 1
+    groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     try:
         needed = room_for_bias(weight.scale, bias.reshape(groups, -1), input_scale)
     except OverflowError:

@@ -11,6 +11,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import constant, input_at, scalar_constant
 from calib8.ops.groups import CLAMPS, JOINING, MOVES
+from calib8.ops.questions import pads, rectifies, resizes
 from calib8.program.lower.canonical.codings import Coding
 
 
@@ -22,7 +23,7 @@ def data_inputs(node: ir.Node) -> list[int]:
     """
     if node.op_type not in MOVES or node.domain or not node.inputs:
         return []
-    if node.op_type == "Resize" and not _only_repeats(node):
+    if resizes(node) and not _only_repeats(node):
         return []
     if (
         any(value.uses() or value.is_graph_output() for value in node.outputs[1:])
@@ -44,7 +45,7 @@ def activation_bounds(node: ir.Node) -> tuple[float, float] | None:
     """Limits of a Relu or of a Clip with constant limits, ±inf where there are none; None for other nodes."""
     if node.op_type not in CLAMPS or node.domain:
         return None
-    if node.op_type == "Relu":
+    if rectifies(node):
         return 0.0, float("inf")
     low, high = input_at(node, 1), input_at(node, 2)
     limits = (
@@ -56,7 +57,7 @@ def activation_bounds(node: ir.Node) -> tuple[float, float] | None:
 
 def stays_on_grid(node: ir.Node, coding: Coding) -> bool:
     """What a move or an activation makes of dequantized codes are again values of these codes."""
-    if node.op_type == "Pad":
+    if pads(node):
         mode = node.attributes.get("mode")
         value = input_at(node, 2)
         stated = 0.0 if value is None else scalar_constant(value)
