@@ -14,6 +14,9 @@ from tiers import TIERS, files, left_out
 # Set before either is imported. The core and ONNX Runtime have other threads, asked for by number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Every graph that a test lowers is held against what the canonical form guarantees.
+os.environ.setdefault("CALIB8_CHECK_LOWERING", "1")
+
 settings.register_profile(
     "calib8", derandomize=True, deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )

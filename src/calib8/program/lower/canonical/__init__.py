@@ -27,9 +27,12 @@ What the result guarantees:
   more padding than runtimes allow. Coded layers and pools over one axis of space have two.
 - **Moves.** What moves values, or chooses among them, works on codes if its input is codes or all that read
   it are quantizers: DQ(s, z) → move → Q(s, z).
-- **Once.** No two quantizers of one value with equal parameters, no quantizer of codes that have them.
+- **Once.** No two quantizers of one value with equal parameters (but outputs, which keep their names), no
+  quantizer of codes that have them.
 - **Names.** Of inputs and outputs of the graph as before, of other values wherever they survive; every node
   has a name of its own.
+
+``spec`` checks a result against this list.
 """
 
 from __future__ import annotations
@@ -64,6 +67,7 @@ from calib8.program.lower.canonical import (
     unsigned_codes,
 )
 from calib8.program.lower.canonical.shapes import Given, fix_inputs, refuse_open_shapes
+from calib8.program.lower.canonical.spec import check_canonical
 
 Rewrite = Callable[[ir.Model], int]
 
@@ -123,6 +127,7 @@ def canonical_qdq(model: ir.Model, shapes: Given | None = None) -> ir.Model:
     ir_passes.TopologicalSortPass()(copy)
     _yield_constants(copy)
     refuse_open_shapes(copy)
+    check_canonical(copy)
     return copy
 
 
