@@ -49,7 +49,6 @@ from calib8.cli.verdict import Asked, meaning_document, next_command, say_outcom
 from calib8.errors import UsageError
 from calib8.files import check_written_model
 from calib8.parameters import on_command_line
-from calib8.scheme import TargetChoice
 from calib8.tflite.magic import is_tflite_name
 
 if TYPE_CHECKING:
@@ -58,6 +57,7 @@ if TYPE_CHECKING:
     from calib8.judge import Preflight
     from calib8.pipeline import Quantization
     from calib8.repair.wanted import RepairChoice
+    from calib8.scheme import TargetChoice
     from calib8.tasks.purpose import Purpose
 
 ModelOutput = Annotated[
@@ -186,6 +186,8 @@ def quantize(
     With --data it is calibrated first, with --from-stats ranges are chosen from saved statistics; with
     --table alone the ranges are those of the table.
     """
+    from calib8.scheme import TargetChoice
+
     terminal = open_terminal(report.quiet)
     target = target or ("tflite" if is_tflite_name(output) else "onnxruntime")
     new_table, old_table = (None, table) if data is None and from_stats is None else (table, None)
