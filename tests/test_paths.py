@@ -1,4 +1,4 @@
-"""Whatever is no path, where a path is wanted, is told in one line by every public function."""
+"""Whatever is not a path, where a path is wanted, is told in one line by every public function."""
 
 from __future__ import annotations
 

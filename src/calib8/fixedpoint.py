@@ -41,7 +41,7 @@ def encode_multiplier(factor: float, bits: int = MULTIPLIER_BITS) -> tuple[int, 
         ValueError: the factor is negative, not finite, or needs a left shift beyond 30.
     """
     if not (math.isfinite(factor) and factor >= 0.0):
-        raise ValueError(f"{factor} is no factor for a fixed-point multiplier")
+        raise ValueError(f"{factor} is not a factor for a fixed-point multiplier")
     if factor == 0.0:
         return 0, 0
     fraction, shift = math.frexp(factor)

@@ -211,11 +211,11 @@ def with_spots(
     if start.scheme.spots is None:
         able = " or ".join(name for name, scheme in TARGETS.items() if scheme.spots is not None)
         problem = f"the target '{start.scheme.name}' has 8-bit codes alone"
-        cure = f"Use {parameter('target')} {able}, or leave it away"
+        cure = f"Use {parameter('target')} {able}, or leave it out"
         raise UsageError(parameter("spots", [min(start.spots)]), problem, cure)
     graph = start.quantized(unranged) if unranged else start.coded
     for name, reason in graph.spots.refused.items():
-        cure = "Name a tensor that carries codes, as the table lists them, or leave it away"
+        cure = "Name a tensor that carries codes, as the table lists them, or leave it out"
         near = get_close_matches(name, graph.placement.readers, 3)
         similar = f": {', '.join(near)}" if near and name not in graph.placement.readers else ""
         raise UsageError(parameter("spots", [name]), reason, f"{cure}{similar}")

@@ -24,6 +24,7 @@ from calib8.remedies import Clinic, Remedy, Treated, Wish, diagnose_and_treat
 from calib8.repair import by_effort
 from calib8.repair.repairs import REPAIRS
 from calib8.table import Range
+from calib8.tasks.purpose import Purpose
 from small_models import run
 
 
@@ -256,8 +257,8 @@ def test_a_range_that_the_user_gave_is_questioned(tensor: str) -> None:
     first = found.diagnosis.findings[0].reason
     assert first.cause == "clipped" and first.without_ranges == (tensor,)
     assert first.text.startswith("the range given with ranges clips: ")
-    assert first.advice == f"Leave ranges[{tensor!r}] away"
-    assert on_command_line(first.advice) == f"Leave --range '{tensor}=…' away"
+    assert first.advice == f"Leave out ranges[{tensor!r}]"
+    assert on_command_line(first.advice) == f"Leave out --range '{tensor}=…'"
     best = found.remedies[0]
     assert best.wish.without_ranges == (tensor,) and not best.wish.keep_float and best.gain_db > 10.0
     flags = found.flags(best)
@@ -313,8 +314,10 @@ def test_spots_whose_codes_a_remedy_takes_away_are_not_asked_for() -> None:
 
 def test_what_was_said_of_the_outputs_is_said_again() -> None:
     found = diagnose_and_treat(plain(), None, samples(), threads=1, task="classify")
-    assert found.task == "classify"
-    words = replace(found, branches={"y": "logits"}).flags(Remedy(Wish(), found.diagnosis.figures, 1.0, 0.0))
+    assert found.purpose == Purpose("classify")
+    words = replace(found, purpose=Purpose("classify", {"y": "logits"})).flags(
+        Remedy(Wish(), found.diagnosis.figures, 1.0, 0.0)
+    )
     assert words[-4:] == ("--task", "classify", "--branch", "y=logits")
 
 

@@ -160,7 +160,7 @@ def test_no_program_without_codes(models: dict[str, Path], runtime: str) -> None
 @pytest.mark.parametrize("runtime", LITERT)
 def test_litert_takes_tflite_models_only(models: dict[str, Path], runtime: str) -> None:
     assert runtime in RUNTIMES
-    with pytest.raises(UsageError, match=rf"runtime='{runtime}': .*net\.onnx is no TFLite model"):
+    with pytest.raises(UsageError, match=rf"runtime='{runtime}': .*net\.onnx is not a TFLite model"):
         open_in_runtime(models["onnx"], runtime)
     with pytest.raises(UsageError, match=r"none of the models is a TFLite model"):
         calib8.evaluate([models["onnx"]], [], runtime=runtime)

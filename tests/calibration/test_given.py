@@ -71,13 +71,13 @@ def test_what_is_no_range(value: str) -> None:
 
 @pytest.mark.parametrize("value", [3.0, "3", (1.0,), (1, 2, 3), None])
 def test_what_is_no_pair_of_numbers_in_python(value: Any) -> None:
-    with pytest.raises(UsageError, match=r"ranges\['input'\]: .* is no range"):
+    with pytest.raises(UsageError, match=r"ranges\['input'\]: .* is not a range"):
         given_ranges({"input": value}, NAMES, UINT8)
 
 
 @pytest.mark.parametrize("value", ["0", "-0.1", "nan", "inf", "1e-40", "1e38"])
 def test_what_is_no_scale(value: str) -> None:
-    with pytest.raises(UsageError, match="is no scale"):
+    with pytest.raises(UsageError, match="is not a scale"):
         chosen([f"input=scale:{value}"])
 
 
@@ -107,5 +107,5 @@ def test_the_quantizer_gets_exactly_the_given_scale(
 
 @pytest.mark.parametrize("value", [3, "3", (1.0,), (1.0, "x"), (0.0, 1.0, 2.0), None])
 def test_python_values_that_are_no_range(value: object) -> None:
-    with pytest.raises(UsageError, match="is no range"):
+    with pytest.raises(UsageError, match="is not a range"):
         given_ranges({"input": value}, NAMES, UINT8)  # type: ignore[dict-item]

@@ -124,14 +124,14 @@ def test_shapes(cli, refused, int8: Path, out: Path) -> None:
     refused(
         result, 2, "'image: float32 100000000×3×16×16' has more than 2,147,483,647 elements. Give a smaller"
     )
-    refused(cli("benchmark", int8, *flags, "--shape", "image"), 2, "--shape image: is no name and sizes")
+    refused(cli("benchmark", int8, *flags, "--shape", "image"), 2, "--shape image: is not a name and sizes")
 
 
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.parametrize("text", ["", "0", "1,", "one", "1;2", "-1", "1.5", "257", "²"])
 def test_threads_that_are_no_numbers(cli, refused, int8: Path, out: Path, text: str) -> None:
     result = cli("benchmark", int8, "--threads", text, "--json", out / "b")
-    refused(result, 2, f"--threads {text}: is no list of numbers", "from 1 to 256")
+    refused(result, 2, f"--threads {text}: is not a list of numbers", "from 1 to 256")
 
 
 @pytest.mark.usefixtures("nothing_left")

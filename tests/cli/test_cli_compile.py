@@ -74,7 +74,7 @@ def test_shapes(cli, refused, int8: Path, out: Path) -> None:
     assert InferenceSession(out / "p.c8").get_outputs()[0].shape == [3, 5]
     wrong = cli("compile", int8, "--shape", "image=1,4,16,16", "-o", out / "w.c8")
     refused(wrong, 2, "shape of 'image': 1×4×16×16 does not fit")
-    refused(cli("compile", int8, "--shape", "image", "-o", out / "w.c8"), 2, "--shape image: is no name")
+    refused(cli("compile", int8, "--shape", "image", "-o", out / "w.c8"), 2, "--shape image: is not a name")
     huge = cli("compile", int8, "--shape", "image=999999999999999999999,3,16,16", "-o", out / "w.c8")
     refused(huge, 2, "gives 'image' more than 2,147,483,647 elements. Give smaller sizes")
     assert not (out / "w.c8").exists()
@@ -341,7 +341,7 @@ def test_preprocessing_flags_go_with_pixels(cli, int8: Path, out: Path) -> None:
 def test_a_plan_of_pixels_drops_no_flag(cli, refused, int8: Path, out: Path, flags: tuple[str, ...]) -> None:
     for more in ((), FLAGS):
         result = cli("compile", int8, "-o", out / "p.c8", "--pixels", *flags, *more)
-        refused(result, 2, flags[0], "does not go with --pixels", "Leave it away")
+        refused(result, 2, flags[0], "does not go with --pixels", "Leave it out")
     assert not (out / "p.c8").exists()
 
 

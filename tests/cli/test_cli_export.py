@@ -110,7 +110,7 @@ def test_shapes(cli, refused, coded: Path, out: Path) -> None:
     assert cli("export", coded, "--to", "tflite", "--shape", "image=3,3,16,16", "-o", target).exit_code == 0
     assert port(read_tflite(target), "inputs").shape == (3, 16, 16, 3)
     wrong = cli("export", coded, "--to", "tflite", "--shape", "image", "-o", out / "w.tflite")
-    refused(wrong, 2, "--shape image: is no name")
+    refused(wrong, 2, "--shape image: is not a name")
 
 
 @pytest.mark.usefixtures("nothing_left")

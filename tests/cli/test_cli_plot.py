@@ -75,7 +75,7 @@ def test_places_that_cannot_be_written_to_are_refused(
 ) -> None:
     base = ("table", "plot", table, "--stats", stats)
     refused(cli(*base, "-o", out / "missing" / "page.html"), 1, "page.html: cannot be written")
-    refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is no folder")
+    refused(cli(*base, "-o", table / "folder"), 1, f"{table / 'folder'}: cannot be made", "is not a folder")
     refused(cli(*base, "-o", out / "p.html", "--json", out / "p.html"), 2, "is the same file as --json")
     html = table.rename(table.with_suffix(".html"))
     refused(cli("table", "plot", html, "--stats", stats, "-o", html), 2, "is the same file as an input")
@@ -123,7 +123,7 @@ def test_a_page_is_not_called_like_a_picture(cli, refused, model: Path, out: Pat
 @pytest.mark.usefixtures("nothing_left")
 def test_the_page_needs_a_place(cli, refused, model: Path, out: Path, tmp_path: Path) -> None:
     base = ("calibrate", model, "--data", tmp_path / "none", "-o", out / "t.json", "--plot")
-    refused(cli(*base, model / "folder"), 1, f"{model / 'folder'}: cannot be made", "is no folder")
+    refused(cli(*base, model / "folder"), 1, f"{model / 'folder'}: cannot be made", "is not a folder")
     refused(cli(*base, out / "no" / "page.html"), 1, "page.html: cannot be written")
     html = out / "same.html"
     same = cli("calibrate", model, "--data", tmp_path / "none", "-o", html, "--plot", html)

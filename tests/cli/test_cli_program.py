@@ -68,7 +68,7 @@ def test_shapes(cli, refused, int8: Path, out: Path) -> None:
     assert program.slots[program.inputs[0].slot].shape == (3, 3, 16, 16)
     for text in ("image", "image=", "image=1,b", "=1,3,16,16", "image=0,3,16,16", "image=-1,3,16,16"):
         result = cli("inspect", int8, "--program", "--shape", text)
-        refused(result, 2, f"--shape {text}: is no name and sizes", "--shape image=1,3,224,224")
+        refused(result, 2, f"--shape {text}: is not a name and sizes", "--shape image=1,3,224,224")
     twice = ("--shape", "image=1,3,16,16", "--shape", "image=2,3,16,16")
     refused(cli("inspect", int8, "--program", *twice), 2, "gives 'image' a second shape")
     result = cli("inspect", int8, "--program", "--shape", "picture=1,3,16,16")

@@ -47,7 +47,7 @@ def test_a_preset_keeps_what_is_not_named(cli, model: Path, images: Path, out: P
         (("--std", "0.229"), ("--std 0.229: needs --mean in the same units",)),
         ((*RECIPE, "--scale", "1/255"), ("contradicts --scale", "Give one of them")),
         (("--mean", "0.5", "--scale", "2", "--units", "0-1"), ("--units 0-1: says what", "Give --std")),
-        (("--mean", "0.5", "--std", "zero"), ("--std zero: is no list of numbers",)),
+        (("--mean", "0.5", "--std", "zero"), ("--std zero: is not a list of numbers",)),
         (("--mean", "0.5", "--std", "0"), ("std cannot be (0.0,)",)),
         ((*RECIPE, "--units", "255"), ("units cannot be '255'", "Use 0-1 or 0-255")),
     ],

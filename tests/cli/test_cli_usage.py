@@ -85,12 +85,12 @@ def test_unknown_names(cli, refused, model: Path, images: Path, out: Path) -> No
         (("--samples", "0"), ("--samples 0: is too few",)),
         (("--batch", "0"), ("--batch 0: must be at least 1",)),
         (("--threads", "-1"), ("--threads -1: must be at least 1",)),
-        (("--mean", "1,b"), ("--mean 1,b: is no list of numbers", "--mean 1,2,3")),
-        (("--scale", "1/0"), ("--scale 1/0: is no list of numbers",)),
+        (("--mean", "1,b"), ("--mean 1,b: is not a list of numbers", "--mean 1,2,3")),
+        (("--scale", "1/0"), ("--scale 1/0: is not a list of numbers",)),
         (("--scale", "0"), ("scale cannot be (0.0,)",)),
         (("--mean", "nan"), ("mean cannot be (nan,)",)),
         (("--mean", "1,2"), ("mean cannot be (1.0, 2.0)", "1 or 3 numbers")),
-        (("--size", "large"), ("--size large: is no size in pixels", "--size 224,224")),
+        (("--size", "large"), ("--size large: is not a size in pixels", "--size 224,224")),
         (("--size", "8,8"), ("size 8×8 does not fit the model's input",)),
         (("--color", "purple"), ("color cannot be 'purple'", "rgb, bgr, gray")),
         (("--resize", "magic"), ("resize cannot be 'magic'", "letterbox")),
@@ -152,7 +152,7 @@ def test_a_table_that_is_there_is_never_written_over(
     before = table.read_bytes()
     for source, path, flags in (("--data", images, FLAGS), ("--from-stats", stats, ())):
         told = refused(cli(*base, source, path, *flags, "--table", table), 2, f"--table {table}: exists")
-        assert f"Leave {source} away to read it, or choose another path." in told
+        assert f"Leave out {source} to read it, or choose another path." in told
     assert table.read_bytes() == before
     again = cli("calibrate", model, "--data", images, *FLAGS, "-o", table, "--method", "minmax")
     assert again.exit_code == 0 and table.read_bytes() != before  # what only writes takes its place

@@ -55,7 +55,7 @@ def test_the_content_counts_and_not_the_name(tmp_path: Path) -> None:
     write_tflite(quantized_classifier(), tmp_path / "net.bin")
     assert InferenceSession(tmp_path / "net.bin").rounding == "tflite"
     (tmp_path / "wrong.tflite").write_bytes(onnx_classifier().SerializeToString())
-    with pytest.raises(ModelError, match=r"wrong\.tflite: is no TFLite model"):
+    with pytest.raises(ModelError, match=r"wrong\.tflite: is not a TFLite model"):
         InferenceSession(tmp_path / "wrong.tflite")
 
 

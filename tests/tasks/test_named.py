@@ -48,7 +48,7 @@ def test_names_win(branches: dict[str, str], expected: str) -> None:
         ({"y[4:4]": "boxes"}, "is empty"),
         ({"y[5:4]": "boxes"}, "is empty"),
         ({"y[0:14]": "boxes"}, "beyond the 13 entries of axis 1"),
-        ({"y[-1:4]": "boxes"}, "'-1:4' is no part"),
+        ({"y[-1:4]": "boxes"}, "'-1:4' is not a part"),
         ({"y[0:5]": "boxes", "y[4:9]": "scores"}, "overlap"),
         ({"y": "boxes", "y[4:9]": "scores"}, "overlap"),
         ({"y[:,0:4]": "boxes", "y[:,:,0:4]": "scores"}, "cut along different axes"),

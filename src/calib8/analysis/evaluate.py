@@ -70,7 +70,7 @@ class Evaluation:
         model: path or name.
         runtime: where it ran.
         images: samples seen.
-        top1, top5: None without labels or if the first output is no row of class scores.
+        top1, top5: None without labels or if the first output is not a row of class scores.
         agreement, sqnr_db: against the reference; None without one or for the reference itself.
         seconds: time inside the runtime, without what it does once for every shape of its inputs.
         warnings: sentences about labels that do not fit.

@@ -71,7 +71,7 @@ def given_reason(row: TensorComparison, facts: Ranges) -> Reason | None:
         else (f"the range given with {given} is far too wide: {unused}")
     )
     one = either(f"ranges[{row.tensor!r}]", f"--range '{row.tensor}=…'")
-    advice = f"Leave {one} away"
+    advice = f"Leave out {one}"
     return Reason("clipped" if outside else "unused", text, advice, without_ranges=(row.tensor,))
 
 

@@ -76,7 +76,9 @@ def open_in_runtime(
     if claims_to_be_tflite(path):
         return _open_tflite(path, runtime, settings)
     if runtime in LITERT:
-        raise UsageError(parameter("runtime", runtime), f"{path} is no TFLite model", "Give a .tflite file")
+        raise UsageError(
+            parameter("runtime", runtime), f"{path} is not a TFLite model", "Give a .tflite file"
+        )
     return OPENERS[runtime](path, settings)
 
 
@@ -264,7 +266,7 @@ OPENERS: Final[dict[str, Callable[[Path_, Settings], Session]]] = {
     NATIVE: _open_native,
     REFERENCE: _open_reference,
 }
-"""How each opens what is no TFLite model."""
+"""How each opens what is not a TFLite model."""
 
 RUNTIMES: Final = (*OPENERS, *LITERT)
 """All of them; those of ``LITERT`` run TFLite models only, which ``_open_tflite`` opens."""

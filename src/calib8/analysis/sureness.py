@@ -104,7 +104,7 @@ class Witness:
         return self._fed_until(len(self.runs))
 
     def sureness(self, change: Change) -> Sureness | None:
-        """With changed inputs, of all runs; None where the first output is no row of class scores.
+        """With changed inputs, of all runs; None where the first output is not a row of class scores.
 
         Raises:
             ModelError, DataError: the model cannot be run.

@@ -61,14 +61,14 @@ def _value(value: str, text: str) -> Given:
     try:
         numbers = [float(part) for part in value.removeprefix("scale:").split(",")]
     except ValueError:
-        raise UsageError(entry("ranges", text), f"'{value}' is no range", _CURE) from None
+        raise UsageError(entry("ranges", text), f"'{value}' is not a range", _CURE) from None
     if len(numbers) > 2:
         raise UsageError(entry("ranges", text), f"'{value}' holds {len(numbers)} numbers", _CURE)
     if not of_scale:
         return (numbers[0], numbers[1]) if len(numbers) == 2 else (-numbers[0], numbers[0])
     point = numbers[1] if len(numbers) == 2 else 0.0
     if not point.is_integer():
-        raise UsageError(entry("ranges", text), f"the zero point {point:g} is no integer", _CURE)
+        raise UsageError(entry("ranges", text), f"the zero point {point:g} is not an integer", _CURE)
     return QParams(numbers[0], int(point))
 
 
@@ -83,7 +83,7 @@ def given_ranges(
         spec: the code that scales and zero points are meant for.
 
     Raises:
-        UsageError: a pattern matches nothing (similar names are listed), or a value is no range or scale.
+        UsageError: a pattern matches nothing (similar names are listed), or a value is not a range or scale.
     """
     names = list(tensors)
     chosen: dict[str, Range] = {}
@@ -145,7 +145,7 @@ def _range(pattern: str, value: Given, spec: QuantSpec) -> Range:
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise UsageError(
             entry("ranges", pattern),
-            f"[{low:g}, {high:g}] is no range",
+            f"[{low:g}, {high:g}] is not a range",
             "Give two finite numbers, low < high",
         )
     steps = 2 * (spec.magnitude_levels - 1) if spec.symmetric else spec.qmax - spec.qmin
@@ -162,7 +162,7 @@ def _bounds(pattern: str, value: Range | tuple[float, float]) -> tuple[float, fl
         low, high = map(float, value)
     except (TypeError, ValueError):
         raise UsageError(
-            entry("ranges", pattern), f"{value!r} is no range", "Give Range, (low, high) or QParams"
+            entry("ranges", pattern), f"{value!r} is not a range", "Give Range, (low, high) or QParams"
         ) from None
     return low, high
 
@@ -172,7 +172,7 @@ def _range_of_scale(pattern: str, q: QParams, spec: QuantSpec) -> Range:
     with np.errstate(over="ignore"):
         scale = float(np.float32(q.scale))
     if not (scale >= FLOAT32_TINY and scale * (spec.qmax - lowest) <= FLOAT32_MAX):
-        problem = f"{q.scale:g} is no scale: it must be above 0 and within float32"
+        problem = f"{q.scale:g} is not a scale: it must be above 0 and within float32"
         raise UsageError(
             entry("ranges", pattern), problem, f"Give for example {either('QParams(0.02, 0)', 'scale:0.02')}"
         )

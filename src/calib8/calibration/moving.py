@@ -5,7 +5,7 @@
     range                               [min(m, 0), max(M, 0)];  symmetric [−T, T],  T = max(|m|, |M|)
 
 (Jacob et al., 2018.) The result depends on the order of the samples, unlike everything else here: it cannot
-be merged and is no part of the statistics. A run of a model with a fixed batch is one step, with the mean of
+be merged and is not part of the statistics. A run of a model with a fixed batch is one step, with the mean of
 the extremes of its samples.
 """
 

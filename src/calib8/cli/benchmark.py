@@ -125,7 +125,7 @@ def read_threads(text: str | None) -> tuple[int, ...]:
     numbers = [int(part) for part in parts if part.isascii() and part.isdigit()]
     if len(numbers) < len(parts) or not all(1 <= number <= MOST_THREADS for number in numbers):
         cure = f"Give numbers from 1 to {MOST_THREADS}, such as --threads 1,2"
-        raise UsageError(f"--threads {text}", "is no list of numbers of threads", cure)
+        raise UsageError(f"--threads {text}", "is not a list of numbers of threads", cure)
     if len(set(numbers)) < len(numbers):
         raise UsageError(f"--threads {text}", "names a number twice", "Give each once")
     return tuple(numbers)

@@ -151,7 +151,7 @@ def _check(request: _Request, data: Path | None) -> None:
     if data is None and saved.from_stats is None:
         raise UsageError("calibrate", "neither data nor statistics were given", "Give --data or --from-stats")
     if request.shapes and data is not None:
-        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it away")
+        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it out")
     if saved.from_stats is not None:
         refuse_together(
             "--from-stats",
@@ -164,7 +164,7 @@ def _check(request: _Request, data: Path | None) -> None:
                 "--checkpoint-every": saved.checkpoint_every,
                 "preprocessing": request.preprocess,
             },
-            "Leave it away, or give --data alone",
+            "Leave it out, or give --data alone",
         )
     choices = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay,
                "--activations": ranges.activations, "--power-of-two": ranges.power_of_two,

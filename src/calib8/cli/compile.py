@@ -145,21 +145,19 @@ def _pixels(model: Path, options: CompileOptions, preprocessing: PreprocessOptio
     """
     if not options.pixels:
         if given_flags(preprocessing) or preprocessing.preprocess is not None:
-            raise UsageError(
-                "preprocessing flags", "go with --pixels only", "Add --pixels or leave them away"
-            )
+            raise UsageError("preprocessing flags", "go with --pixels only", "Add --pixels or leave them out")
         return None
     left_out = sorted(given_flags(preprocessing).keys() - CARRIED)
     if left_out:
         flag = "--" + left_out[0].replace("_", "-")
         problem = "does not go with --pixels: of the preprocessing only mean and scale become part of a plan"
-        raise UsageError(flag, problem, "Leave it away, and do it to the images that are fed")
+        raise UsageError(flag, problem, "Leave it out, and do it to the images that are fed")
     start = chosen_preprocess(PreprocessOptions(preprocess=preprocessing.preprocess), stored_in_file([model]))
     color = preprocessing.color
     same = color in (None, start.color) if start is not None else color != "bgr"
     if not same:
         problem = "does not go with --pixels: a plan takes the channels in the model's order and swaps none"
-        raise UsageError(f"--color {color}", problem, "Leave it away, and feed them in that order")
+        raise UsageError(f"--color {color}", problem, "Leave it out, and feed them in that order")
     chosen = chosen_preprocess(replace(preprocessing, preprocess=None), start)
     if chosen is None:
         problem = f"nothing says how {model} wants its images"
@@ -174,7 +172,7 @@ def _check_color(color: str | None, model: Path, inputs: Sequence[TensorSpec]) -
     wanted = 1 if color == "gray" else 3
     if color is not None and wanted not in counts:
         problem = f"has {wanted}, but the images of {model} have {', '.join(map(str, counts))} channels"
-        raise UsageError(f"--color {color}", problem, "Leave it away")
+        raise UsageError(f"--color {color}", problem, "Leave it out")
 
 
 def _say(terminal: Terminal, output: Path, plan: Plan, program: Program, found: ProgramSummary) -> None:

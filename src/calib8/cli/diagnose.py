@@ -187,7 +187,7 @@ def remedy_text(remedy: Remedy) -> str:
         parts.append(f"keep {number} in float: {', '.join(wish.keep_float)}")
     if wish.without_ranges:
         given = ", ".join(f"'{name}'" for name in wish.without_ranges)
-        parts.append(f"leave --range of {given} away")
+        parts.append(f"leave out --range of {given}")
     if wish.method or not parts:
         parts.append(f"calibrate again{f' with --method {wish.method}' if wish.method else ''}")
     return "; ".join(parts)

@@ -257,4 +257,4 @@ def _check_options(options: ExportOptions, to: str, target: Target) -> None:
     for name, value in vars(options).items():
         if value and name not in target.options:
             flag = "--" + name.replace("_", "-")
-            raise UsageError(flag, f"does not go with --to {to}", "Leave it away")
+            raise UsageError(flag, f"does not go with --to {to}", "Leave it out")

@@ -105,7 +105,7 @@ def check_page(
         return output
     place = next((p for p in (output, *output.parents) if p.exists()), Path())
     if not place.is_dir():
-        raise OutputError(str(output), f"cannot be made, {place} is no folder", "Choose another folder")
+        raise OutputError(str(output), f"cannot be made, {place} is not a folder", "Choose another folder")
     check_outputs({**others, option: place / PAGE_NAME}, inputs)
     return output / PAGE_NAME
 

@@ -138,7 +138,7 @@ def _numbers(option: str, text: str | None) -> tuple[float, ...] | None:
     except (ValueError, ZeroDivisionError) as error:
         raise UsageError(
             f"{option} {text}",
-            "is no list of numbers",
+            "is not a list of numbers",
             f"Give one or one per channel: {option} 1,2,3",
         ) from error
 
@@ -157,7 +157,7 @@ def _size(option: str, text: str | None) -> tuple[int, int] | None:
     except ValueError:
         lengths = []
     if len(lengths) not in (1, 2):
-        raise UsageError(f"{option} {text}", "is no size in pixels", f"Write {option} 224,224")
+        raise UsageError(f"{option} {text}", "is not a size in pixels", f"Write {option} 224,224")
     return lengths[0], lengths[-1]
 
 

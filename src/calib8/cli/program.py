@@ -48,7 +48,7 @@ def refuse_until(model: Path, until: Sequence[str] | None) -> None:
     from calib8.tflite.magic import claims_to_be_tflite
 
     if until and not claims_to_be_tflite(model):
-        raise UsageError(f"--until {until[0]}", f"{model} is no TFLite model", "Leave it away")
+        raise UsageError(f"--until {until[0]}", f"{model} is not a TFLite model", "Leave it out")
 
 
 def given_options(options: ProgramOptions) -> list[str]:
@@ -101,7 +101,7 @@ def read_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             shape = ()
         if not name or not shape or min(shape) < 1:
             raise UsageError(
-                f"--shape {text}", "is no name and sizes", "Write it like --shape image=1,3,224,224"
+                f"--shape {text}", "is not a name and sizes", "Write it like --shape image=1,3,224,224"
             )
         if is_too_large(shape):
             problem = f"gives '{name}' more than {MOST_ELEMENTS:,} elements"

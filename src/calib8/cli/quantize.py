@@ -199,7 +199,7 @@ def quantize(
     preprocess = chosen_preprocess(preprocessing)
     shapes = read_shapes(shape or ())
     if shapes and data is not None and not is_tflite_name(output):
-        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it away")
+        raise UsageError("--shape", "is given beside --data, which has sizes of its own", "Leave it out")
     request = _Request(
         model, _old_table(old_table, table_format, partial), from_stats,
         TargetChoice(target, ranges.activations, weights),
@@ -248,9 +248,7 @@ def _check_new_table(path: Path | None, source: str) -> None:
     """Refuses to write over a table: without ``source`` the same option would have read it."""
     if path is not None and path.exists():
         problem = f"exists already, and beside {source} a table is written, not read"
-        raise UsageError(
-            f"--table {path}", problem, f"Leave {source} away to read it, or choose another path"
-        )
+        raise UsageError(f"--table {path}", problem, f"Leave out {source} to read it, or choose another path")
 
 
 def _in_place_of_data(table: Path | None, statistics: Path | None) -> str:
@@ -264,7 +262,7 @@ def _old_table(path: Path | None, form: str | None, partial: bool) -> _OldTable 
     for option, value in {"--table-format": form, "--partial": partial or None}.items():
         if value is not None:
             problem = "says how to read a finished table, and none is given"
-            raise UsageError(option, problem, "Leave it away, or give --table without --data")
+            raise UsageError(option, problem, "Leave it out, or give --table without --data")
     return None
 
 
@@ -272,11 +270,11 @@ def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str
     """Refuses options that mean nothing beside statistics or a finished table."""
     data = request.reading.data
     if request.from_stats is not None:
-        refuse_together("--from-stats", {"--data": data, **reading}, "Leave it away, or give --data alone")
+        refuse_together("--from-stats", {"--data": data, **reading}, "Leave it out, or give --data alone")
         request.ranges.wish(from_statistics=True)
     elif request.table is not None:
         chosen = {"--method": ranges.method, "--percent": ranges.percent, "--decay": ranges.decay}
-        cure = "Leave it away, or give --data in place of --table"
+        cure = "Leave it out, or give --data in place of --table"
         refuse_together("a finished table", {**reading, **chosen}, cure)
     elif data is None:
         problem = "neither data nor statistics nor a table was given"

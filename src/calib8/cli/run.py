@@ -114,7 +114,7 @@ def _run_all(
 
 
 def _classes(batch: Batch, output: npt.NDArray[Any], top: int) -> list[_Classes]:
-    """One entry per image; none if the output is no row of scores for each."""
+    """One entry per image; none if the output is not a row of scores for each."""
     from calib8.analysis.evaluate import best_classes, class_scores
 
     scores = class_scores(output)

@@ -66,7 +66,7 @@ def _check_without_data(wanted: Repairs, instead: str) -> None:
     if not wanted.effort and not blind:
         return
     option = f"--effort {wanted.effort}" if wanted.effort else f"--repair {blind[0]}"
-    cure = f"Leave it away, use --repair {','.join(DATA_FREE)}, or give --data in place of {instead}"
+    cure = f"Leave it out, use --repair {','.join(DATA_FREE)}, or give --data in place of {instead}"
     if instead == "--table":
         cure += " (beside --data that is a file to write); calib8.quantize in Python takes both"
     raise UsageError(option, f"it looks at data, and {instead} brings none", cure)

@@ -108,7 +108,7 @@ def _size(images: TengineImages, inputs: Sequence[TensorSpec], box: tuple[int, i
         size = _Size(*_integers("-g", images.size, 3))
         if size.channels not in (1, 3, 12) or min(size) < 1:
             raise UsageError(
-                f"-g {images.size}", "is no size of images", "Give 3,H,W, 1,H,W, or 12,H,W with -k"
+                f"-g {images.size}", "is not a size of images", "Give 3,H,W, 1,H,W, or 12,H,W with -k"
             )
         return size
     shape = inputs[0].shape if len(inputs) == 1 else None
@@ -126,7 +126,7 @@ def _letterbox(text: str) -> tuple[int, int] | None:
     if rows == columns == 0:
         return None
     if rows < 1 or columns < 1:
-        raise UsageError(f"-y {text}", "is no size in pixels", "Give ROWS,COLS, or 0,0 for none")
+        raise UsageError(f"-y {text}", "is not a size in pixels", "Give ROWS,COLS, or 0,0 for none")
     return rows, columns
 
 

@@ -45,7 +45,7 @@ def conform(
         spec: the input.
         name: the sample, subject of error messages.
         partial: axis 0 is the batch, and a divisor of the model's is enough.
-        whole: shape of the array of which the value is a part, for the cure; None: it is no part.
+        whole: shape of the array of which the value is a part, for the cure; None: it is not a part.
 
     Raises:
         DataError: the value is no numeric array, or its dtype or shape does not fit.

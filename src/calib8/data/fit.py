@@ -91,7 +91,7 @@ def _sized(p: Preprocess, model: tuple[int | None, int | None], spec: TensorSpec
         return replace(p, size=(wanted[0], wanted[1]))
     if any(length not in (None, given) for given, length in zip(p.size, wanted, strict=True)):
         problem = f"size {p.size[0]}×{p.size[1]} does not fit the model's input '{spec}'"
-        raise UsageError("preprocessing", problem, "Leave the size away or give the model's")
+        raise UsageError("preprocessing", problem, "Leave the size out or give the model's")
     return p
 
 

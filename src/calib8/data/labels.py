@@ -144,7 +144,7 @@ def integer_label(value: object, name: str) -> int:
     """A class label as int.
 
     Raises:
-        DataError: the value is no integer >= 0.
+        DataError: the value is not an integer >= 0.
     """
     array = np.asarray(value)
     number = int(array.item()) if array.dtype.kind in "iu" and array.size == 1 else -1

@@ -128,7 +128,7 @@ def _is_per_channel(function: TensorFunction) -> bool:
 def tensor_functions(model: ir.Model, *, with_activations: bool = False) -> tuple[TensorFunction, ...]:
     """The functions of one tensor of a graph, those of one node too, in the order of their results.
 
-    What a layer, an addition or a pool computes together with its sums is no part of them. Nor is arithmetic
+    What a layer, an addition or a pool computes together with its sums is not part of them. Nor is arithmetic
     with constants behind the last weighted layer, nor anything but activations there: the usual ones, and
     with ``with_activations`` all that follow a layer.
 

@@ -108,7 +108,7 @@ def _check_corrections(model: ir.Model, corrections: Corrections) -> None:
         layer = layers.get(name)
         weight = None if layer is None else constant(layer.weight)
         if layer is None or weight is None:
-            problem = "has a correction, and is no layer with constant weights"
+            problem = "has a correction, and is not a layer with constant weights"
         elif correction.weight is not None and correction.weight.shape != weight.shape:
             problem = f"has weights {list(weight.shape)}, its correction {list(correction.weight.shape)}"
         elif correction.weight_scale is not None and correction.weight_scale.shape != (

@@ -66,7 +66,7 @@ def _take_constants(model: ir.Model, other: ir.Model) -> tuple[tuple[str, ...], 
     alike = all(_shape(left) == _shape(right) for left, right in pairs)
     if not alike or len(model.graph) != len(other.graph):
         problem = "has other nodes when it is prepared with new statistics"
-        raise ModelError(model.graph.name or "model", problem, "Leave 'bn' away")
+        raise ModelError(model.graph.name or "model", problem, "Leave out 'bn'")
     names = Names(model.graph)
     layers: list[str] = []
     tensors: set[str] = set()

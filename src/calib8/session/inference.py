@@ -305,7 +305,7 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
     """The names as a list, empty for all.
 
     Raises:
-        DataError: one of them is unknown, or it is no list; ``model`` is the name of the model.
+        DataError: one of them is unknown, or it is not a list; ``model`` is the name of the model.
     """
     if names is None:
         return []

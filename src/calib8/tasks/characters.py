@@ -80,7 +80,7 @@ def _keeps_rows(node: ir.Node, found: Compositions) -> bool:
 
 
 def _outputs(node: ir.Node, found: Compositions) -> int | None:
-    """Numbers that a layer makes of each row; None where it is no layer of one row."""
+    """Numbers that a layer makes of each row; None where it is not a layer of one row."""
     layer = layer_of(node)
     if layer is None or layer.transposed or layer.weight is None or not found.fixed(layer.weight):
         return None

@@ -141,7 +141,7 @@ def _cut(one: Seen, axis: int, cut: str, part: str) -> Piece:
     except ValueError:
         end = begin = -1
     if not isinstance(end, int) or begin < 0 or end < 0:
-        raise UsageError(entry("branches", part), f"'{cut}' is no part", "Give FIRST:LAST, such as 4:84")
+        raise UsageError(entry("branches", part), f"'{cut}' is not a part", "Give FIRST:LAST, such as 4:84")
     if end <= begin:
         raise UsageError(
             entry("branches", part), "is empty", "Give FIRST:LAST with FIRST < LAST, such as 4:84"

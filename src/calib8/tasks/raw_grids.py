@@ -169,7 +169,7 @@ def named_grid(one: Seen, told: str, picture: Sequence[Size]) -> tuple[Found, ..
     if one.whole.nature == "sigmoid":
         parts = entries("branches", {"NAME[0:4]": "boxes", "NAME[4:85]": "scores"})
         cure = f"Name its parts, such as {parts}"
-        raise UsageError(subject, f"{one.shown} is behind a Sigmoid: it is no raw grid", cure)
+        raise UsageError(subject, f"{one.shown} is behind a Sigmoid: it is not a raw grid", cure)
     order = order_of(one.sizes, picture, anchors)
     if order is None:
         raise _misfit(subject, one, picture, anchors)
@@ -187,19 +187,19 @@ def _sides(text: str, subject: str) -> Sides:
     except ValueError:
         numbers = []
     if not numbers or len(numbers) % 2 or not all(math.isfinite(one) and one > 0.0 for one in numbers):
-        problem = f"'{text}' is no list of widths and heights of anchors"
+        problem = f"'{text}' is not a list of widths and heights of anchors"
         raise UsageError(subject, problem, _NAMED)
     return tuple(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _misfit(subject: str, one: Seen, picture: Sequence[Size], anchors: int) -> UsageError:
-    """Why an output is no grid of so many anchors, and for which numbers of them it would be."""
+    """Why an output is not a grid of so many anchors, and for which numbers of them it would be."""
     others = [count for count in range(1, 16) if order_of(one.sizes, picture, count) is not None]
     if others:
         problem = f"{one.shown} does not divide into {anchors} anchors of x, y, w, h, objectness and classes"
         listed = " or ".join(map(str, others))
         return UsageError(subject, problem, f"Give its anchors ({listed}): {_NAMED[0].lower()}{_NAMED[1:]}")
     cells = "" if len(picture) != 2 else f" of a picture of {picture[0]}×{picture[1]}"
-    problem = f"{one.shown} is no grid of cells of 8, 16, 32 or 64 pixels{cells}"
+    problem = f"{one.shown} is not a grid of cells of 8, 16, 32 or 64 pixels{cells}"
     shapes = "[N, A·(5+C), H, W], [N, H, W, A·(5+C)], [N, A, H, W, 5+C] or [N, H, W, A, 5+C]"
     return UsageError(subject, problem, f"Name an output {shapes}, without its decoding")

@@ -92,7 +92,7 @@ def read_truths(judge: AnyJudge, labels: Path, pictures: Pictures, class_count: 
         texts = read_texts(labels, pictures.files)
         return Truths({file: judge.line(text, file) for file, text in texts.items()}.__getitem__)
     if not isinstance(judge, DetectionJudge | KeypointJudge):
-        cure = f"Leave {parameter('labels')} away: FP32 is the truth then"
+        cure = f"Leave out {parameter('labels')}: FP32 is the truth then"
         raise UsageError(str(labels), f"labels of task {judge.task} are not read from files", cure)
     if isinstance(judge, DetectionJudge) and judge.head.assumed:
         problem = "are of boxes whose anchors are not known: no graph tells them"

@@ -76,7 +76,7 @@ def parse(data: bytes, name: str = "model") -> Graph:
         UnsupportedModelError: several subgraphs, or sparse constants.
     """
     if data[4:8] != IDENTIFIER:
-        raise ModelError(name, "is no TFLite model: bytes 4 to 7 are not TFL3", CURE)
+        raise ModelError(name, "is not a TFLite model: bytes 4 to 7 are not TFL3", CURE)
     try:
         graph = _model(_File(data, name))
     except struct.error as error:

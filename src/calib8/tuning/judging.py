@@ -166,7 +166,7 @@ class Judge:
             self._margins = self._judging if more is None else self._judging.joined(more)
 
     def _classes(self, dataset: Dataset, run: Callable[[int, Batch], Outputs]) -> _Classes | None:
-        """Of all samples; None where the first output is no row of class scores for each."""
+        """Of all samples; None where the first output is not a row of class scores for each."""
         found, classified = list[_Classes](), True
         with closing(batches(dataset, 1, self._threads)) as pieces:
             for index, piece in enumerate(pieces):

@@ -233,5 +233,5 @@ def seconds_of(budget: str | float | None) -> float:
     match = re.fullmatch(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([smh]?)\s*", str(budget).lower())
     seconds = 0.0 if match is None else float(match[1]) * _SECONDS[match[2]]
     if seconds <= 0.0:
-        raise UsageError(parameter("budget", budget), "is no time", "Give one such as 90s, 10m or 1h")
+        raise UsageError(parameter("budget", budget), "is not a time", "Give one such as 90s, 10m or 1h")
     return seconds

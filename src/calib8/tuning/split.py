@@ -66,7 +66,7 @@ def split(data: Dataset, judges: Dataset | None) -> Split:
 def _check(data: Dataset, low: Sequence[_Item], high: Sequence[_Item], judges: Dataset | None) -> None:
     if judges is not None and not low:
         problem = "are the calibration data: what calibrated cannot judge"
-        raise UsageError(parameter("judge_data"), problem, "Give other samples, or leave it away")
+        raise UsageError(parameter("judge_data"), problem, "Give other samples, or leave it out")
     if len(high) < FEWEST_JUDGES or not low:
         subject = data.source if judges is None else judges.source
         part = " (half of the data)" if judges is None else ""

@@ -61,12 +61,12 @@ class Wanted:
         if isinstance(self.task, str):
             check_task(self.task)
         if name is not None and kind in TASK_OF and not _fits(self.promise, name):
-            problem = f"is no promise of task {name}"
+            problem = f"is not a promise of task {name}"
             raise UsageError(option, problem, f"It is one of task {TASK_OF[kind]}")
         if self.labels is not None and kind != "map_ratio":
             problem = f"does not count for {option}, whose truth is the float model"
             raise UsageError(
-                str(self.labels), problem, f"Leave the labels away, or give {parameter('min_map_ratio')}"
+                str(self.labels), problem, f"Leave the labels out, or give {parameter('min_map_ratio')}"
             )
 
     def identity(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from calib8.tensors import shape_text
 
 
 def class_scores(output: Array) -> Array | None:
-    """The output as [samples, classes], None if it is no row of at least two scores per sample."""
+    """The output as [samples, classes], None if it is not a row of at least two scores per sample."""
     if output.dtype.kind != "f" or output.ndim < 2 or not output.size:
         return None
     scores = output.reshape(output.shape[0], -1)
