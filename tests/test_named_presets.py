@@ -72,7 +72,7 @@ def test_a_name_is_the_preset(calls: dict[str, Call], name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_none_is_refused_with_the_cure(calls: dict[str, Call], name: str) -> None:
-    with pytest.raises(UsageError, match=r"resnet: unknown preset.*mnist"):
+    with pytest.raises(UsageError, match=r"preprocess='resnet': unknown preset.*mnist"):
         calls[name]("resnet")
     for given in ({"mean": 0}, 3, 0, ("mnist",)):
         with pytest.raises(UsageError, match=r"is of type .*name of a preset, such as 'torchvision'"):
