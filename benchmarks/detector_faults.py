@@ -181,13 +181,13 @@ def _with_range(
 def narrow_range(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """A range of a tenth of what the tensor reaches."""
     network, nodes, ranges = _with_range(proto, feeds, NARROW)
-    return Fault("narrow range", network.proto, ("clipped",), nodes, None, "Leave --range", ranges)
+    return Fault("narrow range", network.proto, ("clipped",), nodes, None, "Leave out --range", ranges)
 
 
 def wide_range(proto: onnx.ModelProto, feeds: Feeds) -> Fault:
     """A range 64 times as wide as what the tensor reaches: four codes are left."""
     network, nodes, ranges = _with_range(proto, feeds, WIDE)
-    return Fault("wide range", network.proto, ("unused",), nodes, None, "Leave --range", ranges)
+    return Fault("wide range", network.proto, ("unused",), nodes, None, "Leave out --range", ranges)
 
 
 def wrapped_bias(proto: onnx.ModelProto, feeds: Feeds) -> Fault:

@@ -25,7 +25,7 @@ from calib8.files import (
 
 @pytest.mark.parametrize("value", [5, None, b"bytes", ["list"]])
 def test_what_is_no_path_is_told(value: object) -> None:
-    with pytest.raises(UsageError, match=f"table: is of type {type(value).__name__}, no path"):
+    with pytest.raises(UsageError, match=f"table: is of type {type(value).__name__}, not a path"):
         checked_path(value, "table")
     assert checked_path("a/b", "table") == checked_path(Path("a/b"), "table") == Path("a/b")
 

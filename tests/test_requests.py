@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,7 @@ def file_bytes(result: calib8.Quantization) -> bytes:
 @pytest.mark.parametrize("kind", WORDS, ids=lambda kind: kind.__name__)
 def test_the_keywords_are_the_fields(kind: type) -> None:
     words, own = WORDS[kind]
-    assert [*words.__annotations__] == [one.name for one in fields(kind) if one.name != own]
+    assert {*words.__annotations__} == {one.name for one in fields(kind) if one.name != own}
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
@@ -81,6 +81,14 @@ def test_functions_show_the_keywords_as_parameters(function: Any) -> None:
     needed = [one.name for one in seen.values() if one.default is inspect.Parameter.empty]
     with pytest.raises(TypeError, match=rf"{function.__name__}\(\): .*'sample'"):
         function(**dict.fromkeys(needed), sample=3)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
+def test_type_checkers_know_the_same_keywords(function: Any) -> None:
+    inner = inspect.unwrap(function)
+    name = inner.__annotations__["words"].removeprefix("Unpack[").removesuffix("]")
+    own = {one.name for one in inspect.signature(inner, follow_wrapped=False).parameters.values()}
+    assert {*inner.__globals__[name].__annotations__} == {*inspect.signature(function).parameters} - own
 
 
 def test_keywords_that_would_change_nothing_are_refused() -> None:
@@ -129,22 +137,53 @@ def test_a_keyword_beside_a_request_that_holds_it() -> None:
         (lambda: calib8.Reading(PIXELS, shapes={"x": (1, 3, 8, 8)}), "shapes: are given beside data"),
         (lambda: calib8.RangeChoice("best"), "unknown method"),
         (lambda: calib8.RangeChoice("mse", 99.0), "percent"),
-        (lambda: calib8.RangeChoice(decay=0.9), "takes no decay"),
+        (lambda: calib8.RangeChoice("mse", decay=0.9), "takes no decay"),
+        (lambda: calib8.RangeChoice(ranges=[1, 2]), "ranges: is of type list"),
+        (lambda: calib8.SearchChoice(ranges=calib8.RangeChoice()), "ranges: is of type RangeChoice"),
         (lambda: calib8.RepairChoice("fast", ("bias",)), "does not go with"),
         (lambda: calib8.RepairChoice(repair=("biass",)), "unknown repair"),
         (lambda: calib8.TargetChoice("gpu"), "unknown target"),
         (lambda: calib8.TargetChoice("tensorrt", "uint8"), "takes int8-symmetric only"),
         (lambda: calib8.Purpose("fly"), "unknown task"),
+        (lambda: calib8.Purpose(3), "task=3: unknown task"),
         (lambda: calib8.Promises(), "nothing is promised"),
         (lambda: calib8.Promises(max_drop=1.0, min_sqnr=20.0), "are two promises"),
         (lambda: calib8.SearchChoice("most"), "unknown effort"),
-        (lambda: calib8.SearchChoice(budget="soon"), "is not a time|is not a time"),
+        (lambda: calib8.SearchChoice(budget="soon"), "is not a time"),
         (lambda: calib8.Checkpointing(checkpoint_every=4), "says how often, but not where"),
     ],
 )  # fmt: skip
 def test_requests_are_checked_when_they_are_made(make: Any, why: str) -> None:
     with pytest.raises(calib8.UsageError, match=why):
         make()
+
+
+@pytest.mark.parametrize("name", ["ranges", "target", "repair", "task"])
+def test_a_request_of_another_kind_is_refused(name: str) -> None:
+    with pytest.raises(calib8.UsageError, match=f"{name}: is a Checkpointing"):
+        calib8.quantize(network(), PIXELS, preprocess=CENTRED, **{name: calib8.Checkpointing()})
+
+
+def test_a_keyword_at_its_default_goes_beside_a_request() -> None:
+    reading = calib8.Reading(PIXELS, CENTRED, samples=8)
+    table = calib8.calibrate(network(), reading, samples=None, method="minmax").table
+    assert table.to_json() == calib8.calibrate(network(), reading, method="minmax").table.to_json()
+
+
+def test_labels_of_a_reading_do_not_matter_where_none_are_taken(tmp_path: Path) -> None:
+    reading = calib8.Reading(PIXELS, CENTRED, labels="nowhere.txt", samples=4)
+    made = calib8.quantize(network(), replace(reading, labels=None), method="minmax", repair=("none",))
+    made.save(tmp_path / "int8.onnx")
+    assert calib8.compare(network(), tmp_path / "int8.onnx", reading).images == 4
+    with pytest.raises(calib8.UsageError, match=r"nowhere\.txt"):
+        calib8.preflight(network(), reading)
+
+
+def test_a_target_as_a_request_has_its_own_codes() -> None:
+    reading = calib8.Reading(PIXELS, CENTRED, samples=4)
+    with pytest.raises(calib8.UsageError, match="takes int8-symmetric only"):
+        calib8.calibrate(network(), reading, target="tensorrt", method="minmax")
+    calib8.calibrate(network(), reading, target=calib8.TargetChoice("tensorrt"), method="minmax")
 
 
 def test_what_is_not_a_request_is_the_field_it_stands_for() -> None:
@@ -179,12 +218,14 @@ def test_the_command_opens_the_model_once(
     assert opened == [model]
 
 
-def test_a_loaded_graph_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_loaded_graph_is_taken_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "net.onnx"
     onnx.save(network(), path)
     loaded = load.load_model(path)
     assert load.load_model(loaded) is loaded
-    other = load.load_model(loaded.clone())
-    assert other is not loaded
+    with pytest.raises(calib8.UsageError, match="was not loaded by calib8"):
+        load.load_model(loaded.clone())
+    monkeypatch.setattr(load, "MOST_KEPT", 10)
+    assert load.kept_open(path) == path and load.kept_open(loaded) is loaded
     with pytest.raises(calib8.UsageError, match=r"net\.onnx"), load.naming_file(loaded):
         raise calib8.UsageError(loaded.graph.name, "is odd", "Mend it")

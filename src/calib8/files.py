@@ -40,7 +40,7 @@ def checked_path(value: object, what: str) -> Path:
         UsageError: it is neither.
     """
     if not isinstance(value, str | os.PathLike) or isinstance(path := os.fspath(value), bytes):
-        raise UsageError(what, f"is of type {type(value).__name__}, no path", "Give the path of a file")
+        raise UsageError(what, f"is of type {type(value).__name__}, not a path", "Give the path of a file")
     return Path(path)
 
 

@@ -17,7 +17,7 @@ from calib8.analysis.same_feeds import fed_alike
 from calib8.data.batches import Batch, batches
 from calib8.data.preflight import InputCheck, check_inputs
 from calib8.data.preprocess import Preprocess
-from calib8.data.reading import Reading, ReadingWords
+from calib8.data.reading import BatchWords, LabelWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.engine.plan_file import claims_to_be_plan
 from calib8.errors import ModelError, UsageError
@@ -41,7 +41,7 @@ if TYPE_CHECKING:  # plans need neither models nor what reads them
 PREFLIGHT_SAMPLES: Final = 32
 
 
-class EvaluatingWords(ReadingWords, PurposeWords):
+class EvaluatingWords(SampleWords, LabelWords, BatchWords, PurposeWords):
     """Keywords of ``evaluate``."""
 
 
@@ -191,11 +191,15 @@ class Preflight:
     warnings: tuple[str, ...] = ()
 
 
+class LookingWords(SampleWords, LabelWords):
+    """Keywords of ``preflight``."""
+
+
 @takes_words_of(Reading, without=("batch", "shapes"))
 def preflight(
     model: ModelSource,
     data: DataSource | Reading,
-    **words: Unpack[ReadingWords],
+    **words: Unpack[LookingWords],
 ) -> Preflight:
     """Looks at what some samples feed to the float model: input ranges, and top-1 where there are labels.
 
@@ -219,7 +223,7 @@ def preflight(
     with naming_file(original):
         refuse_unsupported(original)
     reading = requested(Reading, words, data, field="data")
-    samples = reading.samples if reading.samples is not None or "samples" in words else PREFLIGHT_SAMPLES
+    samples = PREFLIGHT_SAMPLES if reading.samples is None else reading.samples
     dataset = replace(reading, samples=samples).opened(graph_inputs(original))
     pieces = list(batches(dataset, 1, reading.threads))
     checks = check_inputs(pieces, dataset.preprocess)

@@ -20,7 +20,7 @@ from calib8.calibration.statistics import Statistics
 from calib8.data.fit import fit_preprocess
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
-from calib8.data.reading import Reading, ReadingWords
+from calib8.data.reading import BatchWords, LabelWords, Reading, ReadingWords, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.data.shards import Shard
 from calib8.errors import UsageError
@@ -28,7 +28,7 @@ from calib8.formats.bind import bind, without_range
 from calib8.formats.table_file import TableFile
 from calib8.int8_model import int8_model, judged_model, other_tables, repaired_candidate, with_spots
 from calib8.model.graph import graph_inputs
-from calib8.model.load import load_model
+from calib8.model.load import kept_open, load_model
 from calib8.outcomes import Calibration as Calibration
 from calib8.outcomes import Collection as Collection
 from calib8.outcomes import Quantization as Quantization
@@ -68,7 +68,7 @@ def as_model(model: Model | Module, example_inputs: object) -> Model:
     return cast(Model, model)
 
 
-class CollectingWords(ReadingWords, CheckpointWords):
+class CollectingWords(SampleWords, LabelWords, BatchWords, CheckpointWords):
     """Keywords of ``collect_statistics``."""
 
 
@@ -168,7 +168,7 @@ def calibrate(
     request = _Calibrating(
         requested(Reading, words, data, field="data"),
         statistics,
-        choice.scheme() if choice.activations else choice.scheme().with_activations("uint8"),
+        choice.scheme() if choice.activations or choice is target else _with_uint8(choice.scheme()),
         requested(RangeChoice, words, ranges, field="ranges"),
         keep_float,
         purpose_of(words),
@@ -176,6 +176,11 @@ def calibrate(
         keep_statistics=keep_statistics,
     )
     return _calibrated(as_model(model, example_inputs), request, progress)
+
+
+def _with_uint8(scheme: QuantScheme) -> QuantScheme:
+    """The scheme with the codes that a table is for where nothing else is said."""
+    return scheme.with_activations("uint8")
 
 
 @dataclass(frozen=True)
@@ -339,7 +344,7 @@ def _with_ranges(
         keep_samples=wanted.samples,
     )
     if wanted.names:
-        model = load_model(model)  # repairs by name look at it again
+        model = kept_open(model)  # repairs by name look at it again
     calibration = _calibrated(model, calibrating, progress)
     prepared, threads = calibration.prepared, asked.reading.threads
     floats = prepared.nodes_called(keep_float)

@@ -194,8 +194,8 @@ def diagnose_and_treat(
 
 
 def _calibrating(reading: Reading) -> Reading:
-    """The same samples, as many per run as serves calibration."""
-    return replace(reading, batch=None)
+    """The same samples, as many per run as serves calibration; labels are not needed for that."""
+    return replace(reading, batch=None, labels=None)
 
 
 def _wishes(diagnosis: Diagnosis, basis: Basis, *, again: bool) -> tuple[Wish, ...]:

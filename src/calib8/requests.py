@@ -17,13 +17,18 @@ from typing import Any, TypeVar, cast
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 
-Request = TypeVar("Request")
+
+class Request:
+    """What belongs together of a call; a frozen dataclass that checks its fields when it is made."""
+
+
+Kind = TypeVar("Kind", bound=Request)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def requested(
-    kind: type[Request], words: Mapping[str, object], value: object = None, *, field: str = ""
-) -> Request:
+    kind: type[Kind], words: Mapping[str, object], value: object = None, *, field: str = ""
+) -> Kind:
     """The request that a parameter or the keywords are.
 
     Args:
@@ -33,13 +38,20 @@ def requested(
         field: the name of that field.
 
     Raises:
-        UsageError: a keyword beside a request that holds it; what ``kind`` refuses.
+        UsageError: a keyword beside a request that holds it, a request of another kind; what ``kind`` refuses.
     """
-    names = [one.name for one in fields(cast(Any, kind)) if one.name != field]
-    given = {name: words[name] for name in names if name in words}
+    defaults = {one.name: _default(one) for one in fields(cast(Any, kind)) if one.name != field}
+    given = {name: words[name] for name in defaults if name in words}
     if not isinstance(value, kind):
-        return kind(**given, **({} if value is None else {field: value}))
-    for name in given:
+        made = given if value is None else {field: value, **given}
+        for name, one in made.items():
+            if isinstance(one, Request):
+                problem = f"is a {type(one).__name__}"
+                raise UsageError(parameter(name), problem, f"Give it what a {kind.__name__} takes as {name}")
+        return kind(**made)
+    for name, one in given.items():
+        if one is defaults[name]:
+            continue
         problem = f"is given beside a {kind.__name__}, which holds it"
         raise UsageError(parameter(name), problem, f"Give {kind.__name__}(…, {name}=…)")
     return value

@@ -18,6 +18,7 @@ from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
 from calib8.parameters import parameter
 from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
+from calib8.requests import Request
 
 Granularity: TypeAlias = Literal["per-channel", "per-tensor"]
 """How many scales a weight has: one per output channel, or one."""
@@ -216,11 +217,11 @@ def target_scheme(name: str) -> QuantScheme:
 
 
 @dataclass(frozen=True)
-class TargetChoice:
+class TargetChoice(Request):
     """Which target the codes are for, and what is asked of it.
 
     Attributes:
-        target: a key of ``TARGETS``.
+        target: a key of ``TARGETS``; None: ``onnxruntime``, in ``tune`` that of the runtime.
         activations: a key of ``ACTIVATION_TYPES``, None for the target's own.
         weights: ``per-channel``: a scale per output channel; ``per-tensor``: one for each weight.
 
@@ -228,7 +229,7 @@ class TargetChoice:
         UsageError: one of them does not exist, or the target does not take it.
     """
 
-    target: str = "onnxruntime"
+    target: str | None = None
     activations: str | None = None
     weights: str = "per-channel"
 
@@ -236,9 +237,9 @@ class TargetChoice:
         """Checks what is asked for."""
         self.scheme()
 
-    def scheme(self) -> QuantScheme:
-        """The target's preset with what is asked of it."""
-        scheme = target_scheme(self.target).with_weights(self.weights)
+    def scheme(self, default: str = "onnxruntime") -> QuantScheme:
+        """The target's preset with what is asked of it; ``default`` is the target where none is named."""
+        scheme = target_scheme(self.target or default).with_weights(self.weights)
         return scheme if self.activations is None else scheme.with_activations(self.activations)
 
 

@@ -190,7 +190,7 @@ def test_options_that_statistics_do_not_take(
         (("--stats", "{out}/s", "--range", "*=3"), ("--range: does not go with statistics alone",)),
         (("--stats", "{out}/s", "--power-of-two"), ("--power-of-two: does not go",)),
         (("--stats", "{out}/s", "--shard", "3/2"), ("there is no shard 3 of 2",)),
-        (("--stats", "{out}/s", "--shard", "half"), ("--shard half: is no number of a shard",)),
+        (("--stats", "{out}/s", "--shard", "half"), ("--shard half: is not a number of a shard",)),
         (("--stats", "{out}/s", "--shard", "9/9"), ("has 6 samples and none of them in shard 9/9",)),
         (("-o", "{out}/t", "--shard", "1/2"), ("--output: does not go with --shard", "stats merge")),
         (

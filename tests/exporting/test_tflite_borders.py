@@ -205,7 +205,7 @@ def test_what_is_stored_in_the_file() -> None:
 
 def test_what_cannot_be_asked_for() -> None:
     program = one_layer("int8")
-    with pytest.raises(UsageError, match="inputs='int16': is no type of TFLite's inputs and outputs"):
+    with pytest.raises(UsageError, match="inputs='int16': is not a type of TFLite's inputs and outputs"):
         to_tflite(program, inputs="int16")
     with pytest.raises(UsageError, match="net: is a program of the profile 'single'"):
         to_tflite(replace(program, profile="single"), name="net")

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.usefixtures("quick_export")
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"scheme": "nowhere"}, "target nowhere: unknown target"),
+        ({"scheme": "nowhere"}, "target='nowhere': unknown target"),
         ({"scheme": 8}, "scheme: is of type int"),
         ({"scheme": "tengine", "activations": "uint8"}, "takes int8-symmetric only"),
         ({"scheme": QuantScheme("mine", takes=("int8",))}, "cannot run activations of type uint8"),

@@ -29,7 +29,7 @@ from calib8.analysis.runtimes import OWN, Settings, check_runtime, open_own
 from calib8.analysis.weight_noise import weight_sqnr_db
 from calib8.data.batches import Batch, batches
 from calib8.data.preprocess import Preprocess
-from calib8.data.reading import Reading, ReadingWords
+from calib8.data.reading import BatchWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import DataError, ModelError, UnsupportedModelError, UsageError
 from calib8.model.metadata import PREFIX
@@ -120,7 +120,7 @@ class Comparison:
     branches: tuple[BranchDistance, ...] = ()
 
 
-class ComparingWords(ReadingWords, PurposeWords):
+class ComparingWords(SampleWords, BatchWords, PurposeWords):
     """Keywords of ``compare``."""
 
 
@@ -191,7 +191,7 @@ def opened_for(pair: ModelPair, reading: Reading) -> Dataset:
         Calib8Error: what can be wrong with data or options.
     """
     preprocess = stored_preprocess(pair) if reading.preprocess is None else reading.preprocess
-    return replace(reading, preprocess=preprocess).opened(pair.inputs)
+    return replace(reading, preprocess=preprocess, labels=None).opened(pair.inputs)
 
 
 def stored_preprocess(pair: ModelPair) -> Preprocess | None:

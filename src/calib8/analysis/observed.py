@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import onnx_ir as ir
@@ -20,7 +20,7 @@ from calib8.analysis.pair_saturation import LayerPairs, PairObserver, layer_pair
 from calib8.analysis.tensor_codes import TensorCode, tensor_code
 from calib8.analysis.wrong_statistics import LOOKED_AT, wrong_statistics
 from calib8.data.batches import batches
-from calib8.data.reading import Reading, ReadingWords
+from calib8.data.reading import BatchWords, Reading, SampleWords
 from calib8.data.samples import Dataset, DataSource
 from calib8.errors import UnsupportedModelError
 from calib8.model.graph import constant, graph_inputs
@@ -77,6 +77,10 @@ class Observation:
     wrong: tuple[BatchNormDrift, ...] = ()
 
 
+class ObservingWords(SampleWords, BatchWords):
+    """Keywords of ``observe``."""
+
+
 @takes_words_of(Reading, without=("labels", "shapes"))
 def observe(
     path: str | os.PathLike[str],
@@ -84,7 +88,7 @@ def observe(
     *,
     pairs: bool = False,
     progress: Progress = silent,
-    **words: Unpack[ReadingWords],
+    **words: Unpack[ObservingWords],
 ) -> Observation:
     """Runs a model over data in ONNX Runtime and looks at what is inside.
 
@@ -101,7 +105,7 @@ def observe(
     reading = requested(Reading, words, data, field="data")
     threads = reading.threads
     original = load_model(path)
-    dataset = reading.opened(graph_inputs(original))
+    dataset = replace(reading, labels=None).opened(graph_inputs(original))
     if pairs:
         check_qdq(original, os.fspath(path))
     runs = _Runs(dataset, reading.batch_size, threads, progress)

@@ -34,6 +34,7 @@ from calib8.model.graph import model_hash
 from calib8.model.runtime import runtime_version
 from calib8.parameters import parameter
 from calib8.progress import Progress, SampleCounter, check_positive
+from calib8.requests import Request
 
 SECONDS_BETWEEN: Final = 10.0
 """Least time between two checkpoints where no number of samples is given."""
@@ -43,7 +44,7 @@ SHARE_OF_SAVING: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Checkpointing:
+class Checkpointing(Request):
     """Where a run is saved, and how often; false where it is not.
 
     Attributes:

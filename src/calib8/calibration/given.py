@@ -72,6 +72,17 @@ def _value(value: str, text: str) -> Given:
     return QParams(numbers[0], int(point))
 
 
+def check_mapping(given: object) -> None:
+    """Refuses ranges that do not name their tensors.
+
+    Raises:
+        UsageError: they are not a mapping.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        problem = f"is of type {type(given).__name__}"
+        raise UsageError(parameter("ranges"), problem, "Give a mapping of names or patterns to ranges")
+
+
 def given_ranges(
     given: GivenRanges, tensors: Iterable[str], spec: QuantSpec
 ) -> tuple[dict[str, Range], tuple[str, ...]]:

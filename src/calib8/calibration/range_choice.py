@@ -6,15 +6,16 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
 from calib8.calibration.decide import AUTO, Wish, check_wish
-from calib8.calibration.given import GivenRanges
+from calib8.calibration.given import GivenRanges, check_mapping
 from calib8.calibration.ranges import BEHIND
+from calib8.requests import Request
 
 STATISTICS_METHOD: Final = BEHIND
 """What chooses ranges from saved statistics, where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
-class RangeChoice:
+class RangeChoice(Request):
     """How the range of every activation is chosen.
 
     Attributes:
@@ -39,7 +40,9 @@ class RangeChoice:
 
     def __post_init__(self) -> None:
         """Checks what does not depend on where the ranges come from."""
-        check_wish(self._wish(AUTO))
+        check_mapping(self.ranges)
+        if self.method is not None:
+            check_wish(self._wish(self.method))
 
     def wish(self, *, from_statistics: bool = False) -> Wish:
         """The choice where ranges come from data, or from statistics.

@@ -175,7 +175,7 @@ def prepare_for_table(
             invented = {spec.name: made_up_input(spec).shape for spec in specs if spec.shape and invent}
             sample = _made_up(original, {**invented, **sizes})
     else:
-        sample = dict(first_sample(reading.opened(specs)))
+        sample = dict(first_sample(replace(reading, labels=None).opened(specs)))
     with naming_file(original):
         return original, prepare(original, sample, made_up=made_up)
 

@@ -38,11 +38,10 @@ from calib8.files import output_file
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from calib8.data.preprocess import Preprocess
     from calib8.data.reading import Reading
     from calib8.judge import Preflight
+    from calib8.model.load import ModelSource
     from calib8.pipeline import Calibration, Collection
     from calib8.table import CalibrationTable
 
@@ -193,7 +192,7 @@ def _from_data(terminal: Terminal, request: _Request, data: Path) -> _Outcome:
     return _Outcome(found, seen, progress.done, found.table, found.notes)
 
 
-def _collected(request: _Request, model: ir.Model, reading: Reading, progress: SamplesSeen) -> Collection:
+def _collected(request: _Request, model: ModelSource, reading: Reading, progress: SamplesSeen) -> Collection:
     from calib8 import pipeline
     from calib8.data.shards import Shard
 
@@ -206,7 +205,9 @@ def _collected(request: _Request, model: ir.Model, reading: Reading, progress: S
     )  # fmt: skip
 
 
-def _calibrated(request: _Request, model: ir.Model, reading: Reading, progress: SamplesSeen) -> Calibration:
+def _calibrated(
+    request: _Request, model: ModelSource, reading: Reading, progress: SamplesSeen
+) -> Calibration:
     from calib8 import pipeline
 
     ranges, saved = request.ranges, request.saved
@@ -225,6 +226,7 @@ def _from_statistics(terminal: Terminal, request: _Request) -> _Outcome:
         found = pipeline.calibrate(
             request.model, statistics=request.saved.from_stats, ranges=ranges.choice(),
             activations=ranges.activations, keep_float=request.keep_float, shapes=request.shapes,
+            threads=request.reading.thread_count,
         )  # fmt: skip
     return _Outcome(found, None, found.statistics.samples, found.table, found.notes)
 

@@ -122,11 +122,6 @@ class ReadingOptions:
         return Reading(data, preprocess, labels, self.samples, self.batch, self.thread_count, self.skip_bad)
 
     @property
-    def batch_size(self) -> int:
-        """Samples per run, where 1 is what serves best."""
-        return 1 if self.batch is None else self.batch
-
-    @property
     def thread_count(self) -> int:
         """Threads to use."""
         return usable_cores() if self.threads is None else self.threads

@@ -237,7 +237,8 @@ def _next_command(
     dataset = None if result.calibration is None else result.calibration.dataset
     asked = Asked(
         request.model, output, data, reading, None if dataset is None else dataset.preprocess,
-        request.purpose.task_name, request.purpose.branches, request.target.target, request.target.weights,
+        request.purpose.task_name, request.purpose.branches, request.target.scheme().name,
+        request.target.weights,
         None if labels is None else Path(labels), ranges, request.repair.keep_float, request.repair.spots,
         "" if done is None else done.effort,
     )  # fmt: skip

@@ -15,11 +15,10 @@ from calib8.errors import UsageError
 from calib8.parameters import on_command_line
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
     from calib8.autorange.choose import AutoReport
     from calib8.data.reading import Reading
     from calib8.judge import Preflight
+    from calib8.model.load import ModelSource
     from calib8.pipeline import Calibration, Collection
     from calib8.repair.wanted import Repairs
     from calib8.table import CalibrationTable
@@ -72,22 +71,22 @@ def _check_without_data(wanted: Repairs, instead: str) -> None:
     raise UsageError(option, f"it looks at data, and {instead} brings none", cure)
 
 
-def look_at_data(terminal: Terminal, path: Path, reading: Reading) -> tuple[ir.Model, Preflight]:
+def look_at_data(terminal: Terminal, path: Path, reading: Reading) -> tuple[ModelSource, Preflight]:
     """Shows what the model is fed, against what the preprocessing implies, and its top-1 if it can be told.
 
     Returns:
-        The model, for the steps to come, and what was seen.
+        The model for the steps to come, see ``calib8.model.load.kept_open``, and what was seen.
 
     Raises:
         Calib8Error: what can be wrong with model, data or options.
     """
     from calib8.judge import PREFLIGHT_SAMPLES, preflight
-    from calib8.model.load import load_model
+    from calib8.model.load import kept_open
     from calib8.model.memory import LARGE, release_memory
 
     samples = PREFLIGHT_SAMPLES if reading.samples is None else min(PREFLIGHT_SAMPLES, reading.samples)
     with shown_progress(terminal, "looking at the data"):
-        model = load_model(path)
+        model = kept_open(path)
         seen = preflight(model, replace(reading, samples=samples))
     if path.stat().st_size >= LARGE:
         release_memory()

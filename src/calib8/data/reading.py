@@ -13,11 +13,12 @@ from calib8.data.samples import Dataset, DataSource, check_samples, open_dataset
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 from calib8.progress import check_positive
+from calib8.requests import Request
 from calib8.tensors import TensorSpec
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class Reading(Request):
     """Which samples are read, and how.
 
     Attributes:
@@ -77,16 +78,35 @@ class Reading:
         )
 
 
-class ReadingWords(TypedDict, total=False):
-    """The fields of a ``Reading`` beside the data, as keywords."""
+class SampleWords(TypedDict, total=False):
+    """The fields of a ``Reading`` that every function takes as keywords."""
 
     preprocess: Preprocess | str | None
-    labels: str | os.PathLike[str] | None
     samples: int | None
-    batch: int | None
     threads: int
     skip_bad: bool
+
+
+class LabelWords(TypedDict, total=False):
+    """The labels, where they count."""
+
+    labels: str | os.PathLike[str] | None
+
+
+class BatchWords(TypedDict, total=False):
+    """The samples per run, where they can be chosen."""
+
+    batch: int | None
+
+
+class ShapeWords(TypedDict, total=False):
+    """The sizes of inputs, where there may be no data."""
+
     shapes: Mapping[str, Sequence[int]] | None
+
+
+class ReadingWords(SampleWords, LabelWords, BatchWords, ShapeWords):
+    """All of them."""
 
 
 NOTHING_READ: Final = Reading()

@@ -48,7 +48,7 @@ class Shard:
         if found is None:
             raise UsageError(
                 parameter("shard", text),
-                "is no number of a shard",
+                "is not a number of a shard",
                 f"Use for example {parameter('shard', '1/4')}",
             )
         return cls(int(found[1]), int(found[2]))

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from google.protobuf import json_format, text_format  # type: ignore[import-untyped, unused-ignore]
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
-from calib8.errors import Calib8Error, ModelError, UnsupportedModelError
+from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
 from calib8.model.runtime import open_session
@@ -42,6 +42,9 @@ OLDEST_OPSET: Final = 7
 ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 """A model as users have it."""
 
+MOST_KEPT: Final = 2**26
+"""Bytes of a file whose graph is kept for several steps; a larger one is opened again by each."""
+
 _READ_FROM: Final = "calib8.read_from"
 """Where a graph notes what it was read from: a path, or nothing for a ModelProto."""
 
@@ -51,8 +54,8 @@ def load_model(source: ModelSource) -> ir.Model:
 
     Args:
         source: path of an .onnx file (external data beside it is mapped, not copied) or of a float .tflite
-            file, known by its first bytes; or a ModelProto; or a graph. One that this function gave comes
-            back as it is, so that a file is opened once however many steps take it.
+            file, known by its first bytes; or a ModelProto; or a graph that this function gave, which comes
+            back as it is: so a file is opened once however many steps take it.
 
     Raises:
         UsageError: neither of them.
@@ -61,7 +64,11 @@ def load_model(source: ModelSource) -> ir.Model:
             model that is quantized or holds operators without ONNX nodes.
     """
     if isinstance(source, ir.Model):
-        return source if _READ_FROM in source.meta else load_model(ir.to_proto(source))
+        if _READ_FROM not in source.meta:
+            raise UsageError(
+                "model", "is a graph that was not loaded by calib8", "Give its path or a ModelProto"
+            )
+        return source
     model = _read(source)
     model.meta[_READ_FROM] = "" if isinstance(source, onnx.ModelProto) else os.fspath(source)
     return model
@@ -84,6 +91,18 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     except UNREADABLE as error:
         raise _not_onnx(subject, error) from error
     return model
+
+
+def kept_open(source: ModelSource) -> ModelSource:
+    """The graph for several steps; a large file stays a path, whose constants are not kept all the time.
+
+    Raises:
+        Calib8Error: what ``load_model`` raises.
+    """
+    path = None if isinstance(source, onnx.ModelProto | ir.Model) else checked_path(source, "model")
+    if path is not None and path.is_file() and path.stat().st_size > MOST_KEPT:
+        return source
+    return load_model(source)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import TypedDict
 from calib8.errors import UsageError
 from calib8.parameters import either, parameter
 from calib8.repair.repairs import DATA_FREE, DEFAULT_EFFORT, EFFORTS, NONE, ONE_OF, REPAIRS, Effort
+from calib8.requests import Request
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Repairs:
 
 
 @dataclass(frozen=True)
-class RepairChoice:
+class RepairChoice(Request):
     """What is done to keep the accuracy.
 
     Attributes:

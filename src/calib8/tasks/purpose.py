@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final, TypedDict, cast
 
-from calib8.requests import requested
+from calib8.requests import Request, requested
 from calib8.tasks.judges.find import AnyJudge, task_name
 from calib8.tasks.kinds import task_called
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # plans are judged without what reads models
 
 
 @dataclass(frozen=True)
-class Purpose:
+class Purpose(Request):
     """What the outputs of a network are for; what is not said is told by the graph.
 
     Attributes:
@@ -34,8 +34,8 @@ class Purpose:
 
     def __post_init__(self) -> None:
         """Checks the name of the task."""
-        if isinstance(self.task, str):
-            task_called(self.task)
+        if self.task is not None and (isinstance(self.task, str) or not isinstance(self.task_name, str)):
+            task_called(cast(str, self.task))
 
     @property
     def task_name(self) -> str | None:

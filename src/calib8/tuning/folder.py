@@ -218,7 +218,7 @@ class Folder:
         if found is None:
             return 0.0
         if not isinstance(found, float) or not 0.0 <= found < math.inf:
-            raise self.broken("seconds.json", f"{found!r} are no seconds")
+            raise self.broken("seconds.json", f"{found!r} are not seconds")
         return found
 
     def broken(self, name: str, error: object) -> TableError:

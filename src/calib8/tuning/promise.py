@@ -25,6 +25,7 @@ from typing import Final, Literal, TypeAlias, TypedDict
 
 from calib8.errors import UsageError
 from calib8.parameters import parameter
+from calib8.requests import Request
 
 Kind: TypeAlias = Literal[
     "agreement", "drop", "sqnr", "map_ratio", "recall", "precision", "iou", "cosine", "lines", "oks", "score"
@@ -141,7 +142,7 @@ class Promise:
 
 
 @dataclass(frozen=True)
-class Promises:
+class Promises(Request):
     """The one promise that is given; the others are None.
 
     Attributes:

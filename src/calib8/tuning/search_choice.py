@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
-from calib8.calibration.given import GivenRanges
+from calib8.calibration.given import GivenRanges, check_mapping
 from calib8.repair.repairs import EFFORTS
 from calib8.repair.wanted import effort_called
+from calib8.requests import Request
 from calib8.tuning.promise import seconds_of
 
 LAST_EFFORT: Final = tuple(EFFORTS)[-1]
@@ -17,7 +18,7 @@ LAST_EFFORT: Final = tuple(EFFORTS)[-1]
 
 
 @dataclass(frozen=True)
-class SearchChoice:
+class SearchChoice(Request):
     """How ``tune`` searches.
 
     Attributes:
@@ -42,6 +43,7 @@ class SearchChoice:
     def __post_init__(self) -> None:
         """Checks what can be checked without the model."""
         effort_called(self.effort)
+        check_mapping(self.ranges)
         seconds_of(self.budget)
 
 

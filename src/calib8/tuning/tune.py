@@ -15,7 +15,7 @@ from calib8.analysis.runtimes import ONNXRUNTIME
 from calib8.autorange.samples import too_few
 from calib8.calibration.given import given_ranges
 from calib8.calibration.source import Model, open_data
-from calib8.data.reading import Reading, ReadingWords
+from calib8.data.reading import LabelWords, Reading, SampleWords
 from calib8.data.samples import DataSource
 from calib8.errors import UsageError
 from calib8.files import checked_path, remove_leftovers
@@ -85,7 +85,7 @@ class Tuning:
     notes: tuple[str, ...]
 
 
-class TuningWords(ReadingWords, TargetWords, PromiseWords, SearchWords, PurposeWords):
+class TuningWords(SampleWords, LabelWords, TargetWords, PromiseWords, SearchWords, PurposeWords):
     """Keywords of ``tune``."""
 
 
@@ -179,7 +179,7 @@ def _scheme(target: str | TargetChoice | None, runtime: str, words: Mapping[str,
     if runtime not in JUDGES:
         problem = "is not a runtime that tune judges in"
         raise UsageError(parameter("runtime", runtime), problem, f"Use {' or '.join(JUDGES)}")
-    return requested(TargetChoice, words, target or runtime, field="target").scheme()
+    return requested(TargetChoice, words, target, field="target").scheme(runtime)
 
 
 def _about_samples(judging: Judge, promise: Promise, recipes: Recipes, *, halved: bool) -> Iterator[str]:

@@ -107,7 +107,7 @@ def to_tflite(
     for option, value in (("inputs", inputs), ("outputs", outputs)):
         if value is not None and value not in BORDER_TYPES:
             cure = f"Use {', '.join(BORDER_TYPES[:-1])} or {BORDER_TYPES[-1]}"
-            raise UsageError(parameter(option, value), "is no type of TFLite's inputs and outputs", cure)
+            raise UsageError(parameter(option, value), "is not a type of TFLite's inputs and outputs", cure)
     if program.profile != "tflite":
         problem = f"is a program of the profile '{program.profile}', whose rounding TFLite does not have"
         raise UsageError(name, problem, "Give the ONNX model, or a program of the profile tflite")

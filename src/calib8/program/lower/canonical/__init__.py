@@ -5,8 +5,8 @@
 What the result guarantees:
 
 - **Shapes.** Every tensor has a concrete shape. Shape arithmetic is folded, constants are initializers.
-  There is no Constant or Dropout node, and an Identity only where an output of the graph is an input, a
-  constant or another output.
+  There is no Dropout node, no Constant but an output of the graph, and an Identity only where an output of
+  the graph is an input, a constant or another output.
 - **Quantizers.** All are of the standard domain, operator set ≥ 17, with constant float32 scales, finite and
   > 0. Those of 8-bit and int16 codes (and int32 ones of constants) state scale and zero point as initializers
   of shape [], or [C] and then ``axis`` ≥ 0; the zero point has the type of the codes; int16 stands for uint16
@@ -16,9 +16,9 @@ What the result guarantees:
   made with.
 - **Operators.** No op computes with codes inside but ConvInteger, MatMulInteger, DynamicQuantizeLinear and
   what has no scale: QOperator nodes and moves of codes stand as float ops between quantizers.
-- **Constants.** No QuantizeLinear of a constant. The weight of a layer is constant codes right in front of
-  its DequantizeLinear. Parameters (of a Clip, a Pad …) are float. Gemm has no transA, and factors only
-  where they could not be folded.
+- **Constants.** No QuantizeLinear of a constant, outputs aside. The weight of a layer is constant codes right
+  in front of its DequantizeLinear. Parameters (of a Clip, a Pad …) are float. Gemm has no transA, and factors
+  only where they could not be folded.
 - **Biases.** Of a layer with coded input and weight, int32 codes of scale fl(s_x·s_w[c]), one per channel,
   where they fit. What adds or scales per channel behind such a layer is part of it; BatchNormalization is
   Mul and Add elsewhere. A constant behind a MatMul of more than two axes stays an Add.

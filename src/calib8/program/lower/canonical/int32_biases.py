@@ -52,13 +52,13 @@ def rewrite(model: ir.Model) -> int:
 def _code_bias(names: Names, layer: ir.Node) -> bool:
     coding, weight = source_coding(layer.inputs[0]), constant_codes(layer.inputs[1])
     real = real_constant(input_at(layer, 2))
-    if coding is None or weight is None or real is None or not _is_plain(layer, weight):
+    if coding is None or weight is None or real is None or not is_plain(layer, weight):
         return False
     channels = output_channels(layer, weight.codes)
     if real.size not in (1, channels) or (real.size > 1 and real.shape[-1] != channels):
         return False
     weight = _with_room(names, layer, weight, np.broadcast_to(real.reshape(-1), channels), coding.scale)
-    steps = _steps(layer, weight, coding.scale)
+    steps = bias_steps(layer, weight, coding.scale)
     codes = _codes(input_at(layer, 2), real, steps, channels)
     if codes is None or _is_done(input_at(layer, 2), codes, steps):
         return False
@@ -70,7 +70,7 @@ def _code_bias(names: Names, layer: ir.Node) -> bool:
     return True
 
 
-def _is_plain(layer: ir.Node, weight: ConstantCodes) -> bool:
+def is_plain(layer: ir.Node, weight: ConstantCodes) -> bool:
     """8-bit codes with scales along the output channels, and no factors."""
     if any(name in layer.attributes for name in ("alpha", "beta")) and not _factors_are_one(layer):
         return False
@@ -82,7 +82,7 @@ def _factors_are_one(layer: ir.Node) -> bool:
     return all(layer.attributes[n].as_float() == 1.0 for n in ("alpha", "beta") if n in layer.attributes)
 
 
-def _steps(layer: ir.Node, weight: ConstantCodes, input_scale: float) -> npt.NDArray[np.float32]:
+def bias_steps(layer: ir.Node, weight: ConstantCodes, input_scale: float) -> npt.NDArray[np.float32]:
     """``fl(s_x·s_w)``, [] or [output channels]; groups of a ConvTranspose share weight scales."""
     groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     with np.errstate(over="ignore", under="ignore"):

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.ops.groups import CONVOLUTIONS
 from calib8.ops.questions import is_quantizer, is_weighted, normalizes, quantizes
@@ -27,6 +28,7 @@ from calib8.program.lower.canonical.codings import (
     source_coding,
 )
 from calib8.program.lower.canonical.explicit_windows import POOLS
+from calib8.program.lower.canonical.int32_biases import bias_steps, is_plain
 from calib8.program.lower.canonical.movers import data_inputs, stays_on_grid
 from calib8.quantization.qdq import codes_of, dequantizer
 
@@ -45,7 +47,7 @@ def check_canonical(model: ir.Model) -> None:
     Raises:
         BrokenGuaranteeError: with every breach, each by guarantee and node or tensor.
     """
-    if os.environ.get(VARIABLE, "0") == "0":
+    if os.environ.get(VARIABLE, "") in ("", "0"):
         return
     found = [f"{title}: {text}" for title, check in GUARANTEES.items() for text in check(model)]
     if found:
@@ -53,9 +55,9 @@ def check_canonical(model: ir.Model) -> None:
 
 
 def _shapes(model: ir.Model) -> Iterator[str]:
-    """No Constant or Dropout; an Identity only in front of an output that would have no node of its own."""
+    """No Dropout, a Constant only as an output; an Identity only of an output that has no node of its own."""
     for node in model.graph:
-        if node.op_type in ("Constant", "Dropout") and not node.domain:
+        if node.op_type in ("Constant", "Dropout") and not node.domain and not _leaves(node):
             yield f"{node.op_type} '{node.name}'"
         if node.op_type == "Identity" and not node.domain:
             source = node.inputs[0]
@@ -100,15 +102,36 @@ def _operators(model: ir.Model) -> Iterator[str]:
 def _constants(model: ir.Model) -> Iterator[str]:
     """No QuantizeLinear of a constant; no node between codes of a weight and DequantizeLinear; no transA."""
     for node in model.graph:
-        if quantizes(node) and constant(node.inputs[0]) is not None:
+        if quantizes(node) and constant(node.inputs[0]) is not None and not _leaves(node):
             yield f"'{node.name}' quantizes a constant"
         if is_weighted(node) and not node.domain:
             reader = dequantizer(node.inputs[1])
             behind = None if reader is None or reader.inputs[0] is None else reader.inputs[0].producer()
-            if behind is not None and not quantizes(behind) and constant_codes(node.inputs[0]) is None:
+            if behind is not None and not _reads_inputs(behind):
                 yield f"codes of the weight of '{node.name}' come from {behind.op_type} '{behind.name}'"
         if node.op_type == "Gemm" and int_attribute(node, "transA", 0):
             yield f"Gemm '{node.name}' has transA"
+
+
+def _leaves(node: ir.Node) -> bool:
+    """Whether a node gives an output, which keeps its name and so its node."""
+    return node.outputs[0].is_graph_output()
+
+
+def _reads_inputs(node: ir.Node) -> bool:
+    """Whether what a node gives depends on an input of the graph."""
+    waiting, seen = [node], {node}
+    while waiting:
+        for value in waiting.pop().inputs:
+            if value is None or constant(value) is not None:
+                continue
+            producer = value.producer()
+            if producer is None:
+                return True
+            if producer not in seen:
+                seen.add(producer)
+                waiting.append(producer)
+    return False
 
 
 def _biases(model: ir.Model) -> Iterator[str]:
@@ -118,15 +141,14 @@ def _biases(model: ir.Model) -> Iterator[str]:
             yield f"BatchNormalization '{node.name}' is neither folded nor arithmetic"
         if not is_weighted(node) or node.domain:
             continue
-        coding, weight, bias = source_coding(node.inputs[0]), constant_codes(node.inputs[1]), None
-        if input_at(node, 2) is not None:
-            bias = constant_codes(input_at(node, 2))
-        if coding is None or weight is None or bias is None or bias.codes.dtype != np.int32:
+        coding, weight = source_coding(node.inputs[0]), constant_codes(node.inputs[1])
+        bias = constant_codes(input_at(node, 2))
+        if coding is None or weight is None or bias is None or not is_plain(node, weight):
             continue
-        with np.errstate(over="ignore", under="ignore"):
-            steps = np.asarray(np.float32(coding.scale) * weight.scale, np.float32).reshape(-1)
-        groups = bias.scale.size // steps.size if steps.size and bias.scale.size % steps.size == 0 else 1
-        if not np.array_equal(np.tile(steps, groups), bias.scale.reshape(-1)):
+        steps = bias_steps(node, weight, coding.scale)
+        with np.errstate(all="ignore"):
+            fits = np.all(np.abs(bias.real().reshape(-1) / steps.astype(np.float64)) <= INT32_MAX)
+        if fits and not (bias.codes.dtype == np.int32 and np.array_equal(bias.scale, steps)):
             yield f"the bias of '{node.name}' is not in steps of input scale times weight scale"
 
 
@@ -168,7 +190,7 @@ def _once(model: ir.Model) -> Iterator[str]:
             continue
         if not node.outputs[0].is_graph_output():
             seen[node.op_type, node.inputs[0], coding.scale, coding.zero_point, coding.dtype] += 1
-        if quantizes(node) and source_coding(node.inputs[0]) == coding:
+        if quantizes(node) and source_coding(node.inputs[0]) == coding and not _leaves(node):
             yield f"'{node.name}' quantizes codes of its own scale"
     for key, number in seen.items():
         if number > 1:
