@@ -38,7 +38,7 @@ def requested(
         field: the name of that field.
 
     Raises:
-        UsageError: a keyword beside a request that holds it, a request of another kind; what ``kind`` refuses.
+        UsageError: a keyword beside a request that holds it, another request; what ``kind`` refuses.
     """
     defaults = {one.name: _default(one) for one in fields(cast(Any, kind)) if one.name != field}
     given = {name: words[name] for name in defaults if name in words}

@@ -55,8 +55,9 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "two equal quantizers": (
         "once", "q = QuantizeLinear(x, s, z) r = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) "
         "e = DequantizeLinear(r, s, z) y = Add(a, e)", "2 quantizers of one value"),
-    "codes that are quantized again": ("once", f"{LAYER} y = QuantizeLinear(d, s, z)",
-                                       "'y' quantizes codes of its own scale"),
+    "codes that are quantized again": (
+        "once", f"{LAYER} e = QuantizeLinear(d, s, z) y = DequantizeLinear(e, s, z)",
+        "'e' quantizes codes of its own scale"),
     "two nodes of one name": ("names", "a = Exp(x) y = Exp(a)", "2 nodes of the name 'twin'"),
 }  # fmt: skip
 
