@@ -161,7 +161,7 @@ def test_a_tflite_file_that_cannot_be_is_not_written(tmp_path: Path) -> None:
             tmp_path / "none" / "m.tflite"
         )
     assert not list(tmp_path.iterdir())
-    with pytest.raises(UsageError, match="no path"):
+    with pytest.raises(UsageError, match="not a path"):
         result.save(7)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match=r"m\.pt: is the name of another kind of file"):
         result.save(tmp_path / "m.pt")

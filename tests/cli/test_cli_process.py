@@ -121,6 +121,24 @@ def test_ctrl_c_while_results_are_made(
     assert list(out.iterdir()) == []
 
 
+INTERRUPTED = """
+import calib8.judge
+from calib8.cli import main
+def interrupted(*a, **k): exec('raise KeyboardInterrupt')
+calib8.judge.preflight = interrupted
+main()
+"""
+
+
+def test_ctrl_c_while_a_dataclass_is_made_has_the_same_exit_code(tmp_path: Path, out: Path) -> None:
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    arguments = ["quantize", str(MODEL_PATH), "--data", str(HELDOUT_PATH), *DIGITS, "-o", str(out / "q.onnx")]
+    done = subprocess.run(
+        [sys.executable, "-m", "interrupted", *arguments], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+
+
 BROKEN = """
 import calib8.judge
 def broken(*a, **k): raise ZeroDivisionError('a\\nb')

@@ -286,7 +286,10 @@ def test_what_cannot_be_done_with_a_tflite_file_is_one_line(
         "--until: the model computes no tensor 'nothing'",
     )
     refused(
-        cli("compile", files["onnx"], "-o", out / "p.c8", "--until", "c"), 2, "--until c", "no TFLite model"
+        cli("compile", files["onnx"], "-o", out / "p.c8", "--until", "c"),
+        2,
+        "--until c",
+        "is not a TFLite model",
     )
     refused(cli("compile", int8, "-o", out / "p.c8", "--shape", "image=1,9,9,3"), 2, "1×9×9×3 does not fit")
     asked = ("evaluate", int8, "--data", data, "--runtime", "onnxruntime")

@@ -291,7 +291,7 @@ def test_two_runs_do_not_search_in_one_folder(tune: Tune, tmp_path: Path) -> Non
         ({"min_sqnr": 20.0, "keep_float": ["nobody"]}, UsageError, "no node 'nobody'"),
         ({"min_sqnr": 20.0, "samples": 12}, DataError, "leaves 6 samples"),
         ({"min_sqnr": 20.0, "judge_data": inputs()}, UsageError, "what calibrated cannot judge"),
-        ({"min_sqnr": 20.0, "output": 3}, UsageError, "no path"),
+        ({"min_sqnr": 20.0, "output": 3}, UsageError, "not a path"),
     ],
 )
 def test_what_cannot_be_is_refused(

@@ -75,12 +75,12 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
         print_error(on_command_line(error.text))
         raise typer.Exit(error.exit_code) from None
     except KeyboardInterrupt:
-        raise typer.Exit(INTERRUPTED) from None
+        raise _interrupted() from None
     except (typer.Exit, typer.Abort, BrokenPipeError):
         raise
     except Exception as error:
         if _is_interruption(error):
-            raise typer.Exit(INTERRUPTED) from None
+            raise _interrupted() from None
         if os.environ.get(TRACEBACK_VARIABLE) == "1":
             raise
         what = " ".join(f"{type(error).__name__}: {error}".split())
@@ -88,6 +88,16 @@ def _run_reporting_errors(function: Callable[..., None], arguments: dict[str, An
             f"unexpected {what}. Please report this as a bug; {TRACEBACK_VARIABLE}=1 shows where it happened."
         )
         raise typer.Exit(1) from None
+
+
+def _interrupted() -> typer.Exit:
+    """The end after Ctrl-C, with an exit code of its own.
+
+    Where Ctrl-C came while generated code ran, as when a dataclass is made, ``python -m calib8`` would end by
+    the signal: CPython remembers such an interruption until other generated code has run.
+    """
+    exec("")
+    return typer.Exit(INTERRUPTED)
 
 
 def _is_interruption(error: BaseException | None) -> bool:

@@ -126,10 +126,11 @@ def test_what_is_not_folded() -> None:
     batch = net.constant(normal(2, 1, 1, 1))
     assert unfolded(net, inputs, net.op(f"Add ({layer(net, 'Conv', True)}, {batch})")) == ["Conv", "Add"]
 
-    net = Net()
-    product = net.op(f"MatMul ({net.coded('x')}, {net.weight(4, 6)})")
-    added = net.op(f"Add ({product}, {net.constant(normal(6))})")
-    assert unfolded(net, "float[2, 3, 4] x", net.coded(added, 0.1)) == ["MatMul", "Add"]
+    for shift in (normal(6), np.float32([1, 0, 2, 0, 0, 0])):
+        net = Net()
+        product = net.op(f"MatMul ({net.coded('x')}, {net.weight(4, 6)})")
+        added = net.op(f"Add ({product}, {net.constant(shift)})")
+        assert unfolded(net, "float[2, 3, 4] x", net.coded(added, 0.1)) == ["MatMul", "Add"]
 
     net = Net()
     product = net.op(f"MatMul ({net.coded('x')}, {net.weight(4, 6)})")
