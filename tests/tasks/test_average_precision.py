@@ -130,6 +130,12 @@ SPECIAL = {
     "a miss at the end of small": image_of(
         [[100, 100, 132, 132], [10, 10, 30, 30]], [[10, 10, 30, 30], [50, 50, 70, 70]]
     ),
+    "an object at the end of small that is not found": image_of(
+        [[150, 10, 200, 60]], [[150, 10, 200, 60], [100, 100, 132, 132]]
+    ),
+    "an object at the end of medium that is not found": image_of(
+        [[10, 100, 130, 220]], [[10, 100, 130, 220], [200, 200, 296, 296]]
+    ),
     "a miss at the end of medium": image_of(
         [[200, 200, 296, 296], [10, 10, 60, 60]], [[10, 10, 60, 60], [100, 100, 150, 150]]
     ),
