@@ -128,7 +128,7 @@ def _weight_scales(layer: Layer, magnitude: npt.NDArray[np.float64]) -> npt.NDAr
     levels = _WINOGRAD_LEVELS if groups == 1 and _is_winograd(layer, magnitude) else _LEVELS
     inverse = levels / np.maximum(largest, FLOAT32_TINY)
     result: npt.NDArray[np.float64] = np.where(inverse <= FLOAT32_MAX, inverse, 1.0)
-    return np.where(largest > 0, result, 1.0)
+    return result
 
 
 def _is_winograd(layer: Layer, magnitude: npt.NDArray[np.float64]) -> bool:
