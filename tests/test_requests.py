@@ -123,6 +123,8 @@ def test_a_keyword_beside_a_request_that_holds_it() -> None:
         calib8.quantize(network(), reading, samples=3)
     with pytest.raises(calib8.UsageError, match="beside a RangeChoice"):
         calib8.calibrate(network(), reading, ranges=calib8.RangeChoice("mse"), method="minmax")
+    with pytest.raises(calib8.UsageError, match=r"data: were not given\. Give data"):
+        calib8.preflight(network(), calib8.Reading())
     with pytest.raises(calib8.UsageError, match="beside a Purpose"):
         calib8.quantize(network(), reading, task=calib8.Purpose(), branches={"y": "map"})
 
@@ -166,7 +168,10 @@ def test_a_request_of_another_kind_is_refused(name: str) -> None:
 
 def test_a_keyword_at_its_default_goes_beside_a_request() -> None:
     reading = calib8.Reading(PIXELS, CENTRED, samples=8)
-    table = calib8.calibrate(network(), reading, samples=None, method="minmax").table
+    words: dict[str, Any] = {"samples": None, "threads": 2, "skip_bad": False}
+    table = calib8.calibrate(network(), reading, **words, method="minmax").table
+    purpose = calib8.Purpose()
+    calib8.calibrate(network(), reading, ranges=calib8.RangeChoice("minmax"), task=purpose, branches={})
     assert table.to_json() == calib8.calibrate(network(), reading, method="minmax").table.to_json()
 
 

@@ -144,8 +144,8 @@ def calibrate(
         statistics: those of an earlier run over the same model, or their file, in place of data. The table
             is the same, byte for byte. The preprocessing is known then, and another one refused.
         target: for ``auto``: the target that the whole model is checked for; or a ``TargetChoice``, whose
-            ``activations`` (here ``uint8`` where nothing is said), the code that ranges are searched for,
-            and ``weights`` are keywords too.
+            ``activations``, the code that ranges are searched for, and ``weights`` are keywords too. Without
+            ``activations`` a name means ``uint8``, a ``TargetChoice`` the target's own.
         ranges: pattern of tensor names → ``Range``, (low, high), or ``QParams``: they win over everything; or
             a ``RangeChoice``, whose other fields (``method``, ``percent``, ``decay``, ``power_of_two``) are
             keywords too.
@@ -220,7 +220,7 @@ def _calibrated(model: Model, asked: _Calibrating, progress: Progress) -> Calibr
         source, _ = open_data(model, reading, keep_float=asked.keep_float)
         kept = None
     meaning = asked.purpose.meaning(source.prepared.model)
-    given, notes = given_ranges(asked.ranges.ranges, source.tensors, asked.scheme.activations)
+    given, notes = given_ranges(asked.ranges.ranges or {}, source.tensors, asked.scheme.activations)
     found = _gathered(source, asked, wish, given, meaning, progress) if kept is None else Gathered(kept)
     table, report = chosen_table(
         source, found, wish, asked.scheme, given, meaning, keep_float=asked.keep_float, batch=reading.batch,
@@ -378,7 +378,9 @@ def _with_table(
     """The INT8 model with the ranges of a table; data are for repairs and to compare the prepared model."""
     reading, scheme, known = asked.reading, asked.scheme, file.table.inputs
     original, prepared = prepare_for_table(model, reading, known=known)
-    given, notes = given_ranges(asked.ranges.ranges, calibration_tensors(prepared.model), scheme.activations)
+    given, notes = given_ranges(
+        asked.ranges.ranges or {}, calibration_tensors(prepared.model), scheme.activations
+    )
     zero_points = not scheme.activations.symmetric
     bound = bind(file, prepared.model, original, partial=partial, zero_points=zero_points)
     table = replace(with_given(bound.table, given, {}), inputs=known)

@@ -50,7 +50,7 @@ def requested(
                 raise UsageError(parameter(name), problem, f"Give it what a {kind.__name__} takes as {name}")
         return kind(**made)
     for name, one in given.items():
-        if one is defaults[name]:
+        if one == defaults[name]:
             continue
         problem = f"is given beside a {kind.__name__}, which holds it"
         raise UsageError(parameter(name), problem, f"Give {kind.__name__}(…, {name}=…)")

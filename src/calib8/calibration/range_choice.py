@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from calib8.calibration.decide import AUTO, Wish, check_wish
@@ -36,7 +36,7 @@ class RangeChoice(Request):
     percent: float | None = None
     decay: float | None = None
     power_of_two: bool = False
-    ranges: GivenRanges = field(default_factory=dict)
+    ranges: GivenRanges | None = None
 
     def __post_init__(self) -> None:
         """Checks what does not depend on where the ranges come from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, TypedDict
 
 from calib8.calibration.given import GivenRanges, check_mapping
@@ -35,7 +35,7 @@ class SearchChoice(Request):
 
     effort: str = LAST_EFFORT
     keep_float: Sequence[str] = ()
-    ranges: GivenRanges = field(default_factory=dict)
+    ranges: GivenRanges | None = None
     power_of_two: bool = False
     budget: str | float | None = None
     work: str | os.PathLike[str] | None = None
