@@ -137,3 +137,12 @@ def test_two_ranges_for_one_scale(cli, refused, model: Path, table: Path, out: P
 def test_a_finished_table_takes_no_decay(cli, refused, model: Path, table: Path, out: Path) -> None:
     result = cli("quantize", model, "--table", table, "--decay", "0.9", "-o", out / "q.onnx")
     assert result.exit_code == 2 and "--decay" in result.stderr
+
+
+def test_options_that_do_not_fit_the_default_method_are_refused_before_the_data_are_read(
+    cli, refused, model: Path, images: Path, out: Path
+) -> None:
+    for option in (("--percent", "99"), ("--decay", "0.9")):
+        result = cli("quantize", model, "--data", images, *FLAGS, *option, "-o", out / "q.onnx")
+        refused(result, 2, " ".join(option), f"takes no {option[0][2:]}")
+        assert result.stdout == ""

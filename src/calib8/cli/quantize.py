@@ -280,6 +280,8 @@ def _refuse_beside(request: _Request, ranges: RangeOptions, reading: Mapping[str
     elif data is None:
         problem = "neither data nor statistics nor a table was given"
         raise UsageError("quantize", problem, "Give --data or --table")
+    else:
+        request.ranges.wish()
 
 
 def _outcome(terminal: Terminal, request: _Request) -> _Outcome:
