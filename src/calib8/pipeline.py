@@ -168,7 +168,9 @@ def calibrate(
     request = _Calibrating(
         requested(Reading, words, data, field="data"),
         statistics,
-        choice.scheme() if choice.activations or choice is target else _with_uint8(choice.scheme()),
+        choice.scheme()
+        if choice.activations or choice is target
+        else choice.scheme().with_activations("uint8"),
         requested(RangeChoice, words, ranges, field="ranges"),
         keep_float,
         purpose_of(words),
@@ -176,11 +178,6 @@ def calibrate(
         keep_statistics=keep_statistics,
     )
     return _calibrated(as_model(model, example_inputs), request, progress)
-
-
-def _with_uint8(scheme: QuantScheme) -> QuantScheme:
-    """The scheme with the codes that a table is for where nothing else is said."""
-    return scheme.with_activations("uint8")
 
 
 @dataclass(frozen=True)
