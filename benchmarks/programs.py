@@ -28,10 +28,11 @@ from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session
 from calib8.pipeline import quantize
+from calib8.program.instructions import TRAITS
 from calib8.program.lower.lower import lower
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Program, Slot
-from calib8.program.reference.executor import KERNELS, run_program
-from calib8.program.reference.operand import Operand
+from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES
 
 HERE = Path(__file__).parent
@@ -96,7 +97,7 @@ def count_local(local: dict, program: Program, reference: Program, feeds: dict) 
         slots = [program.slots[number] for number in step.inputs]
         if not output.is_codes or not {key(output), *map(key, slots)} <= known.keys():
             continue
-        made = KERNELS[type(step)](step, [Operand(slot, known[key(slot)]) for slot in slots], output)
+        made = TRAITS[type(step)].compute(step, [Operand(slot, known[key(slot)]) for slot in slots], output)
         found = local.setdefault((type(step).__name__, program.profile), [0, 0, 0])
         difference = np.abs(made.astype(np.int32) - known[key(output)])
         found[0] += int(np.sum(difference > 0))

@@ -20,10 +20,10 @@ from calib8.engine.compile import compile_program
 from calib8.engine.plan import FloatCall, Plan
 from calib8.engine.run import Engine
 from calib8.program import instructions as op
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.program.reference.floats import run_float
-from calib8.program.reference.operand import Operand
 
 Array = npt.NDArray[Any]
 ISAS: tuple[str, ...] = tuple(_core.engine.available_isas())

@@ -16,8 +16,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from calib8.program.expressions import Attributes
 from calib8.program.instructions import Instruction
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Slot
-from calib8.program.reference.operand import Operand
 from calib8.qparams import QParams
 
 Array = npt.NDArray[Any]

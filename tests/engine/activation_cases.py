@@ -13,8 +13,8 @@ from generated import pick
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import rules
 from calib8.program.instructions import Weighted
+from calib8.program.ops.weighted import layer_sums
 from calib8.program.program import Program
-from calib8.program.verify.bounds import layer_sums
 
 Rng = np.random.Generator
 

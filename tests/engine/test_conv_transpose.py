@@ -18,10 +18,10 @@ from calib8.engine.steps import Conv, FillHalo
 from calib8.fixedpoint import encode_multiplier
 from calib8.program import instructions as op
 from calib8.program import rules
+from calib8.program.ops.windows import Window, transposed_sizes
 from calib8.program.program import Program
 from calib8.program.rules import PROFILES, Profile, Rescale
 from calib8.program.verify import verify
-from calib8.program.verify.windows import Window, transposed_sizes
 
 Rng = np.random.Generator
 

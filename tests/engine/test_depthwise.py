@@ -17,11 +17,11 @@ from calib8.engine.fuse import Work
 from calib8.fixedpoint import encode_multipliers
 from calib8.program import instructions as op
 from calib8.program import rules
+from calib8.program.ops.windows import Window, conv_size
 from calib8.program.program import Port, Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
-from calib8.program.verify.windows import Window, conv_size
 
 KERNELS = ((1, 1), (3, 3), (3, 3), (5, 5), (5, 5), (7, 7), (1, 3), (5, 2), (2, 2), (9, 9))
 CHANNELS = (1, 3, 5, 16, 17, 24, 32, 40, 48, 63, 64, 65, 80, 96, 130, 144)

@@ -13,11 +13,11 @@ from padded_layers import OUTPUTS, padded_conv
 
 from bits import assert_same_bits
 from calib8.program import instructions as op
+from calib8.program.ops.windows import Window, empty_window, pool_sizes
 from calib8.program.program import Port, Program, Slot
 from calib8.program.rounding.pools import average_rule
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
-from calib8.program.verify.windows import Window, empty_window, pool_sizes
 
 Rng = np.random.Generator
 

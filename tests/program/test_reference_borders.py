@@ -17,10 +17,10 @@ from plain_loops import codes, plain, program_of, run_one, sums
 from calib8.errors import DataError, ModelError
 from calib8.model import runtime
 from calib8.program import instructions
-from calib8.program.instructions import Dequantize, Float, Lookup, Maximum, Quantize
+from calib8.program.instructions import TRAITS, Dequantize, Float, Lookup, Maximum, Quantize
 from calib8.program.program import Port, Program
 from calib8.program.reference import floats
-from calib8.program.reference.executor import KERNELS, run_program
+from calib8.program.reference.executor import run_program
 from calib8.qparams import INT8, UINT8
 from calib8.qparams import quantize as reference_quantize
 
@@ -143,7 +143,7 @@ def test_the_executor_knows_every_instruction() -> None:
         for kind in vars(instructions).values()
         if isinstance(kind, type) and issubclass(kind, instructions.Instruction)
     }
-    assert kinds - {instructions.Instruction, instructions.Weighted, Float} == set(KERNELS)
+    assert kinds - {instructions.Instruction, instructions.Weighted, Float} == set(TRAITS)
 
 
 def test_every_written_slot_is_shown_in_order() -> None:

@@ -14,8 +14,8 @@ from plain_loops import codes, run_one, sums
 
 from calib8.fixedpoint import encode_multiplier, multiply_double_rounding
 from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Sub
+from calib8.program.ops.rescale import rescale
 from calib8.program.program import Slot
-from calib8.program.reference.requantize import rescale
 from calib8.program.rounding.linear import product_rule, sum_rule, sums_rescale, sums_rule
 from calib8.program.rules import PROFILES, DequantizedSum, Profile, ScaledSum
 from calib8.qparams import QParams

@@ -166,7 +166,7 @@ def test_a_batch_is_cut_where_its_windows_grow_large(monkeypatch: pytest.MonkeyP
     slots = [codes("x", (5, 6, 6, 2), zero_point=7), sums("y", (5, 6, 6, 4))]
     data = random_codes(rng, slots[0].shape, "uint8")
     together = run_one(layer, slots, data)
-    monkeypatch.setattr("calib8.program.reference.layers.WINDOW_ELEMENTS", 2 * 6 * 6 * 9 * 2)
+    monkeypatch.setattr("calib8.program.ops.conv.WINDOW_ELEMENTS", 2 * 6 * 6 * 9 * 2)
     np.testing.assert_array_equal(run_one(layer, slots, data), together)
 
 

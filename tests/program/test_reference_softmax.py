@@ -15,8 +15,8 @@ from plain_loops import codes, run_one
 
 from calib8.fixedpoint import rounding_divide_by_power_of_two, rounding_doubling_high_multiply
 from calib8.program.instructions import Softmax
+from calib8.program.ops.softmax import exp_of_negative, one_over_one_plus
 from calib8.program.program import Slot
-from calib8.program.reference.softmax import exp_of_negative, one_over_one_plus
 from calib8.program.rounding.softmax import softmax_rule
 from calib8.program.rules import PROFILES, Profile, TableSoftmax
 from calib8.qparams import QParams

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calib8.errors import UnsupportedModelError
-from calib8.program.reference.requantize import rescale
+from calib8.program.ops.rescale import rescale
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rules import CodeAverage, FixedRescale, FloatAverage, FloatRescale
 from calib8.qparams import QParams

@@ -11,7 +11,7 @@ import pytest
 from example_programs import codes
 from plain_loops import curve_code
 
-from calib8.program.reference.requantize import curve_values, layer_codes
+from calib8.program.ops.rescale import curve_values, layer_codes
 from calib8.program.rounding.segments import LayerSums, curve_rescale
 from calib8.program.rounding.two_sided import two_sided_rescale
 from calib8.program.rules import PROFILES, CurveRescale, FixedRescale, FloatRescale, Profile

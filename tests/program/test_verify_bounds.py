@@ -17,11 +17,11 @@ from onnx import TensorProto, helper
 from calib8.errors import ModelError
 from calib8.program import instructions as op
 from calib8.program import rules
+from calib8.program.ops.weighted import weight_sums
+from calib8.program.ops.windows import Window, conv_size, empty_window, pool_sizes, transposed_sizes
 from calib8.program.program import Port, Program
 from calib8.program.rules import Profile
 from calib8.program.verify import verify
-from calib8.program.verify.bounds import weight_sums
-from calib8.program.verify.windows import Window, conv_size, empty_window, pool_sizes, transposed_sizes
 
 
 def connected(weight: Any, profile: Profile = "single", /, zero_point: int = 0, **changes: Any) -> Program:

@@ -26,6 +26,7 @@ from calib8.program import rules
 from calib8.program.expressions import Apply, Expression, Source
 from calib8.program.file import PREFIX, load_program, save_program
 from calib8.program.listing import listing
+from calib8.program.ops.weighted import largest_wide_sum
 from calib8.program.program import Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.program.rounding.linear import layer_rescale, product_rule, sum_rule
@@ -33,7 +34,6 @@ from calib8.program.rounding.tables import table
 from calib8.program.rounding.two_sided import two_sided_rescale
 from calib8.program.rules import PROFILES, Profile
 from calib8.program.verify import verify
-from calib8.program.verify.bounds import largest_wide_sum
 from calib8.qparams import QParams
 
 Array = npt.NDArray[Any]

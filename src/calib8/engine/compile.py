@@ -23,7 +23,7 @@ from calib8.engine.emit import (
     softmax,
     wide,
 )
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.few_axes import few_axes
 from calib8.engine.fields import ARENA, FIRST_PORT
 from calib8.engine.fuse import Work, fuse
@@ -31,59 +31,24 @@ from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
-from calib8.engine.wide import FinishSums, HighBytes, LowBytes, narrowed
+from calib8.engine.wide import narrowed
 from calib8.program import instructions as op
-from calib8.program.instructions import Instruction
 from calib8.program.program import Port, Program
 
-EMIT: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
-    op.Quantize: borders.emit_quantize,
-    op.Dequantize: borders.emit_dequantize,
-    op.Conv: conv.emit_conv,
-    op.FullyConnected: conv.emit_fully_connected,
-    op.ConvTranspose: conv_transpose.emit_conv_transpose,
-    op.DepthwiseConv: depthwise.emit_depthwise,
-    op.MatMul: mat_mul.emit_mat_mul,
-    op.Requantize: elementwise.emit_requantize,
-    op.Add: elementwise.emit_add,
-    op.Sub: elementwise.emit_add,
-    op.AddSums: elementwise.emit_add_sums,
-    op.Mul: elementwise.emit_mul,
-    op.Maximum: elementwise.emit_extreme,
-    op.Minimum: elementwise.emit_extreme,
-    op.Lookup: elementwise.emit_lookup,
-    op.MaxPool: pools.emit_max_pool,
-    op.AveragePool: pools.emit_average_pool,
-    op.Mean: pools.emit_reduce,
-    op.ReduceMax: pools.emit_reduce,
-    op.ReduceMin: pools.emit_reduce,
-    op.ArgMax: pools.emit_arg_max,
-    op.Softmax: softmax.emit_softmax,
-    op.Concat: moves.emit_concat,
-    op.ResizeNearest: moves.emit_resize_nearest,
-    op.ResizeLinear: resize.emit_resize_linear,
-    op.Pad: moves.emit_pad,
-    op.Transpose: moves.emit_transpose,
-    op.Reshape: moves.emit_reshape,
-    op.Slice: moves.emit_slice,
-    op.Gather: moves.emit_gather,
-    HighBytes: wide.emit_plane,
-    LowBytes: wide.emit_plane,
-    FinishSums: wide.emit_finish,
+EMIT: Final[Emits] = {
+    **borders.EMIT,
+    **conv.EMIT,
+    **depthwise.EMIT,
+    **conv_transpose.EMIT,
+    **mat_mul.EMIT,
+    **elementwise.EMIT,
+    **pools.EMIT,
+    **softmax.EMIT,
+    **resize.EMIT,
+    **moves.EMIT,
+    **wide.EMIT,
 }
 """How each instruction becomes steps; Float is a call of ONNX Runtime between them."""
-
-
-EMIT_WIDE: Final[Mapping[type[Instruction], Callable[[Work, Emitter], None]]] = {
-    op.Quantize: wide.emit_quantize,
-    op.Dequantize: wide.emit_dequantize,
-    op.Add: wide.emit_add,
-    op.Sub: wide.emit_add,
-    op.Mul: wide.emit_mul,
-    op.Lookup: wide.emit_lookup,
-    op.MaxPool: wide.emit_max_pool,
-}
-"""In place of those, where a slot has 16-bit codes."""
 
 
 def compile_program(program: Program) -> Plan:
@@ -117,7 +82,7 @@ def emit_of(work: Work, program: Program) -> Callable[[Work, Emitter], None]:
     """What makes the steps of an instruction, by the width of its codes."""
     kind = type(work.instruction)
     wide_slots = any(program.slots[slot].is_wide for slot in (*work.inputs, *work.outputs))
-    return EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]
+    return wide.EMIT_WIDE.get(kind, EMIT[kind]) if wide_slots else EMIT[kind]
 
 
 def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) -> Plan:

@@ -15,10 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.program import instructions as op
-from calib8.program.instructions import Instruction, Lookup
+from calib8.program.instructions import TRAITS, Instruction, Lookup
+from calib8.program.ops.operand import Operand
 from calib8.program.program import CODE_TYPES, Program, Slot
-from calib8.program.reference.executor import KERNELS
-from calib8.program.reference.operand import Operand
 
 POINTWISE: Final = (op.Lookup, op.Add, op.Sub, op.Mul, op.Maximum, op.Minimum)
 """Instructions that make each code of the output from the codes at the same place."""
@@ -72,7 +71,7 @@ def _function(step: Instruction, program: Program, functions: dict[int, Function
         Operand(replace(slot, shape=(256,)), _codes(slot) if f is None else f.table)
         for slot, f in zip(slots, known, strict=True)
     ]
-    table = KERNELS[type(step)](step, operands, replace(output, shape=(256,)))
+    table = TRAITS[type(step)].compute(step, operands, replace(output, shape=(256,)))
     return Function(source, table, 1 + sum(f.steps for f in known if f is not None))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from calib8.engine.fields import NO_VIEW, View
 from calib8.engine.fuse import Work
 from calib8.engine.layout import Layout
 from calib8.engine.steps import Step
+from calib8.program.instructions import Instruction
 from calib8.program.program import Program, Slot
 
 CONSTANT_ALIGNMENT: Final = 64
@@ -99,3 +100,7 @@ class Emitter:
         self.steps.append(step)
         self.names.append(name or (work.name if work is not None else ""))
         self.macs.append(macs)
+
+
+Emits = Mapping[type[Instruction], Callable[[Work, Emitter], None]]
+"""How each instruction becomes steps."""

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from calib8.program import instructions as op
 from calib8.program import rules
 from calib8.program.instructions import Instruction
+from calib8.program.ops.weighted import layer_sums
 from calib8.program.program import Program, Slot
 
 LAYERS: Final = (op.Conv, op.DepthwiseConv, op.ConvTranspose, op.FullyConnected)
@@ -95,17 +96,8 @@ def fits_int32(step: op.Weighted, source: Slot) -> bool:
 
     Σ (x − z_x)·w + b,   x − z_x in −2^15 − z_x … 2^15 − 1 − z_x
     """
-    depthwise = isinstance(step, op.DepthwiseConv)
-    points = step.weight_zero_point
-    weight = step.weight.astype(np.int64)
-    weight -= points if depthwise else points.reshape(-1, *(1,) * (weight.ndim - 1))
-    taps = (0, 1) if depthwise else tuple(range(1, weight.ndim))
-    above, below = np.maximum(weight, 0).sum(axis=taps), np.maximum(-weight, 0).sum(axis=taps)
-    codes, limits = np.iinfo(np.int16), np.iinfo(np.int32)
-    least, most = int(codes.min) - source.zero_point, int(codes.max) - source.zero_point
-    high = most * above - least * below + step.bias
-    low = least * above - most * below + step.bias
-    return bool(high.max(initial=0) <= limits.max and low.min(initial=0) >= limits.min)
+    sums, limits = layer_sums(step, source), np.iinfo(np.int32)
+    return bool(sums.high.max(initial=0) <= limits.max and sums.low.min(initial=0) >= limits.min)
 
 
 def _has_step(step: op.Weighted, slots: list[Slot]) -> bool:

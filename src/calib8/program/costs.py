@@ -1,11 +1,4 @@
-"""What a program stores and computes: multiplications, bytes of weights, bytes of activations at a time.
-
-Conv             macs = elements of the output · I/g · k_h · k_w
-DepthwiseConv    macs = elements of the output · k_h · k_w
-ConvTranspose    macs = elements of the input · O/g · k_h · k_w
-FullyConnected   macs = elements of the output · inputs
-MatMul           macs = elements of the output · K
-"""
+"""What a program stores and computes: multiplications, bytes of weights, bytes of activations at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +15,7 @@ from calib8.model.infer_shapes import infer_shapes
 from calib8.ops.groups import CONTROL_FLOW, RECURRENT
 from calib8.ops.questions import is_transposed_convolution, is_weighted
 from calib8.program import instructions as op
-from calib8.program.instructions import Instruction
+from calib8.program.instructions import TRAITS, Instruction
 from calib8.program.program import Program, Slot
 
 UNCOUNTED_OPS: Final = RECURRENT | CONTROL_FLOW | {"Einsum"}
@@ -34,16 +27,7 @@ def macs(program: Program, instruction: Instruction) -> int | None:
     if isinstance(instruction, op.Float):
         return _float_macs(program, instruction)
     source, result = program.slots[instruction.inputs[0]], program.slots[instruction.outputs[0]]
-    if isinstance(instruction, op.MatMul):
-        return _elements(result) * source.shape[-1]
-    if isinstance(instruction, op.ConvTranspose):
-        sizes: tuple[int, ...] = instruction.weight.shape
-        return _elements(source) * math.prod(sizes[:3]) // instruction.groups
-    if isinstance(instruction, op.DepthwiseConv):
-        return _elements(result) * math.prod(instruction.weight.shape[:2])
-    if isinstance(instruction, op.Weighted):
-        return _elements(result) * math.prod(instruction.weight.shape[1:])
-    return 0
+    return TRAITS[type(instruction)].macs(instruction, source, result)
 
 
 def _elements(slot: Slot) -> int:

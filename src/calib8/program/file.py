@@ -35,11 +35,11 @@ import numpy.typing as npt
 
 from calib8.errors import ModelError
 from calib8.files import atomic_output, check_model_file
-from calib8.program import instructions, rules
-from calib8.program import program as program_module
+from calib8.program import rules
+from calib8.program.instructions import TRAITS, Float
 from calib8.program.magic import MAGIC as MAGIC
 from calib8.program.magic import is_program_file as is_program_file
-from calib8.program.program import Program
+from calib8.program.program import Port, Program, Slot
 from calib8.program.verify import verify
 
 FORMAT_VERSION: Final = 3
@@ -55,9 +55,8 @@ CHECKSUM_BYTES: Final = 32
 ARRAY_TYPES: Final = ("int8", "uint8", "int16", "int32", "float32")
 
 CLASSES: Final[dict[str, type]] = {
-    name: kind
-    for module in (program_module, instructions, rules)
-    for name, kind in vars(module).items()
+    kind.__name__: kind
+    for kind in (Program, Slot, Port, Float, *TRAITS, *vars(rules).values())
     if isinstance(kind, type) and is_dataclass(kind)
 }
 """Name → class of everything that a program is made of."""

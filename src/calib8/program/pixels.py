@@ -31,9 +31,9 @@ from calib8.program.instructions import (
     ResizeNearest,
     Transpose,
 )
+from calib8.program.ops.borders import quantize
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Port, Program, Slot
-from calib8.program.reference.borders import quantize
-from calib8.program.reference.operand import Operand
 
 CHANNELS_LAST: Final = (0, 1, 2, 3)
 FROM_NCHW: Final = (0, 2, 3, 1)

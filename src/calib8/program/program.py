@@ -1,57 +1,15 @@
-"""A network as a list of instructions over typed slots.
-
-real = scale · (code − zero_point)          of every slot of codes (uint8, int8; int16 for a spot)
-real = scale[c] · acc                       of a slot of sums (int32)
-"""
+"""A network as a list of instructions over typed slots."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass
 
-import numpy as np
-
-from calib8.program.instructions import Float, Instruction
-from calib8.program.rules import F32, Profile
-
-CODE_TYPES: Final = ("uint8", "int8")
-WIDE_TYPE: Final = "int16"
-"""Of 16-bit codes, the spots of a network; without a scale it holds plain numbers."""
-
-
-@dataclass(frozen=True, eq=False)
-class Slot:
-    """One tensor of a program.
-
-    Attributes:
-        name: the tensor of the model that it holds.
-        shape: sizes of its axes as they lie in memory (NHWC for images).
-        dtype: NumPy name: ``uint8`` and ``int8`` (codes), ``int16`` (16-bit codes), ``int32`` (sums),
-            ``float32`` and others at the border.
-        scales: float32, > 0: [1] for codes, [1] or [channels of the last axis] for sums, else empty.
-        zero_point: of codes, within their type; 0 otherwise.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    scales: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
-    zero_point: int = 0
-
-    @property
-    def scale(self) -> float:
-        """The one scale of codes, a float32 value."""
-        return float(self.scales[0])
-
-    @property
-    def is_codes(self) -> bool:
-        """Holds codes, of 8 or of 16 bits."""
-        return self.dtype in CODE_TYPES or self.is_wide
-
-    @property
-    def is_wide(self) -> bool:
-        """Holds 16-bit codes."""
-        return self.dtype == WIDE_TYPE and self.scales.size > 0
+from calib8.program.ops.floats import Float
+from calib8.program.ops.instruction import Instruction
+from calib8.program.rules import Profile
+from calib8.program.slot import CODE_TYPES as CODE_TYPES
+from calib8.program.slot import WIDE_TYPE as WIDE_TYPE
+from calib8.program.slot import Slot as Slot
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ from torch import Tensor, nn
 
 from calib8.errors import UsageError
 from calib8.outcomes import Quantization
-from calib8.program.instructions import Float, Quantize
+from calib8.program.instructions import TRAITS, Float, Quantize
 from calib8.program.lower.lower import lower
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Program
-from calib8.program.reference.executor import KERNELS
-from calib8.program.reference.operand import Operand
 from calib8.training.conversion import unwrapped
 from calib8.training.simulated_model import SimulatedModel
 from calib8.training.tracing import in_mode
@@ -136,7 +135,7 @@ def _compared(program: Program, codes: Mapping[str, Codes]) -> Agreement:
             for number, source in zip(step.inputs, sources, strict=True)
             if source is not None
         ]
-        result = KERNELS[type(step)](step, operands, slot)
+        result = TRAITS[type(step)].compute(step, operands, slot)
         distance = np.abs(result.astype(np.int32) - wanted.astype(np.int32))
         steps.append(
             StepAgreement(

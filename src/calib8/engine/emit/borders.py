@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from calib8.engine import steps
 from calib8.engine.emit.loops import SOURCE, TARGET, Loop, Nest, nests
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fuse import Work
 from calib8.program.instructions import Dequantize, Quantize
 
@@ -81,3 +83,9 @@ def begin(nest: Nest, number: int, tensor: int, out: Emitter) -> tuple[int, int]
     """Buffer and byte offset at which a nest begins in a slot."""
     buffer, offset = out.place(number)
     return buffer, offset + nest.starts[tensor]
+
+
+EMIT: Final[Emits] = {
+    Quantize: emit_quantize,
+    Dequantize: emit_dequantize,
+}

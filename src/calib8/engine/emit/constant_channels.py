@@ -17,8 +17,8 @@ import numpy.typing as npt
 from calib8.fixedpoint import encode_multiplier
 from calib8.program import rules
 from calib8.program.instructions import Weighted
+from calib8.program.ops.rescale import rescale
 from calib8.program.program import Slot
-from calib8.program.reference.requantize import rescale
 
 Layer = TypeVar("Layer", bound=Weighted)
 

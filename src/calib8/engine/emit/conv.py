@@ -20,7 +20,7 @@ import numpy.typing as npt
 from calib8.engine import steps
 from calib8.engine.emit.rescale import NO_SUM, layer_fields, sum_fields
 from calib8.engine.emit.widths import sized
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
 from calib8.engine.pack import LANES, pack_weights, panel_widths
@@ -200,3 +200,9 @@ def stored_table(table: npt.NDArray[Any], work: Work, out: Emitter) -> npt.NDArr
     """A table of the codes of a work's output, by stored code, as stored codes."""
     result: npt.NDArray[np.uint8] = (table.astype(np.int32) + out.shift(work.output)).astype(np.uint8)
     return result
+
+
+EMIT: Final[Emits] = {
+    Conv: emit_conv,
+    FullyConnected: emit_fully_connected,
+}

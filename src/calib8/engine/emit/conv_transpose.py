@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.emit.conv import centred_weight, emit_filter
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import View
 from calib8.engine.fuse import Work
 from calib8.engine.phases import Phase, phases
@@ -62,3 +63,8 @@ def _part(view: View, rows: Phase, columns: Phase, strides: tuple[int, int], ite
         row_stride=view.row_stride * strides[0],
         column_stride=view.column_stride * strides[1],
     )
+
+
+EMIT: Final[Emits] = {
+    ConvTranspose: emit_conv_transpose,
+}

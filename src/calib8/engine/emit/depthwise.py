@@ -18,7 +18,7 @@ from calib8.engine.emit.constant_channels import with_constant_channels
 from calib8.engine.emit.conv import fused_table, int8_layers
 from calib8.engine.emit.rescale import layer_fields
 from calib8.engine.emit.widths import sized
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, View
 from calib8.engine.fuse import Work
 from calib8.program import rules
@@ -156,3 +156,8 @@ def _unsigned(rule: rules.Rescale) -> rules.Rescale:
     if isinstance(rule, rules.FloatRescale):
         return rules.FloatRescale(np.abs(rule.factor))
     return replace(rule, multiplier=np.abs(rule.multiplier))
+
+
+EMIT: Final[Emits] = {
+    DepthwiseConv: emit_depthwise,
+}

@@ -8,7 +8,7 @@ a border around one of the tensors     rows of 56 · 64 stay apart
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,7 @@ from calib8.engine import steps
 from calib8.engine.emit.conv import fused_table, stored_table
 from calib8.engine.emit.loops import Nest, cut, loops_over, merged
 from calib8.engine.emit.rescale import rescale_fields, sum_fields
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, Pair, Rescale, Single
 from calib8.engine.fuse import Work
 from calib8.program import rules
@@ -190,3 +190,15 @@ def repeated(shape: Sequence[int], strides: Sequence[int], target: Sequence[int]
     """Strides over a tensor that broadcasts to ``target``: 0 where it has one element for many."""
     front = [0] * (len(target) - len(shape))
     return front + [0 if size == 1 else stride for size, stride in zip(shape, strides, strict=True)]
+
+
+EMIT: Final[Emits] = {
+    Requantize: emit_requantize,
+    Add: emit_add,
+    Sub: emit_add,
+    AddSums: emit_add_sums,
+    Mul: emit_mul,
+    Maximum: emit_extreme,
+    Minimum: emit_extreme,
+    Lookup: emit_lookup,
+}

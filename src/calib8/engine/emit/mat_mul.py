@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 import numpy as np
 
 from calib8.engine import steps
 from calib8.engine.emit.rescale import rescale_fields
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fuse import Work
 from calib8.program.costs import macs
 from calib8.program.instructions import MatMul
@@ -47,3 +48,8 @@ def _starts(number: int, batch: tuple[int, ...], out: Emitter) -> int:
     shape = out.slot(number).shape
     own = np.arange(math.prod(shape[:-2]), dtype=np.int64).reshape(shape[:-2])
     return out.constant(np.broadcast_to(own * math.prod(shape[-2:]), batch))
+
+
+EMIT: Final[Emits] = {
+    MatMul: emit_mat_mul,
+}

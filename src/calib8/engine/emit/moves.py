@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
 from calib8.engine.emit.loops import SOURCE, TARGET, Loop, Nest, Table, nests
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import CONSTANTS
 from calib8.engine.fuse import Work
 from calib8.engine.layout import dense_strides
-from calib8.program.instructions import Concat, Gather, Pad, ResizeNearest, Slice, Transpose
+from calib8.program.instructions import Concat, Gather, Pad, Reshape, ResizeNearest, Slice, Transpose
 
 
 @dataclass(frozen=True)
@@ -199,3 +200,14 @@ def _emit_whole(
         tables[axis] = picked.astype(np.int64) * source.strides[axis]
     sizes, item = out.slot(work.output).shape, out.item_size(work.output)
     emit_copy(out, work.name, source, place_of(work.output, out), sizes, item, tables)
+
+
+EMIT: Final[Emits] = {
+    Concat: emit_concat,
+    ResizeNearest: emit_resize_nearest,
+    Pad: emit_pad,
+    Transpose: emit_transpose,
+    Reshape: emit_reshape,
+    Slice: emit_slice,
+    Gather: emit_gather,
+}

@@ -9,7 +9,7 @@ from typing import Final
 from calib8.engine import steps
 from calib8.engine.emit.loops import SOURCE, TARGET, Nest, cut, loops_over, merged
 from calib8.engine.emit.rescale import NO_RESCALE, rescale_fields
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.few_axes import gone_axes
 from calib8.engine.fields import NONE, Rescale, Window
 from calib8.engine.fuse import Work
@@ -119,3 +119,13 @@ def emit_arg_max(work: Work, out: Emitter) -> None:
         steps.ArgMax(*out.place(source), *out.place(work.output), *sizes, last=int(step.last), item=item),
         work,
     )
+
+
+EMIT: Final[Emits] = {
+    MaxPool: emit_max_pool,
+    AveragePool: emit_average_pool,
+    Mean: emit_reduce,
+    ReduceMax: emit_reduce,
+    ReduceMin: emit_reduce,
+    ArgMax: emit_arg_max,
+}

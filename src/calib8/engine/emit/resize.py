@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from calib8.engine import steps
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fuse import Work
 from calib8.program.instructions import ResizeLinear
 
@@ -32,3 +34,8 @@ def emit_resize_linear(work: Work, out: Emitter) -> None:
         ),
         work,
     )
+
+
+EMIT: Final[Emits] = {
+    ResizeLinear: emit_resize_linear,
+}

@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine import steps
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fuse import Work
 from calib8.fixedpoint import rounding_doubling_high_multiply
 from calib8.program.instructions import Softmax
-from calib8.program.reference.softmax import exp_of_negative
+from calib8.program.ops.softmax import exp_of_negative
 from calib8.program.rules import F32, I32, FixedSoftmax
 
 INTEGER_BITS: Final = 5
@@ -57,3 +57,8 @@ def fixed_exponentials(rule: FixedSoftmax) -> npt.NDArray[np.int32]:
     counted = below >= rule.diff_min
     scaled = rounding_doubling_high_multiply(np.where(counted, below, 0) << rule.shift, rule.multiplier)
     return np.where(counted, exp_of_negative(scaled, INTEGER_BITS), 0).astype(np.int32)
+
+
+EMIT: Final[Emits] = {
+    Softmax: emit_softmax,
+}

@@ -15,7 +15,7 @@ from calib8.engine.emit.elementwise import pair_fields, per_channel, product_fie
 from calib8.engine.emit.loops import SOURCE, TARGET
 from calib8.engine.emit.pools import window_fields
 from calib8.engine.emit.rescale import layer_fields, sum_fields
-from calib8.engine.emitter import Emitter
+from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NONE, Pair
 from calib8.engine.fuse import Work
 from calib8.engine.steps import Conv, Depthwise
@@ -195,3 +195,21 @@ def _sizes(work: Work, out: Emitter) -> tuple[int, int, int]:
     """Bytes of an element of the operands and of the output."""
     lhs, rhs = work.instruction.inputs
     return out.item_size(lhs), out.item_size(rhs), out.item_size(work.output)
+
+
+EMIT: Final[Emits] = {
+    HighBytes: emit_plane,
+    LowBytes: emit_plane,
+    FinishSums: emit_finish,
+}
+
+EMIT_WIDE: Final[Emits] = {
+    Quantize: emit_quantize,
+    Dequantize: emit_dequantize,
+    Add: emit_add,
+    Sub: emit_add,
+    Mul: emit_mul,
+    Lookup: emit_lookup,
+    MaxPool: emit_max_pool,
+}
+"""In place of those of the other families, where a slot has 16-bit codes."""

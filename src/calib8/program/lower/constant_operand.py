@@ -23,9 +23,9 @@ from calib8.program.lower.forms import Coded, CodeType
 from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import Target, deliver
 from calib8.program.lower.rows import MAX_TABLES, Rows, in_rows, lookup, vector, wide_constant
+from calib8.program.ops.elementwise import add, mul, sub
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Slot
-from calib8.program.reference.elementwise import add, mul, sub
-from calib8.program.reference.operand import Operand
 from calib8.program.rounding.linear import product_rule, sum_rule
 from calib8.program.rules import Profile
 

@@ -43,9 +43,9 @@ from calib8.program.lower.weights import (
     in_steps,
     sum_scales,
 )
+from calib8.program.ops.weighted import largest_wide_sum
 from calib8.program.rounding.linear import layer_rescale, sums_rescale
 from calib8.program.rules import F32, I32, Codes, LayerRescale
-from calib8.program.verify.bounds import largest_wide_sum
 
 NEGATIVE_PADS: Final = "its padding is negative"
 

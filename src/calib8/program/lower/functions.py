@@ -34,11 +34,11 @@ from calib8.program.lower.builder import Builder, shape_of, values_read
 from calib8.program.lower.curves import float_constant, plain_attributes
 from calib8.program.lower.readers import Tail, activation_bounds, clipped, finite, tail_of
 from calib8.program.lower.rows import varying_axes
+from calib8.program.ops.weighted import largest_wide_sum, layer_sums
 from calib8.program.program import Slot
 from calib8.program.rounding.segments import LayerSums, curve_rescale
 from calib8.program.rounding.two_sided import two_sided_rescale
 from calib8.program.rules import CURVE_SUMS_MAX, F32, CurveRescale, FloatRescale, Profile, TwoSidedRescale
-from calib8.program.verify.bounds import largest_wide_sum, layer_sums
 
 
 @dataclass(frozen=True, eq=False)

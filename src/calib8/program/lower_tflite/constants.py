@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import NoFormError
-from calib8.program.instructions import Gather, Instruction, Lookup, Reshape, Slice
+from calib8.program.instructions import TRAITS, Gather, Instruction, Lookup, Reshape, Slice
 from calib8.program.lower_tflite.builder import Builder, slot_of
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Slot
-from calib8.program.reference.executor import KERNELS
-from calib8.program.reference.operand import Operand
 from calib8.program.rules import Codes
 
 MAX_TABLES: Final = 4096
@@ -90,7 +89,7 @@ def against_constant(builder: Builder, step: Instruction, x: int, constant: Oper
     if place == 0:
         pair.reverse()
     result = Slot(step.name, every.shape, target.dtype, target.scales, target.zero_point)
-    table: Codes = np.ascontiguousarray(KERNELS[type(step)](step, pair, result).T)
+    table: Codes = np.ascontiguousarray(TRAITS[type(step)].compute(step, pair, result).T)
     rows = table[0] if channels == 1 else table
     builder.steps.append(Lookup(step.name, (x,), step.outputs, rows, type(step).__name__))
     return True

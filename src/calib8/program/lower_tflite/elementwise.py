@@ -15,8 +15,8 @@ from calib8.program.instructions import Add, Instruction, Lookup, Maximum, Minim
 from calib8.program.lower_tflite.builder import Builder, slot_of
 from calib8.program.lower_tflite.constants import against_constant, coded_constant, written
 from calib8.program.lower_tflite.windows import activation_clamp
+from calib8.program.ops.rescale import rescale
 from calib8.program.program import Slot
-from calib8.program.reference.requantize import rescale
 from calib8.program.rounding.linear import clamp, product_rule, sum_rule, sums_rescale
 from calib8.qparams import QParams
 from calib8.tflite.graph import Operator

@@ -23,9 +23,9 @@ from calib8.program.lower_tflite.cut import OUTPUTS, up_to
 from calib8.program.lower_tflite.floats import Waiting, by_float_level, flush
 from calib8.program.lower_tflite.operators import LOWER
 from calib8.program.lower_tflite.tables import with_tables
+from calib8.program.ops.step import Step
 from calib8.program.program import Port, Program
 from calib8.program.verify import check_step, verify
-from calib8.program.verify.step import Step
 from calib8.tflite.graph import Graph, Operator
 from calib8.tflite.live import makes_constant, needed, value_inputs
 from calib8.tflite.ports import port_names

@@ -3,54 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import DataError, ModelError
-from calib8.program import instructions as op
-from calib8.program.instructions import Float, Instruction
+from calib8.program.instructions import TRAITS, Float, Instruction
+from calib8.program.ops.operand import Operand
 from calib8.program.program import Program, Slot
-from calib8.program.reference import borders, elementwise, layers, moves, pools, requantize, resize, softmax
 from calib8.program.reference.floats import run_float
-from calib8.program.reference.operand import Operand
 
 Array: TypeAlias = npt.NDArray[Any]
-
-KERNELS: Final[Mapping[type[Instruction], Callable[[Any, Sequence[Operand], Slot], Array]]] = {
-    op.Quantize: borders.quantize,
-    op.Dequantize: borders.dequantize,
-    op.Conv: layers.conv,
-    op.DepthwiseConv: layers.depthwise_conv,
-    op.ConvTranspose: layers.conv_transpose,
-    op.FullyConnected: layers.fully_connected,
-    op.MatMul: layers.mat_mul,
-    op.Requantize: requantize.requantize_sums,
-    op.Add: elementwise.add,
-    op.Sub: elementwise.sub,
-    op.AddSums: elementwise.add_sums,
-    op.Mul: elementwise.mul,
-    op.Maximum: elementwise.maximum,
-    op.Minimum: elementwise.minimum,
-    op.Lookup: elementwise.lookup,
-    op.MaxPool: pools.max_pool,
-    op.AveragePool: pools.average_pool,
-    op.Mean: pools.mean,
-    op.ReduceMax: pools.reduce_max,
-    op.ReduceMin: pools.reduce_min,
-    op.ArgMax: pools.arg_max,
-    op.Softmax: softmax.softmax,
-    op.Concat: moves.concat,
-    op.ResizeNearest: resize.resize_nearest,
-    op.ResizeLinear: resize.resize_linear,
-    op.Pad: moves.pad,
-    op.Transpose: moves.transpose,
-    op.Reshape: moves.reshape,
-    op.Slice: moves.take_slice,
-    op.Gather: moves.gather,
-}
-"""What each instruction computes; Float, which may write several slots, is run apart."""
 
 
 def run_program(
@@ -86,7 +50,7 @@ def run_program(
 def _results(program: Program, step: Instruction, operands: Sequence[Operand]) -> list[Array]:
     if isinstance(step, Float):
         return run_float(step, operands)
-    return [KERNELS[type(step)](step, operands, program.slots[step.outputs[0]])]
+    return [TRAITS[type(step)].compute(step, operands, program.slots[step.outputs[0]])]
 
 
 def _fed(program: Program, feeds: Mapping[str, Array]) -> dict[int, Array]:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from calib8.model.runtime import Session, keep_quantizers, open_session
 from calib8.program.instructions import Float
-from calib8.program.reference.operand import Operand
+from calib8.program.ops.operand import Operand
 
 _SESSIONS: Final[WeakKeyDictionary[Float, Session]] = WeakKeyDictionary()
 """Sessions of the instructions that are alive: opening one costs far more than running it."""

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import UnsupportedModelError
+from calib8.program.ops.rescale import curve_values
 from calib8.program.program import Slot
-from calib8.program.reference.requantize import curve_values
 from calib8.program.rounding.linear import layer_rescale
 from calib8.program.rules import (
     CURVE_FRACTION_BITS,

@@ -5,7 +5,7 @@
     tflite    gemmlowp's fixed point: multiplier and shift of s_x·2^26
     single    e[i] = round(2^24 · exp(s_x·(i − 255))), 1/s_y with 16 fraction bits
 
-Zero points of the input cancel. ``reference.softmax`` says what is done with them.
+Zero points of the input cancel. ``ops.softmax`` says what is done with them.
 """
 
 from __future__ import annotations

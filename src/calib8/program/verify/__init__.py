@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from calib8.errors import ModelError
 from calib8.program.instructions import Float
+from calib8.program.ops.step import Step
 from calib8.program.program import Program
 from calib8.program.verify.bounds import check_bounds
 from calib8.program.verify.constants import check_constants
@@ -25,7 +26,7 @@ from calib8.program.verify.kinds import check_kinds
 from calib8.program.verify.rules import check_rules
 from calib8.program.verify.shapes import check_shape
 from calib8.program.verify.slots import check_order, check_slots
-from calib8.program.verify.step import Step, program_label, steps
+from calib8.program.verify.step import program_label, steps
 
 
 def verify(program: Program) -> None:

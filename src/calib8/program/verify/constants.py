@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from calib8.program import instructions as op
-from calib8.program.verify.step import Step
+from calib8.program.instructions import TRAITS
+from calib8.program.ops.step import Step
 
 
 def check_constants(step: Step) -> None:
@@ -15,35 +15,10 @@ def check_constants(step: Step) -> None:
         ModelError: names the instruction and the value.
     """
     instruction = step.instruction
-    if isinstance(instruction, op.Weighted):
-        _check_weight_zero_point(step, instruction)
-    if isinstance(instruction, CLAMPED) and step.output.is_codes:
-        _check_clamp(step, instruction.low, instruction.high)
-    if isinstance(instruction, op.Lookup) and instruction.table.dtype != np.dtype(step.output.dtype):
-        raise step.error(
-            f'has a table of {instruction.table.dtype} for "{step.output.name}" of {step.output.dtype}',
-            "Both must have the same type",
-        )
-    if isinstance(instruction, op.Pad):
-        limits = np.iinfo(step.output.dtype)
-        if not limits.min <= instruction.value <= limits.max:
-            raise step.error(
-                f"pads with {instruction.value}", f"{step.output.dtype} needs {limits.min} … {limits.max}"
-            )
-
-
-CLAMPED = (
-    op.Weighted,
-    op.MatMul,
-    op.Requantize,
-    op.Add,
-    op.Sub,
-    op.AddSums,
-    op.Mul,
-    op.AveragePool,
-    op.Mean,
-)
-"""Instructions with ``low`` and ``high``."""
+    TRAITS[type(instruction)].check(step, instruction)
+    low, high = (getattr(instruction, end, None) for end in ("low", "high"))
+    if low is not None and high is not None and step.output.is_codes:
+        _check_clamp(step, low, high)
 
 
 def _check_clamp(step: Step, low: int, high: int) -> None:
@@ -52,14 +27,4 @@ def _check_clamp(step: Step, low: int, high: int) -> None:
         raise step.error(
             f"clamps to {low} … {high}",
             f"{step.output.dtype} needs {limits.min} ≤ low ≤ high ≤ {limits.max}",
-        )
-
-
-def _check_weight_zero_point(step: Step, layer: op.Weighted) -> None:
-    limits, points = np.iinfo(layer.weight.dtype), layer.weight_zero_point
-    outside = points[(points < limits.min) | (points > limits.max)]
-    if outside.size:
-        raise step.error(
-            f"has the weight zero point {outside[0]}",
-            f"{layer.weight.dtype} needs {limits.min} … {limits.max}",
         )

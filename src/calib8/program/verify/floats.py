@@ -8,8 +8,8 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped, unused-ignore]
 
 from calib8.program import instructions as op
+from calib8.program.ops.step import Step
 from calib8.program.program import Slot
-from calib8.program.verify.step import Step
 
 
 def check_float(step: Step, instruction: op.Float) -> None:

@@ -1,97 +1,17 @@
-"""What each instruction reads and writes: codes, sums or plain numbers, and where slots share their scale.
-
-8-bit codes     uint8 or int8 with one scale and a zero point
-16-bit codes    int16 with one scale and a zero point
-sums            int32 with scales
-else            plain numbers of the slot's type (int16 and int32 without scales too)
-"""
+"""Instructions read and write codes, sums or plain numbers as they should; some share one scale."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 
 from calib8.program import instructions as op
+from calib8.program.instructions import TRAITS
+from calib8.program.ops.kinds import ANYTHING, Takes, kind
+from calib8.program.ops.step import Step
 from calib8.program.program import Slot
 from calib8.program.rules import CodeAverage
-from calib8.program.verify.step import Step
-
-Kinds = tuple[str, ...]
-CODES: Final[Kinds] = ("8-bit codes",)
-ANY_CODES: Final[Kinds] = ("8-bit codes", "16-bit codes")
-SUMS: Final[Kinds] = ("sums",)
-EITHER: Final[Kinds] = (*CODES, *SUMS)
-ANYTHING: Final[Kinds] = ()
-
-
-@dataclass(frozen=True)
-class Takes:
-    """What the slots of one type of instruction may hold.
-
-    Attributes:
-        inputs: kinds per input; a single entry serves any number of inputs if ``variadic``.
-        output: kinds of the output.
-        shared: all slots have the same type, scales and zero point.
-        variadic: one input or more.
-    """
-
-    inputs: tuple[Kinds, ...]
-    output: Kinds
-    shared: bool = False
-    variadic: bool = False
-
-
-UNARY: Final = Takes((CODES,), CODES)
-WIDE_UNARY: Final = Takes((ANY_CODES,), ANY_CODES)
-WIDE_BINARY: Final = Takes((ANY_CODES, ANY_CODES), ANY_CODES)
-SELECTION: Final = Takes((CODES,), CODES, shared=True)
-WIDE_SELECTION: Final = Takes((ANY_CODES,), ANY_CODES, shared=True)
-MOVE: Final = Takes((ANYTHING,), ANYTHING, shared=True)
-LAYER: Final = Takes((ANY_CODES,), (*ANY_CODES, *SUMS))
-
-TAKES: Final[dict[type[op.Instruction], Takes]] = {
-    op.Quantize: Takes((("float32",),), ANY_CODES),
-    op.Dequantize: Takes(((*ANY_CODES, *SUMS),), ("float32",)),
-    op.Conv: LAYER,
-    op.DepthwiseConv: LAYER,
-    op.ConvTranspose: LAYER,
-    op.FullyConnected: LAYER,
-    op.MatMul: Takes((CODES, CODES), EITHER),
-    op.Requantize: Takes((SUMS,), CODES),
-    op.Add: WIDE_BINARY,
-    op.Sub: WIDE_BINARY,
-    op.AddSums: Takes((EITHER, EITHER), CODES),
-    op.Mul: WIDE_BINARY,
-    op.Maximum: Takes((CODES, CODES), CODES, shared=True),
-    op.Minimum: Takes((CODES, CODES), CODES, shared=True),
-    op.Lookup: WIDE_UNARY,
-    op.MaxPool: WIDE_SELECTION,
-    op.AveragePool: UNARY,
-    op.Mean: UNARY,
-    op.ReduceMax: SELECTION,
-    op.ReduceMin: SELECTION,
-    op.ArgMax: Takes((CODES,), ("int64", "int32")),
-    op.Softmax: UNARY,
-    op.Concat: Takes((ANYTHING,), ANYTHING, shared=True, variadic=True),
-    op.ResizeNearest: MOVE,
-    op.ResizeLinear: UNARY,
-    op.Pad: WIDE_SELECTION,
-    op.Transpose: MOVE,
-    op.Reshape: MOVE,
-    op.Slice: MOVE,
-    op.Gather: MOVE,
-}
-"""Instruction → what its slots may hold. ``Float`` takes anything."""
-
-
-def kind(slot: Slot) -> str:
-    """``8-bit codes``, ``16-bit codes``, ``sums`` or the type of plain numbers."""
-    if slot.is_codes:
-        return "16-bit codes" if slot.is_wide else "8-bit codes"
-    return "sums" if slot.scales.size else slot.dtype
 
 
 def takes_wide(step: op.Instruction, slots: Sequence[Slot]) -> bool:
@@ -101,9 +21,10 @@ def takes_wide(step: op.Instruction, slots: Sequence[Slot]) -> bool:
         step: the instruction.
         slots: its inputs, then its output.
     """
-    takes = TAKES.get(type(step))
-    if takes is None:
+    traits = TRAITS.get(type(step))
+    if traits is None:
         return True
+    takes = traits.takes
     inputs = takes.inputs * (len(slots) - 1) if takes.variadic else takes.inputs
     pairs = zip(slots, (*inputs, takes.output), strict=False)
     return all(not slot.is_wide or not kinds or kind(slot) in kinds for slot, kinds in pairs)
@@ -119,9 +40,9 @@ def check_kinds(step: Step) -> None:
         if not step.outputs:
             raise step.error("writes no slot", "Give it an output")
         return
-    takes = TAKES.get(type(step.instruction))
-    if takes is None:
+    if type(step.instruction) not in TRAITS:
         raise step.error("is of an unknown type", "Use one of calib8.program.instructions")
+    takes = TRAITS[type(step.instruction)].takes
     _check_counts(step, takes)
     inputs = takes.inputs * len(step.inputs) if takes.variadic else takes.inputs
     for slot, kinds in zip((*step.inputs, *step.outputs), (*inputs, takes.output), strict=True):
@@ -163,7 +84,7 @@ def _check_sums(step: Step) -> None:
         )
     if isinstance(layer, op.AddSums) and not any(kind(slot) == "sums" for slot in step.inputs):
         raise step.error("adds codes to codes", "Use Add")
-    if TAKES[type(layer)].output == ANYTHING and step.inputs[0].scales.size > 1:
+    if TRAITS[type(layer)].takes.output == ANYTHING and step.inputs[0].scales.size > 1:
         raise step.error(
             f'moves "{step.inputs[0].name}", sums with {step.inputs[0].scales.size} scales',
             "Requantize it first",

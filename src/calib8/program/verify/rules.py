@@ -21,8 +21,8 @@ import numpy.typing as npt
 from calib8.fixedpoint import MAX_SHIFT, MIN_SHIFT
 from calib8.program import instructions as op
 from calib8.program import rules
+from calib8.program.ops.step import Step
 from calib8.program.rules import Profile
-from calib8.program.verify.step import Step
 
 PROFILES: Final[dict[type, tuple[Profile, ...]]] = {
     rules.FloatRescale: ("onnx",),

@@ -8,8 +8,9 @@ from typing import Final
 import numpy as np
 
 from calib8.errors import ModelError
+from calib8.program.ops.step import instruction_label
 from calib8.program.program import Program, Slot
-from calib8.program.verify.step import instruction_label, program_label, slot_label
+from calib8.program.verify.step import program_label, slot_label
 
 BORDER_TYPES: Final = (
     "float16",

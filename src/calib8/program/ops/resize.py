@@ -14,17 +14,43 @@ f belongs to the row, g to the column; ``even`` divides by the scale of the outp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.program.instructions import ResizeLinear, ResizeNearest
-from calib8.program.program import Slot
-from calib8.program.reference.operand import Operand
-from calib8.program.reference.requantize import clipped
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import ANYTHING, UNARY, Takes
+from calib8.program.ops.operand import Operand
+from calib8.program.ops.rescale import clipped
+from calib8.program.ops.shapes import Shape, check_indices, image_shape
+from calib8.program.ops.step import Step
+from calib8.program.ops.traits import Traits
+from calib8.program.rules import I32, LinearAxis
+from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ResizeNearest(Instruction):
+    """``output[n, i, j] = input[n, rows[i], columns[j]]``, NHWC.
+
+    Attributes:
+        rows, columns: int32 indices into the input.
+    """
+
+    rows: I32
+    columns: I32
+
+
+@dataclass(frozen=True, eq=False)
+class ResizeLinear(Instruction):
+    """Bilinear interpolation, NHWC; input and output share scale and zero point, but in profile ``onnx``."""
+
+    rows: LinearAxis
+    columns: LinearAxis
 
 
 def resize_nearest(step: ResizeNearest, operands: Sequence[Operand], output: Slot) -> Array:
@@ -80,3 +106,34 @@ def _weighted(step: ResizeLinear, values: Array, one: np.generic) -> Array:
     total = total + left * down * pixels(rows.high, columns.low)
     total = total + right * down * pixels(rows.high, columns.high)
     return total
+
+
+def _resize_nearest(step: Step, instruction: ResizeNearest) -> tuple[Shape, ...]:
+    batch, height, width, channels = image_shape(step, step.inputs[0])
+    rows = check_indices(step, instruction.rows, height, "rows")
+    columns = check_indices(step, instruction.columns, width, "columns")
+    return ((batch, rows, columns, channels),)
+
+
+def _resize_linear(step: Step, instruction: ResizeLinear) -> tuple[Shape, ...]:
+    batch, height, width, channels = image_shape(step, step.inputs[0])
+    rows = _linear_length(step, instruction.rows, height, "rows")
+    columns = _linear_length(step, instruction.columns, width, "columns")
+    return ((batch, rows, columns, channels),)
+
+
+def _linear_length(step: Step, axis: LinearAxis, size: int, what: str) -> int:
+    sides: tuple[tuple[I32, str], ...] = ((axis.low, f"{what}.low"), (axis.high, f"{what}.high"))
+    low, high = (check_indices(step, indices, size, name) for indices, name in sides)
+    if not low == high or axis.fraction.shape != (low,):
+        raise step.error(
+            f"has {low} low and {high} high {what} and fractions of shape {list(axis.fraction.shape)}",
+            "All three must be equally long",
+        )
+    return low
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    ResizeNearest: Traits(Takes((ANYTHING,), ANYTHING, shared=True), _resize_nearest, resize_nearest),
+    ResizeLinear: Traits(UNARY, _resize_linear, resize_linear),
+}

@@ -11,14 +11,42 @@ A border also changes the layout: NCHW outside, NHWC inside.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.program.instructions import Dequantize, Quantize
-from calib8.program.program import Slot
-from calib8.program.reference.operand import Operand
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import ANY_CODES, SUMS, Takes
+from calib8.program.ops.operand import Operand
+from calib8.program.ops.shapes import transposed_shape
+from calib8.program.ops.traits import Traits
+from calib8.program.slot import Slot
+
+
+@dataclass(frozen=True, eq=False)
+class Quantize(Instruction):
+    """float32 → codes at the border: ``clip(round(x / scale) + zero_point)``; NaN gives the lowest code.
+
+    Attributes:
+        axes: output axis i is input axis ``axes[i]`` (NCHW → NHWC on the way in).
+        rounding: ties to even (``onnx``, ``single``) or away from zero (``tflite``).
+    """
+
+    axes: tuple[int, ...]
+    rounding: Literal["even", "away"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dequantize(Instruction):
+    """Codes or sums → float32 at the border: ``fl(scale · float32(code − zero_point))``.
+
+    Attributes:
+        axes: output axis i is input axis ``axes[i]``.
+    """
+
+    axes: tuple[int, ...]
 
 
 def quantize(step: Quantize, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
@@ -40,3 +68,9 @@ def dequantize(step: Dequantize, operands: Sequence[Operand], _output: Slot) -> 
     with np.errstate(over="ignore"):
         real = steps.astype(np.float32) * slot.scales
     return real.reshape(steps.shape).transpose(step.axes)
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    Quantize: Traits(Takes((("float32",),), ANY_CODES), transposed_shape, quantize),
+    Dequantize: Traits(Takes(((*ANY_CODES, *SUMS),), ("float32",)), transposed_shape, dequantize),
+}

@@ -12,6 +12,7 @@ Fixed point as in gemmlowp: Qa.b has a integer and b fraction bits in int32; pro
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -24,11 +25,15 @@ from calib8.fixedpoint import (
     rounding_divide_by_power_of_two,
     rounding_doubling_high_multiply,
 )
-from calib8.program.instructions import Softmax
-from calib8.program.program import Slot
-from calib8.program.reference.operand import Operand
-from calib8.program.reference.requantize import clipped
-from calib8.program.rules import FixedSoftmax, TableSoftmax
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import UNARY
+from calib8.program.ops.operand import Operand
+from calib8.program.ops.rescale import clipped
+from calib8.program.ops.shapes import Shape
+from calib8.program.ops.step import Step
+from calib8.program.ops.traits import Traits
+from calib8.program.rules import FixedSoftmax, SoftmaxRule, TableSoftmax
+from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
 
@@ -51,6 +56,13 @@ EXP_OF_MINUS_POWERS: Final = {
 
 SUM_BITS: Final = 12
 """Integer bits of the sum of exponentials."""
+
+
+@dataclass(frozen=True, eq=False)
+class Softmax(Instruction):
+    """Softmax over the last axis."""
+
+    rule: SoftmaxRule
 
 
 def softmax(step: Softmax, operands: Sequence[Operand], output: Slot) -> Array:
@@ -138,3 +150,12 @@ def _saturating_left_shift(x: Ints, bits: int) -> Ints:
 def _leading_zeros(x: Ints) -> Ints:
     """Of positive int32 numbers."""
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
+
+
+def _softmax(step: Step, instruction: Softmax) -> tuple[Shape, ...]:
+    if not step.inputs[0].shape:
+        raise step.error("reads a scalar", "Softmax needs an axis")
+    return (step.inputs[0].shape,)
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {Softmax: Traits(UNARY, _softmax, softmax)}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from calib8.program.program import Slot
+from calib8.program.slot import Slot
 
 Ints = npt.NDArray[np.int64]
 

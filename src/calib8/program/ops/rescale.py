@@ -10,16 +10,14 @@ In FloatProduct the zero point comes before the rounding, so that ties depend on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.fixedpoint import multiply_double_rounding, multiply_rounding_away, multiply_single_rounding
-from calib8.program.instructions import Requantize
-from calib8.program.program import WIDE_TYPE, Slot
-from calib8.program.reference.operand import Ints, Operand
+from calib8.program.ops.operand import Ints
 from calib8.program.rules import (
     CURVE_FRACTION_BITS,
     CURVE_SEGMENTS,
@@ -31,6 +29,7 @@ from calib8.program.rules import (
     LayerRescale,
     TwoSidedRescale,
 )
+from calib8.program.slot import WIDE_TYPE
 
 INT16_MIN, INT16_MAX = -(1 << 15), (1 << 15) - 1
 
@@ -39,12 +38,6 @@ MULTIPLY: Final[Mapping[str, Callable[[npt.ArrayLike, npt.ArrayLike, npt.ArrayLi
     "single": multiply_single_rounding,
     "away": multiply_rounding_away,
 }
-
-
-def requantize_sums(step: Requantize, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
-    """Codes of the sums of a slot; per-channel factors belong to its last axis."""
-    acc = operands[0].data.astype(np.int64)
-    return rescale(acc, step.rescale, output.zero_point, step.low, step.high, output.dtype)
 
 
 def layer_codes(

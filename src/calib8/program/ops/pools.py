@@ -14,18 +14,90 @@ windows may reach beyond the padding (the output slot's shape says so); taps out
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
-from calib8.program.program import Slot
-from calib8.program.reference.operand import Ints, Operand
-from calib8.program.reference.requantize import clipped, rescale
-from calib8.program.rules import CodeAverage, FixedRescale, FloatAverage
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import CODES, SELECTION, UNARY, WIDE_SELECTION, Takes
+from calib8.program.ops.operand import Ints, Operand
+from calib8.program.ops.reach import Interval, total
+from calib8.program.ops.rescale import clipped, rescale
+from calib8.program.ops.shapes import Shape, fitting, image_shape, reduced_shapes, sliding
+from calib8.program.ops.step import Step
+from calib8.program.ops.traits import Traits
+from calib8.program.ops.windows import Window, empty_window, pool_sizes
+from calib8.program.rules import AverageRule, CodeAverage, FixedRescale, FloatAverage, Rescale
+from calib8.program.slot import Slot
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class MaxPool(Instruction):
+    """Largest code of a window, NHWC; padding never wins. Input and output share scale and zero point."""
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    dilations: tuple[int, int]
+
+
+@dataclass(frozen=True, eq=False)
+class AveragePool(Instruction):
+    """Mean of a window, NHWC.
+
+    Attributes:
+        count_pads: padding counts as zeros (real) among the taps; else only valid taps count.
+        low, high: clamp of the output codes.
+    """
+
+    kernel: tuple[int, int]
+    strides: tuple[int, int]
+    pads: tuple[int, int, int, int]
+    count_pads: bool
+    rule: AverageRule
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Mean(Instruction):
+    """Mean (or sum: only the factor differs) over axes: ``acc = Σ (q − z_x)``, rescaled.
+
+    Attributes:
+        axes: axes of the input that vanish or become 1 (the output slot's shape says which).
+        rescale: by ``s_x / (s_y · count)``, or ``s_x / s_y`` for a sum.
+    """
+
+    axes: tuple[int, ...]
+    rescale: Rescale
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceMax(Instruction):
+    """Largest code over axes; input and output share scale and zero point."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ReduceMin(Instruction):
+    """Smallest code over axes; input and output share scale and zero point."""
+
+    axes: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class ArgMax(Instruction):
+    """Index (int64 or int32) of the largest code along an axis; the first (or last) among equals."""
+
+    axis: int
+    last: bool
 
 
 def max_pool(step: MaxPool, operands: Sequence[Operand], output: Slot) -> Array:
@@ -139,3 +211,51 @@ def arg_max(step: ArgMax, operands: Sequence[Operand], output: Slot) -> Array:
         index = data.argmax(axis=step.axis)
     result: Array = index.astype(output.dtype).reshape(output.shape)
     return result
+
+
+def _pool(step: Step, pool: MaxPool | AveragePool) -> tuple[Shape, ...]:
+    image = image_shape(step, step.inputs[0])
+    dilations = pool.dilations if isinstance(pool, MaxPool) else (1, 1)
+    windows = sliding(step, image, pool.kernel, pool.strides, pool.pads, dilations)
+    heights, widths = (pool_sizes(window) for window in windows)
+    for window, sizes in zip(windows, (heights, widths), strict=True):
+        fitting(step, window, max(sizes))
+    allowed = tuple((image[0], height, width, image[3]) for height in heights for width in widths)
+    if step.output.shape in allowed:
+        _check_windows(step, windows)
+    return allowed
+
+
+def _check_windows(step: Step, windows: tuple[Window, Window]) -> None:
+    for window, size in zip(windows, step.output.shape[1:3], strict=True):
+        place = empty_window(window, size)
+        if place is not None:
+            raise step.error(
+                f"has nothing but padding under window {place}", "Every window must see the input"
+            )
+
+
+def _reduce(step: Step, instruction: Mean | ReduceMax | ReduceMin) -> tuple[Shape, ...]:
+    return reduced_shapes(step, instruction.axes)
+
+
+def _arg_max(step: Step, instruction: ArgMax) -> tuple[Shape, ...]:
+    return reduced_shapes(step, (instruction.axis,))
+
+
+def _window_sums(step: Step, pool: AveragePool, inputs: Sequence[Interval]) -> Interval:
+    return total(step, pool.kernel[0] * pool.kernel[1])
+
+
+def _axes_sums(step: Step, instruction: Mean, inputs: Sequence[Interval]) -> Interval:
+    return total(step, int(np.prod([step.inputs[0].shape[axis] for axis in instruction.axes])))
+
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    MaxPool: Traits(WIDE_SELECTION, _pool, max_pool),
+    AveragePool: Traits(UNARY, _pool, average_pool, _window_sums),
+    Mean: Traits(UNARY, _reduce, mean, _axes_sums),
+    ReduceMax: Traits(SELECTION, _reduce, reduce_max),
+    ReduceMin: Traits(SELECTION, _reduce, reduce_min),
+    ArgMax: Traits(Takes((CODES,), ("int64", "int32")), _arg_max, arg_max),
+}

@@ -11,16 +11,21 @@ then the clamp. Operands broadcast as in NumPy.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from calib8.fixedpoint import multiply_double_rounding
-from calib8.program.instructions import Add, AddSums, Lookup, Maximum, Minimum, Mul, Sub
-from calib8.program.program import Slot
-from calib8.program.reference.operand import Ints, Operand
-from calib8.program.reference.requantize import clipped, rescale
+from calib8.program.ops.instruction import Instruction
+from calib8.program.ops.kinds import ANY_CODES, CODES, EITHER, SUMS, Takes
+from calib8.program.ops.operand import Ints, Operand
+from calib8.program.ops.reach import Interval, code_steps, product
+from calib8.program.ops.rescale import clipped, rescale
+from calib8.program.ops.shapes import Shape, broadcast_shape, same_shape
+from calib8.program.ops.step import Step
+from calib8.program.ops.traits import Traits
 from calib8.program.rounding.fma import fused_multiply_add
 from calib8.program.rules import (
     F32,
@@ -28,9 +33,93 @@ from calib8.program.rules import (
     AlignedSums,
     DequantizedSum,
     FloatSum,
+    ProductRule,
+    Rescale,
     ScaledSum,
     SumRule,
+    Table,
 )
+from calib8.program.slot import Slot
+
+
+@dataclass(frozen=True, eq=False)
+class Requantize(Instruction):
+    """Sums (int32) → codes."""
+
+    rescale: Rescale
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Add(Instruction):
+    """Elementwise sum of codes, broadcast."""
+
+    rule: SumRule
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Sub(Instruction):
+    """Elementwise difference of codes, broadcast; same rules with the right side negative."""
+
+    rule: SumRule
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class AddSums(Instruction):
+    """Elementwise sum, broadcast, where an operand is a slot of sums (a layer that no quantizer reads).
+
+    Attributes:
+        rule: None for ``onnx``: ``clip(rint(fl(fl(s_a[c]·a) + fl(s_b[c]·b)) / s_y) + z_y)`` in float32 with
+            the scales of the slots.
+    """
+
+    rule: AlignedSums | None
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Mul(Instruction):
+    """Elementwise product ``(A − z_a)(B − z_b)`` of codes, broadcast, rescaled by s_a·s_b/s_y."""
+
+    rescale: ProductRule
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum(Instruction):
+    """Elementwise larger code, broadcast; all slots share scale and zero point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Minimum(Instruction):
+    """Elementwise smaller code, broadcast; all slots share scale and zero point."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(Instruction):
+    """A unary function of codes, a change of scale included: ``output = table[code − lowest code]``.
+
+    Attributes:
+        table: codes of the output: [256], or [channels, 256] with one row per index of the last axis;
+            [65536] for 16-bit codes of the input.
+        function: what it computes, for the listing (``Sigmoid``, ``Requantize`` …).
+    """
+
+    table: Table
+    function: str
+
+
+def requantize(step: Requantize, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
+    """Codes of the sums of a slot; per-channel factors belong to its last axis."""
+    acc = operands[0].data.astype(np.int64)
+    return rescale(acc, step.rescale, output.zero_point, step.low, step.high, output.dtype)
 
 
 def add(step: Add, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
@@ -49,7 +138,7 @@ def _sum(rule: SumRule, operands: Sequence[Operand], sign: int, zero_point: int)
     if isinstance(rule, FloatSum):  # the zero points and, of a difference, the sign lie in the rule
         inner = fused_multiply_add(rhs.data, np.float32(rule.rhs), np.float32(rule.fixed))
         return np.rint(fused_multiply_add(lhs.data, np.float32(rule.lhs), inner))
-    a, b = _steps(lhs), _steps(rhs)
+    a, b = _centred(lhs), _centred(rhs)
     if isinstance(rule, DequantizedSum):
         return _dequantized_sum(_real(a, rule.lhs), sign * _real(b, rule.rhs), rule.output) + zero_point
     if isinstance(rule, ScaledSum):
@@ -62,7 +151,7 @@ def _sum(rule: SumRule, operands: Sequence[Operand], sign: int, zero_point: int)
 def add_sums(step: AddSums, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
     """Codes of the sum of two tensors of which one or both are sums; scales belong to the last axis."""
     lhs, rhs = operands
-    a, b = _steps(lhs), _steps(rhs)
+    a, b = _centred(lhs), _centred(rhs)
     total: npt.NDArray[Any]
     if step.rule is None:
         total = _dequantized_sum(_real(a, lhs.slot.scales), _real(b, rhs.slot.scales), output.scale)
@@ -74,7 +163,7 @@ def add_sums(step: AddSums, operands: Sequence[Operand], output: Slot) -> npt.ND
 
 def mul(step: Mul, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
     """Codes of the product."""
-    product = _steps(operands[0]) * _steps(operands[1])
+    product = _centred(operands[0]) * _centred(operands[1])
     return rescale(product, step.rescale, output.zero_point, step.low, step.high, output.dtype)
 
 
@@ -99,7 +188,7 @@ def lookup(step: Lookup, operands: Sequence[Operand], _output: Slot) -> npt.NDAr
     return step.table[np.arange(codes.shape[-1]), index]
 
 
-def _steps(operand: Operand) -> Ints:
+def _centred(operand: Operand) -> Ints:
     """``code − zero_point``; sums as they are."""
     return operand.data.astype(np.int64) - operand.slot.zero_point
 
@@ -122,3 +211,51 @@ def _aligned_sum(rule: AlignedSum | AlignedSums, a: Ints, b: Ints) -> Ints:
     lhs, rhs, shift = (np.asarray(part, np.int64) for part in (rule.lhs, rule.rhs, rule.shift))
     total: Ints = (a * lhs + b * rhs + (np.int64(1) << (shift - 1))) >> shift
     return total
+
+
+def _elementwise(step: Step, instruction: Instruction) -> tuple[Shape, ...]:
+    return (broadcast_shape(step, *(slot.shape for slot in step.inputs)),)
+
+
+def _lookup(step: Step, instruction: Lookup) -> tuple[Shape, ...]:
+    shape = step.inputs[0].shape
+    allowed: tuple[Shape, ...] = ((256,), (shape[-1], 256)) if shape else ((256,),)
+    if step.inputs[0].is_wide:
+        allowed = ((1 << 16,),)
+    if instruction.table.shape not in allowed:
+        raise step.error(
+            f"has a table of shape {list(instruction.table.shape)}",
+            f"Give {' or '.join(str(list(table)) for table in allowed)}",
+        )
+    return (shape,)
+
+
+def _as_read(step: Step, instruction: Requantize, inputs: Sequence[Interval]) -> Interval:
+    return inputs[0]
+
+
+def _products(step: Step, instruction: Mul, inputs: Sequence[Interval]) -> Interval:
+    return product(*(code_steps(slot) for slot in step.inputs))
+
+
+def _check_table(step: Step, instruction: Lookup) -> None:
+    if instruction.table.dtype != np.dtype(step.output.dtype):
+        raise step.error(
+            f'has a table of {instruction.table.dtype} for "{step.output.name}" of {step.output.dtype}',
+            "Both must have the same type",
+        )
+
+
+WIDE_PAIR: Final = Takes((ANY_CODES, ANY_CODES), ANY_CODES)
+CHOICE: Final = Takes((CODES, CODES), CODES, shared=True)
+
+TRAITS: Final[dict[type[Instruction], Traits]] = {
+    Requantize: Traits(Takes((SUMS,), CODES), same_shape, requantize, _as_read),
+    Add: Traits(WIDE_PAIR, _elementwise, add),
+    Sub: Traits(WIDE_PAIR, _elementwise, sub),
+    AddSums: Traits(Takes((EITHER, EITHER), CODES), _elementwise, add_sums),
+    Mul: Traits(WIDE_PAIR, _elementwise, mul, _products),
+    Maximum: Traits(CHOICE, _elementwise, maximum),
+    Minimum: Traits(CHOICE, _elementwise, minimum),
+    Lookup: Traits(Takes((ANY_CODES,), ANY_CODES), _lookup, lookup, check=_check_table),
+}
