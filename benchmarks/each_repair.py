@@ -4,10 +4,10 @@
     python benchmarks/each_repair.py --from FILE
 
 DATA holds the models and images that ``models.json`` names. Every repair is applied together with ``bias``
-and compared with ``bias`` alone; the ways to correct biases are compared with no repair. All use 64 calibration
-samples, half of them to repair, and are judged on the evaluation samples, by the worst branch where outputs
-have several. ``spots`` is judged in the engine, all else in ONNX Runtime. Rows that FILE has already are not
-measured again. ``--from`` prints the table of ``docs/repair.md``.
+and compared with ``bias`` alone; the ways to correct biases are compared with no repair. All use 64
+calibration samples, half of them to repair, and are judged on the evaluation samples, by the worst branch
+where outputs have several. ``spots`` is judged in the engine, all else in ONNX Runtime. Rows that FILE has
+already are not measured again. ``--from`` prints the table of ``docs/repair.md``.
 """
 
 from __future__ import annotations
