@@ -41,19 +41,25 @@ class CodedArray:
     @property
     def centred(self) -> npt.NDArray[np.int64]:
         """The codes less their zero points."""
-        return np.asarray(self.values.astype(np.int64) - self._along(self.zero_point))
+        return np.asarray(self.values.astype(np.int64) - self.along(self.zero_point))
 
     @property
     def real(self) -> Doubles:
         """What the codes stand for, float64: exact for 8-bit codes and float32 scales."""
-        return np.asarray(self.centred * self._along(self.scale.astype(np.float64)))
+        return np.asarray(self.centred * self.along(self.scale.astype(np.float64)))
+
+    @property
+    def floats(self) -> npt.NDArray[np.float32]:
+        """What DequantizeLinear makes of the codes: ``fl(scale · float32(code − zero_point))``."""
+        with np.errstate(over="ignore"):
+            return np.asarray(self.centred.astype(np.float32) * self.along(self.scale.astype(np.float32)))
 
     def channel_scales(self, axis: int) -> npt.NDArray[np.floating]:
         """The scale of every entry of an axis, also where all have one."""
         return np.ascontiguousarray(np.broadcast_to(self.scale, self.values.shape[axis]))
 
-    def _along(self, numbers: npt.NDArray[Any] | int) -> npt.NDArray[Any]:
-        """Numbers in a shape that broadcasts against the codes."""
+    def along(self, numbers: npt.NDArray[Any] | int) -> npt.NDArray[Any]:
+        """A number for all, or one per entry of ``axis``, in a shape that broadcasts against the codes."""
         array = np.asarray(numbers)
         if self.axis is None or array.ndim == 0:
             return array

@@ -12,6 +12,7 @@ import onnx_ir as ir
 from onnx_ir.passes import common as ir_passes
 from onnx_ir.traversal import RecursiveGraphIterator
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import constant, input_at, int_attribute
 from calib8.model.graph import label as label
 from calib8.model.infer_shapes import infer_shapes
@@ -113,6 +114,24 @@ def codes_of(node: ir.Node) -> Codes:
         code_type(node.outputs[0]) if quantizes(node) else code_type(node.inputs[0]),
         int_attribute(node, "axis", 1),
     )
+
+
+def constant_codes_of(node: ir.Node) -> CodedArray | None:
+    """The constant that a DequantizeLinear reads, with float32 scales and int64 zero points.
+
+    None where something of it is computed, is not stored as whole bytes, or has a scale per block; and where
+    scales do not fit or are not above 0.
+    """
+    stored, found = constant(node.inputs[0]), codes_of(node)
+    if stored is None or found.scale is None or found.zero_point is None or stored.dtype.kind not in "iu":
+        return None
+    scale = found.scale.astype(np.float32)
+    if scale.ndim > 1 or found.zero_point.size != scale.size or not np.all(scale > 0):
+        return None
+    axis = found.axis % max(stored.ndim, 1) if scale.ndim else None
+    if scale.shape != (() if axis is None else stored.shape[axis : axis + 1]):
+        return None
+    return CodedArray(stored, scale, found.zero_point.reshape(scale.shape), axis)
 
 
 def code_type(value: ir.Value | None) -> ir.DataType | None:

@@ -160,12 +160,12 @@ def _bias(value: ir.Value | None, steps: npt.NDArray[np.float32]) -> ir.Value | 
     """
     if value is None:
         return None
-    found = constant_codes(value)
-    if found is None or found.codes.dtype != np.int32 or found.codes.ndim != 1 or np.any(found.zero_point):
+    coder, found = dequantizer(value), constant_codes(value)
+    if coder is None or found is None or found.values.dtype != np.int32 or found.values.ndim != 1:
         raise NoFormError(OTHER_BIAS)
-    if not np.array_equal(found.scale, steps):
+    if np.any(found.zero_point) or not np.array_equal(found.scale, steps):
         raise NoFormError(OTHER_BIAS)
-    return found.node.inputs[0]
+    return coder.inputs[0]
 
 
 def _result(node: ir.Node, layer: Operands) -> Result | None:

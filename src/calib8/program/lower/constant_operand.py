@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.ops.groups import BINARY_OPS
 from calib8.program.instructions import Add, Instruction, Mul, Sub
 from calib8.program.lower.builder import Builder, shape_of
-from calib8.program.lower.constants import CodedConstant, coded_constant
+from calib8.program.lower.constants import coded_constant
 from calib8.program.lower.forms import Coded, CodeType
 from calib8.program.lower.readers import tail_of
 from calib8.program.lower.results import Target, deliver
@@ -47,22 +48,22 @@ def against_constant(builder: Builder, node: ir.Node) -> bool:
     form = builder.forms.get(other) if other is not None else None
     if constant is None or not isinstance(form, Coded) or not _has_kernel(builder, node, form, constant):
         return False
-    codes = wide_constant(constant.codes, builder.shape(form))
+    codes = wide_constant(constant.values, builder.shape(form))
     if codes is None or builder.shape(form) != shape_of(node.outputs[0]):
         return False
     rows = in_rows(builder, form, frozenset(axis for axis, size in enumerate(codes.shape) if size > 1))
     if rows.tables > MAX_TABLES:
         return False
-    kind = CodeType(codes.dtype.name, float(constant.scales[0]), int(constant.zero_points[0]))
+    kind = CodeType(codes.dtype.name, float(constant.scale), int(constant.zero_point))
     codes = vector(rows, codes)
     _tables(builder, node, rows, Operand(_slot(kind, codes), codes), place)
     return True
 
 
-def _has_kernel(builder: Builder, node: ir.Node, form: Coded, constant: CodedConstant) -> bool:
+def _has_kernel(builder: Builder, node: ir.Node, form: Coded, constant: CodedArray) -> bool:
     """Kernels take operands and result of one type; ONNX Runtime fuses uint8 only."""
     kinds = (builder.kind(form), *tail_of(node.outputs[0]).kinds)
-    types = {constant.codes.dtype.name, *(kind.dtype for kind in kinds)}
+    types = {constant.values.dtype.name, *(kind.dtype for kind in kinds)}
     fused = types == {"uint8"} or (types == {"int8"} and builder.profile == "tflite")
     return fused and len(kinds) > 1 and constant.axis is None
 

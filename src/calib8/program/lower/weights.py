@@ -14,11 +14,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import sole_consumer
 from calib8.ops.questions import adds, is_standard
-from calib8.program.lower.constants import CodedConstant, coded_constant, fixed
+from calib8.program.lower.constants import coded_constant, fixed
 from calib8.program.rules import F32, I32, Codes
 
 BIAS_SCALE_TOLERANCE: Final = 2.0**-21
@@ -56,14 +57,14 @@ def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights
     found = coded_constant(value)
     if found is None:
         raise NoFormError("its weight is computed" if fixed(value) is None else "its weight is not quantized")
-    if found.codes.dtype not in (np.uint8, np.int8):
-        raise NoFormError(f"its weight is {found.codes.dtype}")
+    if found.values.dtype not in (np.uint8, np.int8):
+        raise NoFormError(f"its weight is {found.values.dtype}")
     if found.axis is not None and found.axis != axis:
         raise NoFormError("its weight does not have one scale per output channel")
-    points = found.zero_points.astype(np.int32)
+    scales, points = found.scale.reshape(-1), np.asarray(found.zero_point, np.int32).reshape(-1)
     if found.axis is None:
-        return Weights(found.codes, found.scales, points)
-    return Weights(found.codes, np.tile(found.scales, groups), np.tile(points, groups))
+        return Weights(found.values, scales, points)
+    return Weights(found.values, np.tile(scales, groups), np.tile(points, groups))
 
 
 def sum_scales(input_scale: float, weights: Weights) -> F32:
@@ -88,15 +89,15 @@ def bias_steps(value: ir.Value | None, scales: F32, channels: int) -> I32:
     if array.size != 1 and (array.size != channels or array.shape[-1] != channels):
         raise NoFormError("its bias is not one number per channel")
     if coded is not None and _same_steps(coded, scales):
-        return np.broadcast_to(coded.codes.reshape(-1), (channels,)).astype(np.int32)
+        return np.broadcast_to(coded.values.reshape(-1), (channels,)).astype(np.int32)
     return in_steps(np.broadcast_to(array.reshape(-1), (channels,)), scales)
 
 
-def _same_steps(bias: CodedConstant, scales: F32) -> bool:
+def _same_steps(bias: CodedArray, scales: F32) -> bool:
     """The codes of a bias are steps of the sums already."""
-    if bias.codes.dtype != np.int32 or np.any(bias.zero_points):
+    if bias.values.dtype != np.int32 or np.any(bias.zero_point):
         return False
-    return bool(np.allclose(bias.scales, scales, rtol=BIAS_SCALE_TOLERANCE, atol=0.0))
+    return bool(np.allclose(bias.scale.reshape(-1), scales, rtol=BIAS_SCALE_TOLERANCE, atol=0.0))
 
 
 def in_steps(values: npt.NDArray[Any], scales: F32) -> I32:

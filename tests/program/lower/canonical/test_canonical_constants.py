@@ -7,12 +7,13 @@ import onnx_ir as ir
 import pytest
 from canonical_checks import Net, canonical, node_of, op_types
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import constant
-from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes
+from calib8.program.lower.canonical.codings import constant_codes
 from small_models import normal
 
 
-def weight_of(model: ir.Model, op_type: str, place: int = 1) -> ConstantCodes:
+def weight_of(model: ir.Model, op_type: str, place: int = 1) -> CodedArray:
     codes = constant_codes(node_of(model, op_type).inputs[place])
     assert codes is not None
     return codes
@@ -32,7 +33,7 @@ def test_float_weights_behind_quantizers(axis: int | None, dtype: type) -> None:
     model = canonical(
         net.model("float[1, 2, 5, 5] x", net.coded(net.op(f"Conv ({net.coded('x')}, {weight})"), 0.1))
     )
-    assert weight_of(model, "Conv").codes.dtype == dtype and weight_of(model, "Conv").axis == (
+    assert weight_of(model, "Conv").values.dtype == dtype and weight_of(model, "Conv").axis == (
         None if axis is None else 0
     )
 
@@ -44,7 +45,7 @@ def test_weights_whose_codes_are_clipped() -> None:
     narrow = net.op(f"Clip ({codes}, {net.constant(-7, np.int8)}, {net.constant(7, np.int8)})")
     value = net.op(f"Conv ({net.coded('x')}, {net.op(f'DequantizeLinear ({narrow}, {parameters})')})")
     model = canonical(net.model("float[1, 2, 5, 5] x", net.coded(value)))
-    assert np.abs(weight_of(model, "Conv").codes).max() == 7 and op_types(model) == ["Conv"]
+    assert np.abs(weight_of(model, "Conv").values).max() == 7 and op_types(model) == ["Conv"]
 
 
 @pytest.mark.parametrize("axis", [None, 0])
@@ -52,7 +53,7 @@ def test_a_transposed_weight(axis: int | None) -> None:
     net = Net()
     turned = net.op(f"Transpose <perm = [1, 0]> ({net.weight(5, 7, axis=axis)})")
     model = canonical(net.model("float[3, 7] x", net.op(f"MatMul ({net.coded('x')}, {turned})")))
-    assert op_types(model) == ["MatMul"] and weight_of(model, "MatMul").codes.shape == (7, 5)
+    assert op_types(model) == ["MatMul"] and weight_of(model, "MatMul").values.shape == (7, 5)
     assert weight_of(model, "MatMul").axis == (None if axis is None else 1)
 
 

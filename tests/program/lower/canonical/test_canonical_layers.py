@@ -7,14 +7,15 @@ import onnx
 import pytest
 from canonical_checks import Net, canonical, node_of, op_types
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import constant, input_at
-from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes
+from calib8.program.lower.canonical.codings import constant_codes
 from small_models import normal
 
 STEP = 0.1001
 
 
-def codes_at(model: object, op_type: str, place: int) -> ConstantCodes:
+def codes_at(model: object, op_type: str, place: int) -> CodedArray:
     found = constant_codes(input_at(node_of(model, op_type), place))  # type: ignore[arg-type]
     assert found is not None
     return found
@@ -52,7 +53,7 @@ def test_a_batch_normalization_goes_into_a_coded_layer(kind: str, per_channel: b
     weight = codes_at(model, expected, 1)
     assert weight.axis == LAYERS[kind][2] and not weight.zero_point.any()
     assert node_of(model, expected).outputs[0].name == value
-    assert codes_at(model, expected, 2).codes.dtype == np.int32
+    assert codes_at(model, expected, 2).values.dtype == np.int32
 
 
 @pytest.mark.parametrize(("dtype", "lowest"), [(np.int8, -128), (np.uint8, 0)])
@@ -67,8 +68,8 @@ def test_channels_that_cannot_be_mirrored_are_complemented(dtype: type, lowest: 
     model = canonical(net.model("float[1, 4, 5, 5] x", net.coded(value, 0.1), value), within=STEP)
     found = codes_at(model, "Conv", 1)
     complement = -1 if dtype == np.int8 else 255
-    assert found.zero_point[1] == complement - point and np.all(found.codes[1] == complement - lowest)
-    assert np.all(found.codes[2] == point)
+    assert found.zero_point[1] == complement - point and np.all(found.values[1] == complement - lowest)
+    assert np.all(found.values[2] == point)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +180,7 @@ def test_biases_become_steps_of_the_sums(form: str, per_channel: bool, kind: str
     model = canonical(net.model(LAYERS[kind][3], net.coded(value, 0.1), value), within=STEP)
     op_type = kind.split()[-1]
     found, weight = codes_at(model, op_type, 2), codes_at(model, op_type, 1)
-    assert found.codes.shape == (6,) and found.codes.dtype == np.int32
+    assert found.values.shape == (6,) and found.values.dtype == np.int32
     np.testing.assert_array_equal(found.scale, np.float32(0.05) * weight.scale)
     assert node_of(model, op_type).outputs[0].name == value
 
@@ -207,7 +208,7 @@ def test_a_bias_of_the_right_scale_keeps_its_numbers(off: float) -> None:
     value = net.op(f"Conv ({net.coded('x')}, {coded}, {bias})")
     model = canonical(net.model("float[1, 3, 2, 2] x", net.coded(value, 1e5)), within=1.01e5)
     found = codes_at(model, "Conv", 2)
-    assert found.codes.tolist() == values and np.array_equal(found.scale, steps)
+    assert found.values.tolist() == values and np.array_equal(found.scale, steps)
 
 
 def test_ties_of_a_bias_go_to_even() -> None:
@@ -216,7 +217,7 @@ def test_ties_of_a_bias_go_to_even() -> None:
     bias = net.constant(np.float32([0.125, 0.375, -0.125, 0.625]))
     value = net.op(f"Conv ({net.coded('x', 0.5)}, {weight}, {bias})")
     model = canonical(net.model("float[1, 1, 2, 2] x", net.coded(value, 0.5)), within=0.501)
-    assert codes_at(model, "Conv", 2).codes.tolist() == [0, 2, 0, 2]
+    assert codes_at(model, "Conv", 2).values.tolist() == [0, 2, 0, 2]
 
 
 def test_a_channel_of_zeros_takes_the_scale_that_its_bias_needs() -> None:
@@ -228,7 +229,7 @@ def test_a_channel_of_zeros_takes_the_scale_that_its_bias_needs() -> None:
     value = net.op(f"Conv ({net.coded('x')}, {weight}, {net.constant([0.1, 0.7, -0.3])})")
     model = canonical(net.model("float[1, 2, 3, 3] x", net.coded(value, 0.1), value), within=STEP)
     bias = codes_at(model, "Conv", 2)
-    assert bias.real()[1] == pytest.approx(0.7)
+    assert bias.floats[1] == pytest.approx(0.7)
     assert codes_at(model, "Conv", 1).scale[[0, 2]].tolist() == np.float32([0.01, 0.02]).tolist()
 
 

@@ -181,7 +181,7 @@ def test_weights_are_scaled_and_biases_keep_their_codes(multiplier: int) -> None
     stored, added = constant_codes(layer.inputs[1]), constant_codes(layer.inputs[2])
     assert stored is not None and added is not None
     assert stored.axis == 0 and stored.scale.shape == (channels,)
-    np.testing.assert_array_equal(added.codes, bias_codes)
+    np.testing.assert_array_equal(added.values, bias_codes)
     np.testing.assert_allclose(stored.scale * scale.max(), steps, rtol=1e-6)
 
 

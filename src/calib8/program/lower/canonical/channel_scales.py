@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import Names, int_attribute, rank
 from calib8.ops.questions import dequantizes, quantizes
 from calib8.program.lower.canonical.channel_limits import (
@@ -105,9 +106,9 @@ def _channel_codes(quantizer: ir.Node) -> ChannelCodes | None:
 def _is_depthwise(node: ir.Node, channels: int) -> bool:
     """A Conv with 8-bit weights that mixes no channels."""
     weight = constant_codes(node.inputs[1]) if node.op_type == "Conv" and not node.domain else None
-    if weight is None or weight.axis not in (None, 0) or weight.codes.dtype not in (np.uint8, np.int8):
+    if weight is None or weight.axis not in (None, 0) or weight.values.dtype not in (np.uint8, np.int8):
         return False
-    return int_attribute(node, "group", 1) == channels and weight.codes.shape[1] == 1
+    return int_attribute(node, "group", 1) == channels and weight.values.shape[1] == 1
 
 
 def _with_one_scale(names: Names, codes: ChannelCodes) -> bool:
@@ -138,7 +139,7 @@ def _weight_scales(layer: ir.Node, scale: Scales, common: float) -> npt.NDArray[
     weight = constant_codes(layer.inputs[1])
     assert weight is not None  # _is_depthwise
     ratio = scale.astype(np.float64) / common
-    return np.repeat(ratio, weight.codes.shape[0] // scale.size) * weight.scale
+    return np.repeat(ratio, weight.values.shape[0] // scale.size) * weight.scale
 
 
 def _is_normal(scales: npt.NDArray[np.floating]) -> bool:
@@ -149,7 +150,8 @@ def _set_weight(names: Names, layer: ir.Node, scales: npt.NDArray[np.float64]) -
     weight = constant_codes(layer.inputs[1])
     assert weight is not None
     points = np.broadcast_to(weight.zero_point, scales.shape)
-    node = coded_constant(names, weight.codes, scales, points, 0, f"{layer.name}/weight")
+    coded = CodedArray(weight.values, scales, points, 0)
+    node = coded_constant(names, coded, f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import constant, input_at
 from calib8.ops.questions import is_quantizer, quantizes
 from calib8.qparams import dequantize
-from calib8.quantization.qdq import codes_of, dequantizer
+from calib8.quantization.qdq import codes_of, constant_codes_of, dequantizer
 
 BYTE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
 """Codes of 8 bits, which alone weights have."""
@@ -85,49 +86,15 @@ def reader_codings(value: ir.Value) -> list[Coding | None]:
     return [*found, None] if value.is_graph_output() else found
 
 
-@dataclass(frozen=True, eq=False)
-class ConstantCodes:
-    """Constant codes behind a DequantizeLinear.
+def constant_codes(value: ir.Value | None) -> CodedArray | None:
+    """The constant codes that a DequantizeLinear turns into ``value``, None where there are none.
 
-    Attributes:
-        node: the DequantizeLinear.
-        codes: uint8, int8, int16 or int32.
-        scale: float32, [] or [size of ``axis``].
-        zero_point: int64, of the same shape.
-        axis: ≥ 0, None per-tensor.
+    uint8, int8, int16 or int32; the scales are float32, the zero points int64 of their shape.
     """
-
-    node: ir.Node
-    codes: npt.NDArray[Any]
-    scale: npt.NDArray[np.float32]
-    zero_point: npt.NDArray[np.int64]
-    axis: int | None
-
-    def along(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Scale or zero point in a shape that broadcasts against the codes."""
-        if self.axis is None:
-            return array
-        return array.reshape([-1 if axis == self.axis else 1 for axis in range(self.codes.ndim)])
-
-    def real(self) -> npt.NDArray[np.float32]:
-        """The values that the codes stand for."""
-        values = dequantize(self.codes, self.along(self.scale), self.along(self.zero_point))
-        return np.asarray(values, np.float32).reshape(self.codes.shape)
-
-
-def constant_codes(value: ir.Value | None) -> ConstantCodes | None:
-    """The constant codes that a DequantizeLinear turns into ``value``, None where there are none."""
     node = dequantizer(value)
-    stored = None if node is None else constant(node.inputs[0])
-    if node is None or stored is None:
+    if node is None or codes_of(node).dtype not in PLAIN_TYPES:
         return None
-    found = codes_of(node)
-    if found.scale is None or found.zero_point is None or found.dtype not in PLAIN_TYPES:
-        return None
-    if found.scale.ndim > 1:  # one scale per block
-        return None
-    axis = None if found.scale.ndim == 0 else found.axis
-    return ConstantCodes(node, stored, found.scale.astype(np.float32), found.zero_point, axis)
+    return constant_codes_of(node)
 
 
 def real_constant(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
@@ -136,4 +103,4 @@ def real_constant(value: ir.Value | None) -> npt.NDArray[np.float32] | None:
     if array is not None:
         return np.asarray(array, np.float32)
     codes = constant_codes(value)
-    return None if codes is None else codes.real()
+    return None if codes is None else codes.floats

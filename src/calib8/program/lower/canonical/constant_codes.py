@@ -7,16 +7,17 @@ W int8 → DequantizeLinear(axis 0) → Transpose → MatMul      →   Wᵀ int
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from dataclasses import replace as changed
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import Names, ints_attribute
 from calib8.ops.groups import BINARY_OPS, JOINING, OPERAND_OPS, RESHAPING, WEIGHTED_OPS
 from calib8.ops.questions import dequantizes, quantizes, transposes
-from calib8.program.lower.canonical.codings import CODE_TYPES, ConstantCodes, constant_codes, real_constant
+from calib8.program.lower.canonical.codings import CODE_TYPES, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import codes_of
@@ -73,35 +74,30 @@ def _fold_move(names: Names, node: ir.Node) -> bool:
     moved = _transposed(node, source) if transposes(node) else _reshaped(node, source)
     if moved is None:
         return False
-    codes, axis = moved
-    stem = f"{node.outputs[0].name}/codes"
-    new = coded_constant(names, codes, source.scale, source.zero_point, axis, stem)
+    new = coded_constant(names, moved, f"{node.outputs[0].name}/codes")
     names.graph.insert_before(node, new)
     replace(names.graph, node.outputs[0], new.outputs[0])
     return True
 
 
-Moved = tuple[npt.NDArray[Any], int | None]
+def _transposed(node: ir.Node, source: CodedArray) -> CodedArray:
+    axes = ints_attribute(node, "perm", tuple(reversed(range(source.values.ndim))))
+    codes = np.ascontiguousarray(source.values.transpose(axes))
+    return changed(source, values=codes, axis=None if source.axis is None else axes.index(source.axis))
 
 
-def _transposed(node: ir.Node, source: ConstantCodes) -> Moved:
-    axes = ints_attribute(node, "perm", tuple(reversed(range(source.codes.ndim))))
-    codes = np.ascontiguousarray(source.codes.transpose(axes))
-    return codes, None if source.axis is None else axes.index(source.axis)
-
-
-def _reshaped(node: ir.Node, source: ConstantCodes) -> Moved | None:
+def _reshaped(node: ir.Node, source: CodedArray) -> CodedArray | None:
     """None where the result's shape is unknown or the channels are split or merged with another axis."""
     shape = static_shape(node.outputs[0])
     if shape is None:
         return None
-    codes = source.codes.reshape(shape)
+    codes = source.values.reshape(shape)
     if source.axis is None:
-        return codes, None
-    size, before = source.codes.shape[source.axis], math.prod(source.codes.shape[: source.axis])
+        return changed(source, values=codes)
+    size, before = source.values.shape[source.axis], math.prod(source.values.shape[: source.axis])
     for axis, length in enumerate(shape):
         if length == size and math.prod(shape[:axis]) == before:
-            return codes, axis
+            return changed(source, values=codes, axis=axis)
     return None
 
 
@@ -113,16 +109,16 @@ def _fold_dequantize(names: Names, node: ir.Node) -> bool:
     readers = [use for use in value.uses() if not _wants_codes(use.node, use.idx, source)]
     if not readers:
         return False
-    real = names.constant(f"{value.name}/real", source.real())
+    real = names.constant(f"{value.name}/real", source.floats)
     for use in readers:
         use.node.replace_input_with(use.idx, real)
     return True
 
 
-def _wants_codes(reader: ir.Node, place: int, source: ConstantCodes) -> bool:
+def _wants_codes(reader: ir.Node, place: int, source: CodedArray) -> bool:
     """A weight in 8 bits, a bias of any width, an operand with one scale."""
-    eight_bits = source.codes.dtype in (np.uint8, np.int8)
-    sixteen_bits = source.codes.dtype == np.int16
+    eight_bits = source.values.dtype in (np.uint8, np.int8)
+    sixteen_bits = source.values.dtype == np.int16
     if reader.op_type in WEIGHTED_OPS:
         return place == 2 or (eight_bits and (place == 1 or source.axis is None))
     return (eight_bits or sixteen_bits) and source.axis is None and reader.op_type in COMPUTING

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import Names
 from calib8.program.lower.canonical.codings import Coding
 
@@ -101,14 +102,12 @@ def insert_behind(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node]) ->
         graph.insert_before(next(iter(graph)), nodes)
 
 
-def coded_constant(
-    names: Names, codes: Array, scale: Array, zero_point: Array, axis: int | None, stem: str
-) -> ir.Node:
+def coded_constant(names: Names, coded: CodedArray, stem: str) -> ir.Node:
     """``DequantizeLinear(codes, scale, zero_point)`` of new initializers, in no graph yet."""
     inputs = [
-        names.constant(stem, codes),
-        names.constant(f"{stem}/scale", np.asarray(scale, np.float32)),
-        names.constant(f"{stem}/zero_point", np.asarray(zero_point, codes.dtype)),
+        names.constant(stem, coded.values),
+        names.constant(f"{stem}/scale", np.asarray(coded.scale, np.float32)),
+        names.constant(f"{stem}/zero_point", np.asarray(coded.zero_point, coded.values.dtype)),
     ]
     node = new_node(
         names,
@@ -116,9 +115,9 @@ def coded_constant(
         inputs,
         name=f"{stem}/DequantizeLinear",
         result=f"{stem}/dequantized",
-        attributes={} if axis is None else {"axis": axis},
+        attributes={} if coded.axis is None else {"axis": coded.axis},
     )
-    node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, ir.Shape(codes.shape)
+    node.outputs[0].dtype, node.outputs[0].shape = ir.DataType.FLOAT, ir.Shape(coded.values.shape)
     return node
 
 

@@ -5,33 +5,23 @@ BatchNormalization(Conv(x, DQ(q, s), b)) → Conv(x, DQ(±q, |k|·s), k·b + d) 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consumer
 from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
 from calib8.ops.questions import is_matrix_product, is_transposed_convolution, normalizes, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
-from calib8.program.lower.canonical.codings import ConstantCodes, constant_codes, real_constant
+from calib8.program.lower.canonical.codings import constant_codes, real_constant
 from calib8.program.lower.canonical.edits import coded_constant, set_input
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
 from calib8.quantization.qdq import output_axis
 
 ARITHMETIC: Final = NEUTRAL.keys() | {"BatchNormalization"}
-
-
-@dataclass(frozen=True, eq=False)
-class Scaled:
-    """The weight of a layer whose channels are multiplied by k."""
-
-    codes: npt.NDArray[Any]
-    scale: npt.NDArray[np.float32]
-    zero_point: npt.NDArray[np.int64]
-    axis: int | None
 
 
 def rewrite(model: ir.Model) -> int:
@@ -55,11 +45,11 @@ def rewrite(model: ir.Model) -> int:
 def _fold(names: Names, node: ir.Node) -> bool:
     layer = _layer_before(node)
     weight = None if layer is None else constant_codes(layer.inputs[1])
-    if layer is None or weight is None or weight.codes.ndim < 2 or node.outputs[0].shape is None:
+    if layer is None or weight is None or weight.values.ndim < 2 or node.outputs[0].shape is None:
         return False
     _state_operands(names, node)
     affine = node_affine(node, layer.outputs[0])
-    channels = output_channels(layer, weight.codes)
+    channels = output_channels(layer, weight.values)
     if affine is None or not _fits(layer, node, affine, channels):
         return False
     bias = _bias(layer, channels)
@@ -95,7 +85,7 @@ def _state_operands(names: Names, node: ir.Node) -> None:
     for index, value in enumerate(node.inputs):
         codes = constant_codes(value)
         if codes is not None:
-            node.replace_input_with(index, names.constant(f"{node.name}/{index}/real", codes.real()))
+            node.replace_input_with(index, names.constant(f"{node.name}/{index}/real", codes.floats))
 
 
 def _fits(layer: ir.Node, node: ir.Node, affine: Affine, channels: int) -> bool:
@@ -122,25 +112,25 @@ def _bias(layer: ir.Node, channels: int) -> npt.NDArray[np.float64] | None:
     return np.broadcast_to(array.astype(np.float64).reshape(-1), channels)
 
 
-def _scaled(layer: ir.Node, weight: ConstantCodes, k: npt.NDArray[np.float64]) -> Scaled | None:
+def _scaled(layer: ir.Node, weight: CodedArray, k: npt.NDArray[np.float64]) -> CodedArray | None:
     """The weight times k; None where its scales are no float32 or lie along another axis."""
-    axis = output_axis(layer, weight.codes.ndim)
+    axis = output_axis(layer, weight.values.ndim)
     if int_attribute(layer, "group", 1) > 1 and is_transposed_convolution(layer) and k.size > 1:
         return None
     if weight.axis not in (None, axis):
         return None
     if k.size == 1 and k[0] > 0.0:
         scale = weight.scale.astype(np.float64) * k[0]
-        return Scaled(weight.codes, scale.astype(np.float32), weight.zero_point, weight.axis)
-    k = np.broadcast_to(k, weight.codes.shape[axis])
+        return CodedArray(weight.values, scale.astype(np.float32), weight.zero_point, weight.axis)
+    k = np.broadcast_to(k, weight.values.shape[axis])
     dead = k == 0.0
     scale = np.where(dead, 1.0, np.abs(k)) * weight.scale
     if not np.all((scale >= FLOAT32_TINY) & (scale <= FLOAT32_MAX)):
         return None
     point = np.broadcast_to(weight.zero_point, k.shape)
-    codes, point = _mirrored(np.moveaxis(weight.codes, axis, 0), point, k < 0.0)
+    codes, point = _mirrored(np.moveaxis(weight.values, axis, 0), point, k < 0.0)
     codes[dead] = point[dead].reshape(-1, *[1] * (codes.ndim - 1))
-    return Scaled(np.moveaxis(codes, 0, axis), scale.astype(np.float32), point, axis)
+    return CodedArray(np.moveaxis(codes, 0, axis), scale.astype(np.float32), point, axis)
 
 
 def _mirrored(
@@ -160,9 +150,8 @@ def _mirrored(
     return result, points
 
 
-def _set_weight(names: Names, layer: ir.Node, scaled: Scaled) -> None:
-    stem = f"{layer.name}/weight"
-    node = coded_constant(names, scaled.codes, scaled.scale, scaled.zero_point, scaled.axis, stem)
+def _set_weight(names: Names, layer: ir.Node, scaled: CodedArray) -> None:
+    node = coded_constant(names, scaled, f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
 

@@ -6,19 +6,20 @@ b_q = rint(b / (s_x·s_w))
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
+from calib8.coded_array import CodedArray
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
 from calib8.ops.questions import is_transposed_convolution, takes_bias
 from calib8.passes.fold_affine import output_channels
 from calib8.program.lower.canonical.codings import (
     BYTE_TYPES,
-    ConstantCodes,
     constant_codes,
     real_constant,
     source_coding,
@@ -54,7 +55,7 @@ def _code_bias(names: Names, layer: ir.Node) -> bool:
     real = real_constant(input_at(layer, 2))
     if coding is None or weight is None or real is None or not is_plain(layer, weight):
         return False
-    channels = output_channels(layer, weight.codes)
+    channels = output_channels(layer, weight.values)
     if real.size not in (1, channels) or (real.size > 1 and real.shape[-1] != channels):
         return False
     weight = _with_room(names, layer, weight, np.broadcast_to(real.reshape(-1), channels), coding.scale)
@@ -63,26 +64,26 @@ def _code_bias(names: Names, layer: ir.Node) -> bool:
     if codes is None or _is_done(input_at(layer, 2), codes, steps):
         return False
     axis = 0 if steps.ndim else None
-    stem = f"{layer.name}/bias"
-    node = coded_constant(names, codes, steps, np.zeros(steps.shape, np.int32), axis, stem)
+    coded = CodedArray(codes, steps, np.zeros(steps.shape, np.int32), axis)
+    node = coded_constant(names, coded, f"{layer.name}/bias")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(2, node.outputs[0])
     return True
 
 
-def is_plain(layer: ir.Node, weight: ConstantCodes) -> bool:
+def is_plain(layer: ir.Node, weight: CodedArray) -> bool:
     """8-bit codes with scales along the output channels, and no factors."""
     if any(name in layer.attributes for name in ("alpha", "beta")) and not _factors_are_one(layer):
         return False
-    eight_bits = ir.DataType.from_numpy(weight.codes.dtype) in BYTE_TYPES
-    return eight_bits and weight.axis in (None, output_axis(layer, weight.codes.ndim))
+    eight_bits = ir.DataType.from_numpy(weight.values.dtype) in BYTE_TYPES
+    return eight_bits and weight.axis in (None, output_axis(layer, weight.values.ndim))
 
 
 def _factors_are_one(layer: ir.Node) -> bool:
     return all(layer.attributes[n].as_float() == 1.0 for n in ("alpha", "beta") if n in layer.attributes)
 
 
-def bias_steps(layer: ir.Node, weight: ConstantCodes, input_scale: float) -> npt.NDArray[np.float32]:
+def bias_steps(layer: ir.Node, weight: CodedArray, input_scale: float) -> npt.NDArray[np.float32]:
     """``fl(s_x·s_w)``, [] or [output channels]; groups of a ConvTranspose share weight scales."""
     groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     with np.errstate(over="ignore", under="ignore"):
@@ -96,7 +97,7 @@ def _codes(
     """int32 [channels]; None where they do not fit."""
     stored = constant_codes(bias)
     if stored is not None and _has_steps(stored, steps):
-        return np.broadcast_to(stored.codes.reshape(-1), channels)
+        return np.broadcast_to(stored.values.reshape(-1), channels)
     with np.errstate(all="ignore"):
         codes = np.rint(real.reshape(-1).astype(np.float64) / steps.astype(np.float64))
     if not np.all(np.abs(codes) <= INT32_MAX):
@@ -104,9 +105,9 @@ def _codes(
     return np.broadcast_to(codes.astype(np.int32), channels)
 
 
-def _has_steps(bias: ConstantCodes, steps: npt.NDArray[np.float32]) -> bool:
+def _has_steps(bias: CodedArray, steps: npt.NDArray[np.float32]) -> bool:
     """The codes are steps of the sums already."""
-    if bias.codes.dtype != np.int32 or np.any(bias.zero_point):
+    if bias.values.dtype != np.int32 or np.any(bias.zero_point):
         return False
     return np.allclose(bias.scale, steps, rtol=SAME_STEPS, atol=0.0)
 
@@ -115,22 +116,22 @@ def _is_done(bias: ir.Value | None, codes: npt.NDArray[np.int32], steps: npt.NDA
     stored = constant_codes(bias)
     return (
         stored is not None
-        and stored.codes.dtype == np.int32
-        and np.array_equal(stored.codes, codes)
+        and stored.values.dtype == np.int32
+        and np.array_equal(stored.values, codes)
         and stored.scale.shape == steps.shape
         and np.array_equal(stored.scale, steps)
     )
 
 
 def _with_room(
-    names: Names, layer: ir.Node, weight: ConstantCodes, bias: npt.NDArray[Any], input_scale: float
-) -> ConstantCodes:
+    names: Names, layer: ir.Node, weight: CodedArray, bias: npt.NDArray[Any], input_scale: float
+) -> CodedArray:
     """Scales of channels of zeros grow as their bias needs; any scale is right for them."""
-    axis = output_axis(layer, weight.codes.ndim)
+    axis = output_axis(layer, weight.values.ndim)
     if weight.axis is None:
         return weight
-    others = tuple(index for index in range(weight.codes.ndim) if index != axis)
-    dead = np.all(weight.codes == weight.along(weight.zero_point), axis=others)
+    others = tuple(index for index in range(weight.values.ndim) if index != axis)
+    dead = np.all(weight.values == weight.along(weight.zero_point), axis=others)
     groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     try:
         needed = room_for_bias(weight.scale, bias.reshape(groups, -1), input_scale)
@@ -139,8 +140,7 @@ def _with_room(
     if not np.any(dead & (needed > weight.scale)):
         return weight
     scale = np.where(dead, needed, weight.scale)
-    stem = f"{layer.name}/weight"
-    node = coded_constant(names, weight.codes, scale, weight.zero_point, weight.axis, stem)
+    node = coded_constant(names, replace(weight, scale=scale), f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
     return constant_codes(node.outputs[0]) or weight

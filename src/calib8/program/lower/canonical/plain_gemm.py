@@ -5,6 +5,8 @@ Gemm(x, DQ(W, s), C, alpha, beta, transA) → Gemm(Transpose(x), DQ(W, alpha·s)
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import onnx_ir as ir
 
@@ -37,8 +39,7 @@ def _fold_alpha(names: Names, node: ir.Node) -> bool:
         scale = np.asarray(np.float32(alpha) * weight.scale, np.float32)
     if not np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)):
         return False
-    stem = f"{node.name}/weight"
-    new = coded_constant(names, weight.codes, scale, weight.zero_point, weight.axis, stem)
+    new = coded_constant(names, replace(weight, scale=scale), f"{node.name}/weight")
     names.graph.insert_before(node, new)
     node.replace_input_with(1, new.outputs[0])
     node.attributes.pop("alpha")

@@ -147,8 +147,8 @@ def _biases(model: ir.Model) -> Iterator[str]:
             continue
         steps = bias_steps(node, weight, coding.scale)
         with np.errstate(all="ignore"):
-            fits = np.all(np.abs(bias.real().reshape(-1) / steps.astype(np.float64)) <= INT32_MAX)
-        if fits and not (bias.codes.dtype == np.int32 and np.array_equal(bias.scale, steps)):
+            fits = np.all(np.abs(bias.floats.reshape(-1) / steps.astype(np.float64)) <= INT32_MAX)
+        if fits and not (bias.values.dtype == np.int32 and np.array_equal(bias.scale, steps)):
             yield f"the bias of '{node.name}' is not in steps of input scale times weight scale"
 
 

@@ -5,6 +5,7 @@ Conv(x [N,C,L], W [O,C,k]) → Squeeze(Conv(Unsqueeze(x) [N,C,1,L], W [O,C,1,k])
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -56,7 +57,7 @@ def _is_meant(node: ir.Node) -> bool:
     if is_convolution(node):
         weight = constant_codes(node.inputs[1])
         stated = "kernel_shape" in node.attributes and "auto_pad" not in node.attributes
-        return stated and weight is not None and weight.codes.ndim == 3
+        return stated and weight is not None and weight.values.ndim == 3
     read = len(node.outputs) > 1 and bool(node.outputs[1].uses() or node.outputs[1].is_graph_output())
     return node.op_type in POOLS and not read and "auto_pad" not in node.attributes
 
@@ -64,9 +65,8 @@ def _is_meant(node: ir.Node) -> bool:
 def _widen_weight(names: Names, node: ir.Node) -> None:
     weight = constant_codes(node.inputs[1])
     assert weight is not None
-    codes = np.expand_dims(weight.codes, NEW_AXIS)
-    stem = f"{node.name}/weight"
-    new = coded_constant(names, codes, weight.scale, weight.zero_point, weight.axis, stem)
+    wider = replace(weight, values=np.expand_dims(weight.values, NEW_AXIS))
+    new = coded_constant(names, wider, f"{node.name}/weight")
     names.graph.insert_before(node, new)
     node.replace_input_with(1, new.outputs[0])
 
