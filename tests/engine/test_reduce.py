@@ -1,4 +1,4 @@
-"""Means, largest and smallest codes over axes, ArgMax: natively and in NumPy."""
+"""Means, largest and smallest codes over axes, their indices: natively and in NumPy."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def mean_program(
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-@pytest.mark.parametrize("name", ["Mean", "ReduceMax", "ReduceMin", "ArgMax"])
+@pytest.mark.parametrize("name", ["Mean", "ReduceMax", "ReduceMin", "ArgMax", "ArgMin"])
 def test_examples(name: str, profile: Profile) -> None:
     assert_same_bits(EXAMPLES[name, profile])
 
@@ -104,8 +104,9 @@ def test_extremes(seed: int, kind: Any) -> None:
 
 @pytest.mark.parametrize("dtype", ["int64", "int32"])
 @pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("kind", [op.ArgMax, op.ArgMin])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_arg_max(seed: int, last: bool, dtype: str) -> None:
+def test_indices_of_extremes(seed: int, kind: Any, last: bool, dtype: str) -> None:
     rng = np.random.default_rng((5, seed))
     shape, _ = shape_and_axes(rng)
     axis = pick(rng, len(shape) - 1, int(rng.integers(len(shape))))
@@ -114,7 +115,7 @@ def test_arg_max(seed: int, last: bool, dtype: str) -> None:
     info = np.iinfo(x.dtype)
     high = pick(rng, info.max, info.min + 2)  # few values: many are equal
     feeds = {"x": rng.integers(info.min, high + 1, shape).astype(x.dtype)}
-    program = single(op.ArgMax, [x], y, axis=axis, last=last)
+    program = single(kind, [x], y, axis=axis, last=last)
     verify(program)
     assert_same_bits(program, feeds)
 

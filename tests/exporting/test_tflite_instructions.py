@@ -111,12 +111,13 @@ def extreme(rng: np.random.Generator) -> Program:
     return single(kind, [x], like(x, "y", *out), "tflite", axes=(axis,))
 
 
-def arg_max(rng: np.random.Generator) -> Program:
+def arg_extreme(rng: np.random.Generator) -> Program:
     shape, axis = shaped(rng), int(rng.integers(4))
+    kind = op.ArgMax if rng.random() < 0.5 else op.ArgMin
     rest = tuple(size for place, size in enumerate(shape) if place != axis)
     out = rest if rng.random() < 0.5 else (*shape[:axis], 1, *shape[axis + 1 :])
     x = slot(rng, "x", *shape)
-    return single(op.ArgMax, [x], plain("y", *out, dtype="int64"), "tflite", axis=axis, last=False)
+    return single(kind, [x], plain("y", *out, dtype="int64"), "tflite", axis=axis, last=False)
 
 
 def pool(kind: Any) -> Any:
@@ -242,8 +243,8 @@ def drawn_table(rng: np.random.Generator) -> Program:
 
 MAKERS = {
     "add": binary(op.Add), "sub": binary(op.Sub), "mul": binary(op.Mul), "selection": selection,
-    "mean": mean, "total": total, "extreme": extreme, "arg_max": arg_max, "max_pool": pool(op.MaxPool),
-    "average_pool": pool(op.AveragePool), "softmax": softmax, "concat": concat,
+    "mean": mean, "total": total, "extreme": extreme, "arg_extreme": arg_extreme,
+    "max_pool": pool(op.MaxPool), "average_pool": pool(op.AveragePool), "softmax": softmax, "concat": concat,
     "resize_nearest": resize_nearest, "resize_linear": resize_linear, "pad": pad, "transpose": transpose,
     "reshape": reshape, "slice": slice_, "gather": gather, "table": drawn_table,
 }  # fmt: skip

@@ -229,6 +229,7 @@ def singles(profile: Profile) -> dict[str, Program]:
         "ReduceMax": single(op.ReduceMax, [image], codes("y", 1, 1, 1, 4), profile, axes=(2, 1)),
         "ReduceMin": single(op.ReduceMin, [image], codes("y", 1, 7, 6), profile, axes=(3,)),
         "ArgMax": single(op.ArgMax, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
+        "ArgMin": single(op.ArgMin, [x], plain("y", 2, 1, dtype="int64"), profile, axis=1, last=False),
         "Softmax": softmax(profile),
     }
 

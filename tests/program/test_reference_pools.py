@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plain_loops import codes, plain, run_one
 
-from calib8.program.instructions import ArgMax, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
+from calib8.program.instructions import ArgMax, ArgMin, AveragePool, MaxPool, Mean, ReduceMax, ReduceMin
 from calib8.program.program import Slot
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rules import PROFILES, Profile
@@ -167,4 +167,14 @@ def test_arg_max_of_equal_codes(last: bool, expected: list[int]) -> None:
     for shape in ((2,), (2, 1)):
         result = run_one(ArgMax("a", (0,), (1,), 1, last), (x, plain("y", shape, "int64")), data)
         assert result.dtype == np.int64
+        assert result.reshape(-1).tolist() == expected
+
+
+@pytest.mark.parametrize(("last", "expected"), [(False, [1, 0]), (True, [3, 2])])
+def test_arg_min_of_equal_codes(last: bool, expected: list[int]) -> None:
+    x = codes("x", (2, 4), "int8")
+    data = np.array([[5, -128, 127, -128], [-9, -1, -9, -4]], np.int8)
+    for shape in ((2,), (2, 1)):
+        result = run_one(ArgMin("a", (0,), (1,), 1, last), (x, plain("y", shape, "int32")), data)
+        assert result.dtype == np.int32
         assert result.reshape(-1).tolist() == expected

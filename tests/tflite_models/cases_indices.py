@@ -1,4 +1,4 @@
-"""Random models of what picks elements, of ARG_MAX and CAST."""
+"""Random models of what picks elements, of ARG_MAX, ARG_MIN and CAST."""
 
 from __future__ import annotations
 
@@ -113,6 +113,14 @@ def gather(rng: np.random.Generator, dtype: str) -> Graph:
 
 
 def arg_max(rng: np.random.Generator, dtype: str) -> Graph:
+    return _arg(rng, dtype, "ARG_MAX")
+
+
+def arg_min(rng: np.random.Generator, dtype: str) -> Graph:
+    return _arg(rng, dtype, "ARG_MIN")
+
+
+def _arg(rng: np.random.Generator, dtype: str, op: str) -> Graph:
     """Axes long enough for equal codes among them."""
     net, shape, result = Net(), list(random_shape(rng, 1, 4)), str(rng.choice(["int32", "int64"]))
     axis = int(rng.integers(-len(shape), len(shape)))
@@ -121,7 +129,7 @@ def arg_max(rng: np.random.Generator, dtype: str) -> Graph:
     x = random_input(rng, net, tuple(shape), dtype)
     y = net.output([size for at, size in enumerate(shape) if at != place], result)
     along = net.constant(whole([axis]))
-    return net.graph("ARG_MAX", [x, along], [y], 2, output_type=result.upper())
+    return net.graph(op, [x, along], [y], 2, output_type=result.upper())
 
 
 def cast(rng: np.random.Generator, dtype: str) -> Graph:

@@ -53,6 +53,7 @@ MOVES: Final[Mapping[str, Generator]] = {
     "SPLIT_V": indices.split_v,
     "GATHER": indices.gather,
     "ARG_MAX": indices.arg_max,
+    "ARG_MIN": indices.arg_min,
     "CAST": indices.cast,
 }
 

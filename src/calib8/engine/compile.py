@@ -31,6 +31,7 @@ from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
+from calib8.engine.turned import turned
 from calib8.engine.wide import narrowed
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
@@ -53,7 +54,7 @@ EMIT: Final[Emits] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(narrowed(few_axes(compose(program))))
+    program = with_room(narrowed(few_axes(compose(turned(program)))))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)

@@ -46,6 +46,7 @@ from calib8.program.ops.moves import Reshape as Reshape
 from calib8.program.ops.moves import Slice as Slice
 from calib8.program.ops.moves import Transpose as Transpose
 from calib8.program.ops.pools import ArgMax as ArgMax
+from calib8.program.ops.pools import ArgMin as ArgMin
 from calib8.program.ops.pools import AveragePool as AveragePool
 from calib8.program.ops.pools import MaxPool as MaxPool
 from calib8.program.ops.pools import Mean as Mean

@@ -93,12 +93,15 @@ def test_extremes_keep_the_codes(text: str) -> None:
 
 @pytest.mark.parametrize("axis", [1, 2, -1])
 @pytest.mark.parametrize(("keep", "last"), [(0, 0), (1, 0), (1, 1)])
-def test_arg_max_gives_indices_in_the_order_of_the_model(axis: int, keep: int, last: int) -> None:
+@pytest.mark.parametrize("kind", ["ArgMax", "ArgMin"])
+def test_arg_max_and_arg_min_give_indices_in_the_order_of_the_model(
+    kind: str, axis: int, keep: int, last: int
+) -> None:
     net = Net()
     attributes = f"axis = {axis}, keepdims = {keep}, select_last_index = {last}"
-    result = net.op(f"ArgMax <{attributes}> ({net.coded('x', 0.5, 120)})")
+    result = net.op(f"{kind} <{attributes}> ({net.coded('x', 0.5, 120)})")
     program = assert_equal(net.proto(IMAGE, f"int64 {result}"))
-    assert "ArgMax" in steps(program) and "Dequantize" not in steps(program)
+    assert kind in steps(program) and "Dequantize" not in steps(program)
 
 
 @pytest.mark.parametrize("profile", PROFILES)

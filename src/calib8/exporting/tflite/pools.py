@@ -1,4 +1,4 @@
-"""Pools over windows, means and extremes over axes, ARG_MAX, SOFTMAX."""
+"""Pools over windows, means and extremes over axes, ARG_MAX, ARG_MIN, SOFTMAX."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from calib8.exporting.tflite.moves import reshaped
 from calib8.exporting.tflite.windows import border, bordered, padding
 from calib8.program.instructions import (
     ArgMax,
+    ArgMin,
     AveragePool,
     MaxPool,
     Mean,
@@ -145,8 +146,8 @@ def _reduce(builder: Builder, op: str, source: int, target: int, axes: Sequence[
     builder.operator(op, [builder.tensor(source), listed], [target], keep_dims=keeps)
 
 
-def arg_max(builder: Builder, step: ArgMax) -> None:
-    """Index of the first largest code.
+def arg_extreme(builder: Builder, step: ArgMax | ArgMin) -> None:
+    """Index of the first largest or smallest code.
 
     Raises:
         NoFormError: the last one is asked for.
@@ -158,9 +159,8 @@ def arg_max(builder: Builder, step: ArgMax) -> None:
     short = tuple(size for axis, size in enumerate(x.shape) if axis != step.axis)
     result = target if y.shape == short else builder.add(f"{y.name}/index", short, y.dtype)
     axis = builder.ints("axis", [step.axis])
-    builder.operator(
-        "ARG_MAX", [builder.tensor(step.inputs[0]), axis], [result], 2, output_type=y.dtype.upper()
-    )
+    op = "ARG_MAX" if isinstance(step, ArgMax) else "ARG_MIN"
+    builder.operator(op, [builder.tensor(step.inputs[0]), axis], [result], 2, output_type=y.dtype.upper())
     if result != target:
         reshaped(builder, result, target)
 

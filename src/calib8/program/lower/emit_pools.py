@@ -1,4 +1,4 @@
-"""Pools over windows, means, extremes and arg max over axes, Softmax."""
+"""Pools over windows, means, extremes and their indices over axes, Softmax."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from calib8.model.graph import input_at, int_attribute, ints_attribute
 from calib8.ops.groups import GLOBAL_POOLS
 from calib8.program.instructions import (
     ArgMax,
+    ArgMin,
     AveragePool,
     Instruction,
     MaxPool,
@@ -161,8 +162,9 @@ def _placed(source: Coded, axes: Sequence[int], *, keeps: bool) -> tuple[tuple[i
     return places, source.order if keeps else without_axes(source.order, axes)
 
 
-def arg_max(builder: Builder, node: ir.Node) -> None:
-    """Index of the largest code, int64 in logical order."""
+def arg_extreme(builder: Builder, node: ir.Node) -> None:
+    """Index of the largest or smallest code, int64 in logical order."""
+    kind = ArgMax if node.op_type == "ArgMax" else ArgMin
     source, value = coded_source(builder, node), node.outputs[0]
     rank = len(source.order)
     axis = int_attribute(node, "axis", 0) % rank
@@ -176,10 +178,10 @@ def arg_max(builder: Builder, node: ir.Node) -> None:
     inputs, result = (source.slot,), builder.plain(value)
     if shape != builder.slots[result].shape:
         number = builder.slot(Slot(f"{value.name}/index", shape, builder.slots[result].dtype))
-        builder.steps.append(ArgMax(step_name(node), inputs, (number,), place, last))
+        builder.steps.append(kind(step_name(node), inputs, (number,), place, last))
         builder.steps.append(Reshape(step_name(node), (number,), (result,)))
     else:
-        builder.steps.append(ArgMax(step_name(node), inputs, (result,), place, last))
+        builder.steps.append(kind(step_name(node), inputs, (result,), place, last))
     builder.forms[value] = Real(result)
 
 

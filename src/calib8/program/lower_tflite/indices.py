@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.errors import NoFormError
-from calib8.program.instructions import ArgMax
+from calib8.program.instructions import ArgMax, ArgMin
 from calib8.program.lower_tflite.builder import Builder
 from calib8.program.lower_tflite.chain import Chain, axis_of, chain_from, integers, move, option, write
 from calib8.program.lower_tflite.moves import part_of
@@ -186,15 +186,16 @@ def _by_batch(operator: Operator, chain: Chain, axis: int, places: npt.NDArray[n
     return picked.transpose([*range(count), *moved, *inner, *rest])
 
 
-def arg_max(builder: Builder, operator: Operator) -> None:
-    """ARG_MAX along a constant axis: the first index among equals."""
+def arg_extreme(builder: Builder, operator: Operator) -> None:
+    """ARG_MAX or ARG_MIN along a constant axis: the first index among equals."""
     (axis,) = integers(builder, operator.inputs[1])
     x = builder.codes(operator.inputs[0])
     dtype, wanted = builder.tensor(operator.outputs[0]).dtype, str(operator.options["output_type"]).lower()
     if dtype != wanted:
         raise NoFormError(f"its output is {dtype}, its option output_type {wanted}")
+    kind = ArgMax if operator.op == "ARG_MAX" else ArgMin
     builder.steps.append(
-        ArgMax(
+        kind(
             builder.name(operator),
             (builder.number(operator.inputs[0]),),
             (builder.number(operator.outputs[0]),),

@@ -24,7 +24,8 @@ from calib8.tflite.graph import Operator
 LOWER: Final[Mapping[str, Callable[[Builder, Operator], None]]] = {
     "ABS": elementwise.absolute,
     "ADD": elementwise.add,
-    "ARG_MAX": indices.arg_max,
+    "ARG_MAX": indices.arg_extreme,
+    "ARG_MIN": indices.arg_extreme,
     "AVERAGE_POOL_2D": pools.average_pool_2d,
     "BATCH_MATMUL": layers.batch_matmul,
     "BATCH_TO_SPACE_ND": moves.batch_to_space,

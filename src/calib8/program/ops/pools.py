@@ -13,7 +13,7 @@ windows may reach beyond the padding (the output slot's shape says so); taps out
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -95,6 +95,14 @@ class ReduceMin(Instruction):
 @dataclass(frozen=True, eq=False)
 class ArgMax(Instruction):
     """Index (int64 or int32) of the largest code along an axis; the first (or last) among equals."""
+
+    axis: int
+    last: bool
+
+
+@dataclass(frozen=True, eq=False)
+class ArgMin(Instruction):
+    """Index (int64 or int32) of the smallest code along an axis; the first (or last) among equals."""
 
     axis: int
     last: bool
@@ -204,11 +212,20 @@ def reduce_min(step: ReduceMin, operands: Sequence[Operand], output: Slot) -> Ar
 
 def arg_max(step: ArgMax, operands: Sequence[Operand], output: Slot) -> Array:
     """Index of the largest code along an axis."""
-    data = operands[0].data
+    return _arg(np.argmax, step, operands[0].data, output)
+
+
+def arg_min(step: ArgMin, operands: Sequence[Operand], output: Slot) -> Array:
+    """Index of the smallest code along an axis."""
+    return _arg(np.argmin, step, operands[0].data, output)
+
+
+def _arg(first: Callable[..., Array], step: ArgMax | ArgMin, data: Array, output: Slot) -> Array:
+    """Index of the code that ``first`` finds; from the other end for the last among equals."""
     if step.last:
-        index = data.shape[step.axis] - 1 - np.flip(data, step.axis).argmax(axis=step.axis)
+        index = data.shape[step.axis] - 1 - first(np.flip(data, step.axis), axis=step.axis)
     else:
-        index = data.argmax(axis=step.axis)
+        index = first(data, axis=step.axis)
     result: Array = index.astype(output.dtype).reshape(output.shape)
     return result
 
@@ -239,7 +256,7 @@ def _reduce(step: Step, instruction: Mean | ReduceMax | ReduceMin) -> tuple[Shap
     return reduced_shapes(step, instruction.axes)
 
 
-def _arg_max(step: Step, instruction: ArgMax) -> tuple[Shape, ...]:
+def _along(step: Step, instruction: ArgMax | ArgMin) -> tuple[Shape, ...]:
     return reduced_shapes(step, (instruction.axis,))
 
 
@@ -257,5 +274,6 @@ TRAITS: Final[dict[type[Instruction], Traits]] = {
     Mean: Traits(UNARY, _reduce, mean, _axes_sums),
     ReduceMax: Traits(SELECTION, _reduce, reduce_max),
     ReduceMin: Traits(SELECTION, _reduce, reduce_min),
-    ArgMax: Traits(Takes((CODES,), ("int64", "int32")), _arg_max, arg_max),
+    ArgMax: Traits(Takes((CODES,), ("int64", "int32")), _along, arg_max),
+    ArgMin: Traits(Takes((CODES,), ("int64", "int32")), _along, arg_min),
 }
