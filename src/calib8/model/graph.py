@@ -217,3 +217,14 @@ def _attribute_identity(attribute: ir.Attr) -> object:
         return str(tensor.dtype), tuple(tensor.shape.numpy()), tensor.tobytes()
     value = attribute.value
     return tuple(value) if isinstance(value, list) else value
+
+
+def put_in_place(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
+    """``new`` stands where ``old`` stood and yields its value under its name."""
+    kept, gone = new.outputs[0], old.outputs[0]
+    name = gone.name
+    kept.shape, kept.type = gone.shape, gone.type
+    graph.insert_before(old, new)
+    gone.replace_all_uses_with(kept, replace_graph_outputs=True)
+    graph.remove(old, safe=True)
+    kept.name = name

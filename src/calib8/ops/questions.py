@@ -85,6 +85,11 @@ def pads(node: ir.Node) -> bool:
     return node.op_type == "Pad"
 
 
+def crops_or_pads(node: ir.Node) -> bool:
+    """A CenterCropPad: its second input is the sizes that it brings axes to."""
+    return node.op_type == "CenterCropPad"
+
+
 def transposes(node: ir.Node) -> bool:
     """A Transpose."""
     return node.op_type == "Transpose"

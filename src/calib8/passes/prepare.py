@@ -28,6 +28,7 @@ from calib8.passes.free_sizes import (
 from calib8.passes.no_ops import remove_no_ops
 from calib8.passes.node_names import node_names
 from calib8.passes.normalize import normalize
+from calib8.passes.plain_pads import plain_pads
 from calib8.passes.rewrite_leftovers import (
     batch_norm_to_conv,
     divide_to_multiply,
@@ -44,6 +45,7 @@ PREPARE: Final[tuple[Pass, ...]] = (
     normalize,
     fold_constants,
     remove_identities,
+    plain_pads,
     remove_no_ops,
     fold_pads,
     fuse_hard_swish,

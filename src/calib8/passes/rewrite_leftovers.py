@@ -11,6 +11,7 @@ from calib8.model.graph import (
     input_at,
     int_attribute,
     ints_attribute,
+    put_in_place,
     rank,
     scalar_constant,
     unique_name,
@@ -49,7 +50,7 @@ def batch_norm_to_conv(model: ir.Model) -> int:
             {"group": channels, "kernel_shape": [1] * (axes - 2)},
             name=node.name,
         )
-        _replace(model.graph, node, conv)
+        put_in_place(model.graph, node, conv)
         rewritten += 1
     return rewritten
 
@@ -67,7 +68,7 @@ def divide_to_multiply(model: ir.Model) -> int:
             continue
         reciprocal = (1.0 / divisor.astype(np.float64)).astype(np.float32)
         factor = add_constant(model.graph, f"{node.name}.reciprocal", reciprocal)
-        _replace(model.graph, node, ir.node("Mul", [node.inputs[0], factor], name=node.name))
+        put_in_place(model.graph, node, ir.node("Mul", [node.inputs[0], factor], name=node.name))
         rewritten += 1
     return rewritten
 
@@ -90,7 +91,7 @@ def sum_to_add(model: ir.Model) -> int:
             partial.outputs[0].type = node.outputs[0].type
             model.graph.insert_before(node, partial)
             total = partial.outputs[0]
-        _replace(model.graph, node, ir.node("Add", [total, terms[-1]], name=node.name))
+        put_in_place(model.graph, node, ir.node("Add", [total, terms[-1]], name=node.name))
         rewritten += 1
     return rewritten
 
@@ -110,12 +111,14 @@ def mean_to_global_pool(model: ir.Model) -> int:
             continue
         pool = ir.node("GlobalAveragePool", [node.inputs[0]], name=node.name)
         if int_attribute(node, "keepdims", 1):
-            _replace(model.graph, node, pool)
+            put_in_place(model.graph, node, pool)
         else:
             pool.outputs[0].name = unique_name(model.graph, f"{node.outputs[0].name}_pooled")
             pool.outputs[0].type = node.outputs[0].type
             model.graph.insert_before(node, pool)
-            _replace(model.graph, node, ir.node("Flatten", [pool.outputs[0]], name=f"{node.name}_flatten"))
+            put_in_place(
+                model.graph, node, ir.node("Flatten", [pool.outputs[0]], name=f"{node.name}_flatten")
+            )
         rewritten += 1
     return rewritten
 
@@ -181,14 +184,3 @@ def _reduced_axes(node: ir.Node, axes: int) -> set[int]:
         else tuple(int(axis) for axis in listed.reshape(-1))
     )
     return {axis % axes for axis in chosen}
-
-
-def _replace(graph: ir.Graph, old: ir.Node, new: ir.Node) -> None:
-    """``new`` stands where ``old`` stood and yields its value under its name."""
-    kept, gone = new.outputs[0], old.outputs[0]
-    name = gone.name
-    kept.shape, kept.type = gone.shape, gone.type
-    graph.insert_before(old, new)
-    gone.replace_all_uses_with(kept, replace_graph_outputs=True)
-    graph.remove(old, safe=True)
-    kept.name = name
