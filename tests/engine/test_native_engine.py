@@ -16,10 +16,12 @@ from example_programs import EXAMPLES
 
 from bits import random_feeds
 from calib8 import _core
+from calib8.engine.codec import encode
 from calib8.engine.compile import compile_program
-from calib8.engine.fields import ARENA
+from calib8.engine.fields import ARENA, View, Window
 from calib8.engine.plan import Plan
 from calib8.engine.run import Engine
+from calib8.engine.steps import MaxPool
 from calib8.program.reference.executor import run_program
 
 PLANS = {
@@ -251,3 +253,17 @@ def test_fewer_arena_bytes_than_the_plan_uses_are_refused() -> None:
             with pytest.raises(ValueError, match="leaves its buffer"):
                 native(replace(plan, arena_bytes=64))
         assert native(plan) is not None, name
+
+
+@pytest.mark.parametrize("column_stride", [7, 8, 9])
+def test_a_step_writes_no_element_twice(column_stride: int) -> None:
+    """Two pixels of 8 channels that lie 7 apart share one element."""
+    source = View(ARENA, 0, 1, 1, 2, 8, 64, 64, 8)
+    target = View(ARENA, 1024, 1, 1, 2, 8, 64, 64, column_stride)
+    step = MaxPool(source, target, Window(1, 1, 1, 1, 1, 1, 0, 0, 0, 0))
+    arguments = {"steps": [(step.opcode, encode(step))], "arena_bytes": 4096, "port_bytes": [], "inputs": 0}
+    if column_stride >= 8:
+        assert native(PLANS["Conv"], **arguments) is not None
+        return
+    with pytest.raises(ValueError, match="writes an element twice"):
+        native(PLANS["Conv"], **arguments)
