@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from calib8.repair.unit_order import Noise, floatable, quietest, steps
+from calib8.repair.unit_order import Noise, all_but_quietest, floatable, quietest, steps
 from calib8.repair.units import Unit
 from calib8.tuning.judging import Figures
 from calib8.tuning.promise import Promise
@@ -24,6 +24,7 @@ class World:
 
     def __init__(self, quality: Callable[[Settings], float]) -> None:
         self.quality, self.asked, self.swept = quality, list[Trial](), 0
+        self.most: Sequence[Unit] = UNITS
         self.added = 0
 
     def attempt(self, settings: Settings) -> Trial:
@@ -50,7 +51,7 @@ class World:
             self.added += 1
             return additions
 
-        ways = Ways(lambda: sharings, asked_for_additions, self.units)
+        ways = Ways(lambda: sharings, asked_for_additions, self.units, lambda base: self.most)
         Search(self.attempt, ways).run(efforts)
         best = best_of(self.asked, PROMISE)
         assert best is not None
@@ -220,10 +221,18 @@ def test_a_tensor_loses_its_noise_only_with_all_units_around_it() -> None:
     assert noise.gain(frozenset({a}), frozenset({b})) == 1.0
     first, second = steps((a, b, c), noise)
     assert first.nodes == ("a", "b") and first.macs == 200 and second.nodes == ("c",)
-    assert floatable((first, second), (a, b, c), noise) == (first,)
+    assert floatable((first, second), (a, b, c)) == (first,)
 
 
-def test_the_quietest_layer_stays_int8_wherever_it_stands_in_the_order() -> None:
+def test_where_all_steps_fall_short_the_quietest_layer_stays_int8_in_place_of_the_last() -> None:
+    """A layer that the order takes early, and that would make less noise than the one which it leaves."""
+    world = World(lambda s: 31.0 if "last" in s.floats else 10.0 + 0.5 * len(s.floats))
+    world.most = (*UNITS[1:], Unit(("last",), 10, 10))
+    best = world.search(("fast",))
+    assert best.kept and "last" in best.settings.floats and UNITS[0].nodes[0] not in best.settings.floats
+
+
+def test_the_quietest_layer_is_left_out_of_most_and_the_order_takes_whole_steps() -> None:
     loud, large, quiet, mute = (
         Unit((name,), macs, 1 + macs)
         for name, macs in (("loud", 10), ("large", 10_000), ("quiet", 10), ("mute", 0))
@@ -232,12 +241,13 @@ def test_the_quietest_layer_stays_int8_wherever_it_stands_in_the_order() -> None
     noise = Noise({loud: 1.0, large: 0.1, quiet: 0.01, mute: 0.0}, {frozenset({quiet, mute}): 0.001})
     ordered = steps(units, noise)
     assert [step.nodes for step in ordered][:2] == [("loud",), ("quiet",)]
-    left = floatable(ordered, units, noise)
-    assert {node for step in left for node in step.nodes} == {"loud", "large", "mute"}
+    assert all_but_quietest(units, noise) == (loud, large, mute)
+    left = floatable(ordered, units)
+    assert left == ordered[: len(left)] and {"loud", "quiet"} <= {node for s in left for node in s.nodes}
     assert quietest(units, noise) is quiet
     assert quietest((large, quiet), Noise({large: 0.1, quiet: 0.1}, {})) is large
     assert quietest((large, quiet), Noise({large: 0.1, quiet: 0.0}, {frozenset({quiet}): 0.2})) is large
-    assert floatable((mute,), (mute,), noise) == ()
+    assert floatable((mute,), (mute,)) == () == all_but_quietest((mute,), noise)
 
 
 def test_the_cheaper_of_two_equal_units_comes_first() -> None:

@@ -66,7 +66,7 @@ def _chosen(units: Sequence[Unit], noise: Noise, most: float) -> list[Unit]:
     """The first steps that are worth it, those left out that no longer fit."""
     home = {unit.nodes[0]: unit for unit in units}
     spent, found, taken = 0, list[Unit](), frozenset[Unit]()
-    for step in floatable(steps(units, noise), units, noise):
+    for step in floatable(steps(units, noise), units):
         more = frozenset(home[node] for node in step.nodes if node in home)
         if spent + step.macs <= most and noise.gain(taken, more) >= LEAST_SHARE * noise.total:
             spent += step.macs

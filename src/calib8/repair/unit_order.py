@@ -5,9 +5,9 @@ noise(part)    10^(−SQNR/10) of the outputs where the codes of that part alone
 gone(S)        what of the noise is gone with the units S in float: that of their weights, and that of every
                tensor of which all units around it are in S; a tensor between float and int8 keeps its codes
 step           the units that come next together: one unit, or all around a tensor that are still int8
-stays          in int8: of the units that multiply the one that makes least noise alone
 order          of steps by gain of gone / Σ (work + 0.001 · work of all), descending: a unit of next to no
                work is not free, its neighbours need codes of what it yields
+most           that may be float at once: all but the unit that multiplies and makes least noise alone
 """
 
 from __future__ import annotations
@@ -36,12 +36,24 @@ LEAST_WORK: Final = 0.001
 """Share of all work that every unit in float counts for."""
 
 
-def ordered_steps(
-    candidate: Candidate, units: Sequence[Unit], data: RepairData
-) -> tuple[tuple[Unit, ...], str]:
-    """The steps, each as one unit, the first one in front; and why they are ordered by work alone, if so.
+@dataclass(frozen=True)
+class Order:
+    """In which order units become float.
 
-    The quietest unit that multiplies is left out: with it in float nothing would be int8.
+    Attributes:
+        steps: each as one unit, the first one in front; after all of them one unit that multiplies is int8.
+        most: all units but the quietest one that multiplies, which is not always the last of the steps;
+            empty where there is none.
+        note: why the steps are ordered by work alone, if so.
+    """
+
+    steps: tuple[Unit, ...]
+    most: tuple[Unit, ...]
+    note: str = ""
+
+
+def ordered_steps(candidate: Candidate, units: Sequence[Unit], data: RepairData) -> Order:
+    """The steps in which units become float.
 
     Args:
         candidate: what the int8 model is made from.
@@ -53,7 +65,7 @@ def ordered_steps(
         note = ""
     except Calib8Error as error:
         noise, note = Noise(dict.fromkeys(units, 1.0), {}), f"nodes ordered by their work: {error.problem}"
-    return floatable(steps(units, noise), units, noise), note
+    return Order(floatable(steps(units, noise), units), all_but_quietest(units, noise), note)
 
 
 @dataclass(frozen=True)
@@ -120,14 +132,23 @@ def merged(units: Sequence[Unit]) -> Unit:
     return Unit(nodes, sum(unit.macs for unit in units), sum(unit.work for unit in units))
 
 
-def floatable(ordered: Sequence[Unit], units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
-    """The steps without the unit that stays int8; see ``quietest``."""
+def floatable(ordered: Sequence[Unit], units: Sequence[Unit]) -> tuple[Unit, ...]:
+    """The first steps, as many as leave a unit that multiplies: a model without one is a float model."""
+    left = sum(1 for unit in units if unit.macs)
+    multiplying = {unit.nodes[0] for unit in units if unit.macs}
+    found = []
+    for step in ordered:
+        left -= sum(node in multiplying for node in step.nodes)
+        if left < 1:
+            break
+        found.append(step)
+    return tuple(found)
+
+
+def all_but_quietest(units: Sequence[Unit], noise: Noise) -> tuple[Unit, ...]:
+    """All units that can be float at once, see ``quietest``; none where none multiplies."""
     stays = quietest(units, noise)
-    if stays is None:
-        return ()
-    home = {unit.nodes[0]: unit for unit in units if unit is not stays}
-    left = ([home[node] for node in step.nodes if node in home] for step in ordered)
-    return tuple(merged(rest) for rest in left if rest)
+    return () if stays is None else tuple(unit for unit in units if unit is not stays)
 
 
 def quietest(units: Sequence[Unit], noise: Noise) -> Unit | None:

@@ -14,7 +14,7 @@ from calib8.model.metadata import write_metadata
 from calib8.model.work import node_macs
 from calib8.outcomes import Quantization
 from calib8.passes.place import Placement
-from calib8.repair.unit_order import merged, ordered_steps
+from calib8.repair.unit_order import Order, merged, ordered_steps
 from calib8.repair.units import Unit, units_of
 from calib8.tuning.clock import Clock
 from calib8.tuning.costs import additions_of, float_share
@@ -62,6 +62,7 @@ class Attempts:
         self._sample = recipes.samples.scored[0]
         self._macs = node_macs(recipes.prepared.model, self._sample)
         self._written: Trial | None = None
+        self._found: Order | None = None
 
     @property
     def best(self) -> Trial | None:
@@ -119,22 +120,40 @@ class Attempts:
             BudgetOver: the time is over.
             Calib8Error: a model cannot be run, or the file of the steps is broken.
         """
+        return self._order(base).steps
+
+    def most(self, base: Settings) -> tuple[Unit, ...]:
+        """All units that may be float at once, with the quietest layer in int8; errors as for ``units``."""
+        return self._order(base).most
+
+    def _order(self, base: Settings) -> Order:
+        if self._found is None:
+            self._found = self._ordered(base)
+        return self._found
+
+    def _ordered(self, base: Settings) -> Order:
+        """The order that is stored, else a new one, which is stored."""
         folder, candidate = self._recipes.folder, self._recipes.made(base)[1].candidate
         found = units_of(candidate.model, candidate.quantized().placement, self._sample)
         stored = folder.read_json(UNITS)
         if stored is None:
             data = self._recipes.data
             with self.clock.limited():
-                ordered, note = ordered_steps(candidate, found, data)
-            stored = {"steps": [list(step.nodes) for step in ordered], "note": note}
+                order = ordered_steps(candidate, found, data)
+            stored = {
+                "steps": [list(step.nodes) for step in order.steps],
+                "most": [node for unit in order.most for node in unit.nodes],
+                "note": order.note,
+            }
             folder.write(UNITS, json.dumps(stored, indent=1, ensure_ascii=False) + "\n")
         home = {node: unit for unit in found for node in unit.nodes}
         try:
             self.notes += [stored["note"]] if stored["note"] else []
             ways = [list(dict.fromkeys(home[node] for node in step)) for step in stored["steps"]]
+            most = dict.fromkeys(home[node] for node in stored.get("most", []))
         except (KeyError, TypeError) as error:
             raise folder.broken(UNITS, error) from error
-        return tuple(merged(way) for way in ways)
+        return Order(tuple(merged(way) for way in ways), tuple(most), stored["note"])
 
     def _placed(self, settings: Settings) -> Placement:
         return self._recipes.made(settings)[1].candidate.quantized().placement

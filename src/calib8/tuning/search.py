@@ -4,8 +4,9 @@
 2. sharing      all in int8, Concats that share their scale more, or less
 3. additions    the additions in float: they multiply nothing, and what they add up stays unrounded
 4. floats       units in float, in the order of their sensitivities: 1, 2, 4, 8 … of them until the promise is
-                kept, then bisection between the last two numbers; then each one back to int8, the costliest
-                first, where the promise stays kept without it
+                kept, then bisection between the last two numbers; where even all of them fall short, all but
+                the quietest layer; then each one back to int8, the costliest first, where the promise stays
+                kept without it
 
 Every stage begins with the model of those before whose outputs have the highest SQNR: of figures that all
 fall short it varies least from sample to sample. The search ends as soon as a model without a multiplication
@@ -35,11 +36,13 @@ class Ways:
         additions: names of the additions that are in int8 with these settings.
         units: all that may be in float at once beside the floats of these settings, that which helps most
             in front.
+        most: the same with the quietest layer in int8 in place of the one that ``units`` leaves.
     """
 
     sharings: Callable[[], Sequence[str]]
     additions: Callable[[Settings], Sequence[str]]
     units: Callable[[Settings], Sequence[Unit]]
+    most: Callable[[Settings], Sequence[Unit]]
 
 
 class Search:
@@ -92,6 +95,7 @@ class Search:
         while count > failed and not self._with(base, units[:count]).kept:
             failed, count = count, min(2 * count, last)
         if count == failed:
+            self._most_floats(base, units)
             return
         while count - failed > 1:
             middle = (failed + count) // 2
@@ -100,6 +104,15 @@ class Search:
             else:
                 failed = middle
         self._give_back(base, units[:count])
+
+    def _most_floats(self, base: Settings, units: Sequence[Unit]) -> None:
+        """All but the quietest layer, where the units in their order leave another one."""
+        most = self._ways.most(base)
+        others = {node for unit in most for node in unit.nodes} ^ {
+            node for unit in units for node in unit.nodes
+        }
+        if others and self._with(base, most).kept:
+            self._give_back(base, most)
 
     def _with(self, base: Settings, units: Sequence[Unit]) -> Trial:
         more = {node for unit in units for node in unit.nodes}

@@ -244,7 +244,7 @@ def _perhaps_trained_on(judge: Judge, promise: Promise) -> tuple[str, ...]:
 
 def _searched(attempts: Attempts, recipes: Recipes, effort: str) -> bool:
     """Carries out the search; whether it came to its end."""
-    ways = Ways(recipes.sharings, attempts.additions, attempts.units)
+    ways = Ways(recipes.sharings, attempts.additions, attempts.units, attempts.most)
     attempts.written()
     try:
         Search(attempts.attempt, ways).run(tuple(EFFORTS)[: tuple(EFFORTS).index(effort) + 1])
