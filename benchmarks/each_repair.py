@@ -119,6 +119,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--from", dest="source", type=Path)
     arguments = parser.parse_args()
+    if not arguments.source and not (arguments.data and arguments.json):
+        parser.error("give DATA and --json FILE, or --from FILE")
     if arguments.source:
         print("\n".join(lines(json.loads(arguments.source.read_text()))))
         return

@@ -70,7 +70,8 @@ def made(network: Network, samples: int, options: dict[str, Any], folder: Path) 
         calib8.InferenceSession(model, shapes=shapes(network)).save(plan)
         yield "plan", checksum(plan.read_bytes())
     except calib8.Calib8Error as error:
-        yield "error", f"{type(error).__name__}: {error}".splitlines()[0]
+        said = str(error).replace(str(folder), "").splitlines()[0]
+        yield "error", f"{type(error).__name__}: {said}"
 
 
 def lines(network: Network, samples: int, efforts: list[str], folder: Path) -> Iterator[str]:

@@ -25,6 +25,7 @@ def test_codes_stand_for_scale_times_their_distance_from_the_zero_point(
         channel = 0 if axis is None else place[axis]
         assert array.centred[place] == int(code) - points[channel]
         assert array.real[place] == scales[channel] * (int(code) - points[channel])
+        assert array.floats[place] == np.float32(scales[channel]) * np.float32(int(code) - points[channel])
     for along in (0, 1) if axis is None else (axis,):
         assert array.channel_scales(along).tolist() == (
             scales * CODES.shape[along] if axis is None else scales
@@ -48,3 +49,18 @@ def test_scales_that_do_not_belong_to_the_codes_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=problem):
         CodedArray(values, np.asarray(scale), zero_point, axis)
+
+
+def test_floats_round_as_dequantize_linear_does() -> None:
+    """First the difference becomes float32, then the product: 2^24 + 1 is no float32."""
+    array = CodedArray(np.array([2**24 + 1, -7], np.int32), np.float32(3.0) * np.ones((), np.float32))
+    assert array.floats.dtype == np.float32 and array.floats.tolist() == [3.0 * 2**24, -21.0]
+    assert array.real.tolist() == [3.0 * (2**24 + 1), -21.0]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_numbers_along_the_channels_broadcast(axis: int) -> None:
+    count = CODES.shape[axis]
+    array = CodedArray(CODES, np.ones(count, np.float32), axis=axis)
+    assert array.along(np.arange(count)).shape == ((2, 1) if axis == 0 else (1, 3))
+    assert array.along(5).shape == ()

@@ -29,6 +29,7 @@ def test_instructions_on_scalars(profile: Profile) -> None:
         single(op.Reshape, [x], codes("y", 1, 1), profile),
         single(op.Reshape, [codes("x", 1, 1)], y, profile),
         single(op.ArgMax, [codes("x", 7)], plain("y", dtype="int64"), profile, axis=0, last=False),
+        single(op.ArgMin, [codes("x", 7)], plain("y", dtype="int64"), profile, axis=0, last=True),
     ):
         verify(program)
         assert_same_bits(program)

@@ -15,6 +15,8 @@ from calib8.repair import enough, floats
 from calib8.repair.candidate import COSTS_TOO_MUCH, Candidate, RepairData
 from calib8.repair.floats import keep_worst_float
 from calib8.repair.repairs import EFFORTS, FLOATS, stages_of
+from calib8.repair.unit_order import Noise
+from calib8.repair.units import Unit
 from calib8.scheme import TARGETS, target_scheme
 from calib8.tasks.meaning import meaning_of
 from small_models import Array, normal
@@ -64,6 +66,16 @@ def test_what_is_told_is_the_share_of_the_work() -> None:
     first, second = 4 * 8, 8 * 8
     whole = first + second + 8 * 32 + 32 * 4
     assert report.notes == (f"multiply-accumulates in float: {100 * (first + second) / whole:.1f} %",)
+
+
+def test_the_quietest_layer_becomes_float_too_where_it_is_worth_its_work() -> None:
+    """A small last layer: of all it makes least noise, and next to nothing takes it away."""
+    loud, large, last = (
+        Unit((name,), macs, macs) for name, macs in (("loud", 50), ("large", 900), ("last", 5))
+    )
+    noise = Noise({loud: 1.0, large: 0.5, last: 0.1}, {})
+    chosen = floats._chosen((loud, large, last), noise, 0.15 * 955)
+    assert {node for unit in chosen for node in unit.nodes} == {"loud", "last"}
 
 
 def test_what_costs_too_much_is_left_in_int8(monkeypatch: pytest.MonkeyPatch) -> None:

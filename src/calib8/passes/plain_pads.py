@@ -6,8 +6,6 @@ that ends with an error, also for CenterCropPad, which has such a Pad inside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
@@ -30,7 +28,8 @@ Ints = npt.NDArray[np.int64]
 def plain_pads(model: ir.Model) -> int:
     """``Pad(x, pads, axes) → Pad(x, pads of all axes)``; ``CenterCropPad(x, sizes) → Pad(Slice(x), pads)``.
 
-    What has computed pads, axes or sizes, or crops axes of unknown size, stays.
+    What has computed pads, axes or sizes, names axes of unknown size for a CenterCropPad, or reads a tensor
+    of unknown rank, stays.
 
     Returns:
         Number of nodes rewritten.
@@ -89,7 +88,7 @@ def _cut(graph: ir.Graph, node: ir.Node, source: ir.Value, axes: Ints, starts: I
     return cut.outputs[0]
 
 
-def _cut_shape(source: ir.Value, axes: Ints, sizes: Sequence[int] | Ints) -> ir.Shape | None:
+def _cut_shape(source: ir.Value, axes: Ints, sizes: Ints) -> ir.Shape | None:
     if source.shape is None:
         return None
     shape = list(source.shape)

@@ -25,6 +25,10 @@ from calib8.scheme import CODE_PRESERVING_OPS
 ACTIVATIONS: Final = CLAMPS
 
 
+NIBBLES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
+"""Codes of 4 bits → bytes that hold them."""
+
+
 @dataclass(frozen=True)
 class Codes:
     """What one QuantizeLinear or DequantizeLinear says of its codes.
@@ -119,10 +123,12 @@ def codes_of(node: ir.Node) -> Codes:
 def constant_codes_of(node: ir.Node) -> CodedArray | None:
     """The constant that a DequantizeLinear reads, with float32 scales and int64 zero points.
 
-    None where something of it is computed, is not stored as whole bytes, or has a scale per block; and where
-    scales do not fit or are not above 0.
+    Codes of 4 bits are given as bytes. None where something of it is computed, where the codes are no
+    integers, or have a scale per block; and where scales do not fit or are not above 0.
     """
     stored, found = constant(node.inputs[0]), codes_of(node)
+    if stored is not None and found.dtype in NIBBLES:
+        stored = stored.astype(NIBBLES[found.dtype])
     if stored is None or found.scale is None or found.zero_point is None or stored.dtype.kind not in "iu":
         return None
     scale = found.scale.astype(np.float32)

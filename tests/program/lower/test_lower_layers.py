@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from qdq_nets import Net, assert_equal, assert_same_outputs, counted, float_nodes, lowered, slot_named, steps
@@ -212,3 +213,38 @@ def test_a_layer_whose_sums_could_overflow_stays_float() -> None:
     weight = net.dequantize(net.constant(np.full((count, 2), 127), np.int8), 1e-6, 0, np.int8)
     reason, _ = refused(net, f"MatMul ({net.coded('x', 0.05, 120)}, {weight})", f"float[1,{count}] x")
     assert "beyond int32" in reason
+
+
+@pytest.mark.parametrize("factor", [1e-43, 1e38])
+def test_a_factor_that_leaves_no_float32_scale_is_not_folded(factor: float) -> None:
+    net = Net()
+    x = net.coded("x", 0.05, 120)
+    weight = net.dequantize(net.constant(np.full((4, 6, 1, 1), 3), np.int8), [1e-5] * 4, 0, np.int8)
+    product = net.op(f"Mul ({net.op(f'Conv ({x}, {weight})')}, {net.constant(factor)})")
+    program = lowered(net.proto(IMAGE, product))
+    assert "Conv" in steps(program)
+
+
+def test_scales_along_a_column_of_a_one_dimensional_weight_stay_float() -> None:
+    net = Net()
+    x, weight = net.coded("x", 0.05, 120), net.weight(5, 6, 3, axis=2)
+    reason, _ = refused(net, f"Conv ({x}, {weight})", "float[2,6,9] x")
+    assert reason == "its weight does not have one scale per output channel"
+
+
+def test_weights_of_4_bits_stay_float() -> None:
+    net = Net()
+    x = net.coded("x", 0.05, 120)
+    weight = net.dequantize(
+        net.constant(net.rng.integers(-7, 8, (7, 4)), ml_dtypes.int4), 0.1, 0, ml_dtypes.int4
+    )
+    proto = net.proto("float[3,7] x", net.coded(net.op(f"MatMul ({x}, {weight})"), 0.1, 100), opset=21)
+    assert "its weight is int4" in float_nodes(proto).values()
+
+
+def test_an_operand_of_4_bits_is_a_constant() -> None:
+    net = Net()
+    operand = net.dequantize(net.constant([[3], [-2]], ml_dtypes.int4), 0.25, 0, ml_dtypes.int4)
+    product = net.op(f"Mul ({net.coded('x', 0.05, 120)}, {operand})")
+    proto = net.proto("float[2,7] x", net.coded(product, 0.1, 100), opset=21)
+    assert float_nodes(proto) == {} and "Lookup" in steps(lowered(proto))

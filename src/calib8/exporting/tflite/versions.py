@@ -14,6 +14,7 @@ from calib8.tflite.graph import Operator
 INT8: Final[Mapping[str, tuple[int, str]]] = {
     "ADD": (2, "1.14.0"),
     "ARG_MAX": (2, "1.14.0"),
+    "ARG_MIN": (2, "1.14.0"),
     "AVERAGE_POOL_2D": (2, "1.14.0"),
     "BATCH_MATMUL": (2, "2.3.0"),
     "CAST": (1, "1.5.0"),

@@ -14,7 +14,10 @@ from calib8.quantization.qdq import constant_codes_of, dequantizer
 
 
 def coded_constant(value: ir.Value | None) -> CodedArray | None:
-    """Codes behind a DequantizeLinear of constants, one scale of one channel as one for all; else None."""
+    """Codes behind a DequantizeLinear of constants, None for anything else.
+
+    The scale of a single channel counts as the scale of all codes.
+    """
     node = dequantizer(value)
     found = None if node is None else constant_codes_of(node)
     if found is None or found.scale.size > 1:

@@ -17,10 +17,11 @@ import onnx_ir as ir
 from calib8.coded_array import CodedArray
 from calib8.errors import NoFormError
 from calib8.fixedpoint import INT32_MAX
-from calib8.model.graph import sole_consumer
+from calib8.model.graph import constant, sole_consumer
 from calib8.ops.questions import adds, is_standard
 from calib8.program.lower.constants import coded_constant, fixed
 from calib8.program.rules import F32, I32, Codes
+from calib8.quantization.qdq import dequantizer
 
 BIAS_SCALE_TOLERANCE: Final = 2.0**-21
 """Relative: what a few float32 roundings of s_x·s_w can differ by."""
@@ -54,11 +55,12 @@ def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights
     Raises:
         NoFormError: there is none.
     """
-    found = coded_constant(value)
-    if found is None:
+    node, found = dequantizer(value), coded_constant(value)
+    stored = None if node is None else constant(node.inputs[0])
+    if found is None and (stored is None or stored.dtype.kind in "iu"):
         raise NoFormError("its weight is computed" if fixed(value) is None else "its weight is not quantized")
-    if found.values.dtype not in (np.uint8, np.int8):
-        raise NoFormError(f"its weight is {found.values.dtype}")
+    if found is None or stored is None or stored.dtype not in (np.uint8, np.int8):
+        raise NoFormError(f"its weight is {'computed' if stored is None else stored.dtype}")
     if found.axis is not None and found.axis != axis:
         raise NoFormError("its weight does not have one scale per output channel")
     scales, points = found.scale.reshape(-1), np.asarray(found.zero_point, np.int32).reshape(-1)

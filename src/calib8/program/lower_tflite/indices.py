@@ -1,4 +1,4 @@
-"""What picks elements by constant indices, and ARG_MAX, which finds one."""
+"""What picks elements by constant indices, and ARG_MAX and ARG_MIN, which find one."""
 
 from __future__ import annotations
 

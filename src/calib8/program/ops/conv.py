@@ -104,18 +104,18 @@ def windows_of(
     return view
 
 
-def _conv(step: Step, layer: Conv) -> tuple[Shape, ...]:
+def _conv_shape(step: Step, layer: Conv) -> tuple[Shape, ...]:
     image = image_shape(step, step.inputs[0])
-    outputs, rows, columns, inputs = weight_shape(step, layer, 4, "OHWI", lambda shape: shape[0])
+    outputs, rows, columns, inputs = weight_shape(step, layer, 4, "OHWI")
     check_groups(step, layer.groups, image[3], inputs, outputs)
     windows = sliding(step, image, (rows, columns), layer.strides, layer.pads, layer.dilations)
     height, width = (fitting(step, window, conv_size(window)) for window in windows)
     return ((image[0], height, width, outputs),)
 
 
-def _fully_connected(step: Step, layer: FullyConnected) -> tuple[Shape, ...]:
+def _fully_connected_shape(step: Step, layer: FullyConnected) -> tuple[Shape, ...]:
     shape = step.inputs[0].shape
-    outputs, inputs = weight_shape(step, layer, 2, "[outputs, inputs]", lambda shape: shape[0])
+    outputs, inputs = weight_shape(step, layer, 2, "[outputs, inputs]")
     if not shape or shape[-1] != inputs:
         raise step.error(
             f'has a weight for {inputs} inputs and reads "{step.inputs[0].name}" of shape {list(shape)}',
@@ -130,6 +130,6 @@ def _macs(layer: Weighted, source: Slot, result: Slot) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    Conv: Traits(LAYER, _conv, conv, reach, _macs, check_zero_points),
-    FullyConnected: Traits(LAYER, _fully_connected, fully_connected, reach, _macs, check_zero_points),
+    Conv: Traits(LAYER, _conv_shape, conv, reach, _macs, check_zero_points),
+    FullyConnected: Traits(LAYER, _fully_connected_shape, fully_connected, reach, _macs, check_zero_points),
 }

@@ -71,9 +71,9 @@ def conv_transpose(step: ConvTranspose, operands: Sequence[Operand], output: Slo
     return finished(step, acc, output)
 
 
-def _conv_transpose(step: Step, layer: ConvTranspose) -> Collection[Shape]:
+def _conv_transpose_shape(step: Step, layer: ConvTranspose) -> Collection[Shape]:
     image = image_shape(step, step.inputs[0])
-    outputs, rows, columns, inputs = weight_shape(step, layer, 4, "OHWI", lambda shape: shape[0])
+    outputs, rows, columns, inputs = weight_shape(step, layer, 4, "OHWI")
     check_groups(step, layer.groups, image[3], inputs, outputs)
     windows = sliding(step, image, (rows, columns), layer.strides, layer.pads, layer.dilations)
     heights, widths = (transposed_sizes(window) for window in windows)
@@ -90,5 +90,5 @@ def _macs(layer: ConvTranspose, source: Slot, result: Slot) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    ConvTranspose: Traits(LAYER, _conv_transpose, conv_transpose, reach, _macs, check_zero_points)
+    ConvTranspose: Traits(LAYER, _conv_transpose_shape, conv_transpose, reach, _macs, check_zero_points)
 }

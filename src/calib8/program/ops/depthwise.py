@@ -57,9 +57,9 @@ def depthwise_conv(step: DepthwiseConv, operands: Sequence[Operand], output: Slo
     return finished(step, acc, output)
 
 
-def _depthwise(step: Step, layer: DepthwiseConv) -> tuple[Shape, ...]:
+def _depthwise_shape(step: Step, layer: DepthwiseConv) -> tuple[Shape, ...]:
     image = image_shape(step, step.inputs[0])
-    rows, columns, outputs = weight_shape(step, layer, 3, "[rows, columns, channels]", lambda shape: shape[2])
+    rows, columns, outputs = weight_shape(step, layer, 3, "[rows, columns, channels]")
     if outputs % image[3]:
         raise step.error(f"makes {outputs} channels of {image[3]}", "The former must be a multiple")
     windows = sliding(step, image, (rows, columns), layer.strides, layer.pads, layer.dilations)
@@ -73,5 +73,5 @@ def _macs(layer: DepthwiseConv, source: Slot, result: Slot) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    DepthwiseConv: Traits(LAYER, _depthwise, depthwise_conv, reach, _macs, check_zero_points)
+    DepthwiseConv: Traits(LAYER, _depthwise_shape, depthwise_conv, reach, _macs, check_zero_points)
 }

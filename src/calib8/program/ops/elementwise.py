@@ -163,8 +163,8 @@ def add_sums(step: AddSums, operands: Sequence[Operand], output: Slot) -> npt.ND
 
 def mul(step: Mul, operands: Sequence[Operand], output: Slot) -> npt.NDArray[Any]:
     """Codes of the product."""
-    product = _centred(operands[0]) * _centred(operands[1])
-    return rescale(product, step.rescale, output.zero_point, step.low, step.high, output.dtype)
+    acc = _centred(operands[0]) * _centred(operands[1])
+    return rescale(acc, step.rescale, output.zero_point, step.low, step.high, output.dtype)
 
 
 def maximum(_step: Maximum, operands: Sequence[Operand], _output: Slot) -> npt.NDArray[Any]:
@@ -213,11 +213,11 @@ def _aligned_sum(rule: AlignedSum | AlignedSums, a: Ints, b: Ints) -> Ints:
     return total
 
 
-def _elementwise(step: Step, instruction: Instruction) -> tuple[Shape, ...]:
+def _elementwise_shape(step: Step, instruction: Instruction) -> tuple[Shape, ...]:
     return (broadcast_shape(step, *(slot.shape for slot in step.inputs)),)
 
 
-def _lookup(step: Step, instruction: Lookup) -> tuple[Shape, ...]:
+def _lookup_shape(step: Step, instruction: Lookup) -> tuple[Shape, ...]:
     shape = step.inputs[0].shape
     allowed: tuple[Shape, ...] = ((256,), (shape[-1], 256)) if shape else ((256,),)
     if step.inputs[0].is_wide:
@@ -251,11 +251,11 @@ CHOICE: Final = Takes((CODES, CODES), CODES, shared=True)
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
     Requantize: Traits(Takes((SUMS,), CODES), same_shape, requantize, _as_read),
-    Add: Traits(WIDE_PAIR, _elementwise, add),
-    Sub: Traits(WIDE_PAIR, _elementwise, sub),
-    AddSums: Traits(Takes((EITHER, EITHER), CODES), _elementwise, add_sums),
-    Mul: Traits(WIDE_PAIR, _elementwise, mul, _products),
-    Maximum: Traits(CHOICE, _elementwise, maximum),
-    Minimum: Traits(CHOICE, _elementwise, minimum),
-    Lookup: Traits(Takes((ANY_CODES,), ANY_CODES), _lookup, lookup, check=_check_table),
+    Add: Traits(WIDE_PAIR, _elementwise_shape, add),
+    Sub: Traits(WIDE_PAIR, _elementwise_shape, sub),
+    AddSums: Traits(Takes((EITHER, EITHER), CODES), _elementwise_shape, add_sums),
+    Mul: Traits(WIDE_PAIR, _elementwise_shape, mul, _products),
+    Maximum: Traits(CHOICE, _elementwise_shape, maximum),
+    Minimum: Traits(CHOICE, _elementwise_shape, minimum),
+    Lookup: Traits(Takes((ANY_CODES,), ANY_CODES), _lookup_shape, lookup, check=_check_table),
 }

@@ -40,6 +40,7 @@ class Takes:
 
 UNARY: Final = Takes((CODES,), CODES)
 SELECTION: Final = Takes((CODES,), CODES, shared=True)
+MOVE: Final = Takes((ANYTHING,), ANYTHING, shared=True)
 WIDE_SELECTION: Final = Takes((ANY_CODES,), ANY_CODES, shared=True)
 
 

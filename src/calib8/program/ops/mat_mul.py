@@ -39,7 +39,7 @@ def mat_mul(step: MatMul, operands: Sequence[Operand], output: Slot) -> npt.NDAr
     return written(acc.astype(np.int64), step.rescale, step.low, step.high, output)
 
 
-def _mat_mul(step: Step, instruction: MatMul) -> tuple[Shape, ...]:
+def _mat_mul_shape(step: Step, instruction: MatMul) -> tuple[Shape, ...]:
     a, b = (slot.shape for slot in step.inputs)
     if min(len(a), len(b)) < 2 or a[-1] != b[-2]:
         raise step.error(f"multiplies {list(a)} by {list(b)}", "Shapes must be […, M, K] and […, K, N]")
@@ -61,5 +61,5 @@ def _macs(instruction: MatMul, source: Slot, result: Slot) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    MatMul: Traits(Takes((CODES, CODES), EITHER), _mat_mul, mat_mul, _reach, _macs)
+    MatMul: Traits(Takes((CODES, CODES), EITHER), _mat_mul_shape, mat_mul, _reach, _macs)
 }

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.program.ops.instruction import Instruction
-from calib8.program.ops.kinds import ANYTHING, WIDE_SELECTION, Takes
+from calib8.program.ops.kinds import ANYTHING, MOVE, WIDE_SELECTION, Takes
 from calib8.program.ops.operand import Operand
 from calib8.program.ops.shapes import Shape, check_axis, check_indices, transposed_shape
 from calib8.program.ops.step import Step
@@ -118,7 +118,7 @@ def gather(step: Gather, operands: Sequence[Operand], output: Slot) -> Array:
     return np.take(operands[0].data, step.indices, axis=step.axis)
 
 
-def _concat(step: Step, instruction: Concat) -> tuple[Shape, ...]:
+def _concat_shape(step: Step, instruction: Concat) -> tuple[Shape, ...]:
     axis, shapes = instruction.axis, [slot.shape for slot in step.inputs]
     check_axis(step, axis, shapes[0])
     rests = {(len(shape), shape[:axis], shape[axis + 1 :]) for shape in shapes}
@@ -128,7 +128,7 @@ def _concat(step: Step, instruction: Concat) -> tuple[Shape, ...]:
     return ((*shapes[0][:axis], sum(shape[axis] for shape in shapes), *shapes[0][axis + 1 :]),)
 
 
-def _pad(step: Step, instruction: Pad) -> tuple[Shape, ...]:
+def _pad_shape(step: Step, instruction: Pad) -> tuple[Shape, ...]:
     shape, before, after = step.inputs[0].shape, instruction.before, instruction.after
     if not len(before) == len(after) == len(shape) or min((*before, *after), default=0) < 0:
         raise step.error(
@@ -137,14 +137,14 @@ def _pad(step: Step, instruction: Pad) -> tuple[Shape, ...]:
     return (tuple(b + size + a for b, size, a in zip(before, shape, after, strict=True)),)
 
 
-def _reshape(step: Step, instruction: Reshape) -> tuple[Shape, ...]:
+def _reshape_shape(step: Step, instruction: Reshape) -> tuple[Shape, ...]:
     shape, new = step.inputs[0].shape, step.output.shape
     if math.prod(shape) != math.prod(new):
         raise step.error(f"makes {list(new)} of {list(shape)}", "Both must have as many elements")
     return (new,)
 
 
-def _slice(step: Step, instruction: Slice) -> tuple[Shape, ...]:
+def _slice_shape(step: Step, instruction: Slice) -> tuple[Shape, ...]:
     shape, new = step.inputs[0].shape, step.output.shape
     starts, steps = instruction.starts, instruction.steps
     if not len(starts) == len(steps) == len(new) == len(shape):
@@ -162,7 +162,7 @@ def _slice(step: Step, instruction: Slice) -> tuple[Shape, ...]:
     return (new,)
 
 
-def _gather(step: Step, instruction: Gather) -> tuple[Shape, ...]:
+def _gather_shape(step: Step, instruction: Gather) -> tuple[Shape, ...]:
     shape, axis = step.inputs[0].shape, instruction.axis
     check_axis(step, axis, shape)
     count = check_indices(step, instruction.indices, shape[axis], "indices")
@@ -177,13 +177,11 @@ def _check_pad(step: Step, instruction: Pad) -> None:
         )
 
 
-MOVE: Final = Takes((ANYTHING,), ANYTHING, shared=True)
-
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    Concat: Traits(Takes((ANYTHING,), ANYTHING, shared=True, variadic=True), _concat, concat),
-    Pad: Traits(WIDE_SELECTION, _pad, pad, check=_check_pad),
+    Concat: Traits(Takes((ANYTHING,), ANYTHING, shared=True, variadic=True), _concat_shape, concat),
+    Pad: Traits(WIDE_SELECTION, _pad_shape, pad, check=_check_pad),
     Transpose: Traits(MOVE, transposed_shape, transpose),
-    Reshape: Traits(MOVE, _reshape, reshape),
-    Slice: Traits(MOVE, _slice, take_slice),
-    Gather: Traits(MOVE, _gather, gather),
+    Reshape: Traits(MOVE, _reshape_shape, reshape),
+    Slice: Traits(MOVE, _slice_shape, take_slice),
+    Gather: Traits(MOVE, _gather_shape, gather),
 }

@@ -124,26 +124,26 @@ def average_pool(step: AveragePool, operands: Sequence[Operand], output: Slot) -
     count = _counts(step, x.slot, output, with_pads=step.count_pads)
     if isinstance(step.rule, FloatAverage):
         return _float_average(step, step.rule, steps, count, output)
-    total = np.zeros(output.shape, np.int64)
+    sums = np.zeros(output.shape, np.int64)
     for tap in _taps(steps, step, (1, 1), output, fill=0):
-        total += tap
+        sums += tap
     if isinstance(step.rule, CodeAverage):
         # the mean is taken of the codes: their sum holds the zero point once per tap
-        codes = total + x.slot.zero_point * count
+        codes = sums + x.slot.zero_point * count
         half_away = np.sign(codes) * ((np.abs(codes) + count // 2) // count)
         return clipped(half_away, step.low, step.high, output.dtype)
     multiplier, shift = step.rule.multiplier[count - 1], step.rule.shift[count - 1]
     rule = FixedRescale(multiplier, shift, step.rule.rounding)
-    return rescale(total, rule, output.zero_point, step.low, step.high, output.dtype)
+    return rescale(sums, rule, output.zero_point, step.low, step.high, output.dtype)
 
 
 def _float_average(step: AveragePool, rule: FloatAverage, steps: Ints, count: Ints, output: Slot) -> Array:
     values = steps.astype(np.float32) * np.float32(rule.input)
-    total = np.zeros(output.shape, np.float32)
+    sums = np.zeros(output.shape, np.float32)
     for tap in _taps(values, step, (1, 1), output, fill=0):
-        total += tap  # one float32 addition per tap, in row-major order
+        sums += tap  # one float32 addition per tap, in row-major order
     with np.errstate(over="ignore"):
-        ratio = total / count.astype(np.float32) / np.float32(rule.output)
+        ratio = sums / count.astype(np.float32) / np.float32(rule.output)
     return clipped(np.rint(ratio + np.float32(output.zero_point)), step.low, step.high, output.dtype)
 
 
@@ -230,7 +230,7 @@ def _arg(first: Callable[..., Array], step: ArgMax | ArgMin, data: Array, output
     return result
 
 
-def _pool(step: Step, pool: MaxPool | AveragePool) -> tuple[Shape, ...]:
+def _pool_shape(step: Step, pool: MaxPool | AveragePool) -> tuple[Shape, ...]:
     image = image_shape(step, step.inputs[0])
     dilations = pool.dilations if isinstance(pool, MaxPool) else (1, 1)
     windows = sliding(step, image, pool.kernel, pool.strides, pool.pads, dilations)
@@ -252,11 +252,11 @@ def _check_windows(step: Step, windows: tuple[Window, Window]) -> None:
             )
 
 
-def _reduce(step: Step, instruction: Mean | ReduceMax | ReduceMin) -> tuple[Shape, ...]:
+def _reduce_shape(step: Step, instruction: Mean | ReduceMax | ReduceMin) -> tuple[Shape, ...]:
     return reduced_shapes(step, instruction.axes)
 
 
-def _along(step: Step, instruction: ArgMax | ArgMin) -> tuple[Shape, ...]:
+def _index_shape(step: Step, instruction: ArgMax | ArgMin) -> tuple[Shape, ...]:
     return reduced_shapes(step, (instruction.axis,))
 
 
@@ -268,12 +268,14 @@ def _axes_sums(step: Step, instruction: Mean, inputs: Sequence[Interval]) -> Int
     return total(step, int(np.prod([step.inputs[0].shape[axis] for axis in instruction.axes])))
 
 
+INDEX: Final = Takes((CODES,), ("int64", "int32"))
+
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    MaxPool: Traits(WIDE_SELECTION, _pool, max_pool),
-    AveragePool: Traits(UNARY, _pool, average_pool, _window_sums),
-    Mean: Traits(UNARY, _reduce, mean, _axes_sums),
-    ReduceMax: Traits(SELECTION, _reduce, reduce_max),
-    ReduceMin: Traits(SELECTION, _reduce, reduce_min),
-    ArgMax: Traits(Takes((CODES,), ("int64", "int32")), _along, arg_max),
-    ArgMin: Traits(Takes((CODES,), ("int64", "int32")), _along, arg_min),
+    MaxPool: Traits(WIDE_SELECTION, _pool_shape, max_pool),
+    AveragePool: Traits(UNARY, _pool_shape, average_pool, _window_sums),
+    Mean: Traits(UNARY, _reduce_shape, mean, _axes_sums),
+    ReduceMax: Traits(SELECTION, _reduce_shape, reduce_max),
+    ReduceMin: Traits(SELECTION, _reduce_shape, reduce_min),
+    ArgMax: Traits(INDEX, _index_shape, arg_max),
+    ArgMin: Traits(INDEX, _index_shape, arg_min),
 }

@@ -1,23 +1,4 @@
-"""What sums may be, proven from the actual weights: no accumulator leaves int32.
-
-With P = Σ max(w − z_w, 0) and N = Σ min(w − z_w, 0) of an output channel, and codes x in [qmin, qmax],
-
-    Σ (x − z_x)(w − z_w)   lies in   [a·P + b·N,  b·P + a·N],     a = qmin − z_x ≤ 0 ≤ b = qmax − z_x
-
-and both ends are reached. Required of every channel:
-
-    max |Σ (x − z_x)(w − z_w)| + |bias| ≤ 2^31 − 1
-    max |Σ u·(w − z_w)|                 ≤ 2^31 − 1,     u = x − qmin in 0 … 255
-
-The second is for engines that feed unsigned codes and fold the rest into
-``bias − (z_x − qmin)·Σ(w − z_w)``; that bias is the accumulator at x = qmin, so the first covers it.
-Partial sums stay inside, in any order, for 0 lies in every range. A transposed convolution is bounded as if
-all taps met in one output.
-
-Of 16-bit codes x = 256·hi + lo the second is required alone: it holds the sums of hi (−128 … 127) and of lo
-(0 … 255) within int32, and with them the accumulator below 2^40. Sums that are written as such fit int32
-like all others.
-"""
+"""What sums may be: the range of what an instruction adds up, checked against int32."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.program.ops.instruction import Instruction
-from calib8.program.ops.kinds import ANYTHING, UNARY, Takes
+from calib8.program.ops.kinds import MOVE, UNARY
 from calib8.program.ops.operand import Operand
 from calib8.program.ops.rescale import clipped
 from calib8.program.ops.shapes import Shape, check_indices, image_shape
@@ -108,14 +108,14 @@ def _weighted(step: ResizeLinear, values: Array, one: np.generic) -> Array:
     return total
 
 
-def _resize_nearest(step: Step, instruction: ResizeNearest) -> tuple[Shape, ...]:
+def _resize_nearest_shape(step: Step, instruction: ResizeNearest) -> tuple[Shape, ...]:
     batch, height, width, channels = image_shape(step, step.inputs[0])
     rows = check_indices(step, instruction.rows, height, "rows")
     columns = check_indices(step, instruction.columns, width, "columns")
     return ((batch, rows, columns, channels),)
 
 
-def _resize_linear(step: Step, instruction: ResizeLinear) -> tuple[Shape, ...]:
+def _resize_linear_shape(step: Step, instruction: ResizeLinear) -> tuple[Shape, ...]:
     batch, height, width, channels = image_shape(step, step.inputs[0])
     rows = _linear_length(step, instruction.rows, height, "rows")
     columns = _linear_length(step, instruction.columns, width, "columns")
@@ -134,6 +134,6 @@ def _linear_length(step: Step, axis: LinearAxis, size: int, what: str) -> int:
 
 
 TRAITS: Final[dict[type[Instruction], Traits]] = {
-    ResizeNearest: Traits(Takes((ANYTHING,), ANYTHING, shared=True), _resize_nearest, resize_nearest),
-    ResizeLinear: Traits(UNARY, _resize_linear, resize_linear),
+    ResizeNearest: Traits(MOVE, _resize_nearest_shape, resize_nearest),
+    ResizeLinear: Traits(UNARY, _resize_linear_shape, resize_linear),
 }

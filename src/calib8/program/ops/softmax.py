@@ -152,10 +152,10 @@ def _leading_zeros(x: Ints) -> Ints:
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
-def _softmax(step: Step, instruction: Softmax) -> tuple[Shape, ...]:
+def _softmax_shape(step: Step, instruction: Softmax) -> tuple[Shape, ...]:
     if not step.inputs[0].shape:
         raise step.error("reads a scalar", "Softmax needs an axis")
     return (step.inputs[0].shape,)
 
 
-TRAITS: Final[dict[type[Instruction], Traits]] = {Softmax: Traits(UNARY, _softmax, softmax)}
+TRAITS: Final[dict[type[Instruction], Traits]] = {Softmax: Traits(UNARY, _softmax_shape, softmax)}

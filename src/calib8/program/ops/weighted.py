@@ -10,11 +10,30 @@ width computes
     Σ (x − z_x)·w' + bias  =  256 · Σ hi·w' + Σ lo·w' + (bias − z_x·Σ w'),     x = 256·hi + lo
 
 with hi in −128 … 127 and lo in 0 … 255, where either sum is one of 8-bit codes and fits int32.
+
+No accumulator leaves its type, proven from the actual weights. With P = Σ max(w − z_w, 0) and
+N = Σ min(w − z_w, 0) of an output channel, and codes x in [qmin, qmax],
+
+    Σ (x − z_x)(w − z_w)   lies in   [a·P + b·N,  b·P + a·N],     a = qmin − z_x ≤ 0 ≤ b = qmax − z_x
+
+and both ends are reached. Required of every channel:
+
+    max |Σ (x − z_x)(w − z_w)| + |bias| ≤ 2^31 − 1
+    max |Σ u·(w − z_w)|                 ≤ 2^31 − 1,     u = x − qmin in 0 … 255
+
+The second is for engines that feed unsigned codes and fold the rest into
+``bias − (z_x − qmin)·Σ(w − z_w)``; that bias is the accumulator at x = qmin, so the first covers it.
+Partial sums stay inside, in any order, for 0 lies in every range. A transposed convolution is bounded as if
+all taps met in one output.
+
+Of 16-bit codes x = 256·hi + lo the second is required alone: it holds the sums of hi (−128 … 127) and of lo
+(0 … 255) within int32, and with them the accumulator below 2^40. Sums that are written as such fit int32
+like all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final, TypeAlias
 
@@ -67,14 +86,12 @@ class Weighted(Instruction):
     high: int
 
 
-def weight_shape(
-    step: Step, layer: Weighted, rank: int, layout: str, channels: Callable[[Shape], int]
-) -> Shape:
+def weight_shape(step: Step, layer: Weighted, rank: int, layout: str) -> Shape:
     """Shape of the weight, with bias and zero points checked against its output channels."""
     shape = layer.weight.shape
     if len(shape) != rank or min(shape) < 1:
         raise step.error(f"has a weight of shape {list(shape)}", f"It must be {layout}")
-    outputs = channels(shape)
+    outputs = shape[layer.channel_axis]
     if layer.bias.shape != (outputs,):
         raise step.error(f"has a bias of shape {list(layer.bias.shape)}", f"It must be [{outputs}]")
     if layer.weight_zero_point.shape not in ((1,), (outputs,)):

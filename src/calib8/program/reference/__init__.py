@@ -1,1 +1,1 @@
-"""The executor in NumPy that defines every bit of a program; one file per family of instructions."""
+"""Runs programs in NumPy: what each instruction computes is in the module of its family in ``ops``."""

@@ -1,6 +1,6 @@
 """No accumulator leaves its type, nor what rounding makes of it on the way.
 
-What sums may be is proven by the families (``ops/reach``). Required of it:
+What sums may be is proven by the families in ``ops``, for layers in ``weighted``. Required of it:
 
     (Σ + bias) << shift                 in int32,       where ``double`` rounding shifts left first
     |Σ + bias|·factor                   below 2^30,     where a curve follows

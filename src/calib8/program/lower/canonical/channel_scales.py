@@ -27,7 +27,7 @@ from calib8.program.lower.canonical.channel_limits import (
     common_limits,
 )
 from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, constant_codes
-from calib8.program.lower.canonical.edits import coded_constant, insert_behind, new_node, replace
+from calib8.program.lower.canonical.edits import dequantized_constant, insert_behind, new_node, replace
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, dequantize
 from calib8.quantization.qdq import codes_of
 
@@ -151,7 +151,7 @@ def _set_weight(names: Names, layer: ir.Node, scales: npt.NDArray[np.float64]) -
     assert weight is not None
     points = np.broadcast_to(weight.zero_point, scales.shape)
     coded = CodedArray(weight.values, scales, points, 0)
-    node = coded_constant(names, coded, f"{layer.name}/weight")
+    node = dequantized_constant(names, coded, f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
 

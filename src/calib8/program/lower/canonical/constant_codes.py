@@ -18,7 +18,7 @@ from calib8.model.graph import Names, ints_attribute
 from calib8.ops.groups import BINARY_OPS, JOINING, OPERAND_OPS, RESHAPING, WEIGHTED_OPS
 from calib8.ops.questions import dequantizes, quantizes, transposes
 from calib8.program.lower.canonical.codings import CODE_TYPES, constant_codes, real_constant
-from calib8.program.lower.canonical.edits import coded_constant, redirect, replace, static_shape
+from calib8.program.lower.canonical.edits import dequantized_constant, redirect, replace, static_shape
 from calib8.qparams import QuantSpec, quantize
 from calib8.quantization.qdq import codes_of
 
@@ -74,7 +74,7 @@ def _fold_move(names: Names, node: ir.Node) -> bool:
     moved = _transposed(node, source) if transposes(node) else _reshaped(node, source)
     if moved is None:
         return False
-    new = coded_constant(names, moved, f"{node.outputs[0].name}/codes")
+    new = dequantized_constant(names, moved, f"{node.outputs[0].name}/codes")
     names.graph.insert_before(node, new)
     replace(names.graph, node.outputs[0], new.outputs[0])
     return True

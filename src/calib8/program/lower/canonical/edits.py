@@ -102,7 +102,7 @@ def insert_behind(graph: ir.Graph, value: ir.Value, nodes: Sequence[ir.Node]) ->
         graph.insert_before(next(iter(graph)), nodes)
 
 
-def coded_constant(names: Names, coded: CodedArray, stem: str) -> ir.Node:
+def dequantized_constant(names: Names, coded: CodedArray, stem: str) -> ir.Node:
     """``DequantizeLinear(codes, scale, zero_point)`` of new initializers, in no graph yet."""
     inputs = [
         names.constant(stem, coded.values),

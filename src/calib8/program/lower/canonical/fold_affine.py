@@ -5,6 +5,7 @@ BatchNormalization(Conv(x, DQ(q, s), b)) → Conv(x, DQ(±q, |k|·s), k·b + d) 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
 from calib8.ops.questions import is_matrix_product, is_transposed_convolution, normalizes, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
 from calib8.program.lower.canonical.codings import constant_codes, real_constant
-from calib8.program.lower.canonical.edits import coded_constant, set_input
+from calib8.program.lower.canonical.edits import dequantized_constant, set_input
 from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
 from calib8.quantization.qdq import output_axis
 
@@ -121,16 +122,24 @@ def _scaled(layer: ir.Node, weight: CodedArray, k: npt.NDArray[np.float64]) -> C
         return None
     if k.size == 1 and k[0] > 0.0:
         scale = weight.scale.astype(np.float64) * k[0]
-        return CodedArray(weight.values, scale.astype(np.float32), weight.zero_point, weight.axis)
+        return _with_scale(weight, scale)
     k = np.broadcast_to(k, weight.values.shape[axis])
     dead = k == 0.0
     scale = np.where(dead, 1.0, np.abs(k)) * weight.scale
-    if not np.all((scale >= FLOAT32_TINY) & (scale <= FLOAT32_MAX)):
+    if not _are_normal(scale):
         return None
     point = np.broadcast_to(weight.zero_point, k.shape)
     codes, point = _mirrored(np.moveaxis(weight.values, axis, 0), point, k < 0.0)
     codes[dead] = point[dead].reshape(-1, *[1] * (codes.ndim - 1))
     return CodedArray(np.moveaxis(codes, 0, axis), scale.astype(np.float32), point, axis)
+
+
+def _with_scale(weight: CodedArray, scale: npt.NDArray[np.float64]) -> CodedArray | None:
+    return replace(weight, scale=scale.astype(np.float32)) if _are_normal(scale) else None
+
+
+def _are_normal(scale: npt.NDArray[np.floating]) -> bool:
+    return bool(np.all((scale >= FLOAT32_TINY) & (scale <= FLOAT32_MAX)))
 
 
 def _mirrored(
@@ -151,7 +160,7 @@ def _mirrored(
 
 
 def _set_weight(names: Names, layer: ir.Node, scaled: CodedArray) -> None:
-    node = coded_constant(names, scaled, f"{layer.name}/weight")
+    node = dequantized_constant(names, scaled, f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
 

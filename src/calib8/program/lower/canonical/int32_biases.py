@@ -24,7 +24,7 @@ from calib8.program.lower.canonical.codings import (
     real_constant,
     source_coding,
 )
-from calib8.program.lower.canonical.edits import coded_constant
+from calib8.program.lower.canonical.edits import dequantized_constant
 from calib8.quantization.qdq import output_axis
 from calib8.quantization.weights import room_for_bias
 
@@ -65,7 +65,7 @@ def _code_bias(names: Names, layer: ir.Node) -> bool:
         return False
     axis = 0 if steps.ndim else None
     coded = CodedArray(codes, steps, np.zeros(steps.shape, np.int32), axis)
-    node = coded_constant(names, coded, f"{layer.name}/bias")
+    node = dequantized_constant(names, coded, f"{layer.name}/bias")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(2, node.outputs[0])
     return True
@@ -140,7 +140,7 @@ def _with_room(
     if not np.any(dead & (needed > weight.scale)):
         return weight
     scale = np.where(dead, needed, weight.scale)
-    node = coded_constant(names, replace(weight, scale=scale), f"{layer.name}/weight")
+    node = dequantized_constant(names, replace(weight, scale=scale), f"{layer.name}/weight")
     names.graph.insert_before(layer, node)
     layer.replace_input_with(1, node.outputs[0])
     return constant_codes(node.outputs[0]) or weight

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from calib8.model.graph import Names, float_attribute, input_at, int_attribute
 from calib8.program.lower.canonical.codings import constant_codes, real_constant
-from calib8.program.lower.canonical.edits import coded_constant, new_node, set_type
+from calib8.program.lower.canonical.edits import dequantized_constant, new_node, set_type
 
 
 def rewrite(model: ir.Model) -> int:
@@ -39,7 +39,7 @@ def _fold_alpha(names: Names, node: ir.Node) -> bool:
         scale = np.asarray(np.float32(alpha) * weight.scale, np.float32)
     if not np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)):
         return False
-    new = coded_constant(names, replace(weight, scale=scale), f"{node.name}/weight")
+    new = dequantized_constant(names, replace(weight, scale=scale), f"{node.name}/weight")
     names.graph.insert_before(node, new)
     node.replace_input_with(1, new.outputs[0])
     node.attributes.pop("alpha")

@@ -16,7 +16,7 @@ from calib8.ops.groups import CLAMPS, POOL_OPS, REDUCTIONS
 from calib8.ops.questions import is_convolution
 from calib8.program.lower.canonical.codings import constant_codes
 from calib8.program.lower.canonical.edits import (
-    coded_constant,
+    dequantized_constant,
     insert_behind,
     new_node,
     set_attributes,
@@ -65,8 +65,9 @@ def _is_meant(node: ir.Node) -> bool:
 def _widen_weight(names: Names, node: ir.Node) -> None:
     weight = constant_codes(node.inputs[1])
     assert weight is not None
-    wider = replace(weight, values=np.expand_dims(weight.values, NEW_AXIS))
-    new = coded_constant(names, wider, f"{node.name}/weight")
+    axis = weight.axis if weight.axis is None or weight.axis < NEW_AXIS else weight.axis + 1
+    wider = replace(weight, values=np.expand_dims(weight.values, NEW_AXIS), axis=axis)
+    new = dequantized_constant(names, wider, f"{node.name}/weight")
     names.graph.insert_before(node, new)
     node.replace_input_with(1, new.outputs[0])
 
