@@ -14,7 +14,7 @@ from fused_cases import CASES, Array, Case, cases, kernel, nhwc, run_onnx
 
 from calib8.program.expressions import Attributes
 from calib8.program.instructions import AveragePool, MaxPool, Mean, ResizeLinear, ResizeNearest, Softmax
-from calib8.program.reference import pools, resize, softmax
+from calib8.program.ops import pools, resize, softmax
 from calib8.program.rounding.pools import average_rule, mean_rule
 from calib8.program.rounding.resize import linear_axis, nearest_indices
 from calib8.program.rounding.softmax import softmax_rule
