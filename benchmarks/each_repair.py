@@ -93,7 +93,7 @@ def lines(records: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for name, found in sorted(gains(records).items(), key=lambda item: list(REPAIRS).index(item[0])):
         helped = [row for row in found if row[0] > LEAST_DB]
-        best = ", ".join(f"{where} {before:.1f} → {before + gain:.1f}" for gain, before, where in found[:2])
+        best = "; ".join(f"{where} {before:.1f} → {before + gain:.1f}" for gain, before, where in found[:2])
         gain, before, where = found[-1]
         rows.append(
             [
