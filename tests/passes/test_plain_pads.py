@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 import calib8
@@ -82,3 +83,10 @@ def test_between_integer_convolutions_they_run(op: str, target: str, tmp_path: P
     made.save(tmp_path / "int8.onnx")
     _, found = calib8.evaluate([file, tmp_path / "int8.onnx"], {"x": data})
     assert found.sqnr_db is not None and found.sqnr_db > 30
+
+
+@pytest.mark.parametrize("amounts", [[1, 2, 3], [1, 1]])
+def test_pads_that_do_not_fit_their_axes_are_left_to_who_refuses_them(amounts: list[int]) -> None:
+    constants = {"p": np.int64(amounts), "a": np.int64([2, 3])}
+    model = onnx_model("float[2,3,8,8] x", IMAGE[1], "y = Pad(x, p, , a)", constants, opset=18)
+    assert plain_pads(ir.from_proto(model)) == 0

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from calib8.engine.arena import Life, place_tensors
+from calib8.engine.arg_min import without_arg_min
 from calib8.engine.codec import encode
 from calib8.engine.compose import compose
 from calib8.engine.emit import (
@@ -31,7 +32,6 @@ from calib8.engine.halo import NO_HALO, with_room
 from calib8.engine.layout import Layout, plan_layouts, storage_bytes
 from calib8.engine.plan import FloatCall, Plan, PlanPort, Row, Stored
 from calib8.engine.steps import FillHalo, WideFillHalo
-from calib8.engine.turned import turned
 from calib8.engine.wide import narrowed
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
@@ -54,7 +54,7 @@ EMIT: Final[Emits] = {
 
 def compile_program(program: Program) -> Plan:
     """The plan of a verified program."""
-    program = with_room(narrowed(few_axes(compose(turned(program)))))
+    program = with_room(narrowed(few_axes(compose(without_arg_min(program)))))
     works = fuse(program)
     layouts = plan_layouts(program, works)
     places, arena_bytes = _places(program, works, layouts)

@@ -47,7 +47,7 @@ def plain_pads(model: ir.Model) -> int:
 
 def _state_all_axes(graph: ir.Graph, node: ir.Node) -> bool:
     axes, amounts, count = constant(input_at(node, 3)), constant(input_at(node, 1)), rank(node.inputs[0])
-    if axes is None or amounts is None or count is None:
+    if axes is None or amounts is None or not count or amounts.size != 2 * axes.size:
         return False
     every = np.zeros((2, count), np.int64)
     every[:, axes.reshape(-1) % count] = amounts.reshape(2, -1)
@@ -59,12 +59,12 @@ def _state_all_axes(graph: ir.Graph, node: ir.Node) -> bool:
 def _crop_and_pad(graph: ir.Graph, node: ir.Node) -> bool:
     """Half of what is too much, or lacks, is on either side of an axis, the odd one at its end."""
     source, wanted = node.inputs[0], constant(node.inputs[1])
-    if source is None or source.shape is None or wanted is None:
+    if source is None or source.shape is None or wanted is None or not len(source.shape):
         return False
     count = len(source.shape)
     axes = np.array(ints_attribute(node, "axes", tuple(range(count))), np.int64) % count
     sizes = [source.shape[axis] for axis in axes.tolist()]
-    if not all(isinstance(size, int) for size in sizes):
+    if wanted.size != axes.size or not all(isinstance(size, int) for size in sizes):
         return False
     have, target = np.array(sizes, np.int64), wanted.reshape(-1).astype(np.int64)
     cropped, lacking = np.maximum(have - target, 0), np.maximum(target - have, 0)

@@ -24,7 +24,6 @@ from calib8.scheme import CODE_PRESERVING_OPS
 
 ACTIVATIONS: Final = CLAMPS
 
-
 NIBBLES: Final = {ir.DataType.INT4: np.int8, ir.DataType.UINT4: np.uint8}
 """Codes of 4 bits → bytes that hold them."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -232,14 +234,19 @@ def test_scales_along_a_column_of_a_one_dimensional_weight_stay_float() -> None:
     assert reason == "its weight does not have one scale per output channel"
 
 
-def test_weights_of_4_bits_stay_float() -> None:
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        (ml_dtypes.int4, "its weight is int4"),
+        (ml_dtypes.float8_e4m3fn, "its codes are float8e4m3fn"),
+    ],
+)
+def test_weights_of_other_types_than_bytes_stay_float(kind: Any, reason: str) -> None:
     net = Net()
     x = net.coded("x", 0.05, 120)
-    weight = net.dequantize(
-        net.constant(net.rng.integers(-7, 8, (7, 4)), ml_dtypes.int4), 0.1, 0, ml_dtypes.int4
-    )
+    weight = net.dequantize(net.constant(net.rng.integers(-7, 8, (7, 4)), kind), 0.1, 0, kind)
     proto = net.proto("float[3,7] x", net.coded(net.op(f"MatMul ({x}, {weight})"), 0.1, 100), opset=21)
-    assert "its weight is int4" in float_nodes(proto).values()
+    assert reason in float_nodes(proto).values()
 
 
 def test_an_operand_of_4_bits_is_a_constant() -> None:

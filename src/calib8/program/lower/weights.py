@@ -57,10 +57,10 @@ def coded_weights(value: ir.Value | None, axis: int, groups: int = 1) -> Weights
     """
     node, found = dequantizer(value), coded_constant(value)
     stored = None if node is None else constant(node.inputs[0])
-    if found is None and (stored is None or stored.dtype.kind in "iu"):
+    if stored is not None and stored.dtype not in (np.uint8, np.int8):
+        raise NoFormError(f"its weight is {stored.dtype}")
+    if found is None:
         raise NoFormError("its weight is computed" if fixed(value) is None else "its weight is not quantized")
-    if found is None or stored is None or stored.dtype not in (np.uint8, np.int8):
-        raise NoFormError(f"its weight is {'computed' if stored is None else stored.dtype}")
     if found.axis is not None and found.axis != axis:
         raise NoFormError("its weight does not have one scale per output channel")
     scales, points = found.scale.reshape(-1), np.asarray(found.zero_point, np.int32).reshape(-1)

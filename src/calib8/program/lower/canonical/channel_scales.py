@@ -26,9 +26,9 @@ from calib8.program.lower.canonical.channel_limits import (
     chain_before,
     common_limits,
 )
-from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, constant_codes
+from calib8.program.lower.canonical.codings import BYTE_TYPES, Coding, are_scales, constant_codes
 from calib8.program.lower.canonical.edits import dequantized_constant, insert_behind, new_node, replace
-from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, dequantize
+from calib8.qparams import dequantize
 from calib8.quantization.qdq import codes_of
 
 Scales = npt.NDArray[np.float32]
@@ -119,7 +119,7 @@ def _with_one_scale(names: Names, codes: ChannelCodes) -> bool:
     with np.errstate(over="ignore"):
         factor = common / codes.scale
     weights = [_weight_scales(layer, codes.scale, float(common)) for layer in codes.layers]
-    normal = all(_is_normal(scales) for scales in (factor, *weights))
+    normal = all(are_scales(scales) for scales in (factor, *weights))
     if limits is None or not normal:
         return False
     coding = _coding(names, codes, float(common), limits.zero_point)
@@ -140,10 +140,6 @@ def _weight_scales(layer: ir.Node, scale: Scales, common: float) -> npt.NDArray[
     assert weight is not None  # _is_depthwise
     ratio = scale.astype(np.float64) / common
     return np.repeat(ratio, weight.values.shape[0] // scale.size) * weight.scale
-
-
-def _is_normal(scales: npt.NDArray[np.floating]) -> bool:
-    return bool(np.all((scales >= FLOAT32_TINY) & (scales <= FLOAT32_MAX)))
 
 
 def _set_weight(names: Names, layer: ir.Node, scales: npt.NDArray[np.float64]) -> None:

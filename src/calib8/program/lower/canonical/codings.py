@@ -12,7 +12,7 @@ import onnx_ir as ir
 from calib8.coded_array import CodedArray
 from calib8.model.graph import constant, input_at
 from calib8.ops.questions import is_quantizer, quantizes
-from calib8.qparams import dequantize
+from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY, dequantize
 from calib8.quantization.qdq import codes_of, constant_codes_of, dequantizer
 
 BYTE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
@@ -21,6 +21,11 @@ BYTE_TYPES: Final = (ir.DataType.UINT8, ir.DataType.INT8)
 CODE_TYPES: Final = (*BYTE_TYPES, ir.DataType.INT16)
 PLAIN_TYPES: Final = (*CODE_TYPES, ir.DataType.INT32)
 """What constants are coded in; int32 is for biases."""
+
+
+def are_scales(numbers: npt.NDArray[np.floating]) -> bool:
+    """Whether all can be scales: float32 numbers above 0 that are not subnormal."""
+    return bool(np.all((numbers >= FLOAT32_TINY) & (numbers <= FLOAT32_MAX)))
 
 
 @dataclass(frozen=True)

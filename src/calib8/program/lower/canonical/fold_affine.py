@@ -17,9 +17,9 @@ from calib8.model.graph import Names, input_at, int_attribute, rank, sole_consum
 from calib8.ops.groups import NEUTRAL, WEIGHTED_OPS
 from calib8.ops.questions import is_matrix_product, is_transposed_convolution, normalizes, takes_bias
 from calib8.passes.fold_affine import Affine, node_affine, output_channels
-from calib8.program.lower.canonical.codings import constant_codes, real_constant
+from calib8.program.lower.canonical.codings import are_scales, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import dequantized_constant, set_input
-from calib8.qparams import FLOAT32_MAX, FLOAT32_TINY
+from calib8.qparams import FLOAT32_MAX
 from calib8.quantization.qdq import output_axis
 
 ARITHMETIC: Final = NEUTRAL.keys() | {"BatchNormalization"}
@@ -122,24 +122,16 @@ def _scaled(layer: ir.Node, weight: CodedArray, k: npt.NDArray[np.float64]) -> C
         return None
     if k.size == 1 and k[0] > 0.0:
         scale = weight.scale.astype(np.float64) * k[0]
-        return _with_scale(weight, scale)
+        return replace(weight, scale=scale.astype(np.float32)) if are_scales(scale) else None
     k = np.broadcast_to(k, weight.values.shape[axis])
     dead = k == 0.0
     scale = np.where(dead, 1.0, np.abs(k)) * weight.scale
-    if not _are_normal(scale):
+    if not are_scales(scale):
         return None
     point = np.broadcast_to(weight.zero_point, k.shape)
     codes, point = _mirrored(np.moveaxis(weight.values, axis, 0), point, k < 0.0)
     codes[dead] = point[dead].reshape(-1, *[1] * (codes.ndim - 1))
     return CodedArray(np.moveaxis(codes, 0, axis), scale.astype(np.float32), point, axis)
-
-
-def _with_scale(weight: CodedArray, scale: npt.NDArray[np.float64]) -> CodedArray | None:
-    return replace(weight, scale=scale.astype(np.float32)) if _are_normal(scale) else None
-
-
-def _are_normal(scale: npt.NDArray[np.floating]) -> bool:
-    return bool(np.all((scale >= FLOAT32_TINY) & (scale <= FLOAT32_MAX)))
 
 
 def _mirrored(

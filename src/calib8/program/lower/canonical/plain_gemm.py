@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from calib8.model.graph import Names, float_attribute, input_at, int_attribute
-from calib8.program.lower.canonical.codings import constant_codes, real_constant
+from calib8.program.lower.canonical.codings import are_scales, constant_codes, real_constant
 from calib8.program.lower.canonical.edits import dequantized_constant, new_node, set_type
 
 
@@ -37,7 +37,7 @@ def _fold_alpha(names: Names, node: ir.Node) -> bool:
         return False
     with np.errstate(over="ignore", under="ignore"):
         scale = np.asarray(np.float32(alpha) * weight.scale, np.float32)
-    if not np.all(np.isfinite(scale) & (scale >= np.finfo(np.float32).tiny)):
+    if not are_scales(scale):
         return False
     new = dequantized_constant(names, replace(weight, scale=scale), f"{node.name}/weight")
     names.graph.insert_before(node, new)

@@ -15,7 +15,7 @@ from calib8.program import instructions as op
 from calib8.program.program import Program, Slot
 
 
-def turned(program: Program) -> Program:
+def without_arg_min(program: Program) -> Program:
     """The program with a Lookup and an ArgMax in place of every ArgMin."""
     slots: list[Slot] = list(program.slots)
     instructions: list[op.Instruction] = []
