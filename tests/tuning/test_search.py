@@ -25,9 +25,10 @@ class World:
     def __init__(self, quality: Callable[[Settings], float]) -> None:
         self.quality, self.asked, self.swept = quality, list[Trial](), 0
         self.most: Sequence[Unit] = UNITS
-        self.added = 0
+        self.added = self.calls = 0
 
     def attempt(self, settings: Settings) -> Trial:
+        self.calls += 1
         for trial in self.asked:
             if trial.settings == settings:
                 return trial
@@ -230,6 +231,14 @@ def test_where_all_steps_fall_short_the_quietest_layer_stays_int8_in_place_of_th
     world.most = (*UNITS[1:], Unit(("last",), 10, 10))
     best = world.search(("fast",))
     assert best.kept and "last" in best.settings.floats and UNITS[0].nodes[0] not in best.settings.floats
+
+
+@pytest.mark.parametrize("most", [(), UNITS, tuple(reversed(UNITS))])
+def test_the_same_units_are_not_tried_again(most: Sequence[Unit]) -> None:
+    world = World(lambda s: 10.0 + 0.5 * len(s.floats))
+    world.most = most
+    world.search(("fast",))
+    assert world.calls == len(world.asked) and len(world.asked[-1].settings.floats) == len(UNITS)
 
 
 def test_the_quietest_layer_is_left_out_of_most_and_the_order_takes_whole_steps() -> None:

@@ -108,15 +108,11 @@ class Search:
     def _most_floats(self, base: Settings, units: Sequence[Unit]) -> None:
         """All but the quietest layer, where the units in their order leave another one."""
         most = self._ways.most(base)
-        others = {node for unit in most for node in unit.nodes} ^ {
-            node for unit in units for node in unit.nodes
-        }
-        if others and self._with(base, most).kept:
+        if most and _nodes(most) != _nodes(units) and self._with(base, most).kept:
             self._give_back(base, most)
 
     def _with(self, base: Settings, units: Sequence[Unit]) -> Trial:
-        more = {node for unit in units for node in unit.nodes}
-        return self._attempt(replace(base, floats=tuple(sorted({*base.floats, *more}))))
+        return self._attempt(replace(base, floats=tuple(sorted({*base.floats, *_nodes(units)}))))
 
     def _give_back(self, base: Settings, units: Sequence[Unit]) -> None:
         """Each unit in turn in int8, the costliest first."""
@@ -125,3 +121,7 @@ class Search:
             rest = [other for other in kept if other is not unit]
             if rest and self._with(base, rest).kept:
                 kept = rest
+
+
+def _nodes(units: Iterable[Unit]) -> set[str]:
+    return {node for unit in units for node in unit.nodes}
