@@ -14,6 +14,9 @@ from tiers import TIERS, files, left_out
 # Set before either is imported. The core and ONNX Runtime have other threads, asked for by number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Every test lowers what it opens, whatever was opened on this machine before.
+os.environ["CALIB8_CACHE"] = "off"
+
 # Every graph that a test lowers is held against what the canonical form guarantees.
 os.environ.setdefault("CALIB8_CHECK_LOWERING", "1")
 

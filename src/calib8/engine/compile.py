@@ -113,9 +113,13 @@ def aligned_bytes(size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
 
 
 def _joined(out: Emitter) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
+    """All constants in one array; each block is given back as soon as it is copied."""
     constants = aligned_bytes(out.constant_bytes)
     place = 0
-    for block in out.constants:
+    blocks = out.constants[::-1]
+    out.constants.clear()
+    while blocks:
+        block = blocks.pop()
         constants[place : place + block.size] = block
         place += block.size
     return constants

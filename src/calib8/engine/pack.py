@@ -29,20 +29,29 @@ def panel_widths(outputs: int) -> tuple[int, ...]:
     return (*(4,) * fours, *((rest,) if rest else ()))
 
 
-def pack_weights(taps: npt.NDArray[np.int8], widths: Sequence[int]) -> npt.NDArray[np.int8]:
-    """Packed panels of a filter [outputs, taps, depth]; depth is filled up to a multiple of 4.
+def packed_bytes(count: int, depth: int, widths: Sequence[int]) -> int:
+    """Bytes of the packed panels of a filter with so many taps and so many bytes per tap."""
+    return sum(widths) * LANES * count * -(-depth // 4) * 4
 
-    Returns:
-        int8, flat.
+
+def pack_weights(taps: npt.NDArray[np.int8], widths: Sequence[int], packed: npt.NDArray[np.int8]) -> None:
+    """Packs the panels of a filter [outputs, taps, depth]; depth is filled up to a multiple of 4.
+
+    Args:
+        taps: the filter.
+        widths: of its panels.
+        packed: int8, flat, ``packed_bytes`` of them: where the panels are written.
     """
     outputs, count, depth = taps.shape
-    full = np.zeros((sum(widths) * LANES, count, -(-depth // 4) * 4), np.int8)
-    full[:outputs, :, :depth] = taps
-    panels, first = [], 0
+    quads = -(-depth // 4)
+    first = place = 0
     for width in widths:
-        panel = full[first : first + width * LANES]
-        # [channels, taps, depth / 4, 4] → [taps, depth / 4, channels, 4]
-        quads = panel.reshape(width * LANES, count, -1, 4).transpose(1, 2, 0, 3)
-        panels.append(np.ascontiguousarray(quads).reshape(-1))
-        first += width * LANES
-    return np.concatenate(panels)
+        channels = width * LANES
+        part = taps[first : min(first + channels, outputs)]
+        panel = np.zeros((channels, count, quads * 4), np.int8)
+        panel[: len(part), :, :depth] = part
+        # [channels, taps, depth / 4] → [taps, depth / 4, channels], each of them four bytes
+        target = packed[place : place + panel.size].view(np.int32).reshape(count, quads, channels)
+        target[...] = panel.view(np.int32).transpose(1, 2, 0)
+        first += channels
+        place += panel.size

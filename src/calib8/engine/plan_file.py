@@ -88,18 +88,21 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     check_plan(plan, plan.name or "plan")
 
     numbers = [np.asarray(row.fields, "<i8") for row in plan.rows]
-    parts = (
+    parts: tuple[bytes | memoryview, ...] = (
         json.dumps(_header(plan), separators=(",", ":"), allow_nan=False).encode("ascii"),
         b"".join(row.tobytes() for row in numbers),
         b"".join(call.model for call in plan.floats),
-        plan.constants.tobytes(),
+        np.ascontiguousarray(plan.constants).data,
     )
-    total = PREFIX.size + sum(len(_padded(part)) for part in parts) + CHECKSUM.size
-    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0)
-    content = prefix + b"".join(map(_padded, parts))
-    with atomic_output(path) as temporary, temporary.open("wb") as file:
-        file.write(content)
-        file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(content, np.uint8))))
+    total = PREFIX.size + sum(len(part) + _padding(part) for part in parts) + CHECKSUM.size
+    with atomic_output(path) as temporary, temporary.open("wb+") as file:
+        file.write(PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0))
+        for part in parts:
+            file.write(part)
+            file.write(bytes(_padding(part)))
+        file.flush()
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as written:  # constants are not copied
+            file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(written, np.uint8))))
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -190,8 +193,9 @@ def _call(call: FloatCall) -> dict[str, Any]:
     return {**whole, "model": len(call.model), "inputs": parts(call.inputs), "outputs": parts(call.outputs)}
 
 
-def _padded(part: bytes) -> bytes:
-    return part + bytes(-len(part) % ALIGNMENT)
+def _padding(part: bytes | memoryview) -> int:
+    """Zeros behind a part."""
+    return -len(part) % ALIGNMENT
 
 
 def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,6 +15,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan, save_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.forks import ForkLock, whole_imports
+from calib8.session.kept_plans import KeptPlans, kept_plans
 from calib8.session.ports import (
     Array,
     NodeArg,
@@ -117,12 +119,7 @@ class InferenceSession:
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
         self._settings = run_settings(runtime, threads, isa, pin)
-        opened = _opened(model, profile, integer_only, outputs)
-        if pixels is not None:
-            with whole_imports():
-                from calib8.session.pixels import taking_pixels  # plans know their inputs already
-
-            opened = taking_pixels(opened, pixels)
+        opened, self._kept = _opened(model, profile, integer_only, outputs, pixels, keeps=runtime == NATIVE)
         if opened.plan is not None and runtime != NATIVE:
             problem = f"{opened.name} is a plan, made for the native engine"
             raise UsageError(f"runtime '{runtime}'", problem, f"Use the runtime {NATIVE}")
@@ -160,9 +157,15 @@ class InferenceSession:
             ModelError: another axis is free, what a free axis kept from being lowered so far, or a plan was
                 opened, which no longer knows its program.
         """
-        program = self._one_sample().program
-        if program is None:
+        ready = self._one_sample()
+        if ready.program is not None:
+            return ready.program
+        if self._opened.lower is None:
             raise ModelError(self.name, "is a plan without its program", "Open the model or program")
+        shapes = self._sample_shapes()
+        with self._lock:  # the plan was kept, the program was not
+            program = self._opened.lower(shapes)
+            self._cache[tuple(shapes.values())] = _Ready(program, ready.prepared)
         return program
 
     @property
@@ -274,8 +277,11 @@ class InferenceSession:
         return prepared
 
     def _one_sample(self) -> _Ready:
+        return self._ready(self._sample_shapes())
+
+    def _sample_shapes(self) -> dict[str, tuple[int, ...]]:
         shapes = {spec.name: one_sample(spec) for spec in self.inputs}
-        return self._ready({name: shape for name, shape in shapes.items() if shape is not None})
+        return {name: shape for name, shape in shapes.items() if shape is not None}
 
     def _ready_for(self, feeds: Mapping[str, Array]) -> _Ready:
         return self._ready({name: array.shape for name, array in feeds.items()})
@@ -296,9 +302,16 @@ class InferenceSession:
     def _made_ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:
         if self._opened.plan is not None:
             return _Ready(None, NativePlan(self._opened.plan, self.name, self._settings))
+        plan = self._kept.plan(shapes) if self._kept is not None else None
+        if plan is not None:
+            with suppress(ModelError):  # the engine refuses it: it is made again
+                return _Ready(None, NativePlan(plan, self.name, self._settings))
         assert self._opened.lower is not None
         program = self._opened.lower(shapes)
-        return _Ready(program, prepared_program(program, self.name, self._settings))
+        prepared = prepared_program(program, self.name, self._settings)
+        if self._kept is not None and isinstance(prepared, NativePlan):
+            self._kept.keep_plan(shapes, prepared.plan)
+        return _Ready(program, prepared)
 
 
 def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
@@ -319,16 +332,52 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
     return wanted
 
 
-def _opened(model: Source, profile: str | None, integer_only: bool, outputs: Sequence[str] | None) -> Opened:
-    """What the session needs of a model, whatever it is."""
-    if isinstance(model, str | os.PathLike) and claims_to_be_plan(model):
+def _opened(
+    model: Source,
+    profile: str | None,
+    integer_only: bool,
+    outputs: Sequence[str] | None,
+    pixels: Preprocess | None,
+    *,
+    keeps: bool,
+) -> tuple[Opened, KeptPlans | None]:
+    """What the session needs of a model, whatever it is, and the plans that are kept of it."""
+    if isinstance(model, Plan) or (isinstance(model, str | os.PathLike) and claims_to_be_plan(model)):
         refuse_outputs(outputs)
-        return opened_plan(load_plan(model), os.fspath(model), profile, integer_only)
-    if isinstance(model, Plan):
-        refuse_outputs(outputs)
-        check_plan(model, model.name or "plan")
-        return opened_plan(model, model.name or "plan", profile, integer_only)
-    with whole_imports():
-        from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
+        opened = opened_plan(*_given_plan(model), profile, integer_only)
+        return (opened if pixels is None else _with_pixels(opened, pixels)), None
 
-    return opened_source(model, profile, integer_only, outputs)
+    def read() -> Opened:
+        with whole_imports():
+            from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
+
+        opened = opened_source(model, profile, integer_only, outputs)
+        return opened if pixels is None else _with_pixels(opened, pixels)
+
+    kept = kept_plans(model, (profile, integer_only, outputs, pixels)) if keeps else None
+    if kept is None:
+        return read(), None
+    known = kept.opened(read)
+    if known is not None:
+        return known, kept
+    opened = read()
+    if not kept.keep_opened(opened):
+        return opened, None
+    fixed = all(map(is_static, opened.inputs))
+    return (kept.lowered_once(opened, read) if fixed else opened), kept
+
+
+def _given_plan(model: Plan | str | os.PathLike[str]) -> tuple[Plan, str]:
+    """A plan that can run, and its name for messages."""
+    if not isinstance(model, Plan):
+        return load_plan(model), os.fspath(model)
+    name = model.name or "plan"
+    check_plan(model, name)
+    return model, name
+
+
+def _with_pixels(opened: Opened, pixels: Preprocess) -> Opened:
+    with whole_imports():
+        from calib8.session.pixels import taking_pixels  # plans know their inputs already
+
+    return taking_pixels(opened, pixels)

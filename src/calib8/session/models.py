@@ -16,7 +16,7 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageE
 from calib8.files import check_model_file
 from calib8.forks import whole_imports
 from calib8.model.graph import graph_inputs, graph_outputs
-from calib8.model.load import load_model
+from calib8.model.load import has_external_data, load_model
 from calib8.profiles import chosen_profile
 from calib8.program.file import is_program_file, load_program
 from calib8.program.lower.lower import lower
@@ -91,7 +91,14 @@ def _opened_model(
             name, "is a float model: no node reads or makes codes", "Quantize it first"
         )
     lowered: Callable[[Shapes], Program] = partial(_lowered, model, name, profile, integer_only)
-    return Opened(name, profile, graph_inputs(model), graph_outputs(model), lowered)
+    return Opened(
+        name,
+        profile,
+        graph_inputs(model),
+        graph_outputs(model),
+        lowered,
+        self_contained=not has_external_data(model),
+    )
 
 
 def _parsed(data: bytes) -> onnx.ModelProto:

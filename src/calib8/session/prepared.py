@@ -191,6 +191,7 @@ class Opened(NamedTuple):
         lower: gives the program for shapes by input name; None for a plan.
         plan: None but for a plan.
         at_once: it is lowered when it is opened, for one sample where the batch axis is free.
+        self_contained: no other file holds a part of it.
     """
 
     name: str
@@ -200,6 +201,7 @@ class Opened(NamedTuple):
     lower: Callable[[Shapes], Program] | None = None
     plan: Plan | None = None
     at_once: bool = False
+    self_contained: bool = True
 
 
 def opened_plan(plan: Plan, name: str, profile: str | None, integer_only: bool) -> Opened:

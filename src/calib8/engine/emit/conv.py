@@ -12,7 +12,7 @@ Groups of few channels are taken together, each with zeros for the channels of t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from calib8.engine.emit.widths import sized
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import NO_VIEW, NONE, View
 from calib8.engine.fuse import Work
-from calib8.engine.pack import LANES, pack_weights, panel_widths
+from calib8.engine.pack import LANES, pack_weights, packed_bytes, panel_widths
 from calib8.program.instructions import Conv, ConvTranspose, FullyConnected, Weighted
 
 UNIT_CYCLES: Final = (0.0, 1.15, 2.05, 3.0, 4.0)
@@ -33,6 +33,10 @@ PIXEL_CYCLES: Final = (0.0, 6.0, 7.0, 10.0, 10.0)
 
 INT8_MIN: Final = -128
 INT8_MAX: Final = 127
+
+
+Taps: TypeAlias = npt.NDArray[np.int8] | npt.NDArray[np.int16]
+"""Weights minus their zero points, −255 … 255: int8 if they are int8 without zero points."""
 
 
 def emit_conv(work: Work, out: Emitter) -> None:
@@ -63,15 +67,19 @@ def emit_fully_connected(work: Work, out: Emitter) -> None:
     emit_filter(work, out, out.view(step.inputs[0]), out.view(work.output), weight, offsets, (1, 1), 1)
 
 
-def centred_weight(step: Weighted) -> npt.NDArray[np.int32]:
-    """``w − z_w`` of weights with the output channels first."""
-    points = step.weight_zero_point.reshape(-1, *(1,) * (step.weight.ndim - 1))
-    result: npt.NDArray[np.int32] = step.weight.astype(np.int32) - points
+def centred_weight(step: Weighted) -> Taps:
+    """``w − z_w`` of weights with the output channels first; int8 weights without zero points as they are."""
+    if step.weight.dtype == np.int8 and not step.weight_zero_point.any():
+        return step.weight.astype(np.int8, copy=False)
+    points = step.weight_zero_point.astype(np.int16).reshape(-1, *(1,) * (step.weight.ndim - 1))
+    result: Taps = step.weight.astype(np.int16) - points
     return result
 
 
-def merged_groups(weight: npt.NDArray[np.int32], groups: int) -> tuple[npt.NDArray[np.int32], int]:
+def merged_groups(weight: Taps, groups: int) -> tuple[Taps, int]:
     """The filter [output channels, …, depth] of a layer with fewer groups, and their number."""
+    if groups == 1:
+        return weight, groups
     outputs, depth = weight.shape[0] // groups, weight.shape[-1]
     taps = int(np.prod(weight.shape[1:-1]))
 
@@ -82,15 +90,17 @@ def merged_groups(weight: npt.NDArray[np.int32], groups: int) -> tuple[npt.NDArr
         return float(groups // together * sum(per_pixel))
 
     together = min((count for count in range(1, groups + 1) if groups % count == 0), key=cycles)
-    merged = np.zeros((*weight.shape[:-1], together, depth), np.int32)
+    merged = np.zeros((*weight.shape[:-1], together, depth), weight.dtype)
     place = np.arange(weight.shape[0]) // outputs % together
     for number in range(together):
         merged[place == number, ..., number, :] = weight[place == number]
     return merged.reshape(*weight.shape[:-1], together * depth), groups // together
 
 
-def int8_layers(weight: npt.NDArray[np.int32]) -> list[npt.NDArray[np.int8]]:
+def int8_layers(weight: Taps) -> list[npt.NDArray[np.int8]]:
     """int8 arrays whose sum is ``weight``: one where it fits, else two, three for a weight of 255."""
+    if weight.dtype == np.int8:
+        return [weight.astype(np.int8, copy=False)]
     layers: list[npt.NDArray[np.int8]] = []
     rest = weight
     while rest.any() or not layers:
@@ -118,17 +128,19 @@ class PackedFilter:
     places: npt.NDArray[np.int64]
 
 
-def packed_filter(weight: npt.NDArray[np.int32], offsets: npt.NDArray[np.int64], groups: int) -> PackedFilter:
+def packed_filter(weight: Taps, offsets: npt.NDArray[np.int64], groups: int) -> PackedFilter:
     """A filter [output channels, taps, depth] as the kernels read it."""
     layers = int8_layers(weight)
-    taps = np.concatenate(layers, axis=1)
+    taps = np.concatenate(layers, axis=1) if len(layers) > 1 else layers[0]
     channels, count, depth = taps.shape
     outputs = channels // groups
     widths = panel_widths(outputs)
-    packed = [pack_weights(part, widths) for part in taps.reshape(groups, outputs, count, depth)]
+    packed = np.empty((groups, packed_bytes(count, depth, widths)), np.int8)
+    for part, place in zip(taps.reshape(groups, outputs, count, depth), packed, strict=True):
+        pack_weights(part, widths, place)
     inside = np.minimum(np.arange(sum(widths) * LANES), outputs - 1)
     return PackedFilter(
-        weights=np.concatenate(packed),
+        weights=packed.reshape(-1),
         offsets=np.concatenate([offsets] * len(layers)).astype(np.int64),
         widths=widths,
         depth=-(-depth // 4) * 4,
@@ -141,7 +153,7 @@ def emit_filter(
     out: Emitter,
     image: View,
     target: View,
-    weight: npt.NDArray[np.int32],
+    weight: Taps,
     offsets: npt.NDArray[np.int64],
     strides: tuple[int, int],
     groups: int,
@@ -185,7 +197,7 @@ def emit_filter(
     out.add(sized(layer, work, out), work, pixels * _products(step, weight, groups))
 
 
-def _products(step: Weighted, weight: npt.NDArray[np.int32], groups: int) -> int:
+def _products(step: Weighted, weight: Taps, groups: int) -> int:
     """Products per pixel; the zeros between groups that were merged do not count."""
     declared = step.groups if isinstance(step, Conv | ConvTranspose) else 1
     return weight.size * groups // declared

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from calib8.engine.emit.conv import centred_weight, emit_filter
+from calib8.engine.emit.conv import Taps, centred_weight, emit_filter
 from calib8.engine.emitter import Emits, Emitter
 from calib8.engine.fields import View
 from calib8.engine.fuse import Work
@@ -34,15 +34,15 @@ def emit_conv_transpose(work: Work, out: Emitter) -> None:
 
 
 def phase_filter(
-    weight: npt.NDArray[np.int32], rows: Phase, columns: Phase, image: View
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+    weight: Taps, rows: Phase, columns: Phase, image: View
+) -> tuple[Taps, npt.NDArray[np.int64]]:
     """Taps of a pair of phases as a filter [outputs, taps, depth] and their offsets in the input.
 
     Taps of one row whose pixels lie side by side are one tap; without any there is one of zeros.
     """
     outputs, _, _, depth = weight.shape
     if not rows.taps or not columns.taps:
-        return np.zeros((outputs, 1, depth), np.int32), np.zeros(1, np.int64)
+        return np.zeros((outputs, 1, depth), weight.dtype), np.zeros(1, np.int64)
     down = np.array([offset for offset, _ in rows.taps], np.int64) * image.row_stride
     across = np.array([offset for offset, _ in columns.taps], np.int64)
     kept = weight[:, [index for _, index in rows.taps]][:, :, [index for _, index in columns.taps]]

@@ -48,7 +48,8 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     step = with_constant_channels(step, out.slot(step.inputs[0]), out.slot(step.outputs[0]))
     image = out.view(step.inputs[0])
     rows, columns, channels = step.weight.shape
-    weight = (step.weight.astype(np.int32) - step.weight_zero_point).reshape(rows * columns, channels)
+    points = step.weight_zero_point.astype(np.int16)
+    weight = (step.weight.astype(np.int16) - points).reshape(rows * columns, channels)
     padded = -(-channels // BLOCK) * BLOCK
     full, layers = _padded_taps(weight, padded)
     zero_point = out.stored_zero_point(step.inputs[0])
@@ -82,7 +83,7 @@ def emit_depthwise(work: Work, out: Emitter) -> None:
     out.add(sized(layer, work, out), work, macs(out.program, step) or 0)
 
 
-def _padded_taps(weight: npt.NDArray[np.int32], padded: int) -> tuple[npt.NDArray[np.int8], int]:
+def _padded_taps(weight: npt.NDArray[np.int16], padded: int) -> tuple[npt.NDArray[np.int8], int]:
     """The layers of [taps, channels] one after the other, filled up with 0, and how many there are."""
     taps = np.concatenate(layers := int8_layers(weight))
     full = np.zeros((-(-len(taps) // QUAD) * QUAD, padded), np.int8)
@@ -110,7 +111,7 @@ def _repeats(multiplier: int, padded: int) -> npt.NDArray[np.uint8]:
 
 
 def _largest_sums(
-    weight: npt.NDArray[np.int32], bias: npt.NDArray[np.int32], zero_point: int
+    weight: npt.NDArray[np.int16], bias: npt.NDArray[np.int32], zero_point: int
 ) -> npt.NDArray[np.int64]:
     """Per channel, what ``|acc|`` can reach over all codes."""
     positive = np.maximum(weight, 0).sum(axis=0, dtype=np.int64)

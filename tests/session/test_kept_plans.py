@@ -1,0 +1,378 @@
+"""Plans kept in the user's cache folder: who opens a model again gets the same bits, sooner or as before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from session_models import FEEDS, float_between, quantized
+
+from calib8 import InferenceSession, ModelError, UsageError
+from calib8.data.preprocess import Preprocess
+from calib8.session import kept_plans as module
+from calib8.session import models
+from calib8.session.cache_folder import cache_folder, make_room, most_bytes
+from calib8.session.prepared import Opened
+from calib8.tflite.write import serialize
+from small_models import normal
+from tflite_nets import quantized_classifier
+
+READERS = ("onnx", "onnx_ir", "calib8.session.models", "calib8.engine.compile")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("CALIB8_CACHE", str(tmp_path / "kept"))
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    onnx.save(quantized(), tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+def result(session: InferenceSession, count: int = 1) -> np.ndarray:
+    [array] = session.run(None, {"x": np.repeat(FEEDS["x"], count, axis=0)})
+    return np.asarray(array)
+
+
+def names(folder: Path, pattern: str = "*") -> list[str]:
+    return sorted(file.name for file in folder.glob(pattern))
+
+
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is read from now on."""
+    found: list[object] = []
+    read = models.opened_source
+
+    def counted(source: models.Source, *rest: object) -> Opened:
+        found.append(source)
+        return read(source, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(models, "opened_source", counted)
+    return found
+
+
+def test_the_second_session_reads_no_model(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = InferenceSession(path)
+    wanted = result(first), result(first, 3)
+    assert len(names(folder, "*.c8")) == 2, "a plan for either batch"
+    read = lowered(monkeypatch)
+    again = InferenceSession(str(path))
+    assert again.get_inputs() == first.get_inputs()
+    assert again.get_inputs()[0].shape[0] == "N", "the free axis is known"
+    assert again.get_outputs() == first.get_outputs()
+    assert (again.name, again.rounding) == (first.name, first.rounding)
+    np.testing.assert_array_equal(result(again), wanted[0])
+    np.testing.assert_array_equal(result(again, 3), wanted[1])
+    assert not read
+    np.testing.assert_array_equal(result(again, 2), result(first, 2))
+    assert len(read) == 1, "another batch: its plan was not kept"
+
+
+def test_a_process_that_finds_a_plan_imports_nothing_that_reads_models(folder: Path, path: Path) -> None:
+    code = (
+        "import sys, numpy, calib8\n"
+        "session = calib8.InferenceSession(sys.argv[1])\n"
+        "session.run(None, {'x': numpy.zeros((1, 3, 6, 6), numpy.float32)})\n"
+        f"print(*[name for name in {READERS} if name in sys.modules])\n"
+    )
+
+    def imported() -> list[str]:
+        command = [sys.executable, "-c", code, str(path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+    assert imported() == list(READERS)
+    assert imported() == []
+
+
+def test_program_and_saved_plan_are_those_of_the_model(folder: Path, path: Path, tmp_path: Path) -> None:
+    first = InferenceSession(path)
+    first.save(tmp_path / "first.c8")
+    again = InferenceSession(path)
+    again.save(tmp_path / "again.c8")
+    assert (tmp_path / "again.c8").read_bytes() == (tmp_path / "first.c8").read_bytes()
+    program = again.program
+    assert [type(step) for step in program.instructions] == [
+        type(step) for step in first.program.instructions
+    ]
+    assert again.program is program, "it is lowered once"
+
+
+def test_what_is_asked_for_has_plans_of_its_own(folder: Path, path: Path) -> None:
+    image = np.random.default_rng(1).integers(0, 256, (1, 6, 6, 3)).astype(np.uint8)
+    requests: Sequence[tuple[dict[str, object], np.ndarray]] = (
+        ({}, FEEDS["x"]),
+        ({"profile": "single"}, FEEDS["x"]),
+        ({"integer_only": True}, FEEDS["x"]),
+        ({"pixels": Preprocess(mean=(127.5,), scale=(1 / 64,))}, image),
+        ({"pixels": Preprocess(mean=(120.0,), scale=(1 / 64,))}, image),
+    )
+    for number, (request, feed) in enumerate(requests, start=1):
+        wanted = InferenceSession(path, **request)  # type: ignore[arg-type]
+        array = wanted.run(None, {"x": feed})[0]
+        again = InferenceSession(path, **request)  # type: ignore[arg-type]
+        assert again.rounding == wanted.rounding
+        np.testing.assert_array_equal(again.run(None, {"x": feed})[0], array)
+        assert len(names(folder, "*.json")) == number
+
+
+def test_bytes_tflite_models_and_programs_are_kept_too(
+    folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from calib8.program.file import save_program
+
+    save_program(InferenceSession(path).program, tmp_path / "net.c8p")
+    model = serialize(quantized_classifier("int8"))
+    codes = np.random.default_rng(3).integers(-128, 127, (1, 8, 8, 3), np.int8, endpoint=True)
+    (tmp_path / "net.tflite").write_bytes(model)
+    cases: Sequence[tuple[bytes | Path, dict[str, np.ndarray]]] = (
+        (path.read_bytes(), {"x": FEEDS["x"]}),
+        (tmp_path / "net.c8p", {"x": FEEDS["x"]}),
+        (model, {"image": codes}),
+        (tmp_path / "net.tflite", {"image": codes}),
+    )
+    wanted = [InferenceSession(source).run(None, feeds)[0] for source, feeds in cases]
+    first_names = [InferenceSession(source).name for source, _ in cases]
+    read = lowered(monkeypatch)
+    for (source, feeds), array, name in zip(cases, wanted, first_names, strict=True):
+        again = InferenceSession(source)
+        np.testing.assert_array_equal(again.run(None, feeds)[0], array)
+        assert again.name == name
+    assert not read
+
+
+def test_float_parts_are_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(float_between(), tmp_path / "float.onnx")
+    wanted = result(InferenceSession(tmp_path / "float.onnx"))
+    read = lowered(monkeypatch)
+    np.testing.assert_array_equal(result(InferenceSession(tmp_path / "float.onnx")), wanted)
+    assert not read
+
+
+def test_another_content_of_the_file_is_another_model(folder: Path, path: Path) -> None:
+    before = result(InferenceSession(path))
+    model = onnx.load(path)
+    next(node for node in model.graph.node if node.op_type == "QuantizeLinear").name = "other"
+    constant = next(tensor for tensor in model.graph.initializer if tensor.name.startswith("u"))
+    constant.raw_data = constant.raw_data[::-1]
+    onnx.save(model, path)
+    after = result(InferenceSession(path))
+    assert not np.array_equal(before, after)
+    np.testing.assert_array_equal(result(InferenceSession(path, runtime="reference")), after)
+
+
+def test_a_file_that_changes_under_a_session_is_told(folder: Path, path: Path) -> None:
+    InferenceSession(path).run(None, FEEDS)
+    session = InferenceSession(path)
+    wanted = result(session)
+    onnx.save(float_between("N"), path)
+    np.testing.assert_array_equal(result(session), wanted)
+    with pytest.raises(ModelError, match="has changed since the session was opened"):
+        session.program  # noqa: B018
+    with pytest.raises(ModelError, match="has changed since the session was opened"):
+        result(session, 4)
+
+
+def test_what_changes_while_it_is_read_is_not_kept(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = models.opened_source
+
+    def replaced(*arguments: object) -> Opened:
+        opened = read(*arguments)  # type: ignore[arg-type]
+        onnx.save(float_between(), path)
+        return opened
+
+    monkeypatch.setattr(models, "opened_source", replaced)
+    result(InferenceSession(path))
+    assert names(folder) == []
+
+
+def test_other_code_has_other_plans(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result(InferenceSession(path))
+    read = lowered(monkeypatch)
+    monkeypatch.setattr(module, "_code", lambda: b"another calib8")
+    result(InferenceSession(path))
+    assert len(read) == 1
+
+
+def test_the_code_is_known_by_its_files(tmp_path: Path) -> None:
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "b.py").touch()
+    (tmp_path / "a.py").touch()
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "a.py").touch()
+    found = [os.path.relpath(source, tmp_path) for source in module._sources(str(tmp_path))]
+    assert found == ["a.py", os.path.join("room", "b.py")]  # noqa: PTH118
+    assert len(module._code()) == 32
+
+
+def damaged(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def of_another_kind(file: Path) -> None:
+    file.write_text('{"name": 1}')
+
+
+@pytest.mark.parametrize("pattern", ["*.c8", "*.json"])
+@pytest.mark.parametrize("spoil", [damaged, empty, of_another_kind])
+def test_what_is_damaged_is_made_again(
+    folder: Path, path: Path, pattern: str, spoil: Callable[[Path], None]
+) -> None:
+    wanted = result(InferenceSession(path))
+    [file] = folder.glob(pattern)
+    content = file.read_bytes()
+    spoil(file)
+    np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
+    if pattern == "*.c8" or spoil is not damaged:  # a name with another letter is a document all the same
+        assert file.read_bytes() == content
+
+
+def test_a_plan_that_the_engine_refuses_is_made_again(folder: Path, path: Path) -> None:
+    from calib8.engine.plan_file import load_plan, save_plan
+
+    wanted = result(InferenceSession(path))
+    [file] = folder.glob("*.c8")
+    plan = load_plan(file)
+    save_plan(replace(plan, arena_bytes=64), file)
+    np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
+
+
+def test_constants_in_other_files_are_not_kept(folder: Path, tmp_path: Path) -> None:
+    onnx.save(
+        quantized(), tmp_path / "net.onnx", save_as_external_data=True, location="net.data", size_threshold=0
+    )
+    InferenceSession(tmp_path / "net.onnx")
+    assert names(folder) == []
+
+
+def test_the_oldest_files_make_room(tmp_path: Path) -> None:
+    for age, name in enumerate("dcba"):
+        (tmp_path / name).write_bytes(bytes(100))
+        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+    make_room(str(tmp_path), 250)
+    assert names(tmp_path) == ["c", "d"]
+    make_room(str(tmp_path), 250)
+    assert names(tmp_path) == ["c", "d"]
+
+
+def test_the_bound_holds_and_what_is_used_stays(
+    folder: Path, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result(InferenceSession(path))
+    used = set(names(folder))
+    [plan] = folder.glob("*.c8")
+    onnx.save(float_between(), tmp_path / "float.onnx")
+    result(InferenceSession(tmp_path / "float.onnx"))
+    for file in folder.iterdir():
+        os.utime(file, (1000, 1000))
+    result(InferenceSession(path))
+    bound = sum(file.stat().st_size for file in folder.iterdir()) + plan.stat().st_size - 1000
+    monkeypatch.setattr("calib8.session.kept_plans.most_bytes", lambda: bound)
+    before = names(folder)
+    result(InferenceSession(path), 2)
+    left = set(names(folder))
+    assert used <= left
+    assert len(left - used) == 2, f"one of {before} and the plan for two images"
+    assert sum(file.stat().st_size for file in folder.iterdir()) <= bound
+
+
+def test_a_plan_beyond_the_bound_is_not_written(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIB8_CACHE_MB", "0")
+    result(InferenceSession(path))
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "1.5", "²"])
+def test_a_bound_that_is_no_number_is_refused(
+    folder: Path, path: Path, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CALIB8_CACHE_MB", text)
+    with pytest.raises(UsageError, match="is not a number of megabytes"):
+        InferenceSession(path)
+
+
+@pytest.mark.parametrize("text", ["off", "OFF", "0", ""])
+def test_it_can_be_switched_off(
+    path: Path, text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CALIB8_CACHE", text)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    result(InferenceSession(path))
+    assert names(tmp_path) == ["net.onnx"]
+
+
+def test_a_folder_that_cannot_be_made_changes_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("CALIB8_CACHE", str(tmp_path / "file" / "kept"))
+    wanted = result(InferenceSession(path))
+    np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where caches lie is a rule of the system")
+def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == str(tmp_path / "calib8")
+    assert cache_folder({"XDG_CACHE_HOME": str(tmp_path / "new")}) == str(tmp_path / "new" / "calib8")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder({}) == cache_folder({"XDG_CACHE_HOME": "not/absolute"})
+    assert cache_folder({}) == str(tmp_path / ".cache" / "calib8")
+    assert cache_folder({"CALIB8_CACHE": str(tmp_path)}) == str(tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
+    assert cache_folder({}) is None
+    assert cache_folder({"CALIB8_CACHE": str(tmp_path)}) == str(tmp_path), "who names it means it"
+
+
+def test_the_bound_is_in_megabytes() -> None:
+    assert most_bytes({}) == 1_000_000_000
+    assert most_bytes({"CALIB8_CACHE_MB": "7"}) == 7_000_000
+
+
+def test_what_is_no_file_is_refused_as_ever(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no such file"):
+        InferenceSession(tmp_path / "missing.onnx")
+    with pytest.raises(ModelError, match="is a folder"):
+        InferenceSession(tmp_path)
+    with pytest.raises(ModelError, match="are no ONNX model"):
+        InferenceSession(b"no model")
+    assert names(folder) == []
+
+
+def test_the_reference_keeps_nothing(folder: Path, path: Path) -> None:
+    result(InferenceSession(path, runtime="reference"))
+    InferenceSession(quantized())
+    assert names(folder) == []
+
+
+def test_models_with_other_inputs_are_told_apart(folder: Path, tmp_path: Path) -> None:
+    onnx.save(quantized(axes="1,3,6,6"), tmp_path / "a.onnx")
+    model = onnx.load(tmp_path / "a.onnx")
+    for value in (*model.graph.input, *model.graph.output):
+        for size in value.type.tensor_type.shape.dim[2:]:
+            size.dim_value = 8
+    del model.graph.value_info[:]
+    onnx.save(model, tmp_path / "b.onnx")
+    for name, size in (("a", 6), ("b", 8), ("a", 6), ("b", 8)):
+        session = InferenceSession(tmp_path / f"{name}.onnx")
+        assert session.get_inputs()[0].shape == [1, 3, size, size]
+        assert session.get_outputs()[0].shape == [1, 4, size, size]
+        session.run(None, {"x": normal(1, 3, size, size)})
