@@ -128,10 +128,13 @@ def set_input(node: ir.Node, index: int, value: ir.Value) -> None:
     node.replace_input_with(index, value)
 
 
-def set_attributes(node: ir.Node, attributes: Attributes) -> None:
-    """Adds or replaces attributes."""
-    for attribute in ir.node("Identity", [], dict(attributes)).attributes.values():
-        node.attributes[attribute.name] = attribute
+def set_attributes(node: ir.Node, attributes: Mapping[str, int | Sequence[int]]) -> None:
+    """Adds or replaces attributes that are numbers or lists of them."""
+    for name, value in attributes.items():
+        if isinstance(value, int):
+            node.attributes[name] = ir.AttrInt64(name, value)
+        else:
+            node.attributes[name] = ir.AttrInt64s(name, list(value))
 
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:

@@ -84,7 +84,8 @@ def rewrite(model: ir.Model) -> int:
             continue
         if node.op_type in POOLS and int_attribute(node, "ceil_mode", 0):
             rewritten += _pad_up(names, node, windows)
-            infer_anew(model)  # shape inference counts windows that runtimes leave out
+            if any(window.rounded_up != window.output for window in windows):
+                infer_anew(model)  # shape inference counted windows that runtimes leave out
         else:
             rewritten += _state_automatic(node, windows)
         _state_all(node)
