@@ -25,7 +25,6 @@ struct LayerFactors {
         shift(channels_of(memory, rule.shift, channel)),
         negative(channels_of(memory, activation.negative, channel)),
         negative_shift(channels_of(memory, activation.negative_shift, channel)) {}
-  bool single() const { return kind == Rescale::kSingle; }
 
  private:
   static const int32_t* channels_of(const Memory& memory, int64_t constant, int64_t channel) {
@@ -44,10 +43,9 @@ struct SplitLayer {
     set(layer, channels, use, kMostSplitShift);
   }
   bool set(const LayerFactors& layer, int64_t channels, SplitUse use, int32_t most) {
-    const bool single = layer.single();
-    fits = split_factors(layer.multiplier, layer.shift, channels, single, most, side[0], use);
+    fits = split_factors(layer.multiplier, layer.shift, channels, layer.kind, most, side[0], use);
     if (layer.negative == nullptr) return fits;
-    fits &= split_factors(layer.negative, layer.negative_shift, channels, single, most, side[1], use);
+    fits &= split_factors(layer.negative, layer.negative_shift, channels, layer.kind, most, side[1], use);
     return fits;
   }
 };

@@ -1,4 +1,4 @@
-// The fixed-point rules single and double of a strip of 16 channels in 32-byte vectors, with the function
+// The fixed-point rules of a strip of 16 channels in 32-byte vectors, with the function
 // behind the layer.
 //
 // Constants in float32 where the shifts allow it (split_factors.h), else in integers (fixed_factors.h). Sums
@@ -19,7 +19,7 @@ class FixedStrip {
  public:
   FixedStrip(const Rescale& rule, const Activation& activation, const Memory& memory, int64_t channel)
       : FixedStrip(rule, activation) {
-    if (rule.kind != Rescale::kSingle && rule.kind != Rescale::kDouble) return;
+    if (!rule.fixed()) return;
     const LayerFactors layer(rule, activation, memory, channel);
     const bool curve = function_ == Activation::kCurve;  // whose steps are known to fit int32
     if (split_.set(layer, kStrip, curve ? SplitUse::kSteps : SplitUse::kCodes,
@@ -33,9 +33,7 @@ class FixedStrip {
   static FixedStrip of_integers(const Rescale& rule, const Activation& activation, const Memory& memory,
                                 int64_t channel, bool narrow) {
     FixedStrip strip(rule, activation);
-    if (rule.kind == Rescale::kSingle || rule.kind == Rescale::kDouble) {
-      strip.take_integers({rule, activation, memory, channel}, narrow);
-    }
+    if (rule.fixed()) strip.take_integers({rule, activation, memory, channel}, narrow);
     return strip;
   }
 

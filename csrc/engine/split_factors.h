@@ -4,8 +4,9 @@
 //
 //   single   ⌊v + 1/2⌋        v = acc·m / 2^(31+r)
 //   double   ⌊v + 1/2 + n⌋    n = 2^−(r+1), −n where acc·m < 0: SRDHM and RDPOT in one division
+//   away     ⌊v + 1/2 + n⌋    n = 2^−(32+r), −n where acc·m < 0: half of what v is a multiple of
 //
-// From shift 0 on there is one rounding and n = 0.
+// From shift 0 on double has one rounding and n = 0.
 //
 // Where a clamp leaves nothing below the zero point, n needs no sign: with acc < 0, v + 1/2 + n < 1 either
 // way.
@@ -55,9 +56,11 @@ enum class SplitUse { kCodes, kSteps };
 
 // The factors of up to 64 channels, if there are any for all of them; `most` is the largest shift.
 [[maybe_unused]] inline bool split_factors(const int32_t* multiplier, const int32_t* shift, int64_t channels,
-                                           bool single, int32_t most, SplitFactors& split,
+                                           int64_t kind, int32_t most, SplitFactors& split,
                                            SplitUse use = SplitUse::kCodes) {
   const int32_t half = use == SplitUse::kSteps ? 1 : 0, least = half != 0 ? -8 : -15;
+  const bool single = kind == Rescale::kSingle, away = kind == Rescale::kAway;
+  const int32_t down = half + (away ? 31 : 0);
   const uint32_t range = static_cast<uint32_t>(most - least);
   float *const high = split.high, *const low = split.low, *const nudge = split.nudge;
   int32_t others = 0;
@@ -69,7 +72,8 @@ enum class SplitUse { kCodes, kSteps };
     const int32_t up = (m >> 6) & 1;
     high[c] = static_cast<float>((m >> 7) + up) * power_of_two(left - 23 - half);  // rounded
     low[c] = static_cast<float>((m & 127) - 128 * up) * power_of_two(left - 30 - half);
-    nudge[c] = single || left >= 0 ? 0.0F : power_of_two(left - half) * static_cast<float>(2 * sign + 1);
+    const bool once = single || (left >= 0 && !away);
+    nudge[c] = once ? 0.0F : power_of_two(left - down) * static_cast<float>(2 * sign + 1);
     split.minus[c] = -nudge[c];
   }
   return others == 0;
@@ -77,7 +81,7 @@ enum class SplitUse { kCodes, kSteps };
 
 // Whether the nudge of a rule needs the sign of the sum.
 [[maybe_unused]] inline bool nudge_has_sign(const Rescale& rule) {
-  return rule.kind == Rescale::kDouble && rule.low < rule.zero_point;
+  return rule.fixed() && rule.kind != Rescale::kSingle && rule.low < rule.zero_point;
 }
 
 #if defined(__AVX512F__)

@@ -23,6 +23,7 @@ from calib8.program.verify import verify
 
 Rng = np.random.Generator
 Function = Literal["none", "two-sided", "curve"]
+Rounding = Literal["double", "single", "away"]
 SIDE: Final = 16
 REACH: Final = 256
 """More than a code adds to a bias."""
@@ -30,9 +31,11 @@ REACH: Final = 256
 SHIFTS: Final = ((-8, -2), (-15, -9), (-8, 8), (-31, -16), (0, 20), (-31, 20))
 """The least and the largest shift of a layer: what float32 takes for codes or steps, and what it does not."""
 
+PROFILES: Final[dict[Rounding, Profile]] = {"single": "single", "double": "tflite", "away": "tflite"}
+
 CASES: Final = [
-    (profile, function, shifts)
-    for profile in ("single", "tflite")
+    (rounding, function, shifts)
+    for rounding in PROFILES
     for function in ("none", "two-sided", "curve")
     for shifts in SHIFTS
 ]
@@ -51,10 +54,10 @@ def multipliers(rng: Rng, count: int) -> npt.NDArray[np.int64]:
     return kinds[rng.integers(0, len(kinds), count), np.arange(count)]
 
 
-def farthest(profile: Profile, function: Function, multiplier: int, shift: int) -> int:
+def farthest(rounding: Rounding, function: Function, multiplier: int, shift: int) -> int:
     """The largest sum that a layer may have with this factor."""
     ends = [(1 << 31) - 1 - REACH]
-    if profile == "tflite":
+    if rounding == "double":
         ends.append(((1 << 31) - 1 >> max(shift, 0)) - REACH)
     if function == "curve":
         ends.append(((1 << 30) - 1 << 31 - shift) // max(multiplier, 1) - REACH)
@@ -72,10 +75,9 @@ def near_tie(rng: Rng, function: Function, multiplier: int, shift: int, far: int
 
 
 def layer_rule(
-    rng: Rng, profile: Profile, function: Function, shifts: tuple[int, int], count: int
+    rng: Rng, rounding: Rounding, function: Function, shifts: tuple[int, int], count: int
 ) -> tuple[rules.LayerRescale, npt.NDArray[np.int32]]:
     """A rule and biases for it."""
-    rounding: Any = "double" if profile == "tflite" else "single"
     sides = []
     for _ in range(2):
         shift = rng.integers(shifts[0], shifts[1] + 1, count)
@@ -84,11 +86,11 @@ def layer_rule(
     below = below * rng.choice([-1, 1, 1], count)
     bias = []
     for c in range(count):
-        far = farthest(profile, function, int(above[c]), int(up[c]))
+        far = farthest(rounding, function, int(above[c]), int(up[c]))
         negative = rng.random() < 0.5
         m, s = (below[c], down[c]) if negative and function == "two-sided" else (above[c], up[c])
         if function == "two-sided":
-            far = min(far, farthest(profile, function, abs(int(below[c])), int(down[c])))
+            far = min(far, farthest(rounding, function, abs(int(below[c])), int(down[c])))
         sum_ = near_tie(rng, function, int(m), int(s), far)
         bias.append(-sum_ if negative else sum_)
     rule = rules.FixedRescale(above.astype(np.int32), up.astype(np.int32), rounding)
@@ -104,10 +106,10 @@ def layer_rule(
 
 
 def layer_of(
-    rng: Rng, profile: Profile, function: Function, shifts: tuple[int, int], count: int, kernel: int
+    rng: Rng, rounding: Rounding, function: Function, shifts: tuple[int, int], count: int, kernel: int
 ) -> Program:
     """A layer with a kernel whose only weights are −1, 0 or 1 in its middle; ``kernel`` 0: a dense one."""
-    rule, bias = layer_rule(rng, profile, function, shifts, count)
+    rule, bias = layer_rule(rng, rounding, function, shifts, count)
     middle = rng.choice([-1, 1, 1, 0], count)
     low = pick(rng, 0, 0, 9)
     zero_point = pick(rng, low, 0, 100, 255)
@@ -131,18 +133,18 @@ def layer_of(
     x = codes("x", 1, SIDE, SIDE, count if kernel > 0 else 1, zero_point=0, dtype="uint8")
     y = codes("y", 1, SIDE, SIDE, count, zero_point=zero_point, dtype="uint8")
     if kernel == 0:
-        return single(op.Conv, [x], y, profile, groups=1, **fields)
-    return single(op.DepthwiseConv, [x], y, profile, **fields)
+        return single(op.Conv, [x], y, PROFILES[rounding], groups=1, **fields)
+    return single(op.DepthwiseConv, [x], y, PROFILES[rounding], **fields)
 
 
 @pytest.mark.parametrize("kernel", [0, 1, 3, 5, 7])
-@pytest.mark.parametrize(("profile", "function", "shifts"), CASES)
-def test_results(profile: Profile, function: Function, shifts: tuple[int, int], kernel: int) -> None:
+@pytest.mark.parametrize(("rounding", "function", "shifts"), CASES)
+def test_results(rounding: Rounding, function: Function, shifts: tuple[int, int], kernel: int) -> None:
     """Whole blocks and strips, parts of them, and a few channels."""
     for seed, count in enumerate((16, 64, 81, 200) if kernel == 0 else (5, 40, 81, 130)):
         rng = np.random.default_rng(
-            (kernel, seed, shifts[0] + 40, shifts[1] + 40, len(function), len(profile))
+            (kernel, seed, shifts[0] + 40, shifts[1] + 40, len(function), len(rounding))
         )
-        program = layer_of(rng, profile, function, shifts, count, kernel)
+        program = layer_of(rng, rounding, function, shifts, count, kernel)
         verify(program)
         assert_same_bits(program, seed=seed)

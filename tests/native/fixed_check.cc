@@ -133,6 +133,8 @@ bool check(int64_t rounds) {
       if (!check_split<SplitUse::kCodes>(kind) || !check_split<SplitUse::kSteps>(kind)) return false;
       if (!check_integers(kind)) return false;
     }
+    if (!check_split<SplitUse::kCodes>(Rescale::kAway)) return false;
+    if (!check_split<SplitUse::kSteps>(Rescale::kAway)) return false;
   }
   return true;
 }

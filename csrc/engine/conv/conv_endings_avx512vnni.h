@@ -88,6 +88,7 @@ inline Ending fixed_ending_of(const Conv& step, const Memory& memory, const Pane
                       curve ? SplitUse::kSteps : SplitUse::kCodes, curve ? kMostSplitShift : -1)) {
     return split_ending(step);
   }
+  if (rule.kind == Rescale::kAway) return Ending::kSums;
   if (!prepare_all(multiplier, shift, channels.count, single, fixed.lanes)) return Ending::kSums;
   if (curve) return single ? Ending::kSingleCurve : Ending::kDoubleCurve;
   if (step.activation.kind == Activation::kNone) return single ? Ending::kSingle : Ending::kDouble;
@@ -118,6 +119,7 @@ inline Ending ending_of(const Conv& step, const Memory& memory, const PanelChann
       return float_ending_of(step, memory, channels, fixed);
     case Rescale::kSingle:
     case Rescale::kDouble:
+    case Rescale::kAway:
       return fixed_ending_of(step, memory, channels, fixed);
     default:
       return Ending::kSums;

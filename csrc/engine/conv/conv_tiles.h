@@ -185,9 +185,7 @@ class ConvTiles {
         quads_(step.taps * step.depth / 4) {}
 
   void run(Part part) {
-    const int64_t kind = step_.rescale.kind;
-    const bool fixed = kind == Rescale::kSingle || kind == Rescale::kDouble;
-    if (!fixed || step_.sum.kind != SumRule::kNone || output_size_ != 1) return run_part(part);
+    if (!step_.rescale.fixed() || step_.sum.kind != SumRule::kNone || output_size_ != 1) return run_part(part);
     Set::Fixed::around([&] { run_part(part); });
   }
 

@@ -21,6 +21,8 @@ struct Rescale {
   int64_t zero_point;  // stored domain, as low and high
   int64_t low, high;
 
+  bool fixed() const { return kind == kDouble || kind == kSingle || kind == kAway; }
+
   template <class F>
   void fields(F&& f) {
     f("kind", kind), f("factor", factor), f("shift", shift);
