@@ -66,6 +66,17 @@ void add_origins(const Origins& origins, nb::dict& names) {
   }
 }
 
+class Session;
+
+// A context borrowed from a session; it goes back when Python drops it.
+struct Borrowed {
+  Session* session;
+  std::unique_ptr<Context> context;
+
+  explicit Borrowed(Session& owner);
+  ~Borrowed();
+};
+
 // An engine and what Python sees of it: the constants are kept alive, contexts are handed out one per caller.
 class Session {
  public:
@@ -124,12 +135,10 @@ class Session {
     idle_.push_back(std::move(context));
   }
 
-  void run(
-      Context& context, int64_t first, int64_t last, const std::vector<ReadOnly>& inputs,
-      const std::vector<Anything>& outputs,
-      const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>& nanoseconds) {
-    if (first < 0 || last > count_ || first > last) throw std::invalid_argument("there are no such steps");
+  // The memory of all ports, in their order.
+  std::vector<uint8_t*> ports(const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs) const {
     std::vector<uint8_t*> ports;
+    ports.reserve(port_bytes_.size());
     for (const ReadOnly& input : inputs) {
       ports.push_back(const_cast<uint8_t*>(static_cast<const uint8_t*>(input.data())));
       check_port(ports.size() - 1, input.data(), input.nbytes(), input.itemsize());
@@ -140,12 +149,32 @@ class Session {
     }
     if (static_cast<int64_t>(inputs.size()) != inputs_ || ports.size() != port_bytes_.size())
       throw std::invalid_argument("another number of inputs and outputs");
+    return ports;
+  }
+
+  void run(
+      Context& context, int64_t first, int64_t last, const std::vector<ReadOnly>& inputs,
+      const std::vector<Anything>& outputs,
+      const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>& nanoseconds) {
+    if (first < 0 || last > count_ || first > last) throw std::invalid_argument("there are no such steps");
+    const std::vector<uint8_t*> all = ports(inputs, outputs);
     if (nanoseconds && static_cast<int64_t>(nanoseconds->size()) != count_) {
       throw std::invalid_argument("another number of steps");
     }
     int64_t* times = nanoseconds ? nanoseconds->data() : nullptr;
     const nb::gil_scoped_release released;
-    engine_->run(context, first, last, ports, times);
+    engine_->run(context, first, last, all, times);
+  }
+
+  // All steps, in memory that is idle now.
+  void run_all(const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs) {
+    const std::vector<uint8_t*> all = ports(inputs, outputs);
+    const Borrowed borrowed(*this);
+    run_all(*borrowed.context, all);
+  }
+  void run_all(Context& context, const std::vector<uint8_t*>& ports) {
+    const nb::gil_scoped_release released;
+    engine_->run(context, 0, count_, ports, nullptr);
   }
 
   nb::ndarray<nb::numpy, uint8_t, nb::ndim<1>> arena(Context& context, nb::handle owner) const {
@@ -172,13 +201,24 @@ class Session {
   std::vector<std::unique_ptr<Context>> idle_;
 };
 
-// A context borrowed from a session; it goes back when Python drops it.
-struct Borrowed {
-  Session* session;
-  std::unique_ptr<Context> context;
+Borrowed::Borrowed(Session& owner) : session(&owner), context(owner.take_context()) {}
+Borrowed::~Borrowed() { session->give_context(std::move(context)); }
 
-  explicit Borrowed(Session& owner) : session(&owner), context(owner.take_context()) {}
-  ~Borrowed() { session->give_context(std::move(context)); }
+// A run whose ports are known: nothing is looked at again.
+class Bound {
+ public:
+  Bound(Session& session, std::vector<ReadOnly> inputs, std::vector<Anything> outputs)
+      : inputs_(std::move(inputs)),
+        outputs_(std::move(outputs)),
+        ports_(session.ports(inputs_, outputs_)),
+        borrowed_(session) {}
+  void run() { borrowed_.session->run_all(*borrowed_.context, ports_); }
+
+ private:
+  std::vector<ReadOnly> inputs_;  // kept alive
+  std::vector<Anything> outputs_;
+  std::vector<uint8_t*> ports_;
+  Borrowed borrowed_;
 };
 
 }  // namespace
@@ -268,7 +308,17 @@ void bind(nb::module_& m) {
              const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs,
              const std::optional<nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>>&
                  nanoseconds) { self.run(*borrowed.context, first, last, inputs, outputs, nanoseconds); },
-          "context"_a, "first"_a, "last"_a, "inputs"_a, "outputs"_a, "nanoseconds"_a = nb::none());
+          "context"_a, "first"_a, "last"_a, "inputs"_a, "outputs"_a, "nanoseconds"_a = nb::none())
+      .def(
+          "run_all",
+          [](Session& self, const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs) {
+            self.run_all(inputs, outputs);
+          },
+          "inputs"_a, "outputs"_a);
+  nb::class_<Bound>(m, "Bound")
+      .def(nb::init<Session&, std::vector<ReadOnly>, std::vector<Anything>>(), nb::keep_alive<1, 2>(),
+           "engine"_a, "inputs"_a, "outputs"_a)
+      .def("run", &Bound::run);
 }
 
 }  // namespace calib8::engine

@@ -42,11 +42,16 @@ struct alignas(64) SplitFactors {
   float high[64], low[64], nudge[64], minus[64];
 };
 
-[[maybe_unused]] inline float power_of_two(int32_t exponent) {
-  const int32_t bits = (127 + exponent) << 23;
+[[maybe_unused]] inline float float_of(uint32_t bits) {
   float result;
   std::memcpy(&result, &bits, sizeof result);
   return result;
+}
+
+constexpr uint32_t kExponentOfOne = 127U << 23, kSignBit = 1U << 31;
+
+[[maybe_unused]] inline float power_of_two(int32_t exponent) {
+  return float_of(kExponentOfOne + (static_cast<uint32_t>(exponent) << 23));
 }
 
 constexpr int32_t kMostSplitShift = 8;
@@ -59,10 +64,12 @@ enum class SplitUse { kCodes, kSteps };
                                            int64_t kind, int32_t most, SplitFactors& split,
                                            SplitUse use = SplitUse::kCodes) {
   const int32_t half = use == SplitUse::kSteps ? 1 : 0, least = half != 0 ? -8 : -15;
-  const bool single = kind == Rescale::kSingle, away = kind == Rescale::kAway;
-  const int32_t down = half + (away ? 31 : 0);
   const uint32_t range = static_cast<uint32_t>(most - least);
-  float *const high = split.high, *const low = split.low, *const nudge = split.nudge;
+  // Numbers in place of conditions: every channel has the same instructions.
+  const int32_t away = kind == Rescale::kAway ? -1 : 0;
+  const uint32_t nudged = kind == Rescale::kSingle ? 0 : ~0U;
+  const int32_t down = half + (away & 31);
+  float *const high = split.high, *const low = split.low;
   int32_t others = 0;
   for (int64_t c = 0; c < channels; ++c) {
     const int32_t m = multiplier[c], sign = m >> 31, size = (m ^ sign) - sign;
@@ -72,9 +79,10 @@ enum class SplitUse { kCodes, kSteps };
     const int32_t up = (m >> 6) & 1;
     high[c] = static_cast<float>((m >> 7) + up) * power_of_two(left - 23 - half);  // rounded
     low[c] = static_cast<float>((m & 127) - 128 * up) * power_of_two(left - 30 - half);
-    const bool once = single || (left >= 0 && !away);
-    nudge[c] = once ? 0.0F : power_of_two(left - down) * static_cast<float>(2 * sign + 1);
-    split.minus[c] = -nudge[c];
+    const uint32_t twice = static_cast<uint32_t>(left >> 31 | away);  // 0 where there is one rounding
+    const uint32_t nudge = kExponentOfOne + (static_cast<uint32_t>(left - down) << 23);
+    split.nudge[c] = float_of((nudge | (static_cast<uint32_t>(m) & kSignBit)) & twice & nudged);
+    split.minus[c] = -split.nudge[c];
   }
   return others == 0;
 }

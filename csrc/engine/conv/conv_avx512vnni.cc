@@ -22,8 +22,11 @@ void fill_offsets(int64_t* offsets, int64_t count, int64_t first, int64_t step) 
 void place_pixels(const Conv& step, Block block, Scratch& scratch) {
   const View &in = step.input, &out = step.output, &other = step.residual;
   const bool summed = step.sum.kind != SumRule::kNone;
-  int64_t column = block.begin % out.columns, row = block.begin / out.columns % out.rows;
-  int64_t image = block.begin / out.columns / out.rows;
+  int64_t column = 0, row = 0, image = 0;
+  if (block.begin > 0) {
+    column = block.begin % out.columns, row = block.begin / out.columns % out.rows;
+    image = block.begin / out.columns / out.rows;
+  }
   for (int64_t i = 0; i < block.count;) {
     const int64_t run = least_of(block.count - i, out.columns - column);
     fill_offsets(scratch.inputs + i, run, in.at(image, row * step.row_step, column * step.column_step),
@@ -50,8 +53,9 @@ bool split_by_panels(const Conv& step, int parts) {
   return large ? by_panels * 16 <= by_pixels * 17 : by_panels * 8 < by_pixels * 7;
 }
 
-// How many pixels to take together.
-int64_t block_pixels(const Conv& step, int64_t units) {
+// How many pixels of `total` to take together.
+int64_t block_pixels(const Conv& step, int64_t units, int64_t total) {
+  if (total == 1) return 1;
   const int64_t panel = step.taps * step.depth * least_of(64, step.padded_outputs);
   const int64_t weights = step.weight_bytes / step.panels * units;
   const int64_t pixel = least_of(step.taps * step.depth * step.groups,
@@ -71,10 +75,10 @@ void conv_avx512vnni(const Conv& step, const Memory& memory, Part part) {
   if (pixels.begin == pixels.end || units.begin == units.end) return;
   Scratch& scratch = *reinterpret_cast<Scratch*>(memory.scratch);
   const int64_t total = pixels.end - pixels.begin;
-  const int64_t blocks = quotient_up(total, block_pixels(step, units.end - units.begin));
-  for (int64_t b = 0; b < blocks; ++b) {
-    const int64_t first = total * b / blocks;
-    const Block block{pixels.begin + first, total * (b + 1) / blocks - first};
+  const int64_t blocks = quotient_up(total, block_pixels(step, units.end - units.begin, total));
+  for (int64_t b = 0, first = 0, end = 0; b < blocks; ++b, first = end) {
+    end = b + 1 == blocks ? total : total * (b + 1) / blocks;
+    const Block block{pixels.begin + first, end - first};
     place_pixels(step, block, scratch);
     Panels panels(step, memory, units.begin);
     for (int64_t unit = units.begin; unit < units.end; ++unit) {

@@ -46,10 +46,10 @@ class Panels {
  public:
   Panels(const Conv& step, const Memory& memory, int64_t first)
       : step_(step), widths_(memory.constant<int32_t>(step.panel_widths)) {
-    panel_.group = first / step.panels;
+    panel_.group = first == 0 ? 0 : first / step.panels;
     panel_.weights = memory.constant<int8_t>(step.weights) + panel_.group * step.weight_bytes;
     begin_group();
-    for (int64_t i = 0; i < first % step.panels; ++i) next();
+    for (int64_t i = panel_.group * step.panels; i < first; ++i) next();
   }
 
   const Panel& panel() const { return panel_; }
@@ -202,9 +202,10 @@ inline Tile tile_of(const Conv& step, const Memory& memory, const Panel& panel, 
   }
   const int64_t zero_point = summed ? step.sum.output_shift : step.rescale.zero_point;
   tile.zero_point = static_cast<int16_t>(split ? 2 * zero_point + 1 : zero_point);
-  tile.low = static_cast<uint8_t>(summed ? step.sum.low : step.rescale.low);
-  tile.high = static_cast<uint8_t>(summed ? step.sum.high : step.rescale.high);
-  tile.plain = (split || zero_point == 0) && tile.low == 0 && tile.high == 255;
+  const int64_t low = summed ? step.sum.low : step.rescale.low;
+  const int64_t high = summed ? step.sum.high : step.rescale.high;
+  tile.low = static_cast<uint8_t>(low), tile.high = static_cast<uint8_t>(high);
+  tile.plain = (split || zero_point == 0) && low == 0 && high == 255;
   return tile;
 }
 
@@ -283,10 +284,11 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
     return run_flows(step, panel, tile, block);
   }
   const TileSet& set = kTilesOf[panel.width]();
-  const int64_t tiles = quotient_up(block.count, set.pixels);
+  const int64_t tiles = block.count == 1 ? 1 : quotient_up(block.count, set.pixels);
   const int64_t slice = tile.tap_count * tile.quads * 64;  // bytes that a tile prefetches
   const bool fetch = first_panel && step.taps == 1 && step.depth >= 192 && tiles > 1;
-  const int64_t least = block.count / tiles, larger = block.count % tiles;  // so many have one pixel more
+  const int64_t least = tiles == 1 ? block.count : block.count / tiles;
+  const int64_t larger = block.count - least * tiles;  // so many have one pixel more
   for (int64_t t = 0, first = 0, count = 0; t < tiles; ++t, first += count) {
     count = least + (t < larger ? 1 : 0);
     tile.input_offsets = scratch.inputs + first;

@@ -84,7 +84,10 @@ template <int mr, int width>
     const __m512i bias = _mm512_loadu_si512(tile.bias + 16 * j);
     repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = bias; });
   });
+  constexpr bool kTurns = mr == 1;  // too few sums to hide how long a product takes: two sets in turns
   constexpr int kLines = mr == 1 ? width : 1;
+  __m512i other[mr][width];
+  if constexpr (kTurns) repeat<width>([&](auto j) CALIB8_INLINE { other[0][j] = _mm512_setzero_si512(); });
   const int8_t* weights = tile.weights;
   const int8_t* prefetch = tile.prefetch;
   for (int64_t t = 0; t < tile.tap_count; ++t) {
@@ -94,9 +97,9 @@ template <int mr, int width>
     for (; quads >= kUnroll; quads -= kUnroll) {
       repeat<kUnroll>([&](auto ahead) CALIB8_INLINE {
         repeat<kLines>([&](auto line) CALIB8_INLINE {
-          _mm_prefetch(reinterpret_cast<const char*>(prefetch + (ahead * kLines + line) * 64), _MM_HINT_T1);
+          _mm_prefetch(reinterpret_cast<const char*>(prefetch + (ahead * kLines + line) * 64), mr == 1 ? _MM_HINT_T0 : _MM_HINT_T1);
         });
-        take_quad<ahead>(acc, pixels, index, weights);
+        take_quad<ahead>(kTurns && ahead % 2 == 1 ? other : acc, pixels, index, weights);
       });
       index += kUnroll * 4;
       weights += kUnroll * width * 64;
@@ -107,6 +110,9 @@ template <int mr, int width>
       index += 4;
       weights += width * 64;
     }
+  }
+  if constexpr (kTurns) {
+    repeat<width>([&](auto j) CALIB8_INLINE { acc[0][j] = _mm512_add_epi32(acc[0][j], other[0][j]); });
   }
 }
 

@@ -72,6 +72,32 @@ class Engine:
             ValueError: there are no such steps, or number or bytes of the arrays do not fit.
         """
 
+    def run_all(self, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]) -> None:
+        """All steps in memory that is idle, without the GIL.
+
+        Raises:
+            ValueError: number or bytes of the arrays do not fit.
+        """
+
+class Bound:
+    """A run with arrays that are known beforehand, in memory of its own."""
+
+    def __init__(
+        self, engine: Engine, inputs: Sequence[npt.NDArray[Any]], outputs: Sequence[npt.NDArray[Any]]
+    ) -> None:
+        """Keeps the arrays alive.
+
+        Raises:
+            ValueError: their number or bytes do not fit.
+        """
+
+    def run(self) -> None:
+        """All steps, without the GIL.
+
+        Raises:
+            ValueError: another thread runs it now.
+        """
+
 def isa() -> str:
     """The fastest instruction set of this CPU, or what the environment variable CALIB8_ISA names.
 

@@ -1,6 +1,6 @@
 """The runtimes of a benchmark, each as one call from Python: inputs and outputs are bound beforehand.
 
-    calib8          session.run_into(inputs, outputs)            its own checks of the arrays included
+    calib8          session.bind(inputs, outputs).run()
     onnxruntime     session.run_with_iobinding(binding)
     openvino        request.infer(share_outputs=True)            inputs set as shared tensors
     litert          interpreter.invoke()                         inputs set in its tensors
@@ -55,9 +55,8 @@ Bound = tuple[Callable[[], object], Callable[[], list[Array]]]
 
 
 def _bind_calib8(workload: Workload, threads: int) -> Bound:
-    session = open_native(workload, threads)
-    results = session.run(None, workload.feeds)
-    return partial(session.run_into, workload.feeds, results), lambda: [np.array(array) for array in results]
+    bound = open_native(workload, threads).bind(workload.feeds)
+    return bound.run, lambda: [np.array(array) for array in bound.results]
 
 
 def open_native(workload: Workload, threads: int) -> InferenceSession:

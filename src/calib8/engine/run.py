@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -85,6 +86,7 @@ class Engine:
             pin,
         )
         self._float_runner = float_runner
+        self._results = [(port.shape, np.dtype(port.dtype)) for port in plan.outputs]
         self.isa: str = self._native.isa
         self.threads: int = self._native.threads
         self.scratch_bytes: int = self._native.scratch_bytes
@@ -107,7 +109,7 @@ class Engine:
             nanoseconds: [steps]; the time of every step is added to it.
             float_nanoseconds: [Float calls]; the time of every call is added to it.
         """
-        results = [np.empty(port.shape, port.dtype) for port in self.plan.outputs]
+        results = [np.empty(shape, dtype) for shape, dtype in self._results]
         self.run_into(feeds, results, nanoseconds, float_nanoseconds)
         return results
 
@@ -121,6 +123,9 @@ class Engine:
         """Writes the outputs into the caller's arrays, C-contiguous and of the ports' shapes and dtypes."""
         inputs = [_in_one_piece(feeds[port.name]) for port in self.plan.inputs]
         outputs = list(results)
+        if nanoseconds is None and not self.plan.floats:
+            self._native.run_all(inputs, outputs)
+            return
         context = _core.engine.Context(self._native)
         done = 0
         for number, call in enumerate(self.plan.floats):
@@ -131,6 +136,17 @@ class Engine:
             if float_nanoseconds is not None:
                 float_nanoseconds[number] += time.perf_counter_ns() - start
         self._native.run(context, done, len(self.plan.rows), inputs, outputs, nanoseconds)
+
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+        """A run with these very arrays, C-contiguous and as the ports are, which are looked at once.
+
+        It has memory of its own; no two threads may call it at the same time.
+        """
+        if self.plan.floats:
+            return partial(self.run_into, feeds, results)
+        inputs = [feeds[port.name] for port in self.plan.inputs]
+        run: Callable[[], None] = _core.engine.Bound(self._native, inputs, list(results)).run
+        return run
 
     def _call(self, call: FloatCall, context: Any, ports: Sequence[Array]) -> None:
         assert self._float_runner is not None

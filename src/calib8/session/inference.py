@@ -15,6 +15,7 @@ from calib8.engine.plan import Plan
 from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan, save_plan
 from calib8.errors import DataError, ModelError, UsageError
 from calib8.forks import ForkLock, whole_imports
+from calib8.session.bound import BoundRun, check_bindable
 from calib8.session.kept_plans import KeptPlans, kept_plans
 from calib8.session.ports import (
     Array,
@@ -50,6 +51,10 @@ if TYPE_CHECKING:  # a plan is opened without what reads models
 
 CACHED_SHAPES: Final = 4
 """Input shapes of a model with free axes that stay ready: those fed last."""
+
+
+_Key = tuple[tuple[int, ...], ...]
+"""The shapes of all inputs."""
 
 
 class _Ready(NamedTuple):
@@ -128,7 +133,8 @@ class InferenceSession:
         self.inputs = with_shapes(opened.inputs, shapes or {}, opened.name)
         self.outputs = opened.outputs
         self._lock = ForkLock()
-        self._cache: OrderedDict[tuple[tuple[int, ...], ...], _Ready] = OrderedDict()
+        self._cache: OrderedDict[_Key, _Ready] = OrderedDict()
+        self._last: tuple[_Key, _Ready | None] = (), None  # read without the lock: it is one object
         if all(map(is_static, self.inputs)):
             self.outputs = self._one_sample().prepared.outputs
         elif (integer_only or opened.at_once) and all(one_sample(spec) is not None for spec in self.inputs):
@@ -165,7 +171,9 @@ class InferenceSession:
         shapes = self._sample_shapes()
         with self._lock:  # the plan was kept, the program was not
             program = self._opened.lower(shapes)
-            self._cache[tuple(shapes.values())] = _Ready(program, ready.prepared)
+            key = tuple(shapes.values())
+            self._cache[key] = _Ready(program, ready.prepared)
+            self._last = key, self._cache[key]
         return program
 
     @property
@@ -223,6 +231,32 @@ class InferenceSession:
         feeds = fitting_feeds(self.name, self.inputs, input_feed)
         prepared = self._ready_for(feeds).prepared
         prepared.run_into(feeds, fitting_results(self.name, prepared.outputs, results, feeds))
+
+    def bind(
+        self,
+        input_feed: Mapping[str, Array],
+        results: Mapping[str, Array] | Sequence[Array] | None = None,
+    ) -> BoundRun:
+        """A run with these very arrays, for who runs a small model often: they are looked at once.
+
+        Args:
+            input_feed: an array per input, as for ``run``, aligned and C-contiguous. Fill it before each run.
+            results: as for ``run_into``; None: new arrays.
+
+        Returns:
+            A run with memory of its own; its ``run()`` runs the model once.
+
+        Raises:
+            DataError: as for ``run_into``, or inputs that would have to be copied.
+            ModelError: as for ``run``.
+        """
+        feeds = fitting_feeds(self.name, self.inputs, input_feed)
+        check_bindable(self.name, input_feed)
+        prepared = self._ready_for(feeds).prepared
+        if results is None:
+            results = prepared.run(feeds)
+        arrays = fitting_results(self.name, prepared.outputs, results, feeds)
+        return BoundRun(feeds, arrays, prepared.bound(feeds, arrays))
 
     def profile(
         self, input_feed: Mapping[str, npt.ArrayLike] | None = None, *, runs: int = 20
@@ -289,6 +323,9 @@ class InferenceSession:
     def _ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:
         """The model for these shapes, made ready if it is not; one thread at a time makes, others wait."""
         key = tuple(shapes.values())
+        last, ready_last = self._last
+        if key == last and ready_last is not None:
+            return ready_last
         with self._lock:
             ready = self._cache.get(key)
             if ready is None:
@@ -297,6 +334,7 @@ class InferenceSession:
                     self._cache.popitem(last=False)
             else:
                 self._cache.move_to_end(key)
+            self._last = key, ready
         return ready
 
     def _made_ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:

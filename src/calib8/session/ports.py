@@ -113,7 +113,11 @@ def fitting_feeds(
         raise DataError(name, f"got {got} as inputs", f"The model takes {_listed(specs)}")
     arrays = {}
     for spec in specs:
-        array = _as_array(name, spec, feeds[spec.name])
+        fed = feeds[spec.name]
+        if type(fed) is np.ndarray and fed.dtype == spec.dtype and fed.shape == spec.shape and fed.size:
+            arrays[spec.name] = fed  # nothing is free, so nothing is too large
+            continue
+        array = _as_array(name, spec, fed)
         if array.dtype != spec.dtype or not _fits(array.shape, spec.shape):
             raise DataError(name, f"got {_described(spec, array)}", f"The model takes {_listed(specs)}")
         if array.size > MOST_ELEMENTS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import numpy as np
@@ -85,6 +86,9 @@ class Prepared(Protocol):
     def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
         """Writes all outputs into arrays that fit them."""
 
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+        """``run_into`` with these arrays."""
+
 
 class NativePlan:
     """A plan in the native engine.
@@ -117,6 +121,10 @@ class NativePlan:
     def run_into(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> None:
         """Writes all outputs."""
         self._engine.run_into(feeds, results)
+
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+        """Writes all outputs, in memory that no other run uses."""
+        return self._engine.bound(feeds, results)
 
     def times(self, feeds: Mapping[str, Array], runs: int) -> list[StepTime]:
         """Time of every step in the fastest of some runs, after one that only warms up."""
@@ -165,6 +173,10 @@ class ReferenceProgram:
         """Writes all outputs."""
         for array, result in zip(results, self.run(feeds), strict=True):
             array[...] = result
+
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+        """Writes all outputs."""
+        return partial(self.run_into, feeds, results)
 
 
 def prepared_program(program: Program, name: str, settings: RunSettings) -> Prepared:
