@@ -136,7 +136,8 @@ class Session {
   }
 
   // The memory of all ports, in their order.
-  std::vector<uint8_t*> ports(const std::vector<ReadOnly>& inputs, const std::vector<Anything>& outputs) const {
+  std::vector<uint8_t*> ports(const std::vector<ReadOnly>& inputs,
+                              const std::vector<Anything>& outputs) const {
     std::vector<uint8_t*> ports;
     ports.reserve(port_bytes_.size());
     for (const ReadOnly& input : inputs) {

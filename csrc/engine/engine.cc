@@ -12,6 +12,7 @@
 #include "codec.h"
 #include "limits.h"
 #include "scratch.h"
+#include "step_cost.h"
 
 namespace calib8::engine {
 namespace {
@@ -27,6 +28,7 @@ struct AnyStep {
   int kind;  // its place in AllSteps
   std::shared_ptr<const void> step;
   int64_t scratch_bytes;
+  bool shared;
 };
 
 template <int i = 0>
@@ -42,7 +44,7 @@ AnyStep decode_row(const Description::Row& row, Limits& limits) {
                                   " fields");
     }
     check_step(*step, limits);
-    return {i, step, scratch_bytes(*step)};
+    return {i, step, scratch_bytes(*step), nanoseconds(*step) >= kWorthSharing};
   }
 }
 
@@ -76,7 +78,7 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
   for (const Description::Row& row : description.steps) {
     AnyStep any = decode_row(row, limits);
     const auto kind = static_cast<size_t>(any.kind);
-    steps_.push_back({table[kind], origins[kind], std::move(any.step)});
+    steps_.push_back({table[kind], origins[kind], std::move(any.step), any.shared});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
@@ -126,13 +128,15 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
   std::vector<uint8_t*> buffers{context.arena(), const_cast<uint8_t*>(constants_)};
   buffers.insert(buffers.end(), ports.begin(), ports.end());
   const bool parallel = pool_.try_acquire();
-  Job job{nullptr, nullptr, buffers.data(), &context, parallel ? pool_.threads() : 1};
+  Job job{nullptr, nullptr, buffers.data(), &context, 1};
   for (int64_t i = first; i < last; ++i) {
     const Decoded& decoded = steps_[static_cast<size_t>(i)];
     job.kernel = decoded.kernel;
     job.step = decoded.step.get();
     const auto start = nanoseconds == nullptr ? Clock::time_point() : Clock::now();
-    if (parallel) {
+    const bool shared = parallel && decoded.shared;
+    job.parts = shared ? pool_.threads() : 1;
+    if (shared) {
       pool_.run(work, &job);
     } else {
       work(&job, 0);

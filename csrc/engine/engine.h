@@ -79,6 +79,7 @@ class Engine {
     Kernel kernel;
     const char* origin;
     std::shared_ptr<const void> step;
+    bool shared;  // by all threads; else the caller does it alone (step_cost.h)
   };
   struct Job;
   static void work(void* job, int part);

@@ -85,7 +85,9 @@ template <int mr, int width>
     repeat<mr>([&](auto i) CALIB8_INLINE { acc[i][j] = bias; });
   });
   constexpr bool kTurns = mr == 1;  // too few sums to hide how long a product takes: two sets in turns
+  // A single pixel reads all weights once: they are fetched for the next panel, as many as are used.
   constexpr int kLines = mr == 1 ? width : 1;
+  constexpr auto kInto = mr == 1 ? _MM_HINT_T0 : _MM_HINT_T1;
   __m512i other[mr][width];
   if constexpr (kTurns) repeat<width>([&](auto j) CALIB8_INLINE { other[0][j] = _mm512_setzero_si512(); });
   const int8_t* weights = tile.weights;
@@ -97,7 +99,7 @@ template <int mr, int width>
     for (; quads >= kUnroll; quads -= kUnroll) {
       repeat<kUnroll>([&](auto ahead) CALIB8_INLINE {
         repeat<kLines>([&](auto line) CALIB8_INLINE {
-          _mm_prefetch(reinterpret_cast<const char*>(prefetch + (ahead * kLines + line) * 64), mr == 1 ? _MM_HINT_T0 : _MM_HINT_T1);
+          _mm_prefetch(reinterpret_cast<const char*>(prefetch + (ahead * kLines + line) * 64), kInto);
         });
         take_quad<ahead>(kTurns && ahead % 2 == 1 ? other : acc, pixels, index, weights);
       });

@@ -185,7 +185,8 @@ class ConvTiles {
         quads_(step.taps * step.depth / 4) {}
 
   void run(Part part) {
-    if (!step_.rescale.fixed() || step_.sum.kind != SumRule::kNone || output_size_ != 1) return run_part(part);
+    if (!step_.rescale.fixed() || step_.sum.kind != SumRule::kNone || output_size_ != 1)
+      return run_part(part);
     Set::Fixed::around([&] { run_part(part); });
   }
 

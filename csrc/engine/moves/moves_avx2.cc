@@ -128,8 +128,32 @@ void copy_box(const Box& box, int64_t run, __m256i flip) {
   }
 }
 
+// A single run, as most inputs and outputs are: nothing to walk through.
+bool is_one_run(const Copy& step) {
+  int64_t elements = 1, tables = 0;
+  for (int axis = 0; axis < kAxes; ++axis) {
+    elements *= step.sizes[axis];
+    tables += step.source_tables[axis] >= 0 ? 1 : 0;
+  }
+  return elements == 1 && tables == 0;
+}
+
+void copy_run(const Copy& step, const Memory& memory, Part part) {
+  const Range bytes = share(part, step.run, 64);
+  const auto* source = memory.data<uint8_t>(step.source_buffer, step.source_offset);
+  auto* target = memory.data<uint8_t>(step.target_buffer, step.target_offset);
+  if (bytes.end - bytes.begin >= 32) {
+    const __m256i flip = _mm256_set1_epi8(static_cast<char>(step.exclusive_or));
+    return move_run(source + bytes.begin, target + bytes.begin, bytes.end - bytes.begin, flip);
+  }
+  for (int64_t i = bytes.begin; i < bytes.end; ++i) {
+    target[i] = static_cast<uint8_t>(source[i] ^ step.exclusive_or);
+  }
+}
+
 void copy(const Copy& step, const Memory& memory, Part part) {
   constexpr int64_t kLongRun = 4096;
+  if (is_one_run(step)) return copy_run(step, memory, part);
   Box box = whole_box(step, memory);
   int64_t run = step.run, longest = 1;
   for (int axis = 0; axis < kAxes; ++axis) {

@@ -1,0 +1,63 @@
+// What is too little work to be shared: to hand a step to other threads and to wait for them takes some
+// hundred nanoseconds.
+//
+// nanoseconds(step) is about what a step takes one thread of a fast processor, for the kinds of steps that
+// small networks have many of; for all others it is more than enough.
+#pragma once
+
+#include <cstdint>
+
+#include "steps.h"
+
+namespace calib8::engine {
+namespace {  // NOLINT: internal linkage is the point
+
+constexpr int64_t kWorthSharing = 500;  // nanoseconds
+
+// Per nanosecond: products of a convolution and of a depthwise layer, bytes moved, elements computed.
+constexpr double kProducts = 250, kDepthwiseProducts = 100, kBytes = 32, kElements = 16;
+
+// No layer is free, and no product of sizes overflows.
+inline double product(const Axes& sizes) {
+  double count = 1;
+  for (const int64_t size : sizes) count *= static_cast<double>(size);
+  return count;
+}
+inline double elements(const View& view) {
+  return static_cast<double>(view.pixels()) * static_cast<double>(view.channels);
+}
+
+inline double nanoseconds(const Conv& step) {
+  const double taps = static_cast<double>(step.taps) * static_cast<double>(step.depth);
+  return elements(step.output) * taps / kProducts;
+}
+inline double nanoseconds(const Depthwise& step) {
+  return elements(step.output) * static_cast<double>(step.taps) / kDepthwiseProducts;
+}
+inline double nanoseconds(const FillHalo& step) {
+  const View& view = step.view;
+  const double rows = static_cast<double>(view.rows + step.top + step.bottom);
+  const double columns = static_cast<double>(view.columns + step.left + step.right);
+  const double inside = static_cast<double>(view.rows) * static_cast<double>(view.columns);
+  const double images = static_cast<double>(view.images) * static_cast<double>(view.channels);
+  return (rows * columns - inside) * images / kBytes;
+}
+inline double nanoseconds(const Copy& step) {
+  return product(step.sizes) * static_cast<double>(step.run) / kBytes;
+}
+inline double nanoseconds(const Quantize& step) { return product(step.sizes) / kElements; }
+inline double nanoseconds(const Dequantize& step) { return product(step.sizes) / kElements; }
+inline double nanoseconds(const Requantize& step) { return product(step.tensors.sizes) / kElements; }
+inline double nanoseconds(const Add& step) { return product(step.pair.sizes) / kElements; }
+inline double nanoseconds(const Mul& step) { return product(step.pair.sizes) / kElements; }
+inline double nanoseconds(const Extreme& step) { return product(step.pair.sizes) / kElements; }
+inline double nanoseconds(const Lookup& step) { return product(step.tensors.sizes) / kElements; }
+
+// All others.
+template <class Step>
+constexpr double nanoseconds(const Step&) {
+  return kWorthSharing;
+}
+
+}  // namespace
+}  // namespace calib8::engine
