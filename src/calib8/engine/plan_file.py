@@ -101,8 +101,8 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
             file.write(part)
             file.write(bytes(_padding(part)))
         file.flush()
-        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as written:  # constants are not copied
-            file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(written, np.uint8))))
+        written = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # constants are not copied
+        file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(written, np.uint8))))
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
