@@ -67,7 +67,7 @@ class Names:
 
 def register_constant(graph: ir.Graph, name: str, array: npt.NDArray[np.generic]) -> ir.Value:
     """A new initializer under a name that is known to be free."""
-    tensor = ir.tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
+    tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=name)
     value = ir.Value(
         name=name, shape=ir.Shape(array.shape), type=ir.TensorType(tensor.dtype), const_value=tensor
     )
