@@ -3,7 +3,8 @@
     python benchmarks/engine.py FOLDER [--networks resnet50,…] [--threads 1,2] [--batch N] [--rounds N]
                                 [--runtimes calib8,…] [--also rounding,…] [--json FILE] [--page FILE]
 
-FOLDER keeps the quantized networks of ``topologies.py``; what is missing there is made first. All runtimes
+FOLDER keeps the quantized networks of ``topologies.py``; what is missing there is made first. Others that lie
+there as NAME.int8.onnx (``torch_networks.py`` makes some) can be named too. All runtimes
 run the same file (u8 · s8, QDQ), in turns. ``--page`` writes the results as a page; with ``--from FILE`` in
 place of FOLDER it is written from earlier ``--json`` files, joined in their order, and nothing is measured.
 ``--also`` adds what rounding profiles cost (``rounding``), how long a process takes to start
@@ -35,6 +36,8 @@ ALSO: Mapping[str, Callable[[Path, Sequence[int], int], list[dict[str, Any]]]] =
     "parts": lambda folder, threads, rounds: network_parts(folder),
 }
 """Parts of the document besides the networks."""
+
+INT8 = ".int8.onnx"
 
 RUNTIMES = tuple(name for name, forms in TAKES.items() if "quantized" in forms)
 """Those that run quantized ONNX models."""
@@ -72,8 +75,9 @@ def arguments() -> argparse.Namespace:
     chosen = parser.parse_args()
     if (chosen.folder is None) == (chosen.sources is None):
         parser.error("give either FOLDER or --from FILE")
+    there = {path.name.removesuffix(INT8) for path in (chosen.folder or Path()).glob(f"*{INT8}")}
     choices = (
-        ("network", chosen.networks, TOPOLOGIES),
+        ("network", chosen.networks, TOPOLOGIES.keys() | there),
         ("runtime", chosen.runtimes, RUNTIMES),
         ("addition", chosen.also, ALSO),
     )
@@ -90,7 +94,9 @@ def measured(chosen: argparse.Namespace) -> dict[str, Any]:
     document: dict[str, Any] = {"machine": machine(threads), "results": []}
     printed = 0
     for network in chosen.networks:
-        path = quantized(network, chosen.folder)
+        path = (
+            quantized(network, chosen.folder) if network in TOPOLOGIES else chosen.folder / (network + INT8)
+        )
         found = timed(path, chosen.runtimes, threads, chosen.batch, chosen.rounds)
         document["results"] += [{**timing_document(timing), "model": network} for timing in found]
         rows = comparison_rows(document)
