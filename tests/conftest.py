@@ -14,6 +14,9 @@ from tiers import TIERS, files, left_out
 # Set before either is imported. The core and ONNX Runtime have other threads, asked for by number.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Threads share every step, however small the case: what is compared is how kernels divide it.
+os.environ.setdefault("CALIB8_SHARE_ALL", "1")
+
 # Every test lowers what it opens, whatever was opened on this machine before.
 os.environ["CALIB8_CACHE"] = "off"
 

@@ -11,6 +11,7 @@ import calib8
 from calib8 import training
 
 PUBLIC = {
+    "BoundRun",
     "Calib8Error",
     "Calibration",
     "CalibrationError",

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "../forks.h"
 #include "checksum.h"
 #include "codec.h"
 #include "engine.h"
@@ -108,6 +109,12 @@ class Session {
     std::vector<std::string> names;
     for (int64_t step = 0; step < count_; ++step) names.emplace_back(engine_->origin(step));
     return names;
+  }
+
+  std::vector<bool> shared() const {
+    std::vector<bool> steps;
+    for (int64_t step = 0; step < count_; ++step) steps.push_back(engine_->shared(step));
+    return steps;
   }
 
   int64_t contexts() {
@@ -213,13 +220,24 @@ class Bound {
         outputs_(std::move(outputs)),
         ports_(session.ports(inputs_, outputs_)),
         borrowed_(session) {}
-  void run() { borrowed_.session->run_all(*borrowed_.context, ports_); }
+  void run() {
+    if (process_ != fork_count()) renew();
+    borrowed_.session->run_all(*borrowed_.context, ports_);
+  }
 
  private:
+  // In a forked child: the memory may be in use for ever by a thread that is not there.
+  void renew() {
+    (void)borrowed_.context.release();
+    borrowed_.context = borrowed_.session->take_context();
+    process_ = fork_count();
+  }
+
   std::vector<ReadOnly> inputs_;  // kept alive
   std::vector<Anything> outputs_;
   std::vector<uint8_t*> ports_;
   Borrowed borrowed_;
+  int64_t process_ = fork_count();
 };
 
 }  // namespace
@@ -303,6 +321,7 @@ void bind(nb::module_& m) {
       .def_prop_ro("scratch_bytes", &Session::scratch_bytes)
       .def_prop_ro("contexts", &Session::contexts)
       .def_prop_ro("origins", &Session::origins)
+      .def_prop_ro("shared", &Session::shared)
       .def(
           "run",
           [](Session& self, Borrowed& borrowed, int64_t first, int64_t last,

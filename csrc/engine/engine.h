@@ -62,6 +62,8 @@ class Engine {
   int threads() const { return pool_.threads(); }
   // Name of the set that the kernel of a step comes from.
   const char* origin(int64_t step) const { return steps_[static_cast<size_t>(step)].origin; }
+  // Whether the threads share a step.
+  bool shared(int64_t step) const { return steps_[static_cast<size_t>(step)].shared; }
   // The lowest number of a port that a step writes: inputs come before it.
   int64_t first_written_port() const { return first_written_port_; }
   // Memory that each thread of a run needs beside the arena.

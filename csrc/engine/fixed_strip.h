@@ -1,5 +1,5 @@
-// The fixed-point rules of a strip of 16 channels in 32-byte vectors, with the function
-// behind the layer.
+// The fixed-point rules of a strip of 16 channels in 32-byte vectors, with the function behind the layer.
+// Away has the form in float32 alone.
 //
 // Constants in float32 where the shifts allow it (split_factors.h), else in integers (fixed_factors.h). Sums
 // of two pixels are packed to words together: no step is taken back to memory before its code is known.

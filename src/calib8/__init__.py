@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from calib8.scheme import QuantScheme as QuantScheme
     from calib8.scheme import TargetChoice as TargetChoice
     from calib8.session import InferenceSession as InferenceSession
+    from calib8.session.bound import BoundRun as BoundRun
     from calib8.table import CalibrationTable as CalibrationTable
     from calib8.table import Range as Range
     from calib8.tasks.purpose import Purpose as Purpose
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     __version__: str
 
 _HOMES: Final[dict[str, str]] = {
+    "BoundRun": "session.bound",
     "Calib8Error": "errors",
     "Calibration": "pipeline",
     "CalibrationError": "errors",

@@ -226,3 +226,17 @@ def test_images_move_into_some_channels_of_a_larger_tensor(isa: str, threads: in
     step = steps.Copy(INPUT, 0, OUTPUT, 0, 1, sizes, *strides, six((), NONE), 0)
     want = pixels[..., :channels].transpose(2, 0, 1)
     np.testing.assert_array_equal(run_step(step, planes, pixels, isa=isa, threads=threads), want)
+
+
+@pytest.mark.parametrize("isa", ISAS)
+@pytest.mark.parametrize("threads", THREADS)
+@pytest.mark.parametrize("flip", [0, 128])
+def test_one_run_of_bytes(isa: str, threads: int, flip: int) -> None:
+    """Inputs and outputs that lie as they are fed: shares of 64 bytes, a shorter last one."""
+    rng = np.random.default_rng(flip)
+    for run in (*range(1, 68), 95, 96, 127, 128, 129, 191, 193, 200, 4095, 4097):
+        read = rng.integers(0, 256, run).astype(np.uint8)
+        before = rng.integers(0, 256, run + 2).astype(np.uint8)
+        step = steps.Copy(INPUT, 0, OUTPUT, 1, run, six((), 1), six((), 0), six((), 0), six((), NONE), flip)
+        want = np.concatenate([before[:1], read ^ np.uint8(flip), before[-1:]])
+        np.testing.assert_array_equal(run_step(step, before, read, isa=isa, threads=threads), want)

@@ -15,6 +15,8 @@ from padded_layers import OUTPUTS, padded_conv
 
 from bits import Array, random_feeds
 from calib8 import InferenceSession
+from calib8.engine.compile import compile_program
+from calib8.engine.run import Engine
 from calib8.program import instructions as op
 from calib8.program.program import Port, Program
 from calib8.program.reference.executor import run_program
@@ -193,3 +195,26 @@ def test_a_forked_child_runs_alone() -> None:
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 0
     assert np.array_equal(session.run(None, feeds)[0], want)
+
+
+def convolution(size: int) -> Program:
+    """A padded 3×3 layer of 16 channels: a border, a copy of the input and the layer itself."""
+    x, y = codes("x", 1, size, size, 16), codes("y", 1, size, size, 16)
+    window = {"strides": (1, 1), "pads": (1, 1, 1, 1), "dilations": (1, 1)}
+    return single(op.Conv, [x], y, "onnx", **layer("onnx", 16, weights(16, 3, 3, 16)), **window, groups=1)
+
+
+@pytest.mark.parametrize("size", [3, 96])
+def test_what_threads_share(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large layers; of small ones nothing, unless the environment asks for all. The results are the same."""
+    program = convolution(size)
+    [(feeds, [wanted]), *_] = cases(program)
+    everything = Engine(compile_program(program), threads=2)
+    assert all(everything._native.shared)
+    monkeypatch.delenv("CALIB8_SHARE_ALL")
+    engine = Engine(compile_program(program), threads=2)
+    shared = dict(zip((row.opcode for row in engine.plan.rows), engine._native.shared, strict=True))
+    assert shared["conv"] == (size == 96)
+    assert not shared["fill_halo"]
+    for each in (everything, engine):
+        np.testing.assert_array_equal(each.run(feeds)[0], wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +12,8 @@ import onnx
 import pytest
 from session_models import float_between, quantized
 
-from calib8 import DataError, InferenceSession
-from calib8.session.bound import BoundRun
+from calib8 import BoundRun, DataError, InferenceSession, UsageError
+from calib8.session.bound import OneAtATime
 from small_models import normal
 
 
@@ -66,6 +67,79 @@ def test_bound_runs_have_memory_of_their_own() -> None:
         thread.join()
     assert not wrong
     assert session.memory().contexts == len(bounds), "what run() used is the first one's"
+
+
+@pytest.mark.parametrize("runtime", ["calib8", "reference"])
+@pytest.mark.parametrize("make", [quantized, float_between])
+def test_a_second_thread_is_refused(make: Callable[[], onnx.ModelProto], runtime: str) -> None:
+    """Many runs of two threads: each gives the right result or says that the other one is under way."""
+    session = InferenceSession(make(), runtime=runtime, threads=1)
+    bound = session.bind({"x": new_input(1)})
+    wanted = session.run(None, {"x": new_input(1)})[0]
+    told: list[str] = []
+
+    def repeat() -> None:
+        for _ in range(50 if runtime == "reference" else 2000):
+            try:
+                bound.run()
+            except UsageError as error:
+                told.append(str(error))
+
+    threads = [threading.Thread(target=repeat) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all("under way in another thread" in text for text in told)
+    bound.run()
+    np.testing.assert_array_equal(bound.results[0], wanted)
+
+
+def test_one_at_a_time() -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def wait() -> None:
+        inside.set()
+        go_on.wait(30)
+
+    run = OneAtATime(wait)
+    thread = threading.Thread(target=run)
+    thread.start()
+    inside.wait(30)
+    with pytest.raises(ValueError, match="another thread"):
+        run()
+    go_on.set()
+    thread.join()
+    run()
+
+
+@pytest.mark.parametrize("make", [quantized, float_between])
+def test_a_child_of_a_fork_goes_on(make: Callable[[], onnx.ModelProto]) -> None:
+    """Although another thread of the parent was in the middle of a run."""
+    session = InferenceSession(make(), threads=1)
+    wanted = session.run(None, {"x": new_input(1)})[0]
+    bound = session.bind({"x": new_input(1)})
+    stop = threading.Event()
+
+    def repeat() -> None:
+        while not stop.is_set():
+            bound.run()
+
+    thread = threading.Thread(target=repeat)
+    thread.start()
+    try:
+        children = []
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                bound.results[0][...] = 0
+                bound.run()
+                os._exit(0 if np.array_equal(bound.results[0], wanted) else 1)
+            children.append(child)
+        assert [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children] == [0] * 20
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_a_bound_run_outlives_the_arrays_names_and_the_session() -> None:

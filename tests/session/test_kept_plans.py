@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -176,10 +177,64 @@ def test_a_file_that_changes_under_a_session_is_told(folder: Path, path: Path) -
     wanted = result(session)
     onnx.save(float_between("N"), path)
     np.testing.assert_array_equal(result(session), wanted)
-    with pytest.raises(ModelError, match="has changed since the session was opened"):
+    with pytest.raises(ModelError, match="was changed, moved or removed since the session was opened"):
         session.program  # noqa: B018
-    with pytest.raises(ModelError, match="has changed since the session was opened"):
+    with pytest.raises(ModelError, match="was changed, moved or removed since the session was opened"):
         result(session, 4)
+    path.unlink()
+    with pytest.raises(ModelError, match="was changed, moved or removed since the session was opened"):
+        result(session, 4)
+    np.testing.assert_array_equal(result(session), wanted)
+
+
+def test_the_working_folder_may_change(folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    first = InferenceSession(path.name)
+    wanted = result(first, 2)
+    again = InferenceSession(path.name)
+    assert again.name == path.name
+    monkeypatch.chdir("/")
+    assert again.program.profile == first.program.profile
+    np.testing.assert_array_equal(result(again, 5)[:2], wanted)
+
+
+def test_a_plan_is_called_as_the_model_that_was_opened(folder: Path, tmp_path: Path) -> None:
+    model = serialize(quantized_classifier("int8"))
+    for name in ("a.tflite", "b.tflite"):
+        (tmp_path / name).write_bytes(model)
+    plans = [
+        InferenceSession(source).plan.name for source in (tmp_path / "a.tflite", tmp_path / "b.tflite", model)
+    ]
+    assert plans == [str(tmp_path / "a.tflite"), str(tmp_path / "b.tflite"), "model bytes"]
+    assert [InferenceSession(source).plan.name for source in (tmp_path / "b.tflite", model)] == plans[1:]
+    assert InferenceSession(model).name == "model bytes"
+
+
+def test_programs_are_lowered_once_by_several_threads(folder: Path, path: Path) -> None:
+    InferenceSession(path).run(None, FEEDS)
+    session = InferenceSession(path)
+    programs: list[object] = []
+    threads = [threading.Thread(target=lambda: programs.append(session.program)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(program) for program in programs}) == 1
+
+
+def test_processes_may_open_a_new_model_at_once(folder: Path, path: Path) -> None:
+    code = (
+        "import sys, numpy, calib8\n"
+        "feeds = {'x': numpy.ones((1, 3, 6, 6), numpy.float32)}\n"
+        "print(calib8.InferenceSession(sys.argv[1]).run(None, feeds)[0].tobytes().hex())\n"
+    )
+    command = [sys.executable, "-c", code, str(path)]
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    results = {process.communicate()[0] for process in processes}
+    assert [process.returncode for process in processes] == [0, 0, 0]
+    assert len(results) == 1
+    assert len(names(folder, "*.c8")) == 1
+    assert len(names(folder, ".*")) == 0, "nothing half done is left"
 
 
 def test_what_changes_while_it_is_read_is_not_kept(
@@ -216,6 +271,35 @@ def test_the_code_is_known_by_its_files(tmp_path: Path) -> None:
     assert len(module._code()) == 32
 
 
+def test_code_that_lies_in_no_files_keeps_nothing(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere(name: str) -> str:
+        raise ImportError(name)
+
+    module._code.cache_clear()
+    monkeypatch.setattr(module, "_origin", nowhere)
+    try:
+        result(InferenceSession(path))
+    finally:
+        module._code.cache_clear()
+    assert names(folder) == []
+
+
+@pytest.mark.parametrize("origin", ["missing.py", "archive.zip/onnxscript/__init__.py"])
+def test_origins_that_are_no_files_keep_nothing(
+    folder: Path, path: Path, origin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "archive.zip").touch()
+    module._code.cache_clear()
+    monkeypatch.setattr(module, "_origin", lambda name: str(tmp_path / origin))
+    try:
+        result(InferenceSession(path))
+    finally:
+        module._code.cache_clear()
+    assert names(folder) == []
+
+
 def damaged(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
@@ -240,8 +324,7 @@ def test_what_is_damaged_is_made_again(
     content = file.read_bytes()
     spoil(file)
     np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
-    if pattern == "*.c8" or spoil is not damaged:  # a name with another letter is a document all the same
-        assert file.read_bytes() == content
+    assert file.read_bytes() == content
 
 
 def test_a_plan_that_the_engine_refuses_is_made_again(folder: Path, path: Path) -> None:
@@ -262,14 +345,35 @@ def test_constants_in_other_files_are_not_kept(folder: Path, tmp_path: Path) -> 
     assert names(folder) == []
 
 
-def test_the_oldest_files_make_room(tmp_path: Path) -> None:
-    for age, name in enumerate("dcba"):
+def test_attributes_in_other_files_are_not_kept(folder: Path, tmp_path: Path) -> None:
+    model = quantized()
+    stored = next(tensor for tensor in model.graph.initializer if tensor.name.startswith("u") and tensor.dims)
+    model.graph.initializer.remove(stored)
+    constant = onnx.helper.make_node("Constant", [], [stored.name], value=stored)
+    model.graph.node.insert(0, constant)
+    onnx.save(
+        model,
+        tmp_path / "net.onnx",
+        save_as_external_data=True,
+        location="net.data",
+        size_threshold=0,
+        convert_attribute=True,
+    )
+    InferenceSession(tmp_path / "net.onnx")
+    assert names(folder) == []
+
+
+def test_the_oldest_files_make_room_and_others_stay(tmp_path: Path) -> None:
+    key = "0123456789abcdef" * 4
+    own = [f"{key}.json", f"{key}-{key[:16]}.c8", f".{key}.json.ab_12xyz", f"{key[::-1]}.json"]
+    others = ["photo.raw", f"{key}.txt", f"{key[:-1]}.json", f"{key}-{key[:15]}.c8"]
+    for age, name in enumerate((*others, *own[::-1])):
         (tmp_path / name).write_bytes(bytes(100))
-        os.utime(tmp_path / name, (1000 - age, 1000 - age))
+        os.utime(tmp_path / name, (2000 - age, 2000 - age))
     make_room(str(tmp_path), 250)
-    assert names(tmp_path) == ["c", "d"]
-    make_room(str(tmp_path), 250)
-    assert names(tmp_path) == ["c", "d"]
+    assert names(tmp_path) == sorted((*others, *own[2:]))
+    make_room(str(tmp_path), 0)
+    assert names(tmp_path) == sorted(others)
 
 
 def test_the_bound_holds_and_what_is_used_stays(
@@ -329,6 +433,19 @@ def test_a_folder_that_cannot_be_made_changes_nothing(
     np.testing.assert_array_equal(result(InferenceSession(path)), wanted)
 
 
+def test_a_folder_that_cannot_be_written_changes_nothing(
+    folder: Path, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder.mkdir()
+
+    def refused(**options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("calib8.files.tempfile.mkstemp", refused)
+    result(InferenceSession(path))
+    assert names(folder) == []
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="where caches lie is a rule of the system")
 def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == str(tmp_path / "calib8")
@@ -337,6 +454,7 @@ def test_the_folder_is_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert cache_folder({}) == cache_folder({"XDG_CACHE_HOME": "not/absolute"})
     assert cache_folder({}) == str(tmp_path / ".cache" / "calib8")
     assert cache_folder({"CALIB8_CACHE": str(tmp_path)}) == str(tmp_path)
+    assert cache_folder({"CALIB8_CACHE": "~/plans"}) == str(tmp_path / "plans")
     monkeypatch.setattr(os, "getuid", lambda: tmp_path.stat().st_uid + 1)
     assert cache_folder({}) is None
     assert cache_folder({"CALIB8_CACHE": str(tmp_path)}) == str(tmp_path), "who names it means it"

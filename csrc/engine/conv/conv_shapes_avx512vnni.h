@@ -58,8 +58,9 @@ struct Tile {
   const int64_t* taps;           // bytes
   int64_t tap_count, quads;      // a tap is `quads` times four bytes deep
   const int8_t* weights;         // of the panel
-  const int8_t*
-      prefetch;  // is fetched into the second level, a line a quad; for a single pixel the first, `width`
+  // Is fetched beforehand: a line a quad into the second-level cache; for a single pixel all that the next
+  // panel reads, into the first.
+  const int8_t* prefetch;
   const int32_t* bias;
   Ending ending;
   const float* factor;      // kFloat and its kin; kSplit and its kin: the high part

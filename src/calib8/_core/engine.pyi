@@ -54,6 +54,13 @@ class Engine:
         """Memory that each thread of a run needs beside the arena, the same for every instruction set."""
 
     @property
+    def shared(self) -> list[bool]:
+        """Of every step: whether the threads share it, or it is too small for that.
+
+        All of them are shared where the environment has CALIB8_SHARE_ALL, as in tests.
+        """
+
+    @property
     def contexts(self) -> int:
         """How many there are: as many as runs were under way at the same time."""
 

@@ -102,7 +102,9 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
             file.write(bytes(_padding(part)))
         file.flush()
         written = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # constants are not copied
-        file.write(CHECKSUM.pack(_core.engine.checksum(np.frombuffer(written, np.uint8))))
+        checksum = _core.engine.checksum(np.frombuffer(written, np.uint8))
+        written.close()
+        file.write(CHECKSUM.pack(checksum))
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:

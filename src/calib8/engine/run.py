@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -137,13 +136,14 @@ class Engine:
                 float_nanoseconds[number] += time.perf_counter_ns() - start
         self._native.run(context, done, len(self.plan.rows), inputs, outputs, nanoseconds)
 
-    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
+    def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None] | None:
         """A run with these very arrays, C-contiguous and as the ports are, which are looked at once.
 
-        It has memory of its own; no two threads may call it at the same time.
+        It has memory of its own, and raises ValueError while another thread runs it. None for plans with
+        Float calls.
         """
         if self.plan.floats:
-            return partial(self.run_into, feeds, results)
+            return None
         inputs = [feeds[port.name] for port in self.plan.inputs]
         run: Callable[[], None] = _core.engine.Bound(self._native, inputs, list(results)).run
         return run

@@ -93,12 +93,6 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     return model
 
 
-def has_external_data(model: ir.Model) -> bool:
-    """Other files hold constants of it."""
-    values = (value.const_value for value in model.graph.initializers.values())
-    return any(isinstance(tensor, ir.ExternalTensor) for tensor in values)
-
-
 def kept_open(source: ModelSource) -> ModelSource:
     """The graph for several steps; a large file stays a path, whose constants are not kept all the time.
 

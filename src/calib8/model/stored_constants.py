@@ -33,6 +33,11 @@ def check_constants(model: ir.Model, subject: str) -> None:
             raise _broken(subject, f"{what} takes {tensor.nbytes} bytes and has {found}")
 
 
+def has_external_data(model: ir.Model) -> bool:
+    """Other files hold constants of it, be they initializers or attributes of nodes."""
+    return any(isinstance(tensor, ir.ExternalTensor) for tensor in _constants(model))
+
+
 def check_names(model: ir.Model, subject: str) -> None:
     """Protobuf gives the bytes of a name that is no UTF-8, which nothing here can work with.
 

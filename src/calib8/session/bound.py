@@ -2,34 +2,67 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
 
-from calib8.errors import DataError
+from calib8.errors import DataError, UsageError
+from calib8.forks import fork_count
 from calib8.session.ports import Array
 
 
 class BoundRun:
     """Runs a session with the same arrays again and again: their contents change, nothing else.
 
-    What can be wrong with them was looked at once; a call takes less than a microsecond more than its layers.
-    One thread at a time may call it; every thread may have one of its own.
+    What can be wrong with them was looked at once, and the memory of a run is its own: without parts in float
+    a run takes less than a microsecond more than its layers. The arrays must not be resized in the meantime.
+    One thread at a time may run it; give every thread one of its own. A child of a fork may go on with it.
 
     Attributes:
         inputs: by name: to be filled before a run.
         results: in the order of the outputs: they hold what the last run gave.
-        run: runs the model once.
     """
 
     def __init__(
         self, inputs: Mapping[str, Array], results: Sequence[Array], run: Callable[[], None]
     ) -> None:
-        """What ``InferenceSession.bind`` has looked at."""
+        """What ``bind`` has looked at; ``run`` raises ValueError while another thread runs it."""
         self.inputs: Final = dict(inputs)
         self.results: Final = tuple(results)
-        self.run: Final = run
+        self._run: Final = run
+
+    def run(self) -> None:
+        """Runs the model once.
+
+        Raises:
+            UsageError: another thread runs it now.
+        """
+        try:
+            self._run()
+        except ValueError as error:
+            cure = "Bind once per thread"
+            raise UsageError("bound run", "is under way in another thread", cure) from error
+
+
+class OneAtATime:
+    """Calls a function, unless another thread does so now."""
+
+    def __init__(self, run: Callable[[], None]) -> None:
+        """Free."""
+        self._run, self._lock, self._process = run, threading.Lock(), fork_count()
+
+    def __call__(self) -> None:
+        """Raises ValueError where another thread is inside; one of the parent of a fork is not."""
+        if self._process != fork_count():
+            self._lock, self._process = threading.Lock(), fork_count()
+        if not self._lock.acquire(blocking=False):
+            raise ValueError("another thread is inside")
+        try:
+            self._run()
+        finally:
+            self._lock.release()
 
 
 def check_bindable(name: str, feeds: Mapping[str, object]) -> None:

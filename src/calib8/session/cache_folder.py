@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,9 @@ OFF: Final = ("off", "0", "")
 BOUND: Final = "CALIB8_CACHE_MB"
 DEFAULT_BOUND: Final = "1000"
 
+OWN_FILES: Final = re.compile(r"\.?[0-9a-f]{64}(-[0-9a-f]{16}\.c8|\.json)(\.\w{8})?")
+"""What is kept there, and what a process that was killed left of it. Other files are somebody else's."""
+
 # pathlib takes longer to import than a plan takes to open: os.path throughout.
 
 
@@ -25,14 +29,15 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> str | None:
     """The folder, which need not exist; None where it is switched off, or belongs to another user."""
     given = environment.get(FOLDER)
     if given is not None:
-        return None if given.lower() in OFF else os.path.abspath(given)  # noqa: PTH100
+        given = "" if given.lower() in OFF else given
+        return os.path.abspath(os.path.expanduser(given)) if given else None  # noqa: PTH100, PTH111
     base = _user_cache(environment)
     folder = os.path.join(base, "calib8") if base else ""  # noqa: PTH118
     return folder if folder and _is_own(folder) else None
 
 
 def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
-    """Bytes of all files in the folder together.
+    """The most bytes that all files in the folder may have together.
 
     Raises:
         UsageError: the environment states what is no number of megabytes.
@@ -43,17 +48,18 @@ def most_bytes(environment: Mapping[str, str] = os.environ) -> int:
     return int(given) * 1_000_000
 
 
-def make_room(folder: str, bound: int) -> None:
-    """Removes the files that were used longest ago until the others fit."""
+def make_room(folder: str, most: int) -> None:
+    """Removes those of ``OWN_FILES`` that were used longest ago until the others fit."""
     files = []
     with os.scandir(folder) as entries:
         for entry in entries:
-            with suppress(OSError):  # another process removed it
-                found = entry.stat(follow_symlinks=False)
-                files.append((found.st_mtime_ns, entry.path, found.st_size))
+            if OWN_FILES.fullmatch(entry.name):
+                with suppress(OSError):  # another process removed it
+                    found = entry.stat(follow_symlinks=False)
+                    files.append((found.st_mtime_ns, entry.path, found.st_size))
     total = sum(size for _, _, size in files)
     for _, path, size in sorted(files):
-        if total <= bound:
+        if total <= most:
             return
         with suppress(OSError):
             os.remove(path)  # noqa: PTH107
@@ -68,8 +74,6 @@ def touch(path: str) -> None:
 
 def _user_cache(environment: Mapping[str, str]) -> str | None:
     """The folder for caches by the rules of the system; None if there is no home."""
-    if sys.platform == "win32":
-        return environment.get("LOCALAPPDATA")
     given = environment.get("XDG_CACHE_HOME", "")
     if os.path.isabs(given):  # noqa: PTH117
         return given
@@ -80,8 +84,6 @@ def _user_cache(environment: Mapping[str, str]) -> str | None:
 
 def _is_own(folder: str) -> bool:
     """It is this user's, or the folder is where it would be made (as with sudo, home may be another's)."""
-    if not hasattr(os, "getuid"):
-        return True
     while not os.path.exists(folder):  # noqa: PTH110
         folder = os.path.dirname(folder)  # noqa: PTH120
     return os.stat(folder).st_uid == os.getuid()  # noqa: PTH116

@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from calib8.engine.plan import Plan
-from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan, save_plan
+from calib8.engine.plan_file import save_plan
 from calib8.errors import DataError, ModelError, UsageError
-from calib8.forks import ForkLock, whole_imports
+from calib8.forks import ForkLock
 from calib8.session.bound import BoundRun, check_bindable
-from calib8.session.kept_plans import KeptPlans, kept_plans
+from calib8.session.opening import opened_model
 from calib8.session.ports import (
     Array,
     NodeArg,
@@ -31,23 +31,17 @@ from calib8.session.ports import (
 from calib8.session.prepared import (
     NATIVE,
     NativePlan,
-    Opened,
     Prepared,
-    opened_plan,
     prepared_program,
-    refuse_outputs,
     run_settings,
 )
 from calib8.session.reports import Memory, StepTime
 from calib8.tensors import whole_number
 
 if TYPE_CHECKING:  # a plan is opened without what reads models
-    import onnx
-
     from calib8.data.preprocess import Preprocess
     from calib8.program.program import Program
-
-    Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program | Plan
+    from calib8.session.opening import Source
 
 CACHED_SHAPES: Final = 4
 """Input shapes of a model with free axes that stay ready: those fed last."""
@@ -124,7 +118,9 @@ class InferenceSession:
             UnsupportedModelError: a float model, or nodes that cannot be lowered.
         """
         self._settings = run_settings(runtime, threads, isa, pin)
-        opened, self._kept = _opened(model, profile, integer_only, outputs, pixels, keeps=runtime == NATIVE)
+        opened, self._kept = opened_model(
+            model, profile, integer_only, outputs, pixels, keeps=runtime == NATIVE
+        )
         if opened.plan is not None and runtime != NATIVE:
             problem = f"{opened.name} is a plan, made for the native engine"
             raise UsageError(f"runtime '{runtime}'", problem, f"Use the runtime {NATIVE}")
@@ -169,11 +165,10 @@ class InferenceSession:
         if self._opened.lower is None:
             raise ModelError(self.name, "is a plan without its program", "Open the model or program")
         shapes = self._sample_shapes()
+        key = tuple(shapes.values())
         with self._lock:  # the plan was kept, the program was not
-            program = self._opened.lower(shapes)
-            key = tuple(shapes.values())
-            self._cache[key] = _Ready(program, ready.prepared)
-            self._last = key, self._cache[key]
+            program = getattr(self._cache.get(key), "program", None) or self._opened.lower(shapes)
+            self._remember(key, _Ready(program, ready.prepared))
         return program
 
     @property
@@ -329,18 +324,22 @@ class InferenceSession:
         with self._lock:
             ready = self._cache.get(key)
             if ready is None:
-                ready = self._cache[key] = self._made_ready(shapes)
-                while len(self._cache) > CACHED_SHAPES:
-                    self._cache.popitem(last=False)
-            else:
-                self._cache.move_to_end(key)
-            self._last = key, ready
+                ready = self._made_ready(shapes)
+            self._remember(key, ready)
         return ready
+
+    def _remember(self, key: _Key, ready: _Ready) -> None:
+        """As what was fed last; the lock is held."""
+        self._cache[key] = ready
+        self._cache.move_to_end(key)
+        while len(self._cache) > CACHED_SHAPES:
+            self._cache.popitem(last=False)
+        self._last = key, ready
 
     def _made_ready(self, shapes: Mapping[str, tuple[int, ...]]) -> _Ready:
         if self._opened.plan is not None:
             return _Ready(None, NativePlan(self._opened.plan, self.name, self._settings))
-        plan = self._kept.plan(shapes) if self._kept is not None else None
+        plan = self._kept.plan(shapes, self.name) if self._kept is not None else None
         if plan is not None:
             with suppress(ModelError):  # the engine refuses it: it is made again
                 return _Ready(None, NativePlan(plan, self.name, self._settings))
@@ -348,7 +347,7 @@ class InferenceSession:
         program = self._opened.lower(shapes)
         prepared = prepared_program(program, self.name, self._settings)
         if self._kept is not None and isinstance(prepared, NativePlan):
-            self._kept.keep_plan(shapes, prepared.plan)
+            self._kept.keep_plan(shapes, prepared.plan, self.name)
         return _Ready(program, prepared)
 
 
@@ -368,54 +367,3 @@ def _output_names(model: str, names: object, known: Sequence[str]) -> list[str]:
     if unknown:
         raise DataError(model, f"has no output '{unknown[0]}'", cure)
     return wanted
-
-
-def _opened(
-    model: Source,
-    profile: str | None,
-    integer_only: bool,
-    outputs: Sequence[str] | None,
-    pixels: Preprocess | None,
-    *,
-    keeps: bool,
-) -> tuple[Opened, KeptPlans | None]:
-    """What the session needs of a model, whatever it is, and the plans that are kept of it."""
-    if isinstance(model, Plan) or (isinstance(model, str | os.PathLike) and claims_to_be_plan(model)):
-        refuse_outputs(outputs)
-        opened = opened_plan(*_given_plan(model), profile, integer_only)
-        return (opened if pixels is None else _with_pixels(opened, pixels)), None
-
-    def read() -> Opened:
-        with whole_imports():
-            from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
-
-        opened = opened_source(model, profile, integer_only, outputs)
-        return opened if pixels is None else _with_pixels(opened, pixels)
-
-    kept = kept_plans(model, (profile, integer_only, outputs, pixels)) if keeps else None
-    if kept is None:
-        return read(), None
-    known = kept.opened(read)
-    if known is not None:
-        return known, kept
-    opened = read()
-    if not kept.keep_opened(opened):
-        return opened, None
-    fixed = all(map(is_static, opened.inputs))
-    return (kept.lowered_once(opened, read) if fixed else opened), kept
-
-
-def _given_plan(model: Plan | str | os.PathLike[str]) -> tuple[Plan, str]:
-    """A plan that can run, and its name for messages."""
-    if not isinstance(model, Plan):
-        return load_plan(model), os.fspath(model)
-    name = model.name or "plan"
-    check_plan(model, name)
-    return model, name
-
-
-def _with_pixels(opened: Opened, pixels: Preprocess) -> Opened:
-    with whole_imports():
-        from calib8.session.pixels import taking_pixels  # plans know their inputs already
-
-    return taking_pixels(opened, pixels)

@@ -3,9 +3,10 @@
     KEY.json      profile, inputs and outputs of a model, free axes included
     KEY-SIZES.c8  its plan for certain input sizes
 
-KEY is the SHA-256 of the model's bytes, of what was asked of the session, and of the code that makes plans
-(name, size and time of every file of this package and of the libraries that read models). So no model is
-taken for another one, and no plan of another calib8 is used.
+KEY is the SHA-256 of the model's bytes, of what was asked of the session, and of the code that makes plans:
+name, size and time of every file of this package and of the libraries that rewrite graphs, and of one file of
+each other library that has a part in it. So no model is taken for another one, and no plan of another calib8
+is used.
 
 What cannot be read or written is as good as not there: the model is opened as if nothing was kept.
 """
@@ -17,6 +18,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -36,13 +38,17 @@ from calib8.tensors import TensorSpec
 if TYPE_CHECKING:  # a plan is opened without the classes of programs
     from calib8.program.program import Program
 
-LIBRARIES: Final = ("calib8._core", "numpy", "onnx", "onnx_ir", "onnxscript")
-"""The native core; what makes a graph of a file, and folds its constants."""
+CODE: Final = ("calib8", "onnx_ir", "onnxscript")
+"""Packages of which every file counts."""
+
+LIBRARIES: Final = ("calib8._core", "numpy", "ml_dtypes", "google.protobuf", "onnx")
+"""What else has a part in reading models and folding constants: another version has another file."""
 
 CHUNK: Final = 1 << 20
 
-Source = str | os.PathLike[str] | bytes
 Lower = Callable[[Shapes], "Program"]
+Read = Callable[[str | bytes], Opened]
+"""Opens a path or the bytes of a model."""
 
 
 class KeptPlans(NamedTuple):
@@ -50,19 +56,21 @@ class KeptPlans(NamedTuple):
 
     Attributes:
         folder: where.
-        bound: bytes of all files there.
+        most: bytes of all files there.
         key: begins the names of its files.
-        source: the model.
+        source: the model, a path from the root.
+        name: what the session calls it.
         request: what was asked of the session.
     """
 
     folder: str
-    bound: int
+    most: int
     key: str
-    source: Source
+    source: str | bytes
+    name: str
     request: tuple[object, ...]
 
-    def opened(self, read: Callable[[], Opened]) -> Opened | None:
+    def opened(self, read: Read) -> Opened | None:
         """The model as it was opened before; None if it was not.
 
         Args:
@@ -71,14 +79,14 @@ class KeptPlans(NamedTuple):
         path = self._path(".json")
         try:
             with open(path, "rb") as file:  # noqa: PTH123 - see cache_folder
-                found = _opened(json.loads(file.read()), self._lowering(read))
+                found = _opened(_checked(file.read()), self._lowering(read))
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return None
         touch(path)
-        return found if isinstance(self.source, bytes) else found._replace(name=os.fspath(self.source))
+        return found if isinstance(self.source, bytes) else found._replace(name=self.name)
 
-    def plan(self, shapes: Shapes) -> Plan | None:
-        """The plan for these shapes; None if there is none."""
+    def plan(self, shapes: Shapes, name: str) -> Plan | None:
+        """The plan for these shapes, None if there is none; ``name`` is that of the session."""
         path = self._path(_ending(shapes))
         if not os.path.isfile(path):  # noqa: PTH113
             return None
@@ -87,31 +95,39 @@ class KeptPlans(NamedTuple):
         except Calib8Error:
             return None
         touch(path)
-        return found
+        return found if found.name else replace(found, name=name)
 
     def keep_opened(self, opened: Opened) -> bool:
         """Keeps what was read; False if the source is not (or no longer) what the key was made of."""
         if not opened.self_contained or _key(self.source, self.request) != self.key:
             return False
         text = json.dumps(_document(opened), separators=(",", ":"))
-        self._keep(".json", lambda path: _write(path, text))
+        self._keep(".json", lambda path: _write(path, f"{_digest(text.encode())}\n{text}"))
         return True
 
-    def keep_plan(self, shapes: Shapes, plan: Plan) -> None:
-        """Keeps a plan, unless it alone is as large as all files may be together."""
-        if plan.constants.nbytes < self.bound:
-            self._keep(_ending(shapes), lambda path: save_plan(plan, path))
+    def keep_plan(self, shapes: Shapes, plan: Plan, name: str) -> None:
+        """Keeps a plan, unless it alone is larger than all files may be together.
+
+        A plan that is called like the session, ``name``, is kept without a name: other paths have the same
+        bytes.
+        """
+        kept = replace(plan, name="") if plan.name == name else plan
+        if plan.constants.nbytes < self.most:
+            self._keep(_ending(shapes), lambda path: save_plan(kept, path))
 
     def _keep(self, ending: str, write: Callable[[str], None]) -> None:
+        path = self._path(ending)
         with suppress(OSError, Calib8Error):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)  # noqa: PTH103
-            write(self._path(ending))
-            make_room(self.folder, self.bound)
+            write(path)
+            if os.path.getsize(path) > self.most:  # noqa: PTH202
+                os.remove(path)  # noqa: PTH107
+            make_room(self.folder, self.most)
 
     def _path(self, ending: str) -> str:
         return os.path.join(self.folder, self.key + ending)  # noqa: PTH118
 
-    def lowered_once(self, opened: Opened, read: Callable[[], Opened]) -> Opened:
+    def lowered_once(self, opened: Opened, read: Read) -> Opened:
         """The model, which lets go of its graph as soon as it has been lowered: no other shapes will come.
 
         Args:
@@ -127,16 +143,19 @@ class KeptPlans(NamedTuple):
 
         return opened._replace(lower=lower)
 
-    def _lowering(self, read: Callable[[], Opened]) -> Lower:
+    def _lowering(self, read: Read) -> Lower:
         """Reads the model when a program of it is wanted: it must still be the one that the plans are of."""
+
+        def check() -> None:
+            if _key(self.source, self.request) != self.key:
+                problem = "was changed, moved or removed since the session was opened"
+                raise ModelError(self.name, problem, "Open the model again")
 
         @cache
         def lower() -> Lower:
-            opened = read()
-            if _key(self.source, self.request) != self.key:
-                raise ModelError(
-                    opened.name, "has changed since the session was opened", "Open the model again"
-                )
+            check()
+            opened = read(self.source)
+            check()  # nothing happened while it was read
             assert opened.lower is not None
             return opened.lower
 
@@ -159,14 +178,23 @@ def kept_plans(source: object, request: tuple[object, ...]) -> KeptPlans | None:
     folder = cache_folder()
     if folder is None or not isinstance(source, str | os.PathLike | bytes):
         return None
-    bound, key = most_bytes(), _key(source, request)
-    return None if key is None else KeptPlans(folder, bound, key, source, request)
+    most, name = most_bytes(), ""
+    if not isinstance(source, bytes):
+        name = os.fspath(source)
+        if not isinstance(name, str):
+            return None
+        source = os.path.abspath(name)  # noqa: PTH100 - the working folder may change
+    key = _key(source, request)
+    return None if key is None else KeptPlans(folder, most, key, source, name, request)
 
 
-def _key(source: Source, request: tuple[object, ...]) -> str | None:
-    """What the files of a model are called; None if it cannot be read."""
-    total = hashlib.sha256(_code())
-    total.update(repr(request).encode("utf-8", "surrogatepass"))
+def _key(source: str | bytes, request: tuple[object, ...]) -> str | None:
+    """What the files of a model are called; None if it, or this calib8, cannot be read."""
+    code = _code()
+    if code is None:
+        return None
+    total = hashlib.sha256(code)
+    total.update(repr((isinstance(source, bytes), request)).encode("utf-8", "surrogatepass"))
     try:
         for chunk in [source] if isinstance(source, bytes) else _chunks(source):
             total.update(chunk)
@@ -175,7 +203,7 @@ def _key(source: Source, request: tuple[object, ...]) -> str | None:
     return total.hexdigest()
 
 
-def _chunks(path: str | os.PathLike[str]) -> Iterator[memoryview]:
+def _chunks(path: str) -> Iterator[memoryview]:
     """The bytes of a file; nothing but a regular file, as a pipe could not be read again."""
     if not os.path.isfile(path):  # noqa: PTH113
         raise OSError("not a file")
@@ -186,18 +214,28 @@ def _chunks(path: str | os.PathLike[str]) -> Iterator[memoryview]:
 
 
 @cache
-def _code() -> bytes:
-    """Tells this calib8, as it lies on the disk, from all others."""
+def _code() -> bytes | None:
+    """Tells this calib8, as it lies on the disk, from all others; None where it lies in no files."""
     total = hashlib.sha256()
-    package = os.path.dirname(os.path.dirname(__file__))  # noqa: PTH120
-    with whole_imports():
-        specs = [find_spec(name) for name in LIBRARIES]
-    libraries = [spec.origin for spec in specs if spec is not None and spec.origin is not None]
-    found = [*libraries, *_sources(package)]
-    for path in found:
-        status = os.stat(path)  # noqa: PTH116
-        total.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode("utf-8", "surrogateescape"))
+    try:
+        with whole_imports():
+            files = [_origin(name) for name in LIBRARIES]
+            folders = [os.path.dirname(_origin(name)) for name in CODE]  # noqa: PTH120
+        for path in (*files, *(source for folder in folders for source in _sources(folder))):
+            status = os.stat(path)  # noqa: PTH116
+            text = f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0"
+            total.update(text.encode("utf-8", "surrogateescape"))
+    except (OSError, ValueError, AttributeError, ImportError):  # in an archive, or put together by hand
+        return None
     return total.digest()
+
+
+def _origin(name: str) -> str:
+    """The file of a module, the first one of a package."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise ImportError(name)
+    return spec.origin
 
 
 def _sources(folder: str) -> Iterator[str]:
@@ -222,6 +260,19 @@ def _write(path: str, text: str) -> None:
 
     with atomic_output(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _checked(data: bytes) -> dict[str, Any]:
+    """The document of a file; raises ValueError if it is damaged."""
+    stated, _, text = data.partition(b"\n")
+    if stated.decode("ascii") != _digest(text):
+        raise ValueError("another digest")
+    document: dict[str, Any] = json.loads(text)
+    return document
 
 
 def _document(opened: Opened) -> dict[str, Any]:

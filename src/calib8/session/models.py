@@ -16,7 +16,8 @@ from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageE
 from calib8.files import check_model_file
 from calib8.forks import whole_imports
 from calib8.model.graph import graph_inputs, graph_outputs
-from calib8.model.load import has_external_data, load_model
+from calib8.model.load import load_model
+from calib8.model.stored_constants import has_external_data
 from calib8.profiles import chosen_profile
 from calib8.program.file import is_program_file, load_program
 from calib8.program.lower.lower import lower

@@ -16,6 +16,7 @@ from calib8.errors import ModelError, UnsupportedModelError, UsageError
 from calib8.forks import whole_imports
 from calib8.processors import MOST_THREADS, usable_cores
 from calib8.profiles import Profile
+from calib8.session.bound import OneAtATime
 from calib8.session.ports import Array, Shapes, plan_specs, program_specs
 from calib8.session.reports import Memory, StepTime, step_times
 from calib8.tensors import TensorSpec, whole_number
@@ -87,7 +88,7 @@ class Prepared(Protocol):
         """Writes all outputs into arrays that fit them."""
 
     def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
-        """``run_into`` with these arrays."""
+        """``run_into`` with these arrays; raises ValueError while another thread runs it."""
 
 
 class NativePlan:
@@ -123,8 +124,9 @@ class NativePlan:
         self._engine.run_into(feeds, results)
 
     def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
-        """Writes all outputs, in memory that no other run uses."""
-        return self._engine.bound(feeds, results)
+        """Writes all outputs, in memory that no other run uses unless there are parts in float."""
+        run = self._engine.bound(feeds, results)
+        return OneAtATime(partial(self.run_into, feeds, results)) if run is None else run
 
     def times(self, feeds: Mapping[str, Array], runs: int) -> list[StepTime]:
         """Time of every step in the fastest of some runs, after one that only warms up."""
@@ -176,7 +178,7 @@ class ReferenceProgram:
 
     def bound(self, feeds: Mapping[str, Array], results: Sequence[Array]) -> Callable[[], None]:
         """Writes all outputs."""
-        return partial(self.run_into, feeds, results)
+        return OneAtATime(partial(self.run_into, feeds, results))
 
 
 def prepared_program(program: Program, name: str, settings: RunSettings) -> Prepared:

@@ -1,0 +1,81 @@
+"""Opening whatever a session may be given: a plan, a model whose plan is kept, or any other model."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from calib8.engine.plan import Plan
+from calib8.engine.plan_file import check_plan, claims_to_be_plan, load_plan
+from calib8.forks import whole_imports
+from calib8.session.kept_plans import KeptPlans, kept_plans
+from calib8.session.ports import is_static
+from calib8.session.prepared import Opened, opened_plan, refuse_outputs
+
+if TYPE_CHECKING:  # a plan is opened without what reads models
+    import onnx
+
+    from calib8.data.preprocess import Preprocess
+    from calib8.program.program import Program
+
+    Source = str | os.PathLike[str] | onnx.ModelProto | bytes | Program | Plan
+
+
+def opened_model(
+    model: Source,
+    profile: str | None,
+    integer_only: bool,
+    outputs: Sequence[str] | None,
+    pixels: Preprocess | None,
+    *,
+    keeps: bool,
+) -> tuple[Opened, KeptPlans | None]:
+    """What a session needs of a model, whatever it is, and what is kept of it.
+
+    Args:
+        model, profile, integer_only, outputs, pixels: as for ``InferenceSession``.
+        keeps: plans may be kept and used.
+
+    Raises:
+        Calib8Error: as for ``InferenceSession``.
+    """
+    if isinstance(model, Plan) or (isinstance(model, str | os.PathLike) and claims_to_be_plan(model)):
+        refuse_outputs(outputs)
+        opened = opened_plan(*_given_plan(model), profile, integer_only)
+        return (opened if pixels is None else _with_pixels(opened, pixels)), None
+
+    def read(source: str | os.PathLike[str] | onnx.ModelProto | bytes | Program) -> Opened:
+        with whole_imports():
+            from calib8.session.models import opened_source  # onnx, onnx_ir, all of lowering
+
+        opened = opened_source(source, profile, integer_only, outputs)
+        return opened if pixels is None else _with_pixels(opened, pixels)
+
+    kept = kept_plans(model, (profile, integer_only, outputs, pixels)) if keeps else None
+    if kept is None:
+        return read(model), None
+    known = kept.opened(read)
+    if known is not None:
+        return known, kept
+    opened = read(model)
+    if not kept.keep_opened(opened):
+        return opened, None
+    fixed = all(map(is_static, opened.inputs))
+    return (kept.lowered_once(opened, read) if fixed else opened), kept
+
+
+def _given_plan(model: Plan | str | os.PathLike[str]) -> tuple[Plan, str]:
+    """A plan that can run, and its name for messages."""
+    if not isinstance(model, Plan):
+        return load_plan(model), os.fspath(model)
+    name = model.name or "plan"
+    check_plan(model, name)
+    return model, name
+
+
+def _with_pixels(opened: Opened, pixels: Preprocess) -> Opened:
+    with whole_imports():
+        from calib8.session.pixels import taking_pixels  # plans know their inputs already
+
+    return taking_pixels(opened, pixels)
