@@ -23,6 +23,7 @@ from calib8.analysis.benchmark import Timing, measure
 from calib8.analysis.benchmark_runtimes import TAKES, open_subject
 from calib8.analysis.workloads import open_workload
 from calib8.cli.speed import timing_document
+from calib8.errors import Calib8Error
 from cold_start import cold_starts
 from parts import network_parts
 from quantized import quantized
@@ -48,7 +49,13 @@ def timed(
 ) -> list[Timing]:
     """Timings of one file in every runtime with every number of threads."""
     workload = open_workload(path, batch)
-    opened = [open_subject(workload, runtime, count) for count in threads for runtime in runtimes]
+    opened = []
+    for count in threads:
+        for runtime in runtimes:
+            try:
+                opened.append(open_subject(workload, runtime, count))
+            except Calib8Error as error:  # a runtime that does not take, or does not survive, the file
+                print(error, flush=True)
     return measure(opened, rounds)
 
 

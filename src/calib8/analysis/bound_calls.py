@@ -38,6 +38,7 @@ class BoundCall:
         Raises:
             ModelError: it cannot be loaded.
         """
+        self._workload = workload  # OpenVINO reads arrays that it does not keep alive
         self.run, self.results = BINDERS[runtime](workload, threads)
 
     def visit(self, pace: Pace) -> list[float]:
