@@ -7,7 +7,6 @@ import weakref
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 import calib8
@@ -22,7 +21,6 @@ def test_inputs_live_as_long_as_the_call(tmp_path: Path, runtime: str) -> None:
     model = onnx_model("float[1,3,64,64] x", "float[A,B,C,D] y", "y = Conv(x, w)", {"w": normal(4, 3, 3, 3)})
     path = tmp_path / "net.int8.onnx"
     calib8.quantize(model, [{"x": normal(1, 3, 64, 64)}], method="minmax", effort="fast").save(path)
-    assert onnx.load(path).graph.node
     workload = open_workload(path, 1)
     feeds = [weakref.ref(array) for array in workload.feeds.values()]
     call = BoundCall(workload, runtime, 1)

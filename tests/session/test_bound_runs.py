@@ -12,8 +12,8 @@ import onnx
 import pytest
 from session_models import float_between, quantized
 
-from calib8 import BoundRun, DataError, InferenceSession, UsageError
-from calib8.session.bound import OneAtATime
+from calib8 import BoundRun, DataError, InferenceSession, UsageError, _core
+from calib8.session.bound import BUSY, OneAtATime
 from small_models import normal
 
 
@@ -95,6 +95,10 @@ def test_a_second_thread_is_refused(make: Callable[[], onnx.ModelProto], runtime
     np.testing.assert_array_equal(bound.results[0], wanted)
 
 
+def test_the_engine_says_it_in_the_words_that_bound_runs_know() -> None:
+    assert f"the context is {BUSY}".encode() in Path(_core.__file__).read_bytes()
+
+
 def test_one_at_a_time() -> None:
     inside, go_on = threading.Event(), threading.Event()
 
@@ -111,6 +115,14 @@ def test_one_at_a_time() -> None:
     go_on.set()
     thread.join()
     run()
+
+
+def test_other_errors_of_a_run_stay_what_they_are() -> None:
+    def broken() -> None:
+        raise ValueError("something else")
+
+    with pytest.raises(ValueError, match="something else"):
+        BoundRun({}, [], OneAtATime(broken)).run()
 
 
 @pytest.mark.parametrize("make", [quantized, float_between])

@@ -12,6 +12,9 @@ from calib8.errors import DataError, UsageError
 from calib8.forks import fork_count
 from calib8.session.ports import Array
 
+BUSY: Final = "in use by another thread"
+"""What the engine, and ``OneAtATime``, say then."""
+
 
 class BoundRun:
     """Runs a session with the same arrays again and again: their contents change, nothing else.
@@ -42,6 +45,8 @@ class BoundRun:
         try:
             self._run()
         except ValueError as error:
+            if BUSY not in str(error):
+                raise
             cure = "Bind once per thread"
             raise UsageError("bound run", "is under way in another thread", cure) from error
 
@@ -58,7 +63,7 @@ class OneAtATime:
         if self._process != fork_count():
             self._lock, self._process = threading.Lock(), fork_count()
         if not self._lock.acquire(blocking=False):
-            raise ValueError("another thread is inside")
+            raise ValueError(f"the run is {BUSY}")
         try:
             self._run()
         finally:

@@ -167,7 +167,8 @@ class InferenceSession:
         shapes = self._sample_shapes()
         key = tuple(shapes.values())
         with self._lock:  # the plan was kept, the program was not
-            program = getattr(self._cache.get(key), "program", None) or self._opened.lower(shapes)
+            ready = self._cache.get(key, ready)  # another thread may have lowered it meanwhile
+            program = ready.program or self._opened.lower(shapes)
             self._remember(key, _Ready(program, ready.prepared))
         return program
 
