@@ -348,6 +348,7 @@ struct Lanes<32> {
 
   static Floats floats(Ints a) { return _mm256_cvtepi32_ps(a); }
   static Floats bits(Ints a) { return _mm256_castsi256_ps(a); }
+  static Ints as_ints(Floats a) { return _mm256_castps_si256(a); }
   static Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm256_mul_ps(a, b); }

@@ -183,6 +183,7 @@ struct Lanes<64> {
 
   static Floats floats(Ints a) { return _mm512_cvtepi32_ps(a); }
   static Floats bits(Ints a) { return _mm512_castsi512_ps(a); }
+  static Ints as_ints(Floats a) { return _mm512_castps_si512(a); }
   static Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
   static Floats subtract(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
   static Floats multiply(Floats a, Floats b) { return _mm512_mul_ps(a, b); }

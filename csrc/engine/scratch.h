@@ -125,6 +125,14 @@ inline int64_t scratch_bytes(const AveragePool& step) {
   return step.input.columns * 2 * whole_vectors(step.input.channels) + step.output.columns * kWindow;
 }
 
+// ResizeToFloat (resize_to_float.h): of every output column where its neighbours are and the weights of four
+// corners, of two input rows all channels as float32.
+constexpr int64_t kColumnTables = 8;
+inline int64_t scratch_bytes(const ResizeToFloat& step) {
+  const int64_t columns = whole_vectors(4 * step.columns), row = whole_vectors(4 * step.input.columns);
+  return kColumnTables * columns + 2 * step.input.channels * (row + kWidestVector);
+}
+
 // Softmax (softmax.h): exponentials of a few rows, float32.
 constexpr int64_t kRowsAtOnce = 4;  // their sums, each added one by one, hide each other's latency
 inline int64_t scratch_bytes(const Softmax& step) { return kRowsAtOnce * whole_vectors(4 * step.classes); }

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from decode import steps_of
 from example_programs import EXAMPLES, codes, single
 from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, pick
 from padded_layers import OUTPUTS, padded_conv
 
-from bits import assert_same_bits
+from bits import ISAS, assert_same_bits
+from calib8.engine.compile import compile_program
+from calib8.engine.run import Engine
 from calib8.errors import ModelError
 from calib8.program import instructions as op
-from calib8.program.program import Port, Program
+from calib8.program.program import Port, Program, Slot
+from calib8.program.reference.executor import run_program
 from calib8.program.rounding.resize import COORDINATE_MODES, float_axis, linear_axis
 from calib8.program.rules import PROFILES, LinearAxis, Profile
 from calib8.program.verify import verify
@@ -100,3 +106,85 @@ def test_channels_beside_the_result_stay(channels: int, profile: Profile) -> Non
     x, y = codes("x", 1, 3, 4, channels), codes("y", 1, 6, 7, channels)
     program = single(op.ResizeLinear, [x], y, profile, rows=rows, columns=columns)
     assert_neighbours_stay(program, "resize_linear")
+
+
+def to_float(program: Program, axes: tuple[int, ...] = (0, 3, 1, 2)) -> Program:
+    """The program with float32 outputs; ``axes`` are those of the codes in the order of the output."""
+    codes = program.slots[-1]
+    floats = Slot("f", tuple(codes.shape[axis] for axis in axes), "float32")
+    last = op.Dequantize("out", (len(program.slots) - 1,), (len(program.slots),), axes)
+    return replace(
+        program,
+        slots=(*program.slots, floats),
+        instructions=(*program.instructions, last),
+        outputs=(Port("out", len(program.slots)),),
+    )
+
+
+def opcodes(program: Program) -> list[str]:
+    return [step.opcode for step in steps_of(compile_program(program))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_resize_to_float(seed: int) -> None:
+    rng = np.random.default_rng((9, seed))
+    sizes = [int(size) for size in rng.integers(1, 25, 2)]
+    factors = rng.choice([1.5, 1.6, 2, 3, 8], 2)
+    targets = [int(np.ceil(size * factor)) for size, factor in zip(sizes, factors, strict=True)]
+    x = code_slot("x", rng, pick(rng, 1, 2), *sizes, pick(rng, *CHANNELS))
+    y = code_slot("y", rng, x.shape[0], *targets, x.shape[3], scale=pick(rng, x.scale, 0.04, 0.11))
+    mode = pick(rng, *COORDINATE_MODES)
+    rows, columns = (axis("onnx", size, target, mode) for size, target in zip(sizes, targets, strict=True))
+    program = to_float(single(op.ResizeLinear, [x], y, "onnx", rows=rows, columns=columns))
+    verify(program)
+    assert "resize_to_float" in opcodes(program)
+    assert_same_bits(program, seed=seed)
+
+
+@pytest.mark.parametrize(("scale", "output_scale"), [(1e-30, 1e-30), (1e30, 1e28), (1e35, 1e-3), (1e-3, 1e3)])
+def test_extreme_scales_to_float(scale: float, output_scale: float) -> None:
+    x, y = codes("x", 1, 5, 5, 40, scale=scale), codes("y", 1, 10, 10, 40, scale=output_scale)
+    along = axis("onnx", 5, 10, "half_pixel")
+    program = to_float(single(op.ResizeLinear, [x], y, rows=along, columns=along))
+    assert_same_bits(program)
+
+
+@pytest.mark.parametrize("columns", [2, 7, 9, 17, 31, 33])
+def test_floats_behind_the_result_stay(columns: int) -> None:
+    x, y = codes("x", 1, 3, columns, 3), codes("y", 1, 6, 2 * columns - 1, 3)
+    along, across = axis("onnx", 3, 6, "half_pixel"), axis("onnx", columns, 2 * columns - 1, "half_pixel")
+    program = to_float(single(op.ResizeLinear, [x], y, rows=along, columns=across))
+    shape = program.slots[-1].shape
+    feeds = {"x": np.random.default_rng(0).integers(0, 256, x.shape).astype(np.uint8)}
+    for isa in ISAS:
+        wider = np.full(int(np.prod(shape)) + 32, 77, np.float32)
+        got = wider[:-32].reshape(shape)
+        Engine(compile_program(program), isa=isa, threads=2).run_into(feeds, [got])
+        np.testing.assert_array_equal(got, run_program(program, feeds)[0], err_msg=isa)
+        assert (wider[-32:] == 77).all(), isa
+
+
+@pytest.mark.parametrize("channels", [1, 3, 21])
+def test_halves_between_codes(channels: int) -> None:
+    """Eight times as wide, with one scale: many results lie in the middle between two codes."""
+    x, y = codes("x", 1, 9, 33, channels, scale=1.0), codes("y", 1, 72, 264, channels, scale=1.0)
+    rows, columns = axis("onnx", 9, 72, "half_pixel"), axis("onnx", 33, 264, "half_pixel")
+    program = single(op.ResizeLinear, [x], y, rows=rows, columns=columns)
+    assert_same_bits(program)
+    assert_same_bits(to_float(program))
+
+
+def test_what_is_not_resized_to_float_at_once() -> None:
+    """Hardly wider images, other orders of axes, codes that others read, and other profiles."""
+    along, wider = axis("onnx", 5, 6, "half_pixel"), axis("onnx", 5, 10, "half_pixel")
+    x = codes("x", 1, 5, 5, 3)
+    hardly = single(op.ResizeLinear, [x], like(x, "y", 1, 10, 6, 3), rows=wider, columns=along)
+    clearly = single(op.ResizeLinear, [x], like(x, "y", 1, 10, 10, 3), rows=wider, columns=wider)
+    both = to_float(clearly)
+    both = replace(both, outputs=(*both.outputs, Port("codes", 1)))
+    narrow = axis("single", 5, 10, "half_pixel")
+    other = single(op.ResizeLinear, [x], like(x, "y", 1, 10, 10, 3), "single", rows=narrow, columns=narrow)
+    for program in (to_float(hardly), to_float(clearly, (0, 1, 2, 3)), both, to_float(other)):
+        verify(program)
+        assert "resize_to_float" not in opcodes(program)
+        assert_same_bits(program)

@@ -36,7 +36,7 @@ struct Dequantizer {
 };
 
 template <class T>
-void dequantize_line(const Dequantizer<T>& load, const uint8_t* source, uint8_t* target, int64_t count) {
+void dequantize_line(const Dequantizer<T> load, const uint8_t* source, uint8_t* target, int64_t count) {
   for (int64_t i = 0; i < count; i += 8) {
     const int64_t n = least(count - i, 8);
     store_words(target + i * 4, load.eight(source + i * load.size, 0, i, n), n);

@@ -8,6 +8,7 @@
 #include "max_pool.h"
 #include "reduce.h"
 #include "resize.h"
+#include "resize_to_float.h"
 #include "softmax.h"
 
 namespace calib8::engine {
@@ -21,6 +22,7 @@ void fill_pools(KernelTable& table) {
   set_kernel<ArgMax, arg_max>(table);
   set_kernel<Softmax, softmax>(table);
   set_kernel<ResizeLinear, resize_linear>(table);
+  set_kernel<ResizeToFloat, resize_to_float>(table);
   set_kernel<MatMul, mat_mul>(table);
 }
 

@@ -36,21 +36,45 @@ CornerWeights<T> corner_weights(const Sides<T>& sides) {
   return {{sides.left * sides.up, sides.right * sides.up, sides.left * sides.down, sides.right * sides.down}};
 }
 
+// clamp(rint(fl(t / s_y))) without the division: fl(t · fl(1 / s_y)) differs from fl(t / s_y) by less than
+// 2^-22 of it, and clamped by less than 2^-13. Only where it lies so near the middle between two codes that
+// this could count is t divided.
+struct QuotientSteps {
+  bool ordinary;  // neither the scale nor its inverse loses bits
+  Floats scale, inverse, low, high, near_middle;
+
+  template <class Step>
+  explicit QuotientSteps(const Step& step)
+      : ordinary(step.output_scale > 1e-30 && step.output_scale < 1e30),
+        scale(all_float(step.output_scale)),
+        inverse(all_float(1.0F / static_cast<float>(step.output_scale))),
+        low(all_float(-step.output_zero - step.output_shift)),
+        high(all_float(255 - step.output_zero - step.output_shift)),
+        near_middle(V::all(0.5F - 1.0F / 4096)) {}
+
+  Ints operator()(Floats total) const {
+    const Floats product = V::multiply(total, inverse);
+    if (!ordinary || V::any_above(V::distance_to_whole(product), near_middle)) {
+      return V::rounded(clamped(V::divide(total, scale), low, high));
+    }
+    return V::rounded(clamped(product, low, high));
+  }
+};
+
 // Fractions and values are float32: t = Σ weight · fl(s_x · (q − z_x)), added one by one.
 struct RealPixel {
   using Fraction = float;
   static constexpr float kOne = 1;
   static CornerWeights<float> weights(const Sides<float>& sides) { return corner_weights(sides); }
-  Floats scale, output_scale, low, high;
+  Floats scale;
   Ints zero, output_zero;
+  QuotientSteps steps;
 
   explicit RealPixel(const ResizeLinear& step)
       : scale(all_float(step.input_scale)),
-        output_scale(all_float(step.output_scale)),
-        low(all_float(-step.output_zero - step.output_shift)),
-        high(all_float(255 - step.output_zero - step.output_shift)),
         zero(all_int(step.input_zero + step.input_shift)),
-        output_zero(all_int(step.output_zero + step.output_shift)) {}
+        output_zero(all_int(step.output_zero + step.output_shift)),
+        steps(step) {}
 
   Floats weighted(const uint8_t* codes, float weight) const {
     const Floats value = V::multiply(V::floats(V::subtract32(V::numbers(codes), zero)), scale);
@@ -61,7 +85,7 @@ struct RealPixel {
     for (int i = 1; i < 4; ++i) {
       total = V::add(total, weighted(corners.pixel[i] + channel, weights.weight[i]));
     }
-    return V::add32(V::rounded(clamped(V::divide(total, output_scale), low, high)), output_zero);
+    return V::add32(steps(total), output_zero);
   }
 };
 

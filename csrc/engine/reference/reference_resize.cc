@@ -15,8 +15,8 @@ struct Corners {
   int64_t place[4];
 };
 
-Corners corners_of(const ResizeLinear& step, const Memory& memory, int64_t image, int64_t row,
-                   int64_t column) {
+template <class Step>
+Corners corners_of(const Step& step, const Memory& memory, int64_t image, int64_t row, int64_t column) {
   const int32_t low_row = memory.constant<int32_t>(step.row_low)[row];
   const int32_t high_row = memory.constant<int32_t>(step.row_high)[row];
   const int32_t low_column = memory.constant<int32_t>(step.column_low)[column];
@@ -36,7 +36,8 @@ Weights<T> weights_of(T down, T right, T one) {
   return {{left * up, right * up, left * down, right * down}};
 }
 
-uint8_t real_code(const ResizeLinear& step, const Weights<float>& weights, const uint8_t (&codes)[4]) {
+template <class Step>
+uint8_t real_code(const Step& step, const Weights<float>& weights, const uint8_t (&codes)[4]) {
   float total = 0;
   for (int i = 0; i < 4; ++i) {
     const int64_t steps = codes[i] - step.input_shift - step.input_zero;
@@ -104,6 +105,29 @@ void reference_resize_linear(const ResizeLinear& step, const Memory& memory, Par
                                      memory.constant<float>(step.column_fraction)[column], codes);
       } else {
         target[channel] = real ? real_code(step, reals, codes) : whole_code(step, wholes, codes);
+      }
+    }
+  }
+}
+
+void reference_resize_to_float(const ResizeToFloat& step, const Memory& memory, Part part) {
+  const uint8_t* input = memory.data<uint8_t>(step.input);
+  const Range rows = share(part, step.input.images * step.rows);
+  const int64_t zero = step.output_zero + step.output_shift;
+  for (int64_t index = rows.begin; index < rows.end; ++index) {
+    const int64_t image = index / step.rows, row = index % step.rows;
+    uint8_t* line = memory.data<uint8_t>(step.target_buffer, step.target_offset) + image * step.image_stride +
+                    row * step.row_stride;
+    for (int64_t column = 0; column < step.columns; ++column) {
+      const Corners corners = corners_of(step, memory, image, row, column);
+      const auto weights = weights_of(memory.constant<float>(step.row_fraction)[row],
+                                      memory.constant<float>(step.column_fraction)[column], 1.0F);
+      for (int64_t channel = 0; channel < step.input.channels; ++channel) {
+        uint8_t codes[4];
+        for (int i = 0; i < 4; ++i) codes[i] = input[corners.place[i] + channel];
+        const auto steps = static_cast<float>(real_code(step, weights, codes) - zero);
+        auto* plane = reinterpret_cast<float*>(line + channel * step.channel_stride);
+        plane[column] = steps * static_cast<float>(step.output_scale);
       }
     }
   }

@@ -11,6 +11,19 @@ void check_axis(const Limits& limits, int64_t places, int64_t count, int64_t siz
   for (int64_t i = 0; i < count; ++i) require(within(place[i], 0, size - 1), "a place beside its image");
 }
 
+// Which input rows and columns are read for each of the output, and how far between them it lies.
+template <class Step>
+void check_neighbours(const Step& step, const Limits& limits, int64_t rows, int64_t columns) {
+  for (const int64_t places : {step.row_low, step.row_high}) {
+    check_axis(limits, places, rows, step.input.rows);
+  }
+  for (const int64_t places : {step.column_low, step.column_high}) {
+    check_axis(limits, places, columns, step.input.columns);
+  }
+  limits.array<int32_t>(step.row_fraction, rows);
+  limits.array<int32_t>(step.column_fraction, columns);
+}
+
 // A sum of exponentials is no 0 and, with the fraction bits, no more than 63 bits can hold.
 void check_exponentials(const Softmax& step, const int32_t* table) {
   if (step.kind == Softmax::kFloat) return;
@@ -82,14 +95,19 @@ void check_step(const ResizeLinear& step, Limits& limits) {
   require(step.input.images == step.output.images && step.input.channels == step.output.channels,
           "a Resize that changes channels");
   require(within(step.rounding, ResizeLinear::kEven, ResizeLinear::kFloatUp), "an unknown Resize");
-  for (const int64_t places : {step.row_low, step.row_high}) {
-    check_axis(limits, places, step.output.rows, step.input.rows);
-  }
-  for (const int64_t places : {step.column_low, step.column_high}) {
-    check_axis(limits, places, step.output.columns, step.input.columns);
-  }
-  limits.array<int32_t>(step.row_fraction, step.output.rows);
-  limits.array<int32_t>(step.column_fraction, step.output.columns);
+  check_neighbours(step, limits, step.output.rows, step.output.columns);
+}
+
+void check_step(const ResizeToFloat& step, Limits& limits) {
+  limits.reads(step.input);
+  require(step.target_offset % 4 == 0 && step.image_stride % 4 == 0 && step.channel_stride % 4 == 0 &&
+              step.row_stride % 4 == 0,
+          "elements that are not aligned");
+  Extent written;
+  written.along(step.input.images, step.image_stride).along(step.input.channels, step.channel_stride);
+  written.along(step.rows, step.row_stride).along(step.columns, 4).moved(0, 3);
+  limits.writes(step.target_buffer, step.target_offset, written);
+  check_neighbours(step, limits, step.rows, step.columns);
 }
 
 }  // namespace calib8::engine

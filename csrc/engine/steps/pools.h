@@ -141,4 +141,29 @@ struct ResizeLinear {
 };
 void check_step(const ResizeLinear& step, Limits& limits);
 
+// ResizeLinear by kEven, and Dequantize of what it gives: rows of float32, plane after plane of channels.
+struct ResizeToFloat {
+  static constexpr const char* kName = "resize_to_float";
+  View input;
+  int64_t target_buffer, target_offset, rows, columns;
+  int64_t image_stride, channel_stride, row_stride;  // of the output, in bytes; columns lie side by side
+  int64_t row_low, row_high, row_fraction;           // constants [output rows]: int32, int32, float32
+  int64_t column_low, column_high, column_fraction;  // [output columns]
+  double input_scale, output_scale;                  // float32 values
+  int64_t input_zero, output_zero;                   // raw
+  int64_t input_shift, output_shift;                 // 0 or 128
+
+  template <class F>
+  void fields(F&& f) {
+    f("input", input), f("target_buffer", target_buffer), f("target_offset", target_offset);
+    f("rows", rows), f("columns", columns), f("image_stride", image_stride);
+    f("channel_stride", channel_stride), f("row_stride", row_stride), f("row_low", row_low);
+    f("row_high", row_high), f("row_fraction", row_fraction), f("column_low", column_low);
+    f("column_high", column_high), f("column_fraction", column_fraction), f("input_scale", input_scale);
+    f("output_scale", output_scale), f("input_zero", input_zero), f("output_zero", output_zero);
+    f("input_shift", input_shift), f("output_shift", output_shift);
+  }
+};
+void check_step(const ResizeToFloat& step, Limits& limits);
+
 }  // namespace calib8::engine

@@ -2,6 +2,7 @@
 
     layer → Add | Sub                    the residual is added to the codes in registers
     layer | layer + Add | Add → Lookup   the table is applied to the codes before they are stored
+    ResizeLinear → Dequantize            float32 channel by channel, if the image gets clearly wider
 
 A fused step gives the bits of its instructions one after the other. A sum moves up to the layer that is
 computed last of its two sides; behind a layer whose rule has a function it stays alone.
@@ -14,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from calib8.program import instructions as op
-from calib8.program.instructions import Add, Instruction, Lookup, Sub
+from calib8.program.instructions import Add, Dequantize, Instruction, Lookup, Sub
 from calib8.program.program import Program
 from calib8.program.rules import CurveRescale, TwoSidedRescale
 
@@ -23,6 +24,9 @@ ADDERS: Final = (op.Conv, op.FullyConnected)
 
 TABLE_STEPS: Final = (op.Conv, op.FullyConnected, op.DepthwiseConv, op.Add, op.Sub)
 """Instructions whose step can end with a table."""
+
+WIDER: Final = 1.5
+"""How much wider a Resize makes an image that gives float32 at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +40,7 @@ class Work:
         add: the sum with a residual.
         residual: slot of the residual; −1 for none.
         lookup: the table that is applied last.
+        dequantize: what makes float32 of the codes.
     """
 
     instruction: Instruction
@@ -44,11 +49,12 @@ class Work:
     add: Add | Sub | None = None
     residual: int = -1
     lookup: Lookup | None = None
+    dequantize: Dequantize | None = None
 
     @property
     def name(self) -> str:
         """Names of the instructions."""
-        parts = (self.instruction, self.add, self.lookup)
+        parts = (self.instruction, self.add, self.lookup, self.dequantize)
         return " + ".join(part.name for part in parts if part is not None)
 
     @property
@@ -74,6 +80,13 @@ def fuse(program: Program) -> list[Work]:
             if host is not None and _takes_table(works[host], program) and readers[step.inputs[0]] == 1:
                 works[place] = None
                 works[host] = replace(works[host], output=step.outputs[0], lookup=step)  # type: ignore[type-var]
+                written[step.outputs[0]] = host
+        elif isinstance(step, Dequantize):
+            host = written.get(step.inputs[0])
+            alone = readers[step.inputs[0]] == 1
+            if host is not None and alone and _gives_planes(works[host], step, program):
+                works[place] = None
+                works[host] = replace(works[host], output=step.outputs[0], dequantize=step)  # type: ignore[type-var]
                 written[step.outputs[0]] = host
     return [work for work in works if work is not None]
 
@@ -131,6 +144,20 @@ def _with_sum(work: Work | None, step: Add | Sub) -> Work:
 
 def _any_wide(slots: Iterable[int], program: Program) -> bool:
     return any(program.slots[slot].is_wide for slot in slots)
+
+
+def _gives_planes(work: Work | None, step: Dequantize, program: Program) -> bool:
+    """Whether a Resize can give the float32 numbers of a Dequantize.
+
+    Its kernels take as many columns at once as a vector has lanes, and want their neighbours, at most
+    lanes / ``WIDER`` + 2, in one vector.
+    """
+    if work is None or not isinstance(work.instruction, op.ResizeLinear) or work.dequantize is not None:
+        return False
+    source, codes = program.slots[work.instruction.inputs[0]], program.slots[work.output]
+    wider = codes.shape[2] >= WIDER * source.shape[2]
+    by_channel = step.axes == (0, 3, 1, 2) and codes.scales.size == 1
+    return work.instruction.rows.rounding == "even" and by_channel and wider
 
 
 def _takes_table(work: Work | None, program: Program) -> bool:

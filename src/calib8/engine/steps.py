@@ -86,6 +86,10 @@ class ResizeLinear(Step):
     """Bilinear interpolation."""
 
 
+class ResizeToFloat(Step):
+    """Bilinear interpolation to float32, plane by plane."""
+
+
 class Plane(Step):
     """One byte of 16-bit codes."""
 
