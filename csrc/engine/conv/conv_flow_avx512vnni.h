@@ -62,11 +62,20 @@ constexpr Shift kShiftOf = Steps::kTwice ? Shift::kHalved
   return *result;
 }
 
-template <bool plain>
-[[gnu::always_inline]] inline __m512i clamped_codes(__m512i codes, const Tile& tile) {
-  if constexpr (plain) return codes;
-  codes = _mm512_max_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.low)));
-  return _mm512_min_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.high)));
+// How codes are stored: `plain` ones need no clamp, `looked_up` ones go through the table of the tile.
+template <bool is_plain, bool is_looked_up>
+struct Last {
+  static constexpr bool plain = is_plain, looked_up = is_looked_up;
+};
+
+template <class Last>
+[[gnu::always_inline]] inline __m512i final_codes(__m512i codes, const Tile& tile) {
+  if constexpr (!Last::plain) {
+    codes = _mm512_max_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.low)));
+    codes = _mm512_min_epu8(codes, _mm512_set1_epi8(static_cast<char>(tile.high)));
+  }
+  if constexpr (Last::looked_up) codes = looked_up(tile.table, codes);
+  return codes;
 }
 
 // Products of four bytes of a pixel with those of a row of weights.
@@ -110,7 +119,7 @@ struct WholeShape {
   }
 
   // Codes of the pixels first + unit · kTogether and so on.
-  template <template <int> class Steps, bool plain, int unit>
+  template <template <int> class Steps, class Last, int unit>
   CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<width> steps(tile);
@@ -119,8 +128,9 @@ struct WholeShape {
       constexpr int pixel = unit * kTogether + k / width;
       rows[k] = steps(acc[pixel][k % width], static_cast<int>(first + pixel), k % width);
     });
-    const __m512i codes = packed_codes(rows, words_of<Steps<width>, kShiftOf<Steps<width>, plain>>(tile));
-    store_together(tile, tile.output_offsets + first + unit * kTogether, clamped_codes<plain>(codes, tile));
+    const __m512i codes =
+        packed_codes(rows, words_of<Steps<width>, kShiftOf<Steps<width>, Last::plain>>(tile));
+    store_together(tile, tile.output_offsets + first + unit * kTogether, final_codes<Last>(codes, tile));
   }
 
   CALIB8_INLINE static void store_together(const Tile& tile, const int64_t* offsets, __m512i codes) {
@@ -176,7 +186,7 @@ struct PairShape {
   }
 
   // Codes of the pixels first + 2 · unit and the next one.
-  template <template <int> class Steps, bool plain, int unit>
+  template <template <int> class Steps, class Last, int unit>
   CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<kWidth> steps(tile);
@@ -187,14 +197,14 @@ struct PairShape {
       upper[j] = steps(acc[2 * unit + 1][j], b, j);
     });
     const __m512i both = steps.pair(shared[unit], a, whole);
-    const auto code_of = words_of<Steps<kWidth>, kShiftOf<Steps<kWidth>, plain>>(tile);
+    const auto code_of = words_of<Steps<kWidth>, kShiftOf<Steps<kWidth>, Last::plain>>(tile);
     auto* output = static_cast<uint8_t*>(tile.output);
     const int64_t* offsets = tile.output_offsets + a;
     if constexpr (whole == 1) {
       const __m512i left = code_of(_mm512_packs_epi32(lower[0], both));
       const __m512i right = code_of(_mm512_packs_epi32(upper[0], upper[0]));
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 0, 0, 2, 6, 10, 14, 9, 13, 0, 0);
-      const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
+      const __m512i packed = final_codes<Last>(_mm512_packus_epi16(left, right), tile);
       const __m512i codes = _mm512_permutexvar_epi32(order, packed);
       const auto mask = static_cast<__mmask32>(tile.channels);
       _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
@@ -203,8 +213,8 @@ struct PairShape {
       const __m512i left = code_of(_mm512_packs_epi32(lower[0], lower[1]));
       const __m512i right = code_of(_mm512_packs_epi32(upper[0], upper[1]));
       __m512i rest = code_of(_mm512_packs_epi32(both, both));
-      const __m512i packed = clamped_codes<plain>(_mm512_packus_epi16(left, right), tile);
-      rest = clamped_codes<plain>(_mm512_packus_epi16(rest, rest), tile);
+      const __m512i packed = final_codes<Last>(_mm512_packus_epi16(left, right), tile);
+      rest = final_codes<Last>(_mm512_packus_epi16(rest, rest), tile);
       const __m512i one = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 0, 0, 0, 0, 0, 0);
       const __m512i two = _mm512_setr_epi32(2, 6, 10, 14, 3, 7, 11, 15, 24, 28, 0, 0, 0, 0, 0, 0);
       const __m512i codes = _mm512_permutex2var_epi32(packed, one, rest);
@@ -216,11 +226,11 @@ struct PairShape {
 };
 
 // Ends of tiles in bytes, by `Steps`.
-template <template <int> class Steps, bool plain>
+template <template <int> class Steps, class Last>
 struct BytesEnd {
   template <int unit, class Shape>
   CALIB8_INLINE static void store(const Tile& tile, const Shape& done, int64_t first) {
-    done.template store<Steps, plain, unit>(tile, first);
+    done.template store<Steps, Last, unit>(tile, first);
   }
 };
 
@@ -270,7 +280,14 @@ __attribute__((noinline)) void run_turns(const Flow& flow) {
 
 template <class Shape, template <int> class Steps, bool plain>
 inline void run_flow(const Flow& flow) {
-  run_turns<Shape, BytesEnd<Steps, plain>>(flow);
+  run_turns<Shape, BytesEnd<Steps, Last<plain, false>>>(flow);
+}
+
+// … with a table or without.
+template <class Shape, template <int> class Steps, bool plain>
+inline void run_table_flow(const Flow& flow) {
+  if (flow.tile.table == nullptr) return run_flow<Shape, Steps, plain>(flow);
+  run_turns<Shape, BytesEnd<Steps, Last<plain, true>>>(flow);
 }
 
 // How many tiles there are, and where in the products of one the codes of another are stored.
@@ -289,8 +306,8 @@ inline void run_shape(Flow& flow, int64_t count) {
     if (ending == Ending::kDouble) return run_flow<Shape, DoubleSteps, false>(flow);
   }
   if (ending == Ending::kSplit) {
-    return flow.tile.plain ? run_flow<Shape, PlainSplitSteps, true>(flow)
-                           : run_flow<Shape, PlainSplitSteps, false>(flow);
+    return flow.tile.plain ? run_table_flow<Shape, PlainSplitSteps, true>(flow)
+                           : run_table_flow<Shape, PlainSplitSteps, false>(flow);
   }
   if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
   if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
@@ -298,10 +315,10 @@ inline void run_shape(Flow& flow, int64_t count) {
   if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);
   if (ending == Ending::kCurve) return run_flow<Shape, AnyCurveSteps, false>(flow);
   if (ending == Ending::kWholeCurve) return run_flow<Shape, WholeCurveSteps, false>(flow);
-  if (ending == Ending::kPlain) return run_flow<Shape, FloatSteps, true>(flow);
+  if (ending == Ending::kPlain) return run_table_flow<Shape, FloatSteps, true>(flow);
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
-  run_flow<Shape, FloatSteps, false>(flow);
+  run_table_flow<Shape, FloatSteps, false>(flow);
 }
 
 }  // namespace

@@ -98,7 +98,7 @@ struct Way {
   Ending ending;
   bool rescale;   // sums come out of the tiles and become codes in rows
   bool residual;  // the residual is added in rows
-  bool table;     // the table is applied in rows
+  bool table;     // the table is applied in rows, not by the tiles
 
   bool direct() const { return !rescale && !residual && !table; }
 };
@@ -107,7 +107,8 @@ inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, Fi
   if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
   const Ending ending = ending_of(step, memory, {panel.place, panel.width * kLanes}, fixed);
   const bool residual = step.sum.kind != SumRule::kNone && !sums_up(ending);
-  return {ending, ending == Ending::kSums, residual, step.table >= 0};
+  const bool rescale = ending == Ending::kSums, by_tiles = (features() & kAvx512vbmi) != 0;
+  return {ending, rescale, residual, step.table >= 0 && (rescale || residual || !by_tiles)};
 }
 
 // Sums of `count` pixels in scratch become codes, 16 channels at a time.
@@ -221,9 +222,16 @@ inline void fetch_pixels(const Tile& tile, const int64_t* offsets, int64_t count
 constexpr int64_t kShallow[5] = {0, 64, 64, 64, 32};  // quads up to which tiles take turns, per panel width
 constexpr int64_t kLeastFlow = 24;                    // pixels for which that is worth its beginning and end
 
+// Endings whose tiles take turns with a table behind them.
+inline bool flows_through_table(Ending ending) {
+  return ending == Ending::kFloat || ending == Ending::kUnclamped || ending == Ending::kPlain ||
+         ending == Ending::kSplit;
+}
+
 // A shallow layer whose codes go from registers to the output.
 inline bool flows(const Conv& step, const Panel& panel, Way way, Block block) {
-  const bool taken = way.ending != Ending::kSums && way.ending < Ending::kSingleCurve;
+  const bool taken = step.table >= 0 ? flows_through_table(way.ending)
+                                     : way.ending != Ending::kSums && way.ending < Ending::kSingleCurve;
   return way.direct() && taken && block.count >= kLeastFlow &&
          step.taps * step.depth / 4 <= kShallow[panel.width];
 }
@@ -269,6 +277,7 @@ inline void run_panel(const Conv& step, const Memory& memory, const Panel& panel
   FixedPanel fixed;
   const Way way = way_of(step, memory, panel, fixed);
   Tile tile = tile_of(step, memory, panel, way.ending, fixed);
+  if (step.table >= 0 && !way.table) tile.table = memory.constant<uint8_t>(step.table);
   if (!way.direct()) {
     tile.output_offsets = kRowOffsets;
     tile.output = way.rescale ? static_cast<void*>(scratch.sums) : scratch.codes;

@@ -75,8 +75,9 @@ struct Tile {
   SumLanes sum;                      // with a residual
   const uint8_t* residual;
   const int64_t* residual_offsets;
-  bool plain;          // the clamp is that of uint8, and, but for kSplit, the zero point 0
-  int16_t zero_point;  // added to what is rounded last; kSplit, kSplitSigned, kSplitSides: twice that and 1
+  const uint8_t* table;  // applied to the codes, with VBMI; null for none
+  bool plain;            // the clamp is that of uint8, and, but for kSplit, the zero point 0
+  int16_t zero_point;    // added to what is rounded last; kSplit, kSplitSigned, kSplitSides: twice that and 1
   uint8_t low, high;
   void* output;
   const int64_t* output_offsets;  // elements, per pixel

@@ -167,5 +167,20 @@ template <class CodeOf, int width>
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
 }
 
+// table[code] of 64 codes. As assembly: the functions that call it are compiled for processors without VBMI
+// too, and only where there is VBMI a tile has a table.
+[[gnu::always_inline]] inline __m512i looked_up(const uint8_t* table, __m512i codes) {
+  const auto* quarters = reinterpret_cast<const __m512i*>(table);
+  __m512i low = codes, high = codes;
+  asm("vpermi2b %2,%1,%0" : "+v"(low) : "v"(quarters[0]), "m"(quarters[1]));
+  asm("vpermi2b %2,%1,%0" : "+v"(high) : "v"(quarters[2]), "m"(quarters[3]));
+  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high);
+}
+
+// What a tile stores of its codes.
+[[gnu::always_inline]] inline __m512i through_table(const Tile& tile, __m512i codes) {
+  return __builtin_expect(tile.table == nullptr, 1) ? codes : looked_up(tile.table, codes);
+}
+
 }  // namespace
 }  // namespace calib8::engine

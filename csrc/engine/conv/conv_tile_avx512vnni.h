@@ -35,7 +35,7 @@ template <class Steps, Shift kind, bool clamped, int mr, int width>
     repeat<width>([&](auto j) CALIB8_INLINE { row[j] = steps(acc[i][j], i, j); });
     __m512i codes = packed_codes(row, code_of);
     if (clamped) codes = _mm512_min_epu8(_mm512_max_epu8(codes, low), high);
-    store_codes<width>(output + tile.output_offsets[i], codes, tile.channels);
+    store_codes<width>(output + tile.output_offsets[i], through_table(tile, codes), tile.channels);
   });
 }
 

@@ -182,8 +182,8 @@ void run_wide(WideFlow& flow, int64_t count) {
 // `halves`: whole registers of a PairShape, or 0.
 template <class Words, class Bytes, int halves>
 constexpr WideFlowSet kWideFlows{
-    {run_wide<Words, BytesEnd<FloatSteps, false>, halves, false>,
-     run_wide<Words, BytesEnd<HalvesSteps, false>, halves, true>},
+    {run_wide<Words, BytesEnd<FloatSteps, Last<false, false>>, halves, false>,
+     run_wide<Words, BytesEnd<HalvesSteps, Last<false, false>>, halves, true>},
     {run_wide<Words, WordsEnd16<FloatSteps>, halves, false>,
      run_wide<Words, WordsEnd16<HalvesSteps>, halves, true>},
     {run_wide<Bytes, WordsEnd16<FloatSteps>, halves, false>,
