@@ -33,6 +33,12 @@ struct Lanes<64> {
       _mm512_mask_storeu_epi32(to + i, mask, _mm512_maskz_loadu_epi32(mask, from + i));
     }
   }
+  static void copy_some(float* to, const float* from, int64_t count) {
+    for (int64_t i = 0; i < count; i += 16) {
+      const auto mask = static_cast<__mmask16>(count - i < 16 ? (1U << (count - i)) - 1 : 0xFFFFU);
+      _mm512_mask_storeu_ps(to + i, mask, _mm512_maskz_loadu_ps(mask, from + i));
+    }
+  }
   static Ints lanes(const uint8_t* from, int64_t step) {
     return joined(Lanes<32>::lanes(from, step), Lanes<32>::lanes(from + 2 * step, step));
   }

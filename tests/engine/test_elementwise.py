@@ -180,6 +180,20 @@ def test_products_that_overflow_float32() -> None:
         assert_same_bits(program, every_pair(program))
 
 
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("channels", [1, 8, 24, 63, 96, 144, 600, 2100, 4200])
+def test_gates_of_channels(channels: int, left: bool) -> None:
+    """One side has a code per channel and image; with and without a zero point, a clamp, a large factor."""
+    rng = np.random.default_rng([channels, left])
+    x = codes("x", 3, 5, 7, channels, zero_point=100)
+    gate = codes("gate", 3, 1, 1, channels, zero_point=3, dtype="int8")
+    sides = [gate, x] if left else [x, gate]
+    for factor, low, high, zero_point in ((0.003, 0, 255, 0), (0.003, 3, 200, 90), (2e4, 0, 255, 128)):
+        y = codes("y", 3, 5, 7, channels, zero_point=zero_point)
+        rule = rules.FloatProduct(factor * float(rng.uniform(0.5, 2)))
+        assert_same_bits(single(op.Mul, sides, y, "onnx", rescale=rule, low=low, high=high))
+
+
 def test_operands_that_are_the_same_tensor() -> None:
     square = single(
         op.Mul, [codes("a", 3, 70)], codes("y", 3, 70), rescale=rules.FloatProduct(0.01), low=0, high=255

@@ -27,8 +27,17 @@ struct Finish {
   }
 };
 
+// … where that changes nothing but what packing saturates.
+struct PlainFinish {
+  explicit PlainFinish(const Mul&) {}
+  static bool fits(const Mul& step) { return step.output_shift == 0 && step.low == 0 && step.high == 255; }
+  void store(uint8_t* codes, Ints a, Ints b, Ints c, Ints d) const {
+    V::store(codes, V::in_order(V::pack16(V::pack32(a, b), V::pack32(c, d))));
+  }
+};
+
 // y[i] = finish(rule(a[i], b[i])); rule and finish are copies, so that no store can change them.
-template <class Rule, class A, class B>
+template <class Rule, class Finish, class A, class B>
 void map_run(Rule rule, Finish finish, const A* a, const B* b, uint8_t* y, int64_t count, int64_t place) {
   constexpr int64_t n = kLanes;
   for (int64_t i = 0; i < count; i += kBlock) {
@@ -90,9 +99,38 @@ void add_sums(const AddSums& step, const Memory& memory, Part part) {
   }
 }
 
+// One side is the same for all rows, as the gates of channels are.
+struct RowMul {
+  Pair pair;
+  int64_t lhs_zero, rhs_zero;
+  bool taken;
+
+  explicit RowMul(const Mul& step) : pair(step.pair), lhs_zero(step.lhs_zero), rhs_zero(step.rhs_zero) {
+    const bool right = same_for_all_rows(pair.rhs_strides), left = same_for_all_rows(pair.lhs_strides);
+    taken = step.kind == Rescale::kFloat && (left || right);
+    if (right) return;
+    pair = exchanged(pair);
+    std::swap(lhs_zero, rhs_zero);
+  }
+};
+
+template <bool kTame, class Finish>
+void mul_rows(const Mul& step, const RowMul& rows, const Memory& memory, Part part, const Finish& finish) {
+  const RowProduct<kTame> rule(step, rows.lhs_zero);
+  walk_rows<uint8_t>(rows.pair, rows.rhs_zero, memory, part,
+                     [&](const uint8_t* a, const float* b, uint8_t* y, int64_t count, int64_t place) {
+                       map_run(rule, finish, a, b, y, count, place);
+                     });
+}
+
 void mul(const Mul& step, const Memory& memory, Part part) {
   const int64_t zero = step.kind == Rescale::kFloat ? 0 : step.zero_point;
   const Finish finish(zero + step.output_shift, step.low, step.high);
+  if (const RowMul rows(step); rows.taken) {
+    if (!RowProduct<true>::fits(step)) return mul_rows<false>(step, rows, memory, part, finish);
+    if (!PlainFinish::fits(step)) return mul_rows<true>(step, rows, memory, part, finish);
+    return mul_rows<true>(step, rows, memory, part, PlainFinish(step));
+  }
   const auto apply = [&](auto rule) { map<uint8_t, uint8_t>(step.pair, memory, part, rule, finish); };
   if (step.kind == Rescale::kFloat) {
     apply(FloatProduct(step));

@@ -239,6 +239,23 @@ struct FloatProduct {
   }
 };
 
+// FloatProduct with a right side that has been converted. `kTame`: no product leaves int32.
+template <bool kTame>
+struct RowProduct {
+  Ints lhs_zero;
+  Floats factor, zero_point;
+
+  RowProduct(const Mul& step, int64_t zero)
+      : lhs_zero(all_int(zero)), factor(all_float(step.factor)), zero_point(all_float(step.zero_point)) {}
+  static bool fits(const Mul& step) { return step.factor > -1e3 && step.factor < 1e3; }
+
+  Ints operator()(Ints a, Floats right, int64_t) const {
+    const Floats left = V::floats(V::subtract32(a, lhs_zero));
+    const Floats value = V::add(V::multiply(V::multiply(left, right), factor), zero_point);
+    return kTame ? V::rounded(value) : to_int(value);
+  }
+};
+
 template <int64_t kKind>
 struct FixedProduct {
   Ints lhs_zero, rhs_zero, multiplier, exponent;

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 
 #include "lanes.h"
 #include "steps.h"
@@ -40,6 +41,7 @@ void fill(T* to, T number, int64_t count) {
 // An operand: where it is read, and a buffer for what does not lie there as a run.
 template <class T>
 struct Source {
+  using Value = T;
   const T* data;
   int64_t row_stride, stride;  // of axes 4 and 5
   int64_t row_size;            // elements of axis 5
@@ -79,6 +81,33 @@ struct Source {
       copy_row(buffer + row * row_size, from + row * row_stride, row_size);
     return buffer;
   }
+};
+
+// An operand that is the same for all rows, as float32 code − zero point: what one row takes serves the next.
+struct RowFloats {
+  using Value = float;
+  const uint8_t* data;
+  int64_t row_size, zero;
+  const uint8_t* filled_from = nullptr;
+  int64_t filled = 0;
+  alignas(64) float buffer[kRun + kUnit];
+
+  RowFloats(const uint8_t* first, int64_t size, int64_t zero_point)
+      : data(first), row_size(size), zero(zero_point) {}
+
+  // `count` numbers from `offset` on; `rows` of them follow each other.
+  const float* numbers(int64_t offset, int64_t count, int64_t rows) {
+    if (filled_from == data + offset && filled >= rows * count) return buffer;
+    filled_from = data + offset;
+    filled = rows * count;
+    for (int64_t row = 0; row < rows; ++row) {
+      float* to = buffer + row * count;
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(filled_from[i] - zero);
+    }
+    return buffer;
+  }
+  const float* part_of_row(int64_t offset, int64_t count) { return numbers(offset, count, 1); }
+  const float* rows(int64_t offset, int64_t, int64_t most) { return numbers(offset, row_size, most); }
 };
 
 // Where the output goes: in place, or through a buffer.
@@ -178,15 +207,14 @@ void run_units(Run<A, B, Y> run, const void* context, const A* a, const B* b, Y*
 }
 
 // Calls run(context, a, b, y, count, place) for a share of the elements.
-template <class A, class B, class Y>
-[[gnu::noinline]] void walk_runs(const Pair& pair, const Memory& memory, Part part, Run<A, B, Y> run,
-                                 const void* context) {
+template <class A, class Y, class Rhs, class B = typename Rhs::Value>
+[[gnu::noinline]] void walk_runs(const Pair& pair, const Memory& memory, Part part, Rhs& rhs,
+                                 Run<A, B, Y> run, const void* context) {
   const Cut cut(pair);
   const Range range = cut.range(part);
   if (range.begin >= range.end) return;
   const int64_t size = pair.sizes[5];
   Source<A> lhs(memory.data<A>(pair.lhs_buffer, pair.lhs_offset), pair.lhs_strides, size);
-  Source<B> rhs(memory.data<B>(pair.rhs_buffer, pair.rhs_offset), pair.rhs_strides, size);
   Target<Y> target(memory.data<Y>(pair.output_buffer, pair.output_offset), pair.output_strides, size);
   const bool direct = target.direct(cut.several_rows);
   const size_t axis = cut.several_rows ? 4 : 5;
@@ -221,7 +249,29 @@ template <class A, class B, class Y = uint8_t, class F>
 void walk(const Pair& pair, const Memory& memory, Part part, const F& run) {
   const Run<A, B, Y> call = [](const void* context, const A* a, const B* b, Y* y, int64_t count,
                                int64_t place) { (*static_cast<const F*>(context))(a, b, y, count, place); };
-  walk_runs<A, B, Y>(pair, memory, part, call, &run);
+  Source<B> rhs(memory.data<B>(pair.rhs_buffer, pair.rhs_offset), pair.rhs_strides, pair.sizes[5]);
+  walk_runs<A, Y>(pair, memory, part, rhs, call, &run);
+}
+
+// … where the right side is the same for all rows, with zero point `zero`: b are float32.
+template <class A, class F>
+void walk_rows(const Pair& pair, int64_t zero, const Memory& memory, Part part, const F& run) {
+  const Run<A, float, uint8_t> call = [](const void* context, const A* a, const float* b, uint8_t* y,
+                                         int64_t count, int64_t place) {
+    (*static_cast<const F*>(context))(a, b, y, count, place);
+  };
+  RowFloats rhs(memory.data<uint8_t>(pair.rhs_buffer, pair.rhs_offset), pair.sizes[5], zero);
+  walk_runs<A, uint8_t>(pair, memory, part, rhs, call, &run);
+}
+
+inline bool same_for_all_rows(const Axes& strides) { return strides[4] == 0 && strides[5] == 1; }
+
+// The same pair with its sides exchanged.
+inline Pair exchanged(Pair pair) {
+  std::swap(pair.lhs_strides, pair.rhs_strides);
+  std::swap(pair.lhs_buffer, pair.rhs_buffer);
+  std::swap(pair.lhs_offset, pair.rhs_offset);
+  return pair;
 }
 
 // A tensor alone: run gets it as `a` and as `b`.
