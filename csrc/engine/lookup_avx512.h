@@ -26,8 +26,21 @@ __attribute__((target("avx512vbmi"))) void look_up_vbmi(const uint8_t* table, co
   }
 }
 
+inline bool looks_up_in_registers() { return (features() & kAvx512vbmi) != 0; }
+
+// table[code] of 64 codes, only where looks_up_in_registers(). As assembly: the functions that it becomes
+// part of are compiled for processors without VBMI too.
+[[gnu::always_inline]] inline __m512i looked_up(const uint8_t* table, __m512i codes) {
+  using Quarter = const uint8_t[64];
+  const auto* quarters = reinterpret_cast<Quarter*>(table);
+  __m512i low = codes, high = codes;
+  asm("vpermi2b %2,%1,%0" : "+v"(low) : "v"(_mm512_loadu_si512(table)), "m"(quarters[1]));
+  asm("vpermi2b %2,%1,%0" : "+v"(high) : "v"(_mm512_loadu_si512(table + 128)), "m"(quarters[3]));
+  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high);
+}
+
 inline void look_up(const uint8_t* table, const uint8_t* x, uint8_t* y, int64_t count) {
-  if ((features() & kAvx512vbmi) != 0) {
+  if (looks_up_in_registers()) {
     look_up_vbmi(table, x, y, count);
   } else {
     look_up_avx2(table, x, y, count);

@@ -5,7 +5,6 @@
 
 #include "conv_endings_avx512vnni.h"
 #include "conv_rows_avx512vnni.h"
-#include "lookup_avx512.h"
 #include "strip_avx2.h"
 
 namespace calib8::engine {
@@ -107,7 +106,7 @@ inline Way way_of(const Conv& step, const Memory& memory, const Panel& panel, Fi
   if (step.rescale.kind == Rescale::kNone) return {Ending::kSums, false, false, false};
   const Ending ending = ending_of(step, memory, {panel.place, panel.width * kLanes}, fixed);
   const bool residual = step.sum.kind != SumRule::kNone && !sums_up(ending);
-  const bool rescale = ending == Ending::kSums, by_tiles = (features() & kAvx512vbmi) != 0;
+  const bool rescale = ending == Ending::kSums, by_tiles = looks_up_in_registers();
   return {ending, rescale, residual, step.table >= 0 && (rescale || residual || !by_tiles)};
 }
 

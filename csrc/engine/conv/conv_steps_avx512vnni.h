@@ -5,6 +5,7 @@
 
 #include "conv_sums_avx512vnni.h"
 #include "curve_lanes.h"
+#include "lookup_avx512.h"
 
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
@@ -165,16 +166,6 @@ template <class CodeOf, int width>
     right = code_of(_mm512_packs_epi32(steps[2], steps[width > 3 ? 3 : 2]));
   }
   return _mm512_permutexvar_epi32(order, _mm512_packus_epi16(left, right));
-}
-
-// table[code] of 64 codes. As assembly: the functions that call it are compiled for processors without VBMI
-// too, and only where there is VBMI a tile has a table.
-[[gnu::always_inline]] inline __m512i looked_up(const uint8_t* table, __m512i codes) {
-  const auto* quarters = reinterpret_cast<const __m512i*>(table);
-  __m512i low = codes, high = codes;
-  asm("vpermi2b %2,%1,%0" : "+v"(low) : "v"(quarters[0]), "m"(quarters[1]));
-  asm("vpermi2b %2,%1,%0" : "+v"(high) : "v"(quarters[2]), "m"(quarters[3]));
-  return _mm512_mask_blend_epi8(_mm512_movepi8_mask(codes), low, high);
 }
 
 // What a tile stores of its codes.
