@@ -283,11 +283,13 @@ void bind(nb::module_& m) {
   m.attr("PADDED") = kPadded;
   m.def(
       "checksum",
-      [](const Bytes& bytes) {
+      [](const std::vector<Bytes>& pieces) {
         const nb::gil_scoped_release released;
-        return checksum(bytes.data(), bytes.size());
+        Checksum sum;
+        for (const Bytes& bytes : pieces) sum.add(bytes.data(), bytes.size());
+        return sum.value();
       },
-      "bytes"_a);
+      "pieces"_a);
   m.def(
       "peak_gmacs",
       [](const std::string& isa, int threads) {

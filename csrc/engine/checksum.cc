@@ -6,7 +6,6 @@
 namespace calib8::engine {
 namespace {
 
-constexpr size_t kLanes = 8;
 constexpr size_t kWord = sizeof(uint64_t);
 constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio, odd
 
@@ -26,22 +25,36 @@ uint64_t little_endian(const uint8_t* bytes, size_t size) {
 
 }  // namespace
 
-uint64_t checksum(const uint8_t* bytes, size_t size) {
-  uint64_t lanes[kLanes];
-  for (size_t i = 0; i < kLanes; ++i) lanes[i] = kFactor * (i + 1);
-  size_t place = 0;
-  for (; place + kLanes * kWord <= size; place += kLanes * kWord) {
-    for (size_t i = 0; i < kLanes; ++i) {
-      lanes[i] = turn(lanes[i], little_endian(bytes + place + i * kWord, kWord));
-    }
+Checksum::Checksum() {
+  for (size_t i = 0; i < kLanes; ++i) lanes_[i] = kFactor * (i + 1);
+}
+
+void Checksum::take(const uint8_t* bytes) {
+  for (size_t i = 0; i < kLanes; ++i) lanes_[i] = turn(lanes_[i], little_endian(bytes + i * kWord, kWord));
+}
+
+void Checksum::add(const uint8_t* bytes, size_t size) {
+  const size_t kept = size_ % kTurn;
+  size_ += size;
+  if (kept != 0) {
+    const size_t wanted = kTurn - kept, taken = size < wanted ? size : wanted;
+    std::memcpy(rest_ + kept, bytes, taken);
+    if (taken < wanted) return;
+    take(rest_);
+    bytes += taken, size -= taken;
   }
-  for (size_t i = 0; place < size; ++i) {
-    const size_t left = size - place < kWord ? size - place : kWord;
-    lanes[i] = turn(lanes[i], little_endian(bytes + place, left));
-    place += left;
+  for (; size >= kTurn; bytes += kTurn, size -= kTurn) take(bytes);
+  if (size > 0) std::memcpy(rest_, bytes, size);
+}
+
+uint64_t Checksum::value() const {
+  uint64_t result = size_;
+  for (size_t i = 0, place = 0; i < kLanes; ++i, place += kWord) {
+    const size_t rest = size_ % kTurn, left = place < rest ? rest - place : 0;
+    const uint64_t lane =
+        left == 0 ? lanes_[i] : turn(lanes_[i], little_endian(rest_ + place, left < kWord ? left : kWord));
+    result = turn(result ^ result >> 32, lane);
   }
-  uint64_t result = size;
-  for (const uint64_t lane : lanes) result = turn(result ^ result >> 32, lane);
   return result ^ result >> 29;
 }
 

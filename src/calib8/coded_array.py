@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 Doubles = npt.NDArray[np.float64]
+
+BLOCK: Final = 2**20
+"""Elements of an array that are looked at together: what is computed of them takes little memory then."""
 
 
 @dataclass(frozen=True)
@@ -64,3 +68,13 @@ class CodedArray:
         if self.axis is None or array.ndim == 0:
             return array
         return array.reshape([-1 if index == self.axis else 1 for index in range(self.values.ndim)])
+
+
+def channel_blocks(values: npt.NDArray[Any], axis: int) -> Iterator[tuple[slice, npt.NDArray[Any]]]:
+    """The array in blocks of whole channels: which channels, and a view of them."""
+    count = values.shape[axis]
+    step = max(1, BLOCK * count // max(values.size, 1))
+    before = (slice(None),) * axis
+    for first in range(0, count, step):
+        part = slice(first, min(first + step, count))
+        yield part, values[(*before, part)]

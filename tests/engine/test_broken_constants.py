@@ -11,7 +11,8 @@ from decode import steps_of
 from wide_programs import WIDE
 
 from calib8 import InferenceSession, ModelError
-from calib8.engine.compile import aligned_bytes, compile_program
+from calib8.engine.compile import compile_program
+from calib8.engine.emitter import aligned_bytes
 from calib8.engine.plan import Plan
 from program.example_programs import EXAMPLES
 

@@ -58,7 +58,7 @@ def saved(plan: Plan, tmp_path: Path) -> Path:
 def sealed(content: bytes, path: Path) -> Path:
     """A file with a checksum that is right."""
     words = np.frombuffer(content, np.uint8)
-    path.write_bytes(content + struct.pack("<Q", _core.engine.checksum(words)))
+    path.write_bytes(content + struct.pack("<Q", _core.engine.checksum([words])))
     return path
 
 
@@ -329,7 +329,7 @@ def test_a_file_that_cannot_be_written_leaves_the_old_one(
     def full(*arguments: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(plan_file._core.engine, "checksum", full)
+    monkeypatch.setattr(Path, "replace", full)
     with pytest.raises(OutputError, match="No space left"):
         save_plan(plan, saved)
     assert saved.read_bytes() == before
@@ -356,9 +356,16 @@ def test_what_is_asked_of_a_plan(saved: Path) -> None:
 def test_the_checksum_is_that_of_the_format() -> None:
     """Known values: a file that was written once must open for ever."""
     text = np.frombuffer(b"the quick brown fox jumps over the lazy dog, twice: " * 3, np.uint8)
-    values = [_core.engine.checksum(text[:size].copy()) for size in (0, 1, 8, 64, 65, 156)]
+    values = [_core.engine.checksum([text[:size].copy()]) for size in (0, 1, 8, 64, 65, 156)]
     assert values == CHECKSUMS
     assert len(set(values)) == 6
+
+
+@pytest.mark.parametrize("cuts", [(0,), (1, 2, 3), (63, 64, 65), (64, 128), (10, 100, 101, 200)])
+def test_a_checksum_of_pieces_is_that_of_the_whole(cuts: tuple[int, ...]) -> None:
+    content = np.random.default_rng(0).integers(0, 256, 300).astype(np.uint8)
+    pieces = [piece.copy() for piece in np.split(content, cuts)]
+    assert _core.engine.checksum(pieces) == _core.engine.checksum([content])
 
 
 CHECKSUMS = [

@@ -18,7 +18,8 @@ from wide_programs import WIDE
 
 from calib8 import InferenceSession, ModelError, _core
 from calib8.engine import plan_file
-from calib8.engine.compile import aligned_bytes, compile_program
+from calib8.engine.compile import compile_program
+from calib8.engine.emitter import aligned_bytes
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.engine.plan_file import save_plan

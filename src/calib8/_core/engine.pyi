@@ -148,8 +148,8 @@ REPEATED: int
 PADDED: int
 """Entries that arrays of parameters per channel have at least, and what their number is a multiple of."""
 
-def checksum(bytes: npt.NDArray[np.uint8]) -> int:
-    """64 bits of a C-contiguous array, see ``csrc/engine/checksum.h``."""
+def checksum(pieces: Sequence[npt.NDArray[np.uint8]]) -> int:
+    """64 bits of C-contiguous arrays one after the other, see ``csrc/engine/checksum.h``."""
 
 def peak_products(isa: str) -> int:
     """Multiply-accumulates of one round of the loop that measures an instruction set.

@@ -97,32 +97,12 @@ def plan_of(out: Emitter, arena_bytes: int, floats: Sequence[FloatCall] = ()) ->
         step_names=tuple(out.names),
         step_macs=tuple(out.macs),
         floats=tuple(floats),
-        constants=_joined(out),
+        constants=out.constants.whole(),
         arena_bytes=arena_bytes,
         inputs=_ports(program, program.inputs),
         outputs=_ports(program, program.outputs),
         weight_bytes=sum(weights),
     )
-
-
-def aligned_bytes(size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """Zeros whose first byte lies on a cache line, with 64 more behind them."""
-    memory = np.zeros(size + 128, np.uint8)
-    first = -memory.ctypes.data % 64
-    return memory[first : first + size + 64]
-
-
-def _joined(out: Emitter) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
-    """All constants in one array; each block is given back as soon as it is copied."""
-    constants = aligned_bytes(out.constant_bytes)
-    place = 0
-    blocks = out.constants[::-1]
-    out.constants.clear()
-    while blocks:
-        block = blocks.pop()
-        constants[place : place + block.size] = block
-        place += block.size
-    return constants
 
 
 def _places(

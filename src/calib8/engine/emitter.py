@@ -18,6 +18,42 @@ from calib8.program.program import Program, Slot
 
 CONSTANT_ALIGNMENT: Final = 64
 
+LEAST_ROOM: Final = 1 << 16
+"""Bytes of constants that there is room for from the start."""
+
+
+class Constants:
+    """The constants of a plan while it grows: written once, where they stay.
+
+    What was asked for and is not written yet takes no memory.
+    """
+
+    def __init__(self, expected: int) -> None:
+        """Room for so many bytes; more is found when it is needed."""
+        self._memory = aligned_bytes(expected + LEAST_ROOM)
+        self._used = 0
+
+    def room(self, size: int) -> tuple[int, npt.NDArray[np.uint8]]:
+        """Byte offset of zeros that may be filled until more are asked for, 64-byte aligned; and these."""
+        offset = self._used
+        self._used += size + -size % CONSTANT_ALIGNMENT
+        if self._used > self._memory.size - CONSTANT_ALIGNMENT:
+            larger = aligned_bytes(2 * self._used)
+            larger[:offset] = self._memory[:offset]
+            self._memory = larger
+        return offset, self._memory[offset : offset + size]
+
+    def whole(self) -> npt.NDArray[np.uint8]:
+        """All of them, with 64 bytes of zeros behind; nothing is added any more."""
+        return self._memory[: self._used + CONSTANT_ALIGNMENT]
+
+
+def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:
+    """Zeros whose first byte lies on a cache line, with 64 more behind them."""
+    memory = np.zeros(size + 128, np.uint8)
+    first = -memory.ctypes.data % 64
+    return memory[first : first + size + 64]
+
 
 @dataclass
 class Emitter:
@@ -28,8 +64,7 @@ class Emitter:
         layouts: slot → how it is stored.
         places: slot that is a root → (buffer, byte offset of its interior).
         steps, names, macs: the plan so far.
-        constants: blocks of the constants, each aligned.
-        constant_bytes: their size so far.
+        constants: arrays that steps read.
     """
 
     program: Program
@@ -38,8 +73,13 @@ class Emitter:
     steps: list[Step] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     macs: list[int] = field(default_factory=list)
-    constants: list[npt.NDArray[np.uint8]] = field(default_factory=list)
-    constant_bytes: int = 0
+    constants: Constants = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Room for about as many constants as the program has."""
+        arrays = (vars(step).values() for step in self.program.instructions)
+        known = sum(value.nbytes for values in arrays for value in values if isinstance(value, np.ndarray))
+        self.constants = Constants(known + known // 8)
 
     def slot(self, number: int) -> Slot:
         """Slot with a number."""
@@ -88,11 +128,9 @@ class Emitter:
 
     def constant(self, array: npt.NDArray[Any]) -> int:
         """Byte offset of an array among the constants, 64-byte aligned."""
-        offset = self.constant_bytes
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        padding = -data.size % CONSTANT_ALIGNMENT
-        self.constants.append(np.concatenate([data, np.zeros(padding, np.uint8)]) if padding else data)
-        self.constant_bytes += data.size + padding
+        offset, memory = self.constants.room(data.size)
+        memory[...] = data
         return offset
 
     def add(self, step: Step, work: Work | None, macs: int = 0, name: str = "") -> None:

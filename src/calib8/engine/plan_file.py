@@ -95,16 +95,11 @@ def save_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
         np.ascontiguousarray(plan.constants).data,
     )
     total = PREFIX.size + sum(len(part) + _padding(part) for part in parts) + CHECKSUM.size
-    with atomic_output(path) as temporary, temporary.open("wb+") as file:
-        file.write(PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0))
-        for part in parts:
-            file.write(part)
-            file.write(bytes(_padding(part)))
-        file.flush()
-        written = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)  # constants are not copied
-        checksum = _core.engine.checksum(np.frombuffer(written, np.uint8))
-        written.close()
-        file.write(CHECKSUM.pack(checksum))
+    prefix = PREFIX.pack(MAGIC, FORMAT_VERSION, 0, *map(len, parts), total, 0)
+    pieces = [prefix, *(piece for part in parts for piece in (part, bytes(_padding(part))))]
+    checksum = _core.engine.checksum([np.frombuffer(piece, np.uint8) for piece in pieces])
+    with atomic_output(path) as temporary, temporary.open("wb") as file:
+        file.writelines([*pieces, CHECKSUM.pack(checksum)])
 
 
 def load_plan(path: str | os.PathLike[str]) -> Plan:
@@ -225,7 +220,7 @@ def _checked_prefix(name: str, file: BinaryIO) -> _Sizes:
 
 def _check_sum(name: str, content: npt.NDArray[np.uint8]) -> None:
     [stated] = CHECKSUM.unpack(content[-CHECKSUM.size :].tobytes())
-    if _core.engine.checksum(content[: -CHECKSUM.size]) != stated:
+    if _core.engine.checksum([content[: -CHECKSUM.size]]) != stated:
         raise ModelError(name, "is damaged: its checksum does not match its bytes", WRITE_AGAIN)
 
 

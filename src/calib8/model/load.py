@@ -19,8 +19,9 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped, 
 from calib8.errors import Calib8Error, ModelError, UnsupportedModelError, UsageError
 from calib8.files import check_model_file, checked_path
 from calib8.model.graph import graph_inputs, opset_version
+from calib8.model.large_constants import read_light
 from calib8.model.runtime import open_session
-from calib8.model.stored_constants import check_constants, check_names
+from calib8.model.stored_constants import check_constants, check_names, has_external_data
 from calib8.tflite.magic import claims_to_be_tflite
 
 UNREADABLE: Final = (
@@ -38,6 +39,9 @@ UNREADABLE: Final = (
 OLDEST_OPSET: Final = 7
 """Older operator sets have broadcasting and attributes that no converter handles faithfully."""
 
+
+Checked: TypeAlias = "str | bytes | onnx.ModelProto"
+"""What onnx's checker takes."""
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | onnx.ModelProto | ir.Model"
 """A model as users have it."""
@@ -79,13 +83,13 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ir.Model:
     if not isinstance(source, onnx.ModelProto) and claims_to_be_tflite(source):
         return _from_tflite(subject)
     try:
-        model = ir.from_proto(source) if isinstance(source, onnx.ModelProto) else _from_path(Path(source))
+        model, checked = _parsed(source)
         if "ai.onnx" in model.opset_imports:  # the long name of the standard operator set
             model.opset_imports[""] = model.opset_imports.pop("ai.onnx")
         _check_opset(model, subject)
         _check_inputs(model, subject)
         _check_external_data(model, subject)
-        _check_graph(model, source, subject)
+        _check_graph(model, checked, subject)
         check_constants(model, subject)
         check_names(model, subject)
     except UNREADABLE as error:
@@ -124,17 +128,24 @@ def naming_file(model: ir.Model) -> Iterator[None]:
         raise type(error)(path, error.problem, error.cure) from error
 
 
-def _from_path(path: Path) -> ir.Model:
+def _parsed(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[ir.Model, Checked]:
+    """The graph, and what of it onnx's checker looks at."""
+    if isinstance(source, onnx.ModelProto):
+        return ir.from_proto(source), source
+    path = Path(source)
     check_model_file(path, "Give the path of an .onnx or .tflite file")
     try:
-        model = ir.load(path)
+        light = read_light(path)
+        model = ir.load(path) if light is None else light.model
     except OSError as error:
         raise ModelError(
             str(path), f"cannot be read ({error.strerror or error})", "Check its permissions"
         ) from error
     if model.graph.num_nodes() == 0 and not model.opset_imports:
         raise _not_onnx(str(path), None)
-    return model
+    if light is None or has_external_data(model):
+        return model, os.fspath(path)
+    return model, light.checked
 
 
 def _from_tflite(path: str) -> ir.Model:
@@ -188,14 +199,15 @@ def _check_external_data(model: ir.Model, subject: str) -> None:
             raise ModelError(subject, problem, cure)
 
 
-def _check_graph(model: ir.Model, source: str | os.PathLike[str] | onnx.ModelProto, subject: str) -> None:
+def _check_graph(model: ir.Model, checked: Checked, subject: str) -> None:
     """onnx's own checker; what it refuses passes all the same if ONNX Runtime can load it.
 
-    The checker reads a path itself, so that external data and > 2 GB pass. It is stricter than any runtime:
-    exporters forget the shape of an output, or to list initializers as inputs in old files.
+    The checker reads a path itself, so that external data and > 2 GB pass; of a large file it gets bytes in
+    which the large constants have a single element, as it looks at their sizes only. It is stricter than any
+    runtime: exporters forget the shape of an output, or to list initializers as inputs in old files.
     """
     try:
-        onnx.checker.check_model(source if isinstance(source, onnx.ModelProto) else os.fspath(source))
+        onnx.checker.check_model(checked)
     except (onnx.checker.ValidationError, DecodeError, ValueError) as error:
         if _loads_in_runtime(model):
             return

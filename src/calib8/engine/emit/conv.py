@@ -111,21 +111,34 @@ def int8_layers(weight: Taps) -> list[npt.NDArray[np.int8]]:
 
 @dataclass(frozen=True, eq=False)
 class PackedFilter:
-    """Weights of a Conv step.
+    """Weights of a Conv step, packed when they are written.
 
     Attributes:
-        weights: int8, the groups one after the other.
+        taps: int8 [output channels, taps, depth], those of several layers one after the other.
+        groups: so many filters.
+        size: bytes of all packed panels.
         offsets: of the taps, as often as there are layers.
         widths: of the panels of a group.
         depth: bytes per tap, a multiple of 4.
         places: [groups, padded outputs], the output channel of every place of the arrays per channel.
     """
 
-    weights: npt.NDArray[np.int8]
+    taps: npt.NDArray[np.int8]
+    groups: int
+    size: int
     offsets: npt.NDArray[np.int64]
     widths: tuple[int, ...]
     depth: int
     places: npt.NDArray[np.int64]
+
+    def written(self, out: Emitter) -> int:
+        """Packs them straight into the constants, the groups one after the other; their byte offset there."""
+        offset, memory = out.constants.room(self.size)
+        channels, count, depth = self.taps.shape
+        parts = self.taps.reshape(self.groups, channels // self.groups, count, depth)
+        for part, place in zip(parts, memory.view(np.int8).reshape(self.groups, -1), strict=True):
+            pack_weights(part, self.widths, place)
+        return offset
 
 
 def packed_filter(weight: Taps, offsets: npt.NDArray[np.int64], groups: int) -> PackedFilter:
@@ -135,12 +148,11 @@ def packed_filter(weight: Taps, offsets: npt.NDArray[np.int64], groups: int) -> 
     channels, count, depth = taps.shape
     outputs = channels // groups
     widths = panel_widths(outputs)
-    packed = np.empty((groups, packed_bytes(count, depth, widths)), np.int8)
-    for part, place in zip(taps.reshape(groups, outputs, count, depth), packed, strict=True):
-        pack_weights(part, widths, place)
     inside = np.minimum(np.arange(sum(widths) * LANES), outputs - 1)
     return PackedFilter(
-        weights=packed.reshape(-1),
+        taps=taps,
+        groups=groups,
+        size=groups * packed_bytes(count, depth, widths),
         offsets=np.concatenate([offsets] * len(layers)).astype(np.int64),
         widths=widths,
         depth=-(-depth // 4) * 4,
@@ -182,8 +194,8 @@ def emit_filter(
         panels=len(packed.widths),
         panel_widths=out.constant(np.array(packed.widths, np.int32)),
         padded_outputs=places.shape[1],
-        weights=out.constant(packed.weights),
-        weight_bytes=packed.weights.size // groups,
+        weights=packed.written(out),
+        weight_bytes=packed.size // groups,
         bias=out.constant(bias),
         weight_sums=out.constant(sums[places].astype(np.int32)),
         rescale=rescale,

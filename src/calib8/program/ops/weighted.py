@@ -40,6 +40,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from calib8.coded_array import channel_blocks
 from calib8.program.ops.instruction import Instruction
 from calib8.program.ops.kinds import ANY_CODES, SUMS, Takes
 from calib8.program.ops.operand import Ints, Operand
@@ -147,15 +148,16 @@ def _products(source: Slot, positive: Ints, negative: Ints) -> tuple[Ints, Ints]
 
 def weight_sums(layer: Weighted) -> tuple[Ints, Ints]:
     """Sums of the positive and of the negative weights (minus their zero point) per output channel."""
-    weight = layer.weight
-    taps = _taps(layer)
+    weight, taps = layer.weight, _taps(layer)
     outputs = weight.shape[layer.channel_axis]
     points = np.broadcast_to(layer.weight_zero_point, (outputs,))
     # Σ max(w − z, 0) = Σ max(w, z) − taps·z needs no copy of the weights wider than they are.
-    aligned = _along_channels(layer, points.astype(weight.dtype))
     added = weight.size // outputs * points.astype(np.int64)
-    positive = np.maximum(weight, aligned).sum(axis=taps, dtype=np.int64) - added
-    negative = np.minimum(weight, aligned).sum(axis=taps, dtype=np.int64) - added
+    positive, negative = np.empty((2, outputs), np.int64)
+    for part, block in channel_blocks(weight, layer.channel_axis):
+        aligned = _along_channels(layer, points[part].astype(weight.dtype))
+        positive[part] = np.maximum(block, aligned).sum(axis=taps, dtype=np.int64) - added[part]
+        negative[part] = np.minimum(block, aligned).sum(axis=taps, dtype=np.int64) - added[part]
     return positive, negative
 
 

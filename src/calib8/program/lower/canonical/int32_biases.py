@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.coded_array import CodedArray
+from calib8.coded_array import CodedArray, channel_blocks
 from calib8.fixedpoint import INT32_MAX
 from calib8.model.graph import Names, input_at, int_attribute
 from calib8.ops.questions import is_transposed_convolution, takes_bias
@@ -123,6 +123,17 @@ def _is_done(bias: ir.Value | None, codes: npt.NDArray[np.int32], steps: npt.NDA
     )
 
 
+def _channels_of_zeros(weight: CodedArray, axis: int) -> npt.NDArray[np.bool_]:
+    """bool [channels]: all codes of a channel are its zero point."""
+    count = weight.values.shape[axis]
+    points = np.broadcast_to(weight.zero_point, count)
+    found = np.empty(count, np.bool_)
+    for part, block in channel_blocks(weight.values, axis):
+        rows = np.moveaxis(block, axis, 0).reshape(block.shape[axis], -1)
+        found[part] = np.all(rows == points[part, None], axis=1)
+    return found
+
+
 def _with_room(
     names: Names, layer: ir.Node, weight: CodedArray, bias: npt.NDArray[Any], input_scale: float
 ) -> CodedArray:
@@ -130,8 +141,7 @@ def _with_room(
     axis = output_axis(layer, weight.values.ndim)
     if weight.axis is None:
         return weight
-    others = tuple(index for index in range(weight.values.ndim) if index != axis)
-    dead = np.all(weight.values == weight.along(weight.zero_point), axis=others)
+    dead = _channels_of_zeros(weight, axis)
     groups = int_attribute(layer, "group", 1) if is_transposed_convolution(layer) else 1
     try:
         needed = room_for_bias(weight.scale, bias.reshape(groups, -1), input_scale)
