@@ -229,23 +229,62 @@ def test_images_in_bands() -> None:
     assert_same_bits(program)
 
 
-@pytest.mark.parametrize("channels", [17, 64, 100, 130])
-def test_table_behind_the_layer(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fused Lookup gives the bits of the two instructions."""
-    case = Case(channels=channels, size=(9, 9), output_type="int8", output_zero=-11)
-    layer = program_of(case, channels)
+def with_table(layer: Program, seed: int) -> Program:
+    """The layer, and a table of other codes behind it."""
     hidden, y = layer.slots[1], replace(layer.slots[1], name="z", dtype="uint8", zero_point=40)
-    table = np.random.default_rng(channels).integers(0, 256, 256).astype(np.uint8)
+    table = np.random.default_rng(seed).integers(0, 256, 256).astype(np.uint8)
     lookup = op.Lookup("table", (1,), (2,), table, "Sigmoid")
-    program = replace(
+    return replace(
         layer,
         slots=(layer.slots[0], hidden, y),
         instructions=(*layer.instructions, lookup),
         outputs=(Port("z", 2),),
     )
-    both = Work(layer.instructions[0], (0,), 2, lookup=lookup)
+
+
+def assert_same_with_table(program: Program, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
+    """A fused Lookup gives the bits of the two instructions."""
+    layer, lookup = program.instructions[:2]
+    assert isinstance(lookup, op.Lookup)
+    both = Work(layer, (0,), 2, lookup=lookup)
     monkeypatch.setattr(compile_module, "fuse", lambda _: [both])
-    assert_same_bits(program)
+    assert_same_bits(program, **options)
+
+
+@pytest.mark.parametrize("channels", [17, 64, 100, 130])
+def test_table_behind_the_layer(channels: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(channels=channels, size=(9, 9), output_type="int8", output_zero=-11)
+    assert_same_with_table(with_table(program_of(case, channels), channels), monkeypatch)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tables_behind_generated_layers(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = program_of(random_case(np.random.default_rng([63, seed])), seed)
+    assert_same_with_table(with_table(layer, seed), monkeypatch, seed=seed)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("factor", [1e-12, 200.0])
+def test_tables_behind_factors_beyond_the_usual(
+    profile: Profile, factor: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for channels in (8, 70):
+        layer = program_of(Case(channels=channels, profile=profile, factor=factor), 3)
+        assert_same_with_table(with_table(layer, 3), monkeypatch)
+
+
+@pytest.mark.parametrize("channels", [3, 8, 24, 70])
+def test_a_table_behind_a_layer_that_writes_into_a_concat(channels: int) -> None:
+    """The pixels of the layer have gaps: what lies in them stays."""
+    program = with_table(program_of(Case(channels=channels, size=(9, 11)), channels), channels)
+    wide = replace(program.slots[2], name="both", shape=(*program.slots[2].shape[:3], 2 * channels))
+    joined = replace(
+        program,
+        slots=(*program.slots, wide),
+        instructions=(*program.instructions, op.Concat("concat", (2, 2), (3,), 3)),
+        outputs=(Port("both", 3),),
+    )
+    assert_same_bits(joined)
 
 
 def test_most_codes_lie_inside_their_range() -> None:

@@ -63,7 +63,7 @@ void one_by_one(const Task& task) {
       const typename L::Ints result =
           codes_of(dot<L>(bias[0], codes, weights[0]), dot<L>(bias[1], codes, weights[1]),
                    dot<L>(bias[2], codes, weights[2]), dot<L>(bias[3], codes, weights[3]));
-      L::put(output, L::shuffle8(result, order), channels, output_apart);
+      L::put(output, through_table(task.table, L::shuffle8(result, order)), channels, output_apart);
     }
   }
 }

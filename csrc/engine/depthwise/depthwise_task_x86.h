@@ -3,6 +3,7 @@
 
 #include "depthwise.h"
 #include "depthwise_rescale_x86.h"
+#include "lookup.h"
 #include "rules.h"
 
 namespace calib8::engine {
@@ -15,6 +16,8 @@ struct Task {
   int64_t channel, channels;  // at most as many as the block is wide
   int64_t begin, end;
   int64_t strips;  // of a row, in one vector; neighbours may overlap
+  const uint8_t*
+      table;  // applied to the codes before they are stored; null where that is no way, or for none
 
   // Output columns from one strip to the next, and those of a strip.
   int64_t apart() const { return step.output.columns / strips; }
@@ -83,6 +86,31 @@ struct Block : Lanes<length> {
   }
 };
 
+// Whether the codes of this instruction set go through a table before they are stored.
+inline bool tables_in_registers() {
+#if defined(__AVX512BW__)
+  return looks_up_in_registers();
+#else
+  return false;
+#endif
+}
+
+template <class Ints>
+[[gnu::always_inline]] inline Ints through_table([[maybe_unused]] const uint8_t* table, Ints codes) {
+#if defined(__AVX512BW__)
+  if (table == nullptr) return codes;
+  if constexpr (sizeof(Ints) == 64) {
+    return looked_up(table, codes);
+  } else if constexpr (sizeof(Ints) == 32) {
+    return _mm512_castsi512_si256(looked_up(table, _mm512_castsi256_si512(codes)));
+  } else {
+    return _mm512_castsi512_si128(looked_up(table, _mm512_castsi128_si512(codes)));
+  }
+#else
+  return codes;
+#endif
+}
+
 // Codes of `count` rows of `wide` outputs side by side, of which quarter(i, acc) makes the sums of a quarter:
 // two quarters at a time, so that not all sums lie in registers at once.
 template <class L, int count, int wide, class CodesOf, class Quarter>
@@ -103,7 +131,8 @@ template <class L, int count, int wide, class CodesOf, class Quarter>
   for (int r = 0; r < count; ++r) {
     for (int x = 0; x < wide; ++x) {
       uint8_t* to = output + r * task.step.output.row_stride + x * task.step.output.column_stride;
-      L::put(to, packed(first[r][x], second[r][x]), task.channels, output_apart);
+      const auto codes = through_table(task.table, packed(first[r][x], second[r][x]));
+      L::put(to, codes, task.channels, output_apart);
     }
   }
 }

@@ -94,7 +94,8 @@ void any_window(const Task& task) {
     for (int64_t column = 0; column < columns; ++column) {
       typename L::Ints acc[4];
       add_window<L>(step, taps, layer, load, input, acc);
-      L::put(output, codes_of(acc[0], acc[1], acc[2], acc[3]), task.channels, apart);
+      const auto codes = through_table(task.table, codes_of(acc[0], acc[1], acc[2], acc[3]));
+      L::put(output, codes, task.channels, apart);
       input += step.column_step * step.input.column_stride;
       output += step.output.column_stride;
     }
@@ -149,7 +150,6 @@ void look_up_line(const uint8_t* table, uint8_t* codes, int64_t count) {
 
 // A fused table, applied to codes that were just written: whole rows where pixels follow each other.
 void apply_table(const Task& task) {
-  if (task.step.table < 0 || task.step.rescale.kind == Rescale::kNone) return;
   const uint8_t* table = task.memory.constant<uint8_t>(task.step.table);
   const int64_t columns = task.step.output.columns, next = task.step.output.column_stride;
   const bool dense = task.channels == next;
@@ -230,9 +230,20 @@ void run_split(const Task& task) {
   }
 }
 
+// What does not go through the table in registers, where that would be the way.
+template <int width>
+void run_any_rule(const Task& task) {
+  using Plain = Block<width, width>;
+  if (task.step.multiplier == 1) {
+    any_rule<Plain, Direct<Plain>>(task);
+  } else {
+    any_rule<Plain, Repeated<Plain>>(task);
+  }
+  if (task.table != nullptr) apply_table(task);
+}
+
 template <int widest, int width>
 void run_block(const Task& task) {
-  using Plain = Block<width, width>;
   const Rescale& rule = task.step.rescale;
   const bool narrow = task.step.narrow != 0, curve = task.step.activation.kind == Activation::kCurve;
   if (narrow && rule.kind == Rescale::kFloat) return run_float<widest, width>(task);
@@ -241,8 +252,7 @@ void run_block(const Task& task) {
                            curve ? SplitUse::kSteps : SplitUse::kCodes);
     if (split.fits) return rounded_down([&] { run_split<widest, width>(task); });
   }
-  return task.step.multiplier == 1 ? any_rule<Plain, Direct<Plain>>(task)
-                                   : any_rule<Plain, Repeated<Plain>>(task);
+  run_any_rule<width>(task);
 }
 
 // Channels of the block that begins at `channel`: as wide as vectors go, then what is left in halves.
@@ -294,18 +304,32 @@ struct Band {
   Range operator()(int64_t, int64_t) const { return range; }
 };
 
+// Who applies the table of a step: the tiles in registers, or a walk over the codes behind them, which takes
+// long where the pixels of the output have gaps.
+struct Table {
+  const uint8_t* of_tiles = nullptr;
+  bool behind = false;
+
+  template <int widest>
+  static Table of(const Depthwise& step, const Memory& memory) {
+    if (step.table < 0 || step.rescale.kind == Rescale::kNone) return {};
+    if (widest == 64 && tables_in_registers()) return {memory.constant<uint8_t>(step.table), false};
+    return {nullptr, true};
+  }
+};
+
 // All blocks of the rows that `rows_of` gives for each; `per_block` says that tables are applied to each.
 template <int widest, class RowsOf>
-void run_blocks(const Depthwise& step, const Memory& memory, const RowsOf& rows_of) {
+void run_blocks(const Depthwise& step, const Memory& memory, const Table& table, const RowsOf& rows_of) {
   const int64_t channels = step.output.channels;
   for (int64_t channel = 0; channel < channels;) {
     const int64_t width = block_width<widest>(channels - channel);
     const int64_t count = width < channels - channel ? width : channels - channel;
     const Range rows = rows_of(channel, count);
     if (rows.begin < rows.end) {
-      const Task task{step, memory, channel, count, rows.begin, rows.end, 1};
+      const Task task{step, memory, channel, count, rows.begin, rows.end, 1, table.of_tiles};
       run_width<widest>(task, width);
-      if (rows_of.per_block) apply_table(task);
+      if (rows_of.per_block && table.behind) apply_table(task);
     }
     channel += width;
   }
@@ -315,17 +339,19 @@ void run_blocks(const Depthwise& step, const Memory& memory, const RowsOf& rows_
 template <int widest>
 void depthwise(const Depthwise& step, const Memory& memory, Part part) {
   const int64_t rows = step.output.images * step.output.rows, pairs = (rows + 1) / 2;
+  const Table table = Table::of<widest>(step, memory);
   if (pairs % part.count != 0 && pairs < 8 * part.count) {
     const Division division(part, rows, step.output.channels);
-    return run_blocks<widest>(step, memory, division);
+    return run_blocks<widest>(step, memory, table, division);
   }
   const Range mine = share(part, rows, 2);
   const int64_t line = step.row_step * step.input.row_stride;
   const int64_t band = line * 4 > kBandBytes ? 4 : kBandBytes / line / 2 * 2;
   for (int64_t row = mine.begin; row < mine.end; row += band) {
     const Band rows_of{{row, row + band < mine.end ? row + band : mine.end}};
-    run_blocks<widest>(step, memory, rows_of);
-    apply_table({step, memory, 0, step.output.channels, rows_of.range.begin, rows_of.range.end, 1});
+    run_blocks<widest>(step, memory, table, rows_of);
+    if (!table.behind) continue;
+    apply_table({step, memory, 0, step.output.channels, rows_of.range.begin, rows_of.range.end, 1, nullptr});
   }
 }
 
