@@ -229,6 +229,22 @@ def test_images_in_bands() -> None:
     assert_same_bits(program)
 
 
+@pytest.mark.parametrize("kernel", [3, 5])
+@pytest.mark.parametrize("dilations", [(1, 2), (2, 1), (2, 2), (3, 2), (4, 4), (7, 3)])
+def test_dilations(dilations: tuple[int, int], kernel: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers that fall apart into layers without, with codes, sums, and a table; rows in several threads."""
+    rows, columns = (size * (kernel // 2) for size in dilations)
+    for channels, size in ((8, (5, 19)), (70, (17, 16)), (16, (2, 30))):
+        case = Case(
+            images=2, channels=channels, size=size, kernel=(kernel, kernel), dilations=dilations,
+            pads=(rows, columns, rows, columns), output_zero=80,
+        )  # fmt: skip
+        assert_same_bits(program_of(case, kernel), threads=(1, 2, 3))
+        assert_same_bits(program_of(case, kernel, to_sums=True), threads=(1, 2))
+        with monkeypatch.context() as patched:
+            assert_same_with_table(with_table(program_of(case, kernel), 1), patched)
+
+
 def with_table(layer: Program, seed: int) -> Program:
     """The layer, and a table of other codes behind it."""
     hidden, y = layer.slots[1], replace(layer.slots[1], name="z", dtype="uint8", zero_point=40)
@@ -273,10 +289,12 @@ def test_tables_behind_factors_beyond_the_usual(
         assert_same_with_table(with_table(layer, 3), monkeypatch)
 
 
+@pytest.mark.parametrize("factor", [1.0, 1e5])
 @pytest.mark.parametrize("channels", [3, 8, 24, 70])
-def test_a_table_behind_a_layer_that_writes_into_a_concat(channels: int) -> None:
+def test_a_table_behind_a_layer_that_writes_into_a_concat(channels: int, factor: float) -> None:
     """The pixels of the layer have gaps: what lies in them stays."""
-    program = with_table(program_of(Case(channels=channels, size=(9, 11)), channels), channels)
+    case = Case(channels=channels, size=(9, 11), factor=factor)
+    program = with_table(program_of(case, channels), channels)
     wide = replace(program.slots[2], name="both", shape=(*program.slots[2].shape[:3], 2 * channels))
     joined = replace(
         program,

@@ -128,10 +128,11 @@ template <class L, int count, int wide, class CodesOf, class Quarter>
   half(0, first);
   half(2, second);
   const auto packed = codes_of.packing();
+  const uint8_t* const table = task.table;
   for (int r = 0; r < count; ++r) {
     for (int x = 0; x < wide; ++x) {
       uint8_t* to = output + r * task.step.output.row_stride + x * task.step.output.column_stride;
-      const auto codes = through_table(task.table, packed(first[r][x], second[r][x]));
+      const auto codes = through_table(table, packed(first[r][x], second[r][x]));
       L::put(to, codes, task.channels, output_apart);
     }
   }

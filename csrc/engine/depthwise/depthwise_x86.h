@@ -304,8 +304,8 @@ struct Band {
   Range operator()(int64_t, int64_t) const { return range; }
 };
 
-// Who applies the table of a step: the tiles in registers, or a walk over the codes behind them, which takes
-// long where the pixels of the output have gaps.
+// Who applies the table of a step: a walk over the codes behind the tiles, or, where the pixels of the output
+// have gaps, the tiles in registers.
 struct Table {
   const uint8_t* of_tiles = nullptr;
   bool behind = false;
@@ -313,7 +313,8 @@ struct Table {
   template <int widest>
   static Table of(const Depthwise& step, const Memory& memory) {
     if (step.table < 0 || step.rescale.kind == Rescale::kNone) return {};
-    if (widest == 64 && tables_in_registers()) return {memory.constant<uint8_t>(step.table), false};
+    const bool gaps = step.output.column_stride != step.output.channels;
+    if (gaps && widest == 64 && tables_in_registers()) return {memory.constant<uint8_t>(step.table), false};
     return {nullptr, true};
   }
 };
@@ -337,7 +338,7 @@ void run_blocks(const Depthwise& step, const Memory& memory, const Table& table,
 
 // Parts take rows where these are many, in bands whose input stays in the cache for all blocks; else blocks.
 template <int widest>
-void depthwise(const Depthwise& step, const Memory& memory, Part part) {
+void depthwise_rows(const Depthwise& step, const Memory& memory, Part part) {
   const int64_t rows = step.output.images * step.output.rows, pairs = (rows + 1) / 2;
   const Table table = Table::of<widest>(step, memory);
   if (pairs % part.count != 0 && pairs < 8 * part.count) {
@@ -352,6 +353,43 @@ void depthwise(const Depthwise& step, const Memory& memory, Part part) {
     run_blocks<widest>(step, memory, table, rows_of);
     if (!table.behind) continue;
     apply_table({step, memory, 0, step.output.channels, rows_of.range.begin, rows_of.range.end, 1, nullptr});
+  }
+}
+
+// With dilations a layer falls apart into layers without: the outputs of every n-th row and column read the
+// inputs of every n-th row and column. Worth it where windows share columns that are interleaved once.
+inline bool falls_apart(const Depthwise& step) {
+  const bool shared = (step.kernel_rows == 3 && step.kernel_columns == 3) ||
+                      (step.kernel_rows == 5 && step.kernel_columns == 5);
+  const bool plain = step.layers == 1 && step.multiplier == 1 && step.row_step == 1 && step.column_step == 1;
+  const bool dilated = step.row_dilation > 1 || step.column_dilation > 1;
+  constexpr int64_t kLeastColumns = 4;
+  return shared && plain && dilated && step.output.columns >= kLeastColumns * step.column_dilation;
+}
+
+// Every n-th row and column of a view, from (row, column) on.
+inline View thinned(View view, const Depthwise& step, int64_t row, int64_t column, int64_t item) {
+  view.offset += view.at(0, row, column) * item;
+  view.rows = (view.rows - row + step.row_dilation - 1) / step.row_dilation;
+  view.columns = (view.columns - column + step.column_dilation - 1) / step.column_dilation;
+  view.row_stride *= step.row_dilation;
+  view.column_stride *= step.column_dilation;
+  return view;
+}
+
+template <int widest>
+void depthwise(const Depthwise& step, const Memory& memory, Part part) {
+  if (!falls_apart(step)) return depthwise_rows<widest>(step, memory, part);
+  const int64_t rows = std::min(step.row_dilation, step.output.rows);
+  const int64_t item = step.rescale.kind == Rescale::kNone ? 4 : 1;
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t column = 0; column < step.column_dilation; ++column) {
+      Depthwise thin = step;
+      thin.input = thinned(step.input, step, row, column, 1);
+      thin.output = thinned(step.output, step, row, column, item);
+      thin.row_dilation = thin.column_dilation = 1;
+      depthwise_rows<widest>(thin, memory, part);
+    }
   }
 }
 
