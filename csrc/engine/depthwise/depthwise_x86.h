@@ -137,15 +137,17 @@ void any_rule(const Task& task) {
 
 // codes[i] = table[codes[i]], nothing else written.
 void look_up_line(const uint8_t* table, uint8_t* codes, int64_t count) {
-  constexpr int64_t kLine = 64;
+  constexpr int64_t kLine = 64, kFew = 24;
   const int64_t whole = count / kLine * kLine, rest = count - whole;
   if (whole > 0) look_up(table, codes, codes, whole);
-  if (rest > 0) {
-    alignas(64) uint8_t last[kLine] = {};
-    std::memcpy(last, codes + whole, static_cast<size_t>(rest));
-    look_up(table, last, last, kLine);
-    std::memcpy(codes + whole, last, static_cast<size_t>(rest));
+  if (rest < kFew) {
+    for (int64_t i = whole; i < count; ++i) codes[i] = table[codes[i]];
+    return;
   }
+  alignas(64) uint8_t last[kLine] = {};
+  std::memcpy(last, codes + whole, static_cast<size_t>(rest));
+  look_up(table, last, last, kLine);
+  std::memcpy(codes + whole, last, static_cast<size_t>(rest));
 }
 
 // A fused table, applied to codes that were just written: whole rows where pixels follow each other.

@@ -1,0 +1,84 @@
+"""Adds the networks of another processor to docs/results.md, beside those that the page has.
+
+    python benchmarks/second_processor.py NEW.json [MORE.json …] --page docs/results.md
+
+The files are those of ``engine.py --json``, of one machine. The section is written anew each time; figures of
+the first processor are read from the page itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from engine import joined
+from results import comparison_rows, machine_rows
+
+TITLE: Final = "A second processor"
+AHEAD: Final = 1.03
+"""Ratio from which on calib8 counts as ahead: less is what two measurements differ by."""
+
+TEXT: Final = """The same measurement on a processor with about twice the products per cycle, and with more \
+networks: topologies of torchvision and timm by name (`benchmarks/torch_networks.py`), random weights. The \
+last two columns are those of the first processor, where it has them."""
+
+NOT_AHEAD: Final = f"""Rows of this table in which the fastest other runtime takes less than {AHEAD} times \
+calib8's time, by the medians."""
+
+
+def first_figures(page: str) -> dict[tuple[str, str], tuple[str, str]]:
+    """(network, threads) → median ratio and share of the peak, in the table of batch 1."""
+    (table,) = re.findall(r"^## Networks, batch 1\n\n(.*?)\n\n", page, re.MULTILINE | re.DOTALL)
+    rows = [cells_of(line) for line in table.splitlines()[2:]]
+    return {(cells[0], cells[2]): (cells[-2], cells[-1]) for cells in rows}
+
+
+def cells_of(row: str) -> list[str]:
+    return [cell.strip() for cell in row.strip("|").split("|")]
+
+
+def table(document: dict[str, Any], page: str) -> list[str]:
+    """The networks of the new processor, with two columns of the first one."""
+    first = first_figures(page)
+    heading, rule, *rows = comparison_rows(document)
+    found = [f"{heading} ratio there | of peak there |", f"{rule}---|---|"]
+    for row in sorted(rows, key=cells_of):
+        cells = cells_of(row)
+        found.append(f"| {' | '.join((*cells, *first.get((cells[0], cells[2]), ('–', '–'))))} |")
+    return found
+
+
+def behind(rows: list[str]) -> list[str]:
+    """Those of them that are not ahead."""
+    column = cells_of(rows[0]).index("ratio, median")
+    return [*rows[:2], *(row for row in rows[2:] if float(cells_of(row)[column]) < AHEAD)]
+
+
+def section(document: dict[str, Any], page: str) -> Iterator[str]:
+    """The lines of the section."""
+    rows = table(document, page)
+    left = behind(rows)
+    yield from (f"## {TITLE}", "", TEXT, "", *machine_rows(document["machine"]), "", *rows, "")
+    yield from ("### Not ahead", "", NOT_AHEAD, "", *(left if len(left) > 2 else ["None."]), "")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("documents", type=Path, nargs="+")
+    parser.add_argument("--page", type=Path, required=True)
+    chosen = parser.parse_args()
+    page = chosen.page.read_text()
+    old = rf"^## {TITLE}\n.*?(?=^## )"
+    page = re.sub(old, "", page, flags=re.MULTILINE | re.DOTALL)
+    new = "\n".join(section(joined(chosen.documents), page)) + "\n"
+    place = page.index("## Networks, batch 8")
+    chosen.page.write_text(page[:place] + new + page[place:])
+
+
+if __name__ == "__main__":
+    main()
