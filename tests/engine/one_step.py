@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from calib8 import _core
 from calib8.engine.codec import encode
-from calib8.engine.compile import aligned_bytes
+from calib8.engine.emitter import aligned_bytes
 from calib8.engine.fields import FIRST_PORT
 from calib8.engine.steps import Step
 

@@ -36,29 +36,18 @@ CornerWeights<T> corner_weights(const Sides<T>& sides) {
   return {{sides.left * sides.up, sides.right * sides.up, sides.left * sides.down, sides.right * sides.down}};
 }
 
-// clamp(rint(fl(t / s_y))) without the division: fl(t · fl(1 / s_y)) differs from fl(t / s_y) by less than
-// 2^-22 of it, and clamped by less than 2^-13. Only where it lies so near the middle between two codes that
-// this could count is t divided.
+// clamp(rint(fl(t / s_y))), a code minus its zero point. A product with 1 / s_y would round differently, and
+// to divide only where that could be takes longer.
 struct QuotientSteps {
-  bool ordinary;  // neither the scale nor its inverse loses bits
-  Floats scale, inverse, low, high, near_middle;
+  Floats scale, low, high;
 
   template <class Step>
   explicit QuotientSteps(const Step& step)
-      : ordinary(step.output_scale > 1e-30 && step.output_scale < 1e30),
-        scale(all_float(step.output_scale)),
-        inverse(all_float(1.0F / static_cast<float>(step.output_scale))),
+      : scale(all_float(step.output_scale)),
         low(all_float(-step.output_zero - step.output_shift)),
-        high(all_float(255 - step.output_zero - step.output_shift)),
-        near_middle(V::all(0.5F - 1.0F / 4096)) {}
+        high(all_float(255 - step.output_zero - step.output_shift)) {}
 
-  Ints operator()(Floats total) const {
-    const Floats product = V::multiply(total, inverse);
-    if (!ordinary || V::any_above(V::distance_to_whole(product), near_middle)) {
-      return V::rounded(clamped(V::divide(total, scale), low, high));
-    }
-    return V::rounded(clamped(product, low, high));
-  }
+  Ints operator()(Floats total) const { return V::rounded(clamped(V::divide(total, scale), low, high)); }
 };
 
 // Fractions and values are float32: t = Σ weight · fl(s_x · (q − z_x)), added one by one.
