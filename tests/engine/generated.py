@@ -18,7 +18,8 @@ from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import Plan, PlanPort, Row
 from calib8.engine.run import Engine
 from calib8.engine.steps import Step
-from calib8.program.program import Program, Slot
+from calib8.program import instructions as op
+from calib8.program.program import Port, Program, Slot
 from calib8.program.reference.executor import run_program
 from calib8.qparams import QParams
 
@@ -90,3 +91,16 @@ def assert_neighbours_stay(program: Program, opcode: str) -> None:
         Engine(with_steps(plan, steps, shape), isa=isa, threads=2).run_into(feeds, [got])
         np.testing.assert_array_equal(got[..., start : start + channels], wanted, err_msg=isa)
         assert (np.delete(got, np.s_[start : start + channels], axis=3) == 77).all(), isa
+
+
+def to_float(program: Program, axes: tuple[int, ...] = (0, 3, 1, 2)) -> Program:
+    """The program with float32 outputs; ``axes`` are those of the codes in the order of the output."""
+    codes = program.slots[-1]
+    floats = Slot("f", tuple(codes.shape[axis] for axis in axes), "float32")
+    last = op.Dequantize("out", (len(program.slots) - 1,), (len(program.slots),), axes)
+    return replace(
+        program,
+        slots=(*program.slots, floats),
+        instructions=(*program.instructions, last),
+        outputs=(Port("out", len(program.slots)),),
+    )

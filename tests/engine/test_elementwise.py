@@ -180,6 +180,20 @@ def test_products_that_overflow_float32() -> None:
         assert_same_bits(program, every_pair(program))
 
 
+def beside_itself(program: Program) -> Program:
+    """The result twice in one tensor, whose pixels have gaps for who writes one of them."""
+    *images, channels = program.slots[-1].shape
+    both = replace(program.slots[-1], name="both", shape=(*images, 2 * channels))
+    last = len(program.slots)
+    joined = op.Concat("concat", (last - 1, last - 1), (last,), 3)
+    return replace(
+        program,
+        slots=(*program.slots, both),
+        instructions=(*program.instructions, joined),
+        outputs=(Port("both", last),),
+    )
+
+
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("channels", [1, 8, 24, 63, 96, 144, 600, 2100, 4200])
 def test_gates_of_channels(channels: int, left: bool) -> None:
@@ -192,6 +206,15 @@ def test_gates_of_channels(channels: int, left: bool) -> None:
         y = codes("y", 3, 5, 7, channels, zero_point=zero_point)
         rule = rules.FloatProduct(factor * float(rng.uniform(0.5, 2)))
         assert_same_bits(single(op.Mul, sides, y, "onnx", rescale=rule, low=low, high=high))
+    gates = codes("a", 3, 1, 1, channels), codes("b", 3, 1, 1, channels, zero_point=9)
+    y, rule = codes("y", 3, 1, 1, channels), rules.FloatProduct(0.004)
+    assert_same_bits(single(op.Mul, gates, y, "onnx", rescale=rule, low=0, high=255))
+    if channels < 100:
+        assert_same_bits(
+            beside_itself(
+                single(op.Mul, sides, codes("y", 3, 5, 7, channels), "onnx", rescale=rule, low=0, high=255)
+            )
+        )
 
 
 def test_operands_that_are_the_same_tensor() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from generated import CASES
+from generated import CASES, to_float
 from wide_programs import WIDE
 
 from calib8 import InferenceSession, ModelError, _core
@@ -24,13 +24,42 @@ from calib8.engine.fields import FIRST_PORT
 from calib8.engine.plan import FloatCall, Plan, Stored
 from calib8.engine.plan_file import save_plan
 from calib8.profiles import Profile
-from program.example_programs import EXAMPLES, chain
+from calib8.program import instructions as op
+from calib8.program.program import Program
+from calib8.program.rounding.resize import linear_axis
+from calib8.program.rules import FloatProduct
+from program.example_programs import EXAMPLES, chain, codes, single
 
 SCRIPT = Path(__file__).with_name("plan_mutations.py")
 
 
 def plan_of(name: str) -> Plan:
     return compile_program(EXAMPLES[name, "single"])
+
+
+def depthwise(size: tuple[int, int], kernel: int, dilation: int) -> Program:
+    """The example's layer of 8 channels with another window, as large as its input."""
+    example, pad = EXAMPLES["DepthwiseConv", "onnx"], dilation * (kernel // 2)
+    step = example.instructions[0]
+    assert isinstance(step, op.DepthwiseConv)
+    weight = np.random.default_rng(0).integers(-127, 128, (kernel, kernel, 8)).astype(np.int8)
+    window = {"strides": (1, 1), "pads": (pad,) * 4, "dilations": (dilation,) * 2}
+    slots = (codes("x", 2, *size, 8), codes("y", 2, *size, 8))
+    return replace(example, slots=slots, instructions=(replace(step, weight=weight, **window),))  # type: ignore[arg-type]
+
+
+def resized(rows: int, columns: int) -> Program:
+    """A Resize that gives float32, twice as high and wide."""
+    x, y = codes("x", 1, rows, columns, 3), codes("y", 1, 2 * rows, 2 * columns, 3)
+    along, across = (linear_axis("onnx", size, 2 * size, 2.0, "half_pixel") for size in (rows, columns))
+    return to_float(single(op.ResizeLinear, [x], y, "onnx", rows=along, columns=across))
+
+
+def gated() -> Program:
+    """Channels with gates."""
+    slots = [codes("x", 2, 3, 4, 24), codes("gate", 2, 1, 1, 24)]
+    rule = FloatProduct(0.01)
+    return single(op.Mul, slots, codes("y", 2, 3, 4, 24), "onnx", rescale=rule, low=0, high=255)
 
 
 def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
@@ -47,7 +76,8 @@ def with_field(plan: Plan, opcode: str, **values: int) -> Plan:
 @pytest.mark.parametrize("bits", [8, 16])
 def test_changed_numbers_never_end_the_process(bits: int, tmp_path: Path) -> None:
     """A signal, or an error that is none of a broken plan, would end the script at once."""
-    programs = [program for (name, _), program in EXAMPLES.items() if name != "Float"] + [chain()]
+    programs = [program for (name, _), program in EXAMPLES.items() if name != "Float"]
+    programs += [chain(), resized(5, 20), depthwise((9, 10), 3, 2), depthwise((12, 11), 5, 2), gated()]
     if bits == 16:
         programs = [program for (_, profile), program in WIDE.items() if profile != "tflite"]
     files = [tmp_path / f"{number}.c8" for number in range(len(programs))]
@@ -79,6 +109,28 @@ def test_fields_of_what_a_step_does_not_do_are_refused() -> None:
     with pytest.raises(ModelError, match="bounds of sums"):
         InferenceSession(with_field(plan_of("DepthwiseConv"), "depthwise", narrow=3))
     InferenceSession(plan)
+
+
+@pytest.mark.parametrize("isa", _core.engine.available_isas())
+def test_rows_that_all_lie_in_one_place(isa: str) -> None:
+    """No instruction set divides by what rows are apart."""
+    plan = compile_program(depthwise((9, 10), 1, 1))
+    session = InferenceSession(with_field(plan, "depthwise", **{"input.row_stride": 0}), isa=isa)
+    session.run(None, {"x": np.ones((2, 9, 10, 8), np.uint8)})
+
+
+@pytest.mark.parametrize("isa", _core.engine.available_isas())
+def test_rows_that_lie_in_front_of_each_other(isa: str) -> None:
+    """Every place of a row is one, also −1."""
+    plan = compile_program(resized(3, 40))
+    fields = _core.engine.schemas()["resize_to_float"]
+    offset = next(row for row in plan.rows if row.opcode == "resize_to_float").fields[
+        fields.index("input.offset")
+    ]
+    changed = with_field(plan, "resize_to_float", **{"input.row_stride": -1, "input.offset": int(offset) + 2})
+    feeds = {"x": np.random.default_rng(0).integers(0, 256, (1, 3, 40, 3)).astype(np.uint8)}
+    wanted = InferenceSession(changed, isa="reference").run(None, feeds)[0]
+    np.testing.assert_array_equal(InferenceSession(changed, isa=isa).run(None, feeds)[0], wanted)
 
 
 @pytest.mark.parametrize(("name", "opcode"), [("Conv", "conv"), ("DepthwiseConv", "depthwise")])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from decode import steps_of
 from example_programs import EXAMPLES, codes, single
-from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, pick
+from generated import CHANNELS, SEEDS, assert_neighbours_stay, code_slot, like, pick, to_float
 from padded_layers import OUTPUTS, padded_conv
 
 from bits import ISAS, assert_same_bits
@@ -16,7 +16,7 @@ from calib8.engine.compile import compile_program
 from calib8.engine.run import Engine
 from calib8.errors import ModelError
 from calib8.program import instructions as op
-from calib8.program.program import Port, Program, Slot
+from calib8.program.program import Port, Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rounding.resize import COORDINATE_MODES, float_axis, linear_axis
 from calib8.program.rules import PROFILES, LinearAxis, Profile
@@ -106,19 +106,6 @@ def test_channels_beside_the_result_stay(channels: int, profile: Profile) -> Non
     x, y = codes("x", 1, 3, 4, channels), codes("y", 1, 6, 7, channels)
     program = single(op.ResizeLinear, [x], y, profile, rows=rows, columns=columns)
     assert_neighbours_stay(program, "resize_linear")
-
-
-def to_float(program: Program, axes: tuple[int, ...] = (0, 3, 1, 2)) -> Program:
-    """The program with float32 outputs; ``axes`` are those of the codes in the order of the output."""
-    codes = program.slots[-1]
-    floats = Slot("f", tuple(codes.shape[axis] for axis in axes), "float32")
-    last = op.Dequantize("out", (len(program.slots) - 1,), (len(program.slots),), axes)
-    return replace(
-        program,
-        slots=(*program.slots, floats),
-        instructions=(*program.instructions, last),
-        outputs=(Port("out", len(program.slots)),),
-    )
 
 
 def opcodes(program: Program) -> list[str]:

@@ -68,6 +68,37 @@ def test_bfloat16_small_constants_and_constants_without_raw_bytes(tmp_path: Path
     assert constant is not None and not constant.numpy().flags.writeable
 
 
+def test_what_is_said_about_a_constant_stays(tmp_path: Path) -> None:
+    model = model_of(large())
+    model.graph.initializer[0].doc_string = "weights"
+    entry = model.graph.initializer[0].metadata_props.add()
+    entry.key, entry.value = "of", "a test"
+    given = helper.make_tensor_value_info("large", TensorProto.FLOAT, [LARGE])
+    model.graph.input.append(given)  # as old files have it
+    assert_same(saved(model, tmp_path / "a.onnx"))
+
+
+def test_two_constants_of_one_name_are_left_to_the_ordinary_reader(tmp_path: Path) -> None:
+    """The later one counts, however it holds its values."""
+    later = helper.make_tensor("w", TensorProto.FLOAT, [20_000], [2.0] * 20_000)
+    first = numpy_helper.from_array(np.ones(20_000, np.float32), "w")
+    path = saved(model_of(first, later, large()), tmp_path / "a.onnx")
+    assert read_light(path) is None
+
+
+def test_values_that_are_listed_one_by_one(tmp_path: Path) -> None:
+    """Numbers, strings, packed halves of bytes: none of them is read apart."""
+    bits = helper.make_tensor("bits", TensorProto.INT4, [200_000], bytes(100_000), raw=True)
+    words = helper.make_tensor("words", TensorProto.STRING, [9_000], [b"something"] * 9_000)
+    flags = numpy_helper.from_array(np.ones(100_000, np.bool_), "flags")
+    path = saved(model_of(bits, large(), words, flags, reads=1), tmp_path / "a.onnx")
+    light = read_light(path)
+    assert light is not None
+    kinds = {name: type(value.const_value) for name, value in light.model.graph.initializers.items()}
+    assert [name for name, kind in kinds.items() if kind is ir.Tensor] == ["large"]
+    assert ir.to_proto(light.model) == ir.to_proto(ir.from_proto(onnx.load(path)))
+
+
 def test_a_large_file_is_checked(tmp_path: Path) -> None:
     broken = model_of(large())
     broken.graph.node[0].op_type = "NoSuchOperator"
@@ -109,6 +140,10 @@ def test_what_the_ordinary_reader_does(tmp_path: Path) -> None:
     assert read_light(saved(model_of(large(size=1000)), tmp_path / "small.onnx")) is None
     assert read_light(saved(one, tmp_path / "a.pb")) is None
     assert read_light(saved(model_of(large(), large()), tmp_path / "twice.onnx")) is None
+    node = helper.make_node("Constant", [], ["c"], value=large("c", 2 * LARGE))
+    nodes = model_of(large())
+    nodes.graph.node.insert(0, node)
+    assert read_light(saved(nodes, tmp_path / "nodes.onnx")) is None
     many = [large(f"c{i}", 10_000) for i in range(LARGE // 10_000 + 1)]
     assert read_light(saved(model_of(*many), tmp_path / "many.onnx")) is None
     (tmp_path / "noise.onnx").write_bytes(np.random.default_rng(0).bytes(large_constants.LARGE_FILE))

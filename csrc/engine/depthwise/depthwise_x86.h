@@ -232,7 +232,7 @@ void run_split(const Task& task) {
   }
 }
 
-// What does not go through the table in registers, where that would be the way.
+// Sums that no form in registers takes; a table that the tiles would apply is applied behind them.
 template <int width>
 void run_any_rule(const Task& task) {
   using Plain = Block<width, width>;
@@ -348,7 +348,7 @@ void depthwise_rows(const Depthwise& step, const Memory& memory, Part part) {
     return run_blocks<widest>(step, memory, table, division);
   }
   const Range mine = share(part, rows, 2);
-  const int64_t line = step.row_step * step.input.row_stride;
+  const int64_t line = std::max<int64_t>(step.row_step * step.input.row_stride, 1);
   const int64_t band = line * 4 > kBandBytes ? 4 : kBandBytes / line / 2 * 2;
   for (int64_t row = mine.begin; row < mine.end; row += band) {
     const Band rows_of{{row, row + band < mine.end ? row + band : mine.end}};
@@ -369,13 +369,18 @@ inline bool falls_apart(const Depthwise& step) {
   return shared && plain && dilated && step.output.columns >= kLeastColumns * step.column_dilation;
 }
 
+// Strides of a single row or column may be anything, and are not used.
+inline int64_t wrapped_product(int64_t a, int64_t b) {
+  return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+}
+
 // Every n-th row and column of a view, from (row, column) on.
 inline View thinned(View view, const Depthwise& step, int64_t row, int64_t column, int64_t item) {
   view.offset += view.at(0, row, column) * item;
   view.rows = (view.rows - row + step.row_dilation - 1) / step.row_dilation;
   view.columns = (view.columns - column + step.column_dilation - 1) / step.column_dilation;
-  view.row_stride *= step.row_dilation;
-  view.column_stride *= step.column_dilation;
+  view.row_stride = wrapped_product(view.row_stride, step.row_dilation);
+  view.column_stride = wrapped_product(view.column_stride, step.column_dilation);
   return view;
 }
 

@@ -87,13 +87,14 @@ struct Source {
 struct RowFloats {
   using Value = float;
   const uint8_t* data;
-  int64_t row_size, zero;
+  int64_t row_size;
+  int32_t zero;
   const uint8_t* filled_from = nullptr;
   int64_t filled = 0;
   alignas(64) float buffer[kRun + kUnit];
 
   RowFloats(const uint8_t* first, int64_t size, int64_t zero_point)
-      : data(first), row_size(size), zero(zero_point) {}
+      : data(first), row_size(size), zero(static_cast<int32_t>(zero_point)) {}
 
   // `count` numbers from `offset` on; `rows` of them follow each other.
   const float* numbers(int64_t offset, int64_t count, int64_t rows) {
@@ -102,7 +103,7 @@ struct RowFloats {
     filled = rows * count;
     for (int64_t row = 0; row < rows; ++row) {
       float* to = buffer + row * count;
-      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(filled_from[i] - zero);
+      for (int64_t i = 0; i < count; ++i) to[i] = static_cast<float>(int64_t{filled_from[i]} - zero);
     }
     return buffer;
   }

@@ -66,9 +66,10 @@ class FloatRows {
   FloatRows(const ResizeToFloat& step, const uint8_t* input, float* memory)
       : step_(step), input_(input), stride_(whole_vectors(4 * step.input.columns) / 4 + kMostLanes) {
     for (float*& row : rows_) row = memory, memory += stride_ * step.input.channels;
-    const auto zero = static_cast<int32_t>(step.input_zero + step.input_shift);
-    for (int32_t code = 0; code < 256; ++code) {
-      values_[code] = static_cast<float>(code - zero) * static_cast<float>(step.input_scale);
+    const auto zero = static_cast<uint64_t>(step.input_zero) + static_cast<uint64_t>(step.input_shift);
+    for (uint64_t code = 0; code < 256; ++code) {
+      const auto steps = static_cast<int64_t>(code - zero);
+      values_[code] = static_cast<float>(steps) * static_cast<float>(step.input_scale);
     }
   }
 
@@ -100,7 +101,7 @@ class FloatRows {
   const uint8_t* input_;
   int64_t stride_;
   float* rows_[2];
-  int64_t places_[2] = {-1, -1};
+  int64_t places_[2] = {INT64_MIN, INT64_MIN};  // nothing is there yet
   float values_[256];
 };
 

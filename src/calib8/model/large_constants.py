@@ -1,21 +1,22 @@
 """ONNX files read without their large constants passing through protobuf, which keeps a second copy of them.
 
     ModelProto   7 graph        GraphProto   5 initializer
-    TensorProto  1 dims   2 data_type   8 name   9 raw_data   13 external_data   14 data_location
+    TensorProto  1 dims   2 data_type   8 name   9 raw_data   4-7, 10, 11 lists of numbers or strings
+                 13 external_data   14 data_location
 
 A file is walked field by field. Of every initializer whose ``raw_data`` is large this part stays out of the
 bytes that protobuf parses; it is read into an array of its own. Files that are built in another way are left
-to the ordinary reader.
+to the ordinary reader, as are those of which less than half lies in such constants.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import onnx
@@ -26,11 +27,20 @@ LARGE_CONSTANT: Final = 2**16
 """Bytes from which on a file, and a constant in it, is read apart."""
 
 GRAPH, INITIALIZER = 7, 5
-DIMS, DATA_TYPE, NAME, RAW_DATA, EXTERNAL_DATA, DATA_LOCATION = 1, 2, 8, 9, 13, 14
+DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
+ELSEWHERE: Final = frozenset((4, 5, 6, 7, 10, 11, 13, 14))
+"""Fields of a constant that holds its values in another way."""
+
 VARINT, EIGHT_BYTES, LENGTH, FOUR_BYTES = 0, 1, 2, 5
 
 WHOLE_BYTES: Final = frozenset((1, 2, 3, 4, 5, 6, 7, 10, 11, 16))
 """Data types whose elements take one or more whole bytes: float, uint8, int8, … bfloat16."""
+
+WINDOW: Final = 2**16
+"""Bytes that are read at once while a file is walked."""
+
+Piece: TypeAlias = "bytes | tuple[int, int]"
+"""Bytes, or where they lie in the file."""
 
 
 class _Field(NamedTuple):
@@ -42,6 +52,28 @@ class _Field(NamedTuple):
     begin: int
     end: int
     value: int
+
+
+class _File:
+    """The bytes of a file, read as they are asked for."""
+
+    def __init__(self, file: BinaryIO, size: int) -> None:
+        self._file, self.size = file, size
+        self._first, self._window = 0, b""
+
+    def at(self, place: int) -> int:
+        """A byte; IndexError where there is none."""
+        index = place - self._first
+        if not 0 <= index < len(self._window):
+            self._first, index = place, 0
+            self._file.seek(place)
+            self._window = self._file.read(WINDOW)
+        return self._window[index]
+
+    def between(self, begin: int, end: int) -> bytes:
+        """Some of the bytes."""
+        self._file.seek(begin)
+        return self._file.read(end - begin)
 
 
 @dataclass
@@ -61,23 +93,23 @@ class LightModel:
 class _Light:
     """Pieces of the two models."""
 
-    parsed: list[bytes] = field(default_factory=list)
-    checked: list[bytes] = field(default_factory=list)
+    parsed: list[Piece] = field(default_factory=list)
+    checked: list[Piece] = field(default_factory=list)
 
-    def add(self, parsed: bytes, checked: bytes | None = None) -> None:
+    def add(self, parsed: Piece, checked: Piece | None = None) -> None:
         self.parsed.append(parsed)
         self.checked.append(parsed if checked is None else checked)
 
-    def message(self, number: int) -> tuple[bytes, bytes]:
-        """Both as a field of a message around them."""
-        return _message(number, b"".join(self.parsed)), _message(number, b"".join(self.checked))
+    def add_message(self, number: int, other: _Light) -> None:
+        """The other's pieces as a field of a message."""
+        for mine, pieces in ((self.parsed, other.parsed), (self.checked, other.checked)):
+            mine += [_prefix(number, _size(pieces)), *pieces]
 
 
 class _Constant(NamedTuple):
-    """A large constant: its name, its type, and where its bytes are."""
+    """A large constant: its name, and where its bytes are."""
 
     name: str
-    data_type: int
     begin: int
     end: int
 
@@ -86,23 +118,29 @@ def read_light(path: Path) -> LightModel | None:
     """Reads a large file of the suffix ``.onnx``; None for any other, and where the ordinary reader must do.
 
     Raises:
-        OSError: it cannot be read.
         DecodeError, ValueError, TypeError, LookupError: as from ``onnx_ir.load``.
     """
-    if path.suffix != ".onnx" or path.stat().st_size < LARGE_FILE:
+    if path.suffix != ".onnx" or sys.byteorder != "little":
         return None
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        try:
-            light, constants = _without_constants(data)
-        except (ValueError, IndexError):
+    try:
+        size = path.stat().st_size
+        if size < LARGE_FILE:
             return None
-    if not constants:
+        with path.open("rb") as handle:
+            file = _File(handle, size)
+            light, constants = _without_constants(file)
+            if 2 * sum(constant.end - constant.begin for constant in constants) < size:
+                return None
+            parsed, checked = (_joined(file, pieces) for pieces in (light.parsed, light.checked))
+    except (OSError, ValueError, IndexError):
         return None
-    model = ir.from_proto(onnx.ModelProto.FromString(b"".join(light.parsed)))
-    if not _give_back(model, constants, path):
+    proto = onnx.ModelProto.FromString(parsed)
+    names = [tensor.name for tensor in proto.graph.initializer]
+    model = ir.from_proto(proto)
+    if len(set(names)) < len(names) or not _give_back(model, constants, path):
         return None
     ir.external_data.set_base_dir(model.graph, os.path.dirname(path))  # noqa: PTH120 - as onnx_ir.load does
-    return LightModel(model, b"".join(light.checked))
+    return LightModel(model, checked)
 
 
 def _give_back(model: ir.Model, constants: list[_Constant], path: Path) -> bool:
@@ -119,73 +157,72 @@ def _give_back(model: ir.Model, constants: list[_Constant], path: Path) -> bool:
         content.flags.writeable = False
         sizes = old.shape.numpy()
         array = content.view(old.dtype.numpy()).reshape(sizes)
-        value.const_value = ir.Tensor(array, old.dtype, shape=ir.Shape(sizes), name=old.name)
+        value.const_value = ir.Tensor(
+            array, old.dtype, shape=ir.Shape(sizes), name=old.name, doc_string=old.doc_string,
+            metadata_props=dict(old.metadata_props),
+        )  # fmt: skip
     return True
 
 
-def _without_constants(data: mmap.mmap) -> tuple[_Light, list[_Constant]]:
+def _without_constants(file: _File) -> tuple[_Light, list[_Constant]]:
     """The model's bytes without the large constants of its graph, and these.
 
     Raises:
-        ValueError, IndexError: it is no message, or has several graphs or constants of one name.
+        ValueError, IndexError: it is no message, or has several graphs.
     """
     model, constants, graphs = _Light(), list[_Constant](), 0
-    for part in _fields(data, 0, len(data)):
+    for part in _fields(file, 0, file.size):
         if part.number == GRAPH and part.wire == LENGTH:
             graphs += 1
-            model.add(*_graph(data, part, constants).message(GRAPH))
+            model.add_message(GRAPH, _graph(file, part, constants))
         else:
-            model.add(data[part.start : part.end])
-    if graphs > 1 or len({constant.name for constant in constants}) < len(constants):
-        raise ValueError("not one graph with constants of different names")
+            model.add((part.start, part.end))
+    if graphs > 1:
+        raise ValueError("several graphs")
     return model, constants
 
 
-def _graph(data: mmap.mmap, whole: _Field, constants: list[_Constant]) -> _Light:
+def _graph(file: _File, whole: _Field, constants: list[_Constant]) -> _Light:
     graph, kept = _Light(), whole.begin
-    for part in _fields(data, whole.begin, whole.end):
+    for part in _fields(file, whole.begin, whole.end):
         if part.number != INITIALIZER or part.wire != LENGTH or part.end - part.begin < LARGE_CONSTANT:
             continue
-        found = _initializer(data, part)
+        found = _initializer(file, part)
         if found is None:
             continue
         constant, light = found
-        graph.add(data[kept : part.start])
-        graph.add(*light.message(INITIALIZER))
+        graph.add((kept, part.start))
+        graph.add_message(INITIALIZER, light)
         constants.append(constant)
         kept = part.end
-    graph.add(data[kept : whole.end])
+    graph.add((kept, whole.end))
     return graph
 
 
-def _initializer(data: mmap.mmap, whole: _Field) -> tuple[_Constant, _Light] | None:
+def _initializer(file: _File, whole: _Field) -> tuple[_Constant, _Light] | None:
     """A large constant and what is left of it; None for one that stays."""
     light, raw, name, data_type = _Light(), list[_Field](), "", 0
-    for part in _fields(data, whole.begin, whole.end):
-        if part.number in (EXTERNAL_DATA, DATA_LOCATION):
+    for part in _fields(file, whole.begin, whole.end):
+        if part.number in ELSEWHERE:
             return None
         if part.number == RAW_DATA and part.wire == LENGTH:
             raw.append(part)
             continue
-        content = data[part.start : part.end]
         if part.number == NAME and part.wire == LENGTH:
-            name = data[part.begin : part.end].decode()
+            name = file.between(part.begin, part.end).decode()
         elif part.number == DATA_TYPE:
             data_type = part.value
-        light.add(content, b"" if part.number == DIMS else None)
-    if (
-        len(raw) != 1
-        or raw[0].end - raw[0].begin < LARGE_CONSTANT
-        or data_type not in WHOLE_BYTES
-        or not name
-    ):
+        light.add((part.start, part.end), b"" if part.number == DIMS else None)
+    taken = len(raw) == 1 and data_type in WHOLE_BYTES and name
+    if not taken or raw[0].end - raw[0].begin < LARGE_CONSTANT:
         return None
     element = bytes(ir.DataType(data_type).numpy().itemsize)
-    light.add(b"", bytes([DIMS << 3 | VARINT, 1]) + _message(RAW_DATA, element))
-    return _Constant(name, data_type, raw[0].begin, raw[0].end), light
+    one = bytes([DIMS << 3 | VARINT, 1])
+    light.add(b"", one + _prefix(RAW_DATA, len(element)) + element)
+    return _Constant(name, raw[0].begin, raw[0].end), light
 
 
-def _fields(data: mmap.mmap, begin: int, end: int) -> Iterator[_Field]:
+def _fields(file: _File, begin: int, end: int) -> Iterator[_Field]:
     """The fields of a message.
 
     Raises:
@@ -194,13 +231,13 @@ def _fields(data: mmap.mmap, begin: int, end: int) -> Iterator[_Field]:
     place = begin
     while place < end:
         start = place
-        tag, place = _varint(data, place)
+        tag, place = _varint(file, place)
         number, wire, value = tag >> 3, tag & 7, 0
         first = place
         if wire == VARINT:
-            value, place = _varint(data, place)
+            value, place = _varint(file, place)
         elif wire == LENGTH:
-            size, first = _varint(data, place)
+            size, first = _varint(file, place)
             place = first + size
         elif wire in (EIGHT_BYTES, FOUR_BYTES):
             place += 8 if wire == EIGHT_BYTES else 4
@@ -211,11 +248,11 @@ def _fields(data: mmap.mmap, begin: int, end: int) -> Iterator[_Field]:
         yield _Field(number, wire, start, first, place, value)
 
 
-def _varint(data: mmap.mmap, place: int) -> tuple[int, int]:
+def _varint(file: _File, place: int) -> tuple[int, int]:
     """A number in groups of seven bits, and where it ends."""
     value = shift = 0
     while True:
-        byte = data[place]
+        byte = file.at(place)
         place += 1
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -225,11 +262,19 @@ def _varint(data: mmap.mmap, place: int) -> tuple[int, int]:
             raise ValueError("a number of more than 64 bits")
 
 
-def _message(number: int, content: bytes) -> bytes:
-    """A field that holds a message or bytes."""
-    size, prefix = len(content), bytearray([number << 3 | LENGTH])
+def _prefix(number: int, size: int) -> bytes:
+    """What stands before the bytes of a field that holds a message or bytes."""
+    prefix = bytearray([number << 3 | LENGTH])
     while size >= 0x80:
         prefix.append(size & 0x7F | 0x80)
         size >>= 7
     prefix.append(size)
-    return bytes(prefix) + content
+    return bytes(prefix)
+
+
+def _size(pieces: list[Piece]) -> int:
+    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+
+
+def _joined(file: _File, pieces: list[Piece]) -> bytes:
+    return b"".join(piece if isinstance(piece, bytes) else file.between(*piece) for piece in pieces)
