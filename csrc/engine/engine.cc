@@ -48,6 +48,18 @@ AnyStep decode_row(const Description::Row& row, Limits& limits) {
   }
 }
 
+// The layer writes into the border that the step before it fills, and reads no byte of it.
+bool writes_into(const AnyStep& layer, const FillHalo& border) {
+  const auto same = [&](const View& output) {
+    return output.buffer == border.view.buffer && output.offset == border.view.offset &&
+           output.row_stride == border.view.row_stride && output.rows == border.view.rows;
+  };
+  if (layer.kind == kind_of<Conv>()) return same(static_cast<const Conv*>(layer.step.get())->output);
+  if (layer.kind == kind_of<Depthwise>())
+    return same(static_cast<const Depthwise*>(layer.step.get())->output);
+  return false;
+}
+
 }  // namespace
 
 Context::Context(const Engine& owner, int64_t arena_bytes, int64_t scratch_bytes, int threads)
@@ -76,10 +88,14 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
   const KernelTable table = kernel_table(isa);
   const Origins origins = kernel_origins(isa);
   const bool share_all = std::getenv("CALIB8_SHARE_ALL") != nullptr;  // tests: however small they are
+  const FillHalo* border = nullptr;                                   // the step before
   for (const Description::Row& row : description.steps) {
-    AnyStep any = decode_row(row, limits);
+    const AnyStep any = decode_row(row, limits);
     const auto kind = static_cast<size_t>(any.kind);
-    steps_.push_back({table[kind], origins[kind], std::move(any.step), any.shared || share_all});
+    const bool shared = any.shared || share_all;
+    if (border != nullptr) steps_.back().goes_with_next = shared && writes_into(any, *border);
+    border = any.kind == kind_of<FillHalo>() ? static_cast<const FillHalo*>(any.step.get()) : nullptr;
+    steps_.push_back({table[kind], origins[kind], any.step, shared, false});
     scratch_bytes_ = std::max(scratch_bytes_, any.scratch_bytes);
   }
   check_memory(scratch_bytes_);
@@ -110,8 +126,8 @@ class Entry {
 }  // namespace
 
 struct Engine::Job {
-  Kernel kernel;
-  const void* step;
+  const Decoded* border;  // filled before the step, null for none
+  const Decoded* step;
   uint8_t* const* buffers;
   Context* context;
   int parts;
@@ -120,7 +136,9 @@ struct Engine::Job {
 void Engine::work(void* job, int part) {
   const Job& task = *static_cast<const Job*>(job);
   const Memory memory{task.buffers, task.context->scratch(part)};
-  task.kernel(task.step, memory, {part, task.parts});
+  for (const Decoded* step : {task.border, task.step}) {
+    if (step != nullptr) step->kernel(step->step.get(), memory, {part, task.parts});
+  }
 }
 
 void Engine::run(Context& context, int64_t first, int64_t last, const std::vector<uint8_t*>& ports,
@@ -132,8 +150,11 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
   Job job{nullptr, nullptr, buffers.data(), &context, 1};
   for (int64_t i = first; i < last; ++i) {
     const Decoded& decoded = steps_[static_cast<size_t>(i)];
-    job.kernel = decoded.kernel;
-    job.step = decoded.step.get();
+    if (decoded.goes_with_next && parallel && nanoseconds == nullptr && i + 1 < last) {
+      job.border = &decoded;
+      continue;
+    }
+    job.step = &decoded;
     const auto start = nanoseconds == nullptr ? Clock::time_point() : Clock::now();
     const bool shared = parallel && decoded.shared;
     job.parts = shared ? pool_.threads() : 1;
@@ -142,6 +163,7 @@ void Engine::run(Context& context, int64_t first, int64_t last, const std::vecto
     } else {
       work(&job, 0);
     }
+    job.border = nullptr;
     if (nanoseconds != nullptr) {
       nanoseconds[i] += std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
     }

@@ -81,7 +81,8 @@ class Engine {
     Kernel kernel;
     const char* origin;
     std::shared_ptr<const void> step;
-    bool shared;  // by all threads; else the caller does it alone (step_cost.h)
+    bool shared;          // by all threads; else the caller does it alone (step_cost.h)
+    bool goes_with_next;  // a border of what the next step writes: threads need not meet in between
   };
   struct Job;
   static void work(void* job, int part);

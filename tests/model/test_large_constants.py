@@ -69,13 +69,18 @@ def test_bfloat16_small_constants_and_constants_without_raw_bytes(tmp_path: Path
 
 
 def test_what_is_said_about_a_constant_stays(tmp_path: Path) -> None:
+    """Also where it is an input too, as in old files."""
     model = model_of(large())
     model.graph.initializer[0].doc_string = "weights"
     entry = model.graph.initializer[0].metadata_props.add()
     entry.key, entry.value = "of", "a test"
-    given = helper.make_tensor_value_info("large", TensorProto.FLOAT, [LARGE])
-    model.graph.input.append(given)  # as old files have it
-    assert_same(saved(model, tmp_path / "a.onnx"))
+    model.graph.input.append(helper.make_tensor_value_info("large", TensorProto.FLOAT, [LARGE]))
+    light = read_light(saved(model, tmp_path / "a.onnx"))
+    assert light is not None
+    constant = light.model.graph.initializers["large"].const_value
+    assert isinstance(constant, ir.Tensor)
+    assert (constant.doc_string, constant.metadata_props) == ("weights", {"of": "a test"})
+    assert [value.name for value in light.model.graph.inputs] == ["x", "large"]
 
 
 def test_two_constants_of_one_name_are_left_to_the_ordinary_reader(tmp_path: Path) -> None:
