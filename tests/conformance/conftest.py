@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 from real_networks import NETWORKS, Calibrated, Quantized
 
-from calib8.model.saturation import saturates_here
+from calib8.model.runtime import saturates_here
 from calib8.pipeline import Calibration, calibrate, quantize
 
 CALIBRATION_SAMPLES = 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import onnx_ir as ir
 import onnxruntime
 import pytest
 
-from calib8.model.runtime import open_session
-from calib8.model.saturation import saturates_here, two_products
+from calib8.model import runtime
+from calib8.model.runtime import open_session, saturates_here
+from calib8.model.saturation import two_products
 from calib8.model.save import model_bytes
 
 LARGEST = {"a": np.full((1, 2), 255, np.uint8)}
@@ -39,8 +41,12 @@ def test_cpus_with_vnni_do_not_saturate() -> None:
     assert saturates_here() == ("avx2" in features and not {"avx512_vnni", "avx_vnni"} & features)
 
 
+@pytest.mark.parametrize("saturates", [True, False])
 @pytest.mark.parametrize("exact_sums", [True, False])
-def test_the_setting_reaches_the_session(monkeypatch: pytest.MonkeyPatch, exact_sums: bool) -> None:
+def test_the_setting_reaches_the_session(
+    monkeypatch: pytest.MonkeyPatch, exact_sums: bool, saturates: bool
+) -> None:
+    """Only where sums would saturate: elsewhere it is slow."""
     entries = dict[str, str]()
     plain = onnxruntime.SessionOptions.add_session_config_entry
 
@@ -49,6 +55,51 @@ def test_the_setting_reaches_the_session(monkeypatch: pytest.MonkeyPatch, exact_
         plain(self, name, value)
 
     monkeypatch.setattr(onnxruntime.SessionOptions, "add_session_config_entry", noted)
+    monkeypatch.setattr(runtime, "saturates_here", lambda: saturates)
     model: ir.Model = two_products()
     open_session(model, exact_sums=exact_sums)
-    assert entries == ({"session.x64quantprecision": "1"} if exact_sums else {})
+    assert entries == ({"session.x64quantprecision": "1"} if exact_sums and saturates else {})
+
+
+def test_a_process_without_onnx_ir_does_not_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sessions have the setting, which is right everywhere."""
+    content = model_bytes(two_products())
+    monkeypatch.delitem(sys.modules, "onnx_ir")
+    monkeypatch.setattr(runtime, "saturates_here", lambda: pytest.fail("it asked"))
+    [codes] = open_session(content).run(LARGEST)
+    assert codes.item() == EXACT
+
+
+def test_the_setting_changes_no_output() -> None:
+    """Where nothing saturates all sums are the same with it and without."""
+    if saturates_here():
+        return
+    rng, found = np.random.default_rng(0), []
+    codes = rng.integers(0, 256, (1, 3, 9, 11)).astype(np.uint8)
+    for value in ("0", "1"):
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry(runtime.EXACT_SUMS, value)
+        session = onnxruntime.InferenceSession(
+            model_bytes(random_layer()), options, providers=["CPUExecutionProvider"]
+        )
+        found.append(session.run(None, {"x": codes})[0])
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.unique(found[0]).size > 50
+
+
+def random_layer() -> ir.Model:
+    """A QLinearConv with weights of all sizes."""
+    weight = np.random.default_rng(1).integers(-128, 128, (40, 3, 3, 3)).astype(np.int8)
+    constants = {
+        "one": np.array(1, np.float32), "zero": np.array(128, np.uint8), "w": weight,
+        "zero_w": np.array(0, np.int8), "scale": np.array(700.0, np.float32),
+    }  # fmt: skip
+    held = {name: ir.val(name, const_value=ir.tensor(value, name=name)) for name, value in constants.items()}
+    x = ir.val("x", ir.DataType.UINT8, (1, 3, 9, 11))
+    names = ("one", "zero", "w", "one", "zero_w", "scale", "zero")
+    y = ir.val("y", ir.DataType.UINT8, (1, 40, 7, 9))
+    node = ir.node("QLinearConv", [x, *(held[name] for name in names)], outputs=[y])
+    graph = ir.Graph(
+        [x], [y], nodes=[node], initializers=list(held.values()), opset_imports={"": 13}, name="c"
+    )
+    return ir.Model(graph, ir_version=8)

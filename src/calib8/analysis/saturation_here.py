@@ -7,8 +7,7 @@ from typing import Final
 import onnx_ir as ir
 
 from calib8.analysis.pair_saturation import layer_pairs
-from calib8.model.runtime import EXACT_SUMS
-from calib8.model.saturation import saturates_here
+from calib8.model.runtime import EXACT_SUMS, saturates_here
 from calib8.parameters import Text, parameter
 from calib8.quantization.qdq import readable_copy
 

@@ -1,32 +1,24 @@
-"""Whether ONNX Runtime on this CPU saturates sums of 8-bit products.
+"""Sums of 8-bit products that ONNX Runtime saturates on some CPUs, and a model that shows it.
 
     vpmaddubsw    t = sat16( a₀·w₀ + a₁·w₁ )    a uint8, w int8: 255·127 + 255·127 = 64770 becomes 32767
 
 x86 without VNNI (Intel before 2019, AMD before Zen 4) has nothing faster. ``open_session`` asks ONNX Runtime
-for the way that cannot saturate, so what calib8 chooses does not depend on the CPU; who opens a session
+for the way that cannot saturate there, so what calib8 chooses does not depend on the CPU; who opens a session
 without that setting gets other outputs there, see ``calib8.quantization.pairs``.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from calib8.model.runtime import open_session
+CODE, WEIGHT, SCALE = 255, 127, 512.0
 
-_CODE, _WEIGHT, _SCALE = 255, 127, 512.0
-
-
-@cache
-def saturates_here() -> bool:
-    """Whether two products that leave int16 together come out too small, in a session with the defaults."""
-    session = open_session(two_products(), threads=1, name="two products", exact_sums=False)
-    [codes] = session.run({"a": np.full((1, 2), _CODE, np.uint8)})
-    return int(codes.item()) != round(2 * _CODE * _WEIGHT / _SCALE)
+EXACT: Final = round(2 * CODE * WEIGHT / SCALE)
+"""What ``two_products`` gives for two inputs of ``CODE`` where nothing saturates."""
 
 
 def two_products() -> ir.Model:
@@ -35,9 +27,9 @@ def two_products() -> ir.Model:
     constants: dict[str, npt.NDArray[Any]] = {
         "one": np.array(1, np.float32),
         "zero": np.array(0, np.uint8),
-        "w": np.full((2, 1), _WEIGHT, np.int8),
+        "w": np.full((2, 1), WEIGHT, np.int8),
         "zero_w": np.array(0, np.int8),
-        "scale": np.array(_SCALE, np.float32),
+        "scale": np.array(SCALE, np.float32),
     }
     held = {name: ir.val(name, const_value=ir.tensor(value, name=name)) for name, value in constants.items()}
     inputs = [a, *(held[name] for name in ("one", "zero", "w", "one", "zero_w", "scale", "zero"))]
