@@ -34,6 +34,10 @@ LAYOUTS: Final = ((1, 1), (1, 2), (2, 1), (4, 1), (4, 2))
 """Sessions and threads of each."""
 
 ROUNDS: Final = 8
+HEADING: Final = (
+    "| network |  | sessions × threads | runtime | p50 ms | p99 ms | runs/s |",
+    "| --- | --- | --- | --- | --- | --- | --- |",
+)
 BUSY: Final = "while True: sum(range(10000))"
 
 
@@ -154,9 +158,8 @@ def main() -> None:
     if chosen.work:
         work(chosen.work, chosen.folder / chosen.networks[0])
         return
-    print("| network |  | sessions × threads | runtime | p50 ms | p99 ms | runs/s |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
-    document: dict[str, Any] = {"machine": machine([1, 2]), "jitter": []}
+    print("\n".join(HEADING))
+    document: dict[str, Any] = {"machine": machine([1, 2]), "results": [], "jitter": []}
     for name in chosen.networks:
         document["jitter"] += measured(chosen.folder / f"{name}.int8.onnx", chosen.seconds)
         write(document, chosen.json)

@@ -2,8 +2,8 @@
 
     python benchmarks/second_processor.py NEW.json [MORE.json …] --page docs/results.md
 
-The files are those of ``engine.py --json``, of one machine. The section is written anew each time; figures of
-the first processor are read from the page itself.
+The files are those of ``engine.py --json`` and ``jitter.py --json``, of one machine. The section is written
+anew each time; figures of the first processor are read from the page itself.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from cold_start import cold_start_rows
 from engine import joined
+from jitter import HEADING
+from jitter import line as jitter_line
 from results import comparison_rows, machine_rows
 
 TITLE: Final = "A second processor"
@@ -57,12 +60,23 @@ def behind(rows: list[str]) -> list[str]:
     return [*rows[:2], *(row for row in rows[2:] if float(cells_of(row)[column]) < AHEAD)]
 
 
+EVENNESS: Final = """Median and 99th percentile of single runs, and runs per second of all sessions together \
+(`benchmarks/jitter.py`). "4 × 2" are four sessions of two threads each, called from four threads of one \
+process; "busy" means that as many other processes compute as there are processors. Most runs per second \
+come from as many sessions of one thread as there are processors."""
+
+
 def section(document: dict[str, Any], page: str) -> Iterator[str]:
     """The lines of the section."""
     rows = table(document, page)
     left = behind(rows)
     yield from (f"## {TITLE}", "", TEXT, "", *machine_rows(document["machine"]), "", *rows, "")
     yield from ("### Not ahead", "", NOT_AHEAD, "", *(left if len(left) > 2 else ["None."]), "")
+    if "cold_start" in document:
+        yield from ("### Cold start there", "", *cold_start_rows(document["cold_start"]), "")
+    if "jitter" in document:
+        lines = (jitter_line(row) for row in document["jitter"])
+        yield from ("### How even runs are", "", EVENNESS, "", *HEADING, *lines, "")
 
 
 def main() -> None:
