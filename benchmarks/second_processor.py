@@ -3,7 +3,8 @@
     python benchmarks/second_processor.py NEW.json [MORE.json …] --page docs/results.md
 
 The files are those of ``engine.py --json`` and ``jitter.py --json``, of one machine. The section is written
-anew each time; figures of the first processor are read from the page itself.
+anew each time, and once more after ``engine.py --page``, which writes the page without it; figures of the
+first processor are read from the page itself.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def table(document: dict[str, Any], page: str) -> list[str]:
     """The networks of the new processor, with two columns of the first one."""
     first = first_figures(page)
     heading, rule, *rows = comparison_rows(document)
-    found = [f"{heading} ratio there | of peak there |", f"{rule}---|---|"]
+    found = [f"{heading} ratio on the first | of peak on it |", f"{rule}---|---|"]
     for row in sorted(rows, key=cells_of):
         cells = cells_of(row)
         found.append(f"| {' | '.join((*cells, *first.get((cells[0], cells[2]), ('–', '–'))))} |")
@@ -62,8 +63,7 @@ def behind(rows: list[str]) -> list[str]:
 
 EVENNESS: Final = """Median and 99th percentile of single runs, and runs per second of all sessions together \
 (`benchmarks/jitter.py`). "4 × 2" are four sessions of two threads each, called from four threads of one \
-process; "busy" means that as many other processes compute as there are processors. Most runs per second \
-come from as many sessions of one thread as there are processors."""
+process; "busy" means that as many other processes compute as there are processors."""
 
 
 def section(document: dict[str, Any], page: str) -> Iterator[str]:
@@ -73,7 +73,7 @@ def section(document: dict[str, Any], page: str) -> Iterator[str]:
     yield from (f"## {TITLE}", "", TEXT, "", *machine_rows(document["machine"]), "", *rows, "")
     yield from ("### Not ahead", "", NOT_AHEAD, "", *(left if len(left) > 2 else ["None."]), "")
     if "cold_start" in document:
-        yield from ("### Cold start there", "", *cold_start_rows(document["cold_start"]), "")
+        yield from ("### Cold start of the second", "", *cold_start_rows(document["cold_start"]), "")
     if "jitter" in document:
         lines = (jitter_line(row) for row in document["jitter"])
         yield from ("### How even runs are", "", EVENNESS, "", *HEADING, *lines, "")

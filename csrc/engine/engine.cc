@@ -88,7 +88,8 @@ Engine::Engine(const Description& description, const Isa& isa, int threads, bool
   const KernelTable table = kernel_table(isa);
   const Origins origins = kernel_origins(isa);
   const bool share_all = std::getenv("CALIB8_SHARE_ALL") != nullptr;  // tests: however small they are
-  const FillHalo* border = nullptr;                                   // the step before
+  // The border that the step before fills.
+  const FillHalo* border = nullptr;
   for (const Description::Row& row : description.steps) {
     const AnyStep any = decode_row(row, limits);
     const auto kind = static_cast<size_t>(any.kind);
