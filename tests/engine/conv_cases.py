@@ -104,6 +104,14 @@ def random_conv(rng: Rng, profile: Profile) -> Program:
     return one_step(profile, x, y, op.Conv("conv", (0,), (1,), **fields, **geometry))
 
 
+def pointwise(rng: Rng, profile: Profile, rows: int, columns: int, depth: int, outputs: int) -> Program:
+    """One Conv of 1×1."""
+    x, y = code_slot(rng, "x", (1, rows, columns, depth)), code_slot(rng, "y", (1, rows, columns, outputs))
+    fields = layer(rng, profile, x, y, (outputs, 1, 1, depth))
+    geometry = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
+    return one_step(profile, x, y, op.Conv("conv", (0,), (1,), **fields, **geometry))
+
+
 def random_connected(rng: Rng, profile: Profile) -> Program:
     """One FullyConnected, often of a single row; sometimes to sums."""
     rows = int(pick(rng, 1, 1, 2, 7, 13))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from activation_cases import activated
-from conv_cases import code_slot, fused_tail, layer, one_step, random_connected, random_conv, with_tail
+from conv_cases import fused_tail, pointwise, random_connected, random_conv, with_tail
 from generated import SEEDS, pick
 from test_conv_transpose import transposed
 from test_depthwise import CHANNELS, KERNELS, Case, program_of
 
 from bits import assert_same_bits, random_feeds
 from calib8.engine.compile import compile_program
-from calib8.program import instructions as op
 from calib8.program.program import Program
 from calib8.program.reference.executor import run_program
 from calib8.program.rules import PROFILES, Profile
@@ -98,15 +97,6 @@ def test_shapes_of_networks(size: tuple[int, int, int, int], kind: str) -> None:
         for step in (0, 1):
             program = pointwise(rng, profile, rows, columns, depth, outputs - 5 * step)
             checked(activated(rng, program, kind), step)
-
-
-def pointwise(
-    rng: np.random.Generator, profile: Profile, rows: int, columns: int, depth: int, outputs: int
-) -> Program:
-    x, y = code_slot(rng, "x", (1, rows, columns, depth)), code_slot(rng, "y", (1, rows, columns, outputs))
-    fields = layer(rng, profile, x, y, (outputs, 1, 1, depth))
-    geometry = {"strides": (1, 1), "pads": (0, 0, 0, 0), "dilations": (1, 1), "groups": 1}
-    return one_step(profile, x, y, op.Conv("conv", (0,), (1,), **fields, **geometry))
 
 
 def test_outputs_of_the_cases_spread_over_the_codes() -> None:

@@ -174,6 +174,23 @@ def test_shapes_of_mobile_networks(kernel: int, stride: int, channels: int, prof
     assert_same_bits(program_of(case, channels))
 
 
+@pytest.mark.parametrize("channels", [8, 32, 48, 64, 144])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_codes_of_a_relu(kernel: int, stride: int, channels: int) -> None:
+    """From zero point 0 on, all codes of uint8: nothing is added, and nothing is clamped."""
+    pad = kernel // 2
+    case = Case(
+        size=(9, 12),
+        channels=channels,
+        kernel=(kernel, kernel),
+        strides=(stride, stride),
+        pads=(pad, pad, pad, pad),
+        output_zero=0,
+    )
+    assert_same_bits(program_of(case, channels))
+
+
 @pytest.mark.parametrize("size", [(1, 1), (1, 5), (2, 1), (5, 40), (40, 3)])
 @pytest.mark.parametrize("kernel", [3, 5])
 def test_narrow_and_long_images(kernel: int, size: tuple[int, int]) -> None:

@@ -55,6 +55,16 @@ constexpr Shift kShiftOf = Steps::kTwice ? Shift::kHalved
                            : plain       ? Shift::kNone
                                          : Shift::kAdded;
 
+// Where codes go.
+struct Target {
+  void* output;
+  const int64_t* offsets;
+  uint64_t channels;
+
+  explicit Target(const Tile& tile)
+      : output(tile.output), offsets(tile.output_offsets), channels(tile.channels) {}
+};
+
 // Constants come from memory each time: registers are for sums.
 [[gnu::always_inline]] inline const Tile& hidden(const Tile& tile) {
   const Tile* result = &tile;
@@ -99,20 +109,22 @@ struct WholeShape {
     });
   }
 
-  // A quad of all pixels, with few registers beside the sums.
+  // A quad of all pixels, `ahead` bytes behind the index, with few registers beside the sums; the weights of
+  // quad q.
+  template <int q, int ahead>
   CALIB8_INLINE void take(const uint8_t* const (&pixels)[kPixels], int64_t index, const int8_t* weights) {
     if constexpr (kPixels <= width) {
       __m512i bytes[kPixels];
-      repeat<kPixels>([&](auto i) CALIB8_INLINE { bytes[i] = four_bytes<0>(pixels[i], index); });
+      repeat<kPixels>([&](auto i) CALIB8_INLINE { bytes[i] = four_bytes<ahead>(pixels[i], index); });
       repeat<width>([&](auto j) CALIB8_INLINE {
-        const __m512i row = weight_row<j>(weights);
+        const __m512i row = weight_row<q * width + j>(weights);
         repeat<kPixels>([&](auto i) CALIB8_INLINE { Products::add(acc[i][j], bytes[i], row); });
       });
     } else {
       __m512i rows[width];
-      repeat<width>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
+      repeat<width>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<q * width + j>(weights); });
       repeat<kPixels>([&](auto i) CALIB8_INLINE {
-        const __m512i bytes = four_bytes<0>(pixels[i], index);
+        const __m512i bytes = four_bytes<ahead>(pixels[i], index);
         repeat<width>([&](auto j) CALIB8_INLINE { Products::add(acc[i][j], bytes, rows[j]); });
       });
     }
@@ -120,7 +132,7 @@ struct WholeShape {
 
   // Codes of the pixels first + unit · kTogether and so on.
   template <template <int> class Steps, class Last, int unit>
-  CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
+  CALIB8_INLINE void store(const Tile& origin, const Target& target, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<width> steps(tile);
     __m512i rows[kTogether * width];
@@ -130,13 +142,13 @@ struct WholeShape {
     });
     const __m512i codes =
         packed_codes(rows, words_of<Steps<width>, kShiftOf<Steps<width>, Last::plain>>(tile));
-    store_together(tile, tile.output_offsets + first + unit * kTogether, final_codes<Last>(codes, tile));
+    store_together(target, target.offsets + first + unit * kTogether, final_codes<Last>(codes, tile));
   }
 
-  CALIB8_INLINE static void store_together(const Tile& tile, const int64_t* offsets, __m512i codes) {
-    auto* output = static_cast<uint8_t*>(tile.output);
+  CALIB8_INLINE static void store_together(const Target& target, const int64_t* offsets, __m512i codes) {
+    auto* output = static_cast<uint8_t*>(target.output);
     if constexpr (width == 1) {
-      const auto mask = static_cast<__mmask16>(tile.channels);
+      const auto mask = static_cast<__mmask16>(target.channels);
       // the last pixel of a block may be there several times
       const bool dense =
           offsets[1] - offsets[0] == 16 && offsets[2] - offsets[1] == 16 && offsets[3] - offsets[2] == 16;
@@ -145,11 +157,11 @@ struct WholeShape {
         _mm_mask_storeu_epi8(output + offsets[k], mask, _mm512_extracti32x4_epi32(codes, k));
       });
     } else if constexpr (width == 2) {
-      const auto mask = static_cast<__mmask32>(tile.channels);
+      const auto mask = static_cast<__mmask32>(target.channels);
       _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
       _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
     } else {
-      _mm512_mask_storeu_epi8(output + offsets[0], tile.channels, codes);
+      _mm512_mask_storeu_epi8(output + offsets[0], target.channels, codes);
     }
   }
 };
@@ -170,13 +182,15 @@ struct PairShape {
     repeat<kPixels / 2>([&](auto i) CALIB8_INLINE { shared[i] = bias; });
   }
 
+  template <int q, int ahead>
   CALIB8_INLINE void take(const uint8_t* const (&pixels)[kPixels], int64_t index, const int8_t* weights) {
     const auto upper = static_cast<__mmask16>(0xff00);
     __m512i rows[whole], last;
-    repeat<whole>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<j>(weights); });
-    asm volatile("vbroadcasti64x4 %c2(%1),%0" : "=v"(last) : "r"(weights), "i"(whole * 64));
+    repeat<whole>([&](auto j) CALIB8_INLINE { rows[j] = weight_row<q * kWidth + j>(weights); });
+    asm volatile("vbroadcasti64x4 %c2(%1),%0" : "=v"(last) : "r"(weights), "i"((q * kWidth + whole) * 64));
     repeat<kPixels / 2>([&](auto i) CALIB8_INLINE {
-      const __m512i a = four_bytes<0>(pixels[2 * i], index), b = four_bytes<0>(pixels[2 * i + 1], index);
+      const __m512i a = four_bytes<ahead>(pixels[2 * i], index);
+      const __m512i b = four_bytes<ahead>(pixels[2 * i + 1], index);
       repeat<whole>([&](auto j) CALIB8_INLINE { Products::add(acc[2 * i][j], a, rows[j]); });
       repeat<whole>([&](auto j) CALIB8_INLINE { Products::add(acc[2 * i + 1][j], b, rows[j]); });
       __m512i both;
@@ -187,7 +201,7 @@ struct PairShape {
 
   // Codes of the pixels first + 2 · unit and the next one.
   template <template <int> class Steps, class Last, int unit>
-  CALIB8_INLINE void store(const Tile& origin, int64_t first) const {
+  CALIB8_INLINE void store(const Tile& origin, const Target& target, int64_t first) const {
     const Tile& tile = hidden(origin);
     const Steps<kWidth> steps(tile);
     const int a = static_cast<int>(first) + 2 * unit, b = a + 1;
@@ -198,15 +212,15 @@ struct PairShape {
     });
     const __m512i both = steps.pair(shared[unit], a, whole);
     const auto code_of = words_of<Steps<kWidth>, kShiftOf<Steps<kWidth>, Last::plain>>(tile);
-    auto* output = static_cast<uint8_t*>(tile.output);
-    const int64_t* offsets = tile.output_offsets + a;
+    auto* output = static_cast<uint8_t*>(target.output);
+    const int64_t* offsets = target.offsets + a;
     if constexpr (whole == 1) {
       const __m512i left = code_of(_mm512_packs_epi32(lower[0], both));
       const __m512i right = code_of(_mm512_packs_epi32(upper[0], upper[0]));
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 0, 0, 2, 6, 10, 14, 9, 13, 0, 0);
       const __m512i packed = final_codes<Last>(_mm512_packus_epi16(left, right), tile);
       const __m512i codes = _mm512_permutexvar_epi32(order, packed);
-      const auto mask = static_cast<__mmask32>(tile.channels);
+      const auto mask = static_cast<__mmask32>(target.channels);
       _mm256_mask_storeu_epi8(output + offsets[0], mask, _mm512_castsi512_si256(codes));
       _mm256_mask_storeu_epi8(output + offsets[1], mask, _mm512_extracti64x4_epi64(codes, 1));
     } else {
@@ -218,8 +232,8 @@ struct PairShape {
       const __m512i one = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 0, 0, 0, 0, 0, 0);
       const __m512i two = _mm512_setr_epi32(2, 6, 10, 14, 3, 7, 11, 15, 24, 28, 0, 0, 0, 0, 0, 0);
       const __m512i codes = _mm512_permutex2var_epi32(packed, one, rest);
-      _mm512_mask_storeu_epi8(output + offsets[0], tile.channels, codes);
-      _mm512_mask_storeu_epi8(output + offsets[1], tile.channels,
+      _mm512_mask_storeu_epi8(output + offsets[0], target.channels, codes);
+      _mm512_mask_storeu_epi8(output + offsets[1], target.channels,
                               _mm512_permutex2var_epi32(packed, two, rest));
     }
   }
@@ -229,8 +243,8 @@ struct PairShape {
 template <template <int> class Steps, class Last>
 struct BytesEnd {
   template <int unit, class Shape>
-  CALIB8_INLINE static void store(const Tile& tile, const Shape& done, int64_t first) {
-    done.template store<Steps, Last, unit>(tile, first);
+  CALIB8_INLINE static void store(const Tile& tile, const Target& target, const Shape& done, int64_t first) {
+    done.template store<Steps, Last, unit>(tile, target, first);
   }
 };
 
@@ -246,36 +260,49 @@ template <class Shape, class End, bool ended, class Flow>
   const int8_t* weights = tile.weights;
   int64_t q = 0;
   const auto take_until = [&](int64_t end) CALIB8_INLINE {
-    for (; q < end; ++q, weights += Shape::kWidth * 64) sums.take(pixels, flow.indices[q], weights);
+    for (; q < end; ++q, weights += Shape::kWidth * 64) {
+      sums.template take<0, 0>(pixels, flow.indices[q], weights);
+    }
   };
   if constexpr (ended) {
     repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
       take_until(flow.ends[unit]);
-      End::template store<unit>(tile, done, first - kPixels);
+      End::template store<unit>(tile, Target(hidden(tile)), done, first - kPixels);
     });
   }
   take_until(flow.quads);
 }
 
-template <class Shape, class End, class Flow>
-__attribute__((noinline)) void run_turns(const Flow& flow) {
+// All tiles: take(ended, first, sums, done) makes the sums of the tile at pixel `first` and, where it is not
+// the first one, the codes of the sums before.
+template <class Shape, class End, class Take>
+[[gnu::always_inline]] inline void take_turns(const Tile& tile, int64_t tiles, const Take& take) {
+  constexpr int64_t kPixels = Shape::kPixels;
   Shape even, odd;
-  const auto finish = [&](const Shape& sums, int64_t tile) CALIB8_INLINE {
-    repeat<Shape::kUnits>(
-        [&](auto unit) CALIB8_INLINE { End::template store<unit>(flow.tile, sums, tile * Shape::kPixels); });
+  const auto finish = [&](const Shape& sums, int64_t last) CALIB8_INLINE {
+    repeat<Shape::kUnits>([&](auto unit) CALIB8_INLINE {
+      End::template store<unit>(tile, Target(tile), sums, last * kPixels);
+    });
   };
-  take_turn<Shape, End, false>(flow, 0, even, odd);
+  take(Index<0>{}, 0, even, odd);
   int64_t t = 1;
-  for (; t + 1 < flow.tiles; t += 2) {
-    take_turn<Shape, End, true>(flow, t * Shape::kPixels, odd, even);
-    take_turn<Shape, End, true>(flow, (t + 1) * Shape::kPixels, even, odd);
+  for (; t + 1 < tiles; t += 2) {
+    take(Index<1>{}, t * kPixels, odd, even);
+    take(Index<1>{}, (t + 1) * kPixels, even, odd);
   }
-  if (t < flow.tiles) {
-    take_turn<Shape, End, true>(flow, t * Shape::kPixels, odd, even);
+  if (t < tiles) {
+    take(Index<1>{}, t * kPixels, odd, even);
     finish(odd, t);
   } else {
     finish(even, t - 1);
   }
+}
+
+template <class Shape, class End, class Flow>
+__attribute__((noinline)) void run_turns(const Flow& flow) {
+  take_turns<Shape, End>(flow.tile, flow.tiles,
+                         [&](auto ended, int64_t first, Shape& sums, const Shape& done)
+                             CALIB8_INLINE { take_turn<Shape, End, ended != 0>(flow, first, sums, done); });
 }
 
 template <class Shape, template <int> class Steps, bool plain>
@@ -283,42 +310,11 @@ inline void run_flow(const Flow& flow) {
   run_turns<Shape, BytesEnd<Steps, Last<plain, false>>>(flow);
 }
 
-// … with a table or without.
-template <class Shape, template <int> class Steps, bool plain>
-inline void run_table_flow(const Flow& flow) {
-  if (flow.tile.table == nullptr) return run_flow<Shape, Steps, plain>(flow);
-  run_turns<Shape, BytesEnd<Steps, Last<plain, true>>>(flow);
-}
-
 // How many tiles there are, and where in the products of one the codes of another are stored.
 template <class Shape, class Flow>
 inline void set_turns(Flow& flow, int64_t count) {
   flow.tiles = (count + Shape::kPixels - 1) / Shape::kPixels;
   for (int64_t e = 0; e < Shape::kUnits; ++e) flow.ends[e] = flow.quads * (e + 1) / (Shape::kUnits + 1);
-}
-
-template <class Shape, bool fixed>
-inline void run_shape(Flow& flow, int64_t count) {
-  set_turns<Shape>(flow, count);
-  const Ending ending = flow.tile.ending;
-  if constexpr (fixed) {
-    if (ending == Ending::kSingle) return run_flow<Shape, SingleSteps, false>(flow);
-    if (ending == Ending::kDouble) return run_flow<Shape, DoubleSteps, false>(flow);
-  }
-  if (ending == Ending::kSplit) {
-    return flow.tile.plain ? run_table_flow<Shape, PlainSplitSteps, true>(flow)
-                           : run_table_flow<Shape, PlainSplitSteps, false>(flow);
-  }
-  if (ending == Ending::kSplitSigned) return run_flow<Shape, SignedSplitSteps, false>(flow);
-  if (ending == Ending::kSplitSumLeft) return run_flow<Shape, SplitLeftSumSteps, false>(flow);
-  if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
-  if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);
-  if (ending == Ending::kCurve) return run_flow<Shape, AnyCurveSteps, false>(flow);
-  if (ending == Ending::kWholeCurve) return run_flow<Shape, WholeCurveSteps, false>(flow);
-  if (ending == Ending::kPlain) return run_table_flow<Shape, FloatSteps, true>(flow);
-  if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
-  if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
-  run_table_flow<Shape, FloatSteps, false>(flow);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Tiles of 48 channels that take turns, with AVX-512 VNNI.
-#include "conv_flow_avx512vnni.h"
+#include "conv_few_avx512vnni.h"
 
 namespace calib8::engine {
 namespace {

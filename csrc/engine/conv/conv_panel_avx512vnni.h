@@ -256,6 +256,7 @@ inline void repeat_last(Flow& flow, int64_t whole) {
 inline void run_flows(const Conv& step, const Panel& panel, const Tile& tile, Block block) {
   Flow flow;
   flow.tile = tile;
+  flow.taps = step.taps;
   flow.quads = step.taps * tile.quads;
   for (int64_t t = 0, q = 0; t < step.taps; ++t) {
     for (int64_t k = 0; k < tile.quads; ++k) flow.indices[q++] = tile.taps[t] + 4 * k;

@@ -64,22 +64,24 @@ struct WordCodes16 {
 template <template <int> class Steps>
 struct WordsEnd16 {
   template <int unit, int width>
-  CALIB8_INLINE static void store(const Tile& origin, const WholeShape<width, WordProducts>& done,
-                                  int64_t first) {
-    store_whole<unit, width>(origin, done, first);
+  CALIB8_INLINE static void store(const Tile& origin, const Target& target,
+                                  const WholeShape<width, WordProducts>& done, int64_t first) {
+    store_whole<unit, width>(origin, target, done, first);
   }
   template <int unit, int width>
-  CALIB8_INLINE static void store(const Tile& origin, const WholeShape<width>& done, int64_t first) {
-    store_whole<unit, width>(origin, done, first);
-  }
-  template <int unit, int whole>
-  CALIB8_INLINE static void store(const Tile& origin, const PairShape<whole, WordProducts>& done,
+  CALIB8_INLINE static void store(const Tile& origin, const Target& target, const WholeShape<width>& done,
                                   int64_t first) {
-    store_pair<unit, whole>(origin, done, first);
+    store_whole<unit, width>(origin, target, done, first);
   }
   template <int unit, int whole>
-  CALIB8_INLINE static void store(const Tile& origin, const PairShape<whole>& done, int64_t first) {
-    store_pair<unit, whole>(origin, done, first);
+  CALIB8_INLINE static void store(const Tile& origin, const Target& target,
+                                  const PairShape<whole, WordProducts>& done, int64_t first) {
+    store_pair<unit, whole>(origin, target, done, first);
+  }
+  template <int unit, int whole>
+  CALIB8_INLINE static void store(const Tile& origin, const Target& target, const PairShape<whole>& done,
+                                  int64_t first) {
+    store_pair<unit, whole>(origin, target, done, first);
   }
 
  private:
@@ -95,18 +97,19 @@ struct WordsEnd16 {
   }
 
   template <int unit, int width, class Shape>
-  CALIB8_INLINE static void store_whole(const Tile& origin, const Shape& done, int64_t first) {
+  CALIB8_INLINE static void store_whole(const Tile& origin, const Target& target, const Shape& done,
+                                        int64_t first) {
     constexpr int kTogether = Shape::kTogether;
     const WideTile& tile = tile_of(origin);
     const WordCodes16<Steps<width>> codes{tile};
-    const int64_t* offsets = tile.output_offsets + first + unit * kTogether;
-    auto* output = static_cast<int16_t*>(tile.output);
+    const int64_t* offsets = target.offsets + first + unit * kTogether;
+    auto* output = static_cast<int16_t*>(target.output);
     const auto step = [&](auto pixel, auto j) CALIB8_INLINE {
       constexpr int place = unit * kTogether + pixel;
       return Steps<width>(hidden(tile))(done.acc[place][j], static_cast<int>(first + place), j);
     };
     if constexpr (width == 1) {
-      const auto mask = static_cast<__mmask16>(tile.channels);
+      const auto mask = static_cast<__mmask16>(target.channels);
       repeat<kTogether / 2>([&](auto k) CALIB8_INLINE {
         constexpr int kFirst = 2 * k;
         const __m512i both =
@@ -117,23 +120,24 @@ struct WordsEnd16 {
     } else {
       repeat<kTogether>([&](auto pixel) CALIB8_INLINE {
         int16_t* to = output + offsets[pixel];
-        put(to, in_order(codes(step(pixel, Index<0>{}), step(pixel, Index<1>{}))), tile.channels);
+        put(to, in_order(codes(step(pixel, Index<0>{}), step(pixel, Index<1>{}))), target.channels);
         if constexpr (width > 2) {
           constexpr int kLast = width - 1;
           put(to + 32, in_order(codes(step(pixel, Index<2>{}), step(pixel, Index<kLast>{}))),
-              width == 3 ? tile.channels >> 32 & 0xffff : tile.channels >> 32);
+              width == 3 ? target.channels >> 32 & 0xffff : target.channels >> 32);
         }
       });
     }
   }
 
   template <int unit, int whole, class Shape>
-  CALIB8_INLINE static void store_pair(const Tile& origin, const Shape& done, int64_t first) {
+  CALIB8_INLINE static void store_pair(const Tile& origin, const Target& target, const Shape& done,
+                                       int64_t first) {
     const WideTile& tile = tile_of(origin);
     const WordCodes16<Steps<whole + 1>> codes{tile};
     const int a = static_cast<int>(first) + 2 * unit, b = a + 1;
-    const int64_t* offsets = tile.output_offsets + a;
-    auto* output = static_cast<int16_t*>(tile.output);
+    const int64_t* offsets = target.offsets + a;
+    auto* output = static_cast<int16_t*>(target.output);
     const __m512i both = Steps<whole + 1>(hidden(tile)).pair(done.shared[unit], a, whole);
     const auto step = [&](auto pixel, auto j) CALIB8_INLINE {
       return Steps<whole + 1>(hidden(tile))(done.acc[2 * unit + pixel][j], pixel == 0 ? a : b, j);
@@ -141,11 +145,11 @@ struct WordsEnd16 {
     if constexpr (whole == 1) {
       const __m512i left = codes(step(Index<0>{}, Index<0>{}), both);
       const __m512i right = codes(step(Index<1>{}, Index<0>{}), both);
-      put(output + offsets[0], _mm512_permutexvar_epi64(fresh(kOrder), left), tile.channels);
-      put(output + offsets[1], _mm512_permutexvar_epi64(fresh(kOther), right), tile.channels);
+      put(output + offsets[0], _mm512_permutexvar_epi64(fresh(kOrder), left), target.channels);
+      put(output + offsets[1], _mm512_permutexvar_epi64(fresh(kOther), right), target.channels);
     } else {
       const __m512i last = in_order(codes(both, both));
-      const auto mask = static_cast<__mmask8>(tile.channels >> 32);
+      const auto mask = static_cast<__mmask8>(target.channels >> 32);
       repeat<2>([&](auto pixel) CALIB8_INLINE {
         int16_t* to = output + offsets[pixel];
         _mm512_storeu_si512(to, in_order(codes(step(pixel, Index<0>{}), step(pixel, Index<1>{}))));

@@ -28,7 +28,6 @@ class FiveByFive {
         pixel_(task.step.input.column_stride),
         line_(task.step.input.row_stride),
         apart_(task.input_apart()),
-        output_apart_(task.output_apart()),
         codes_of_(task.step, task.memory, task.channel),
         upper_(reinterpret_cast<Quad*>(task.memory.scratch)),
         lower_(upper_ + kColumns) {
@@ -76,24 +75,25 @@ class FiveByFive {
   // interleaved: the former keeps the multipliers busy, the latter everything else.
   template <int count>
   [[gnu::noinline]] void strip(int64_t row, int64_t begin, int64_t end) const {
-    const int64_t wide = end - begin, next = task_.step.output.column_stride;
+    const Target target(task_);
+    const int64_t wide = end - begin, next = target.next;
     const int64_t first = task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
     Strip strip{task_.input(row) + first + begin * pixel_, wide + 4, 0};
     while (strip.ready < strip.columns && strip.ready < kTile + 4) interleave_two<count>(strip);
     uint8_t* output = task_.output(row) + begin * next;
     int64_t done = 0;
-    for (; done + kTile <= wide; done += kTile) tile<count, kTile>(strip, done, output + done * next);
+    for (; done + kTile <= wide; done += kTile) tile<count, kTile>(strip, done, target, output + done * next);
     if constexpr (sizeof(Ints) == 64) {    // with 16 registers single outputs are faster
       if (wide - done == 3 && done > 0) {  // one more that overlaps the last one
-        tile<count, kTile>(strip, wide - kTile, output + (wide - kTile) * next);
+        tile<count, kTile>(strip, wide - kTile, target, output + (wide - kTile) * next);
         return;
       }
       if (wide - done >= 2) {
-        tile<count, 2>(strip, done, output + done * next);
+        tile<count, 2>(strip, done, target, output + done * next);
         done += 2;
       }
     }
-    for (; done < wide; ++done) tile<count, 1>(strip, done, output + done * next);
+    for (; done < wide; ++done) tile<count, 1>(strip, done, target, output + done * next);
   }
 
   // Two columns more; one beyond the end repeats the last one.
@@ -128,8 +128,8 @@ class FiveByFive {
 
   // `count` rows of `wide` outputs.
   template <int count, int wide>
-  [[gnu::always_inline]] void tile(Strip& strip, int64_t first, uint8_t* output) const {
-    put_tile<L, count, wide>(task_, codes_of_, output, output_apart_,
+  [[gnu::always_inline]] void tile(Strip& strip, int64_t first, const Target& target, uint8_t* output) const {
+    put_tile<L, count, wide>(target, codes_of_, output,
                              [&](int i, Ints(&acc)[count][wide]) __attribute__((always_inline)) {
                                if (wide == kTile && i % 2 == 0 && strip.ready < strip.columns) {
                                  interleave_two<count>(strip);
@@ -161,7 +161,7 @@ class FiveByFive {
   }
 
   const Task& task_;
-  int64_t pixel_, line_, apart_, output_apart_;
+  int64_t pixel_, line_, apart_;
   CodesOfSums<L, kind> codes_of_;
   Ints bias_[4];
   Quarters<Weights<L>> weights_[2][8];  // [output row][five upper quads, then three lower ones]

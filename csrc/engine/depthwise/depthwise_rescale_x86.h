@@ -15,10 +15,12 @@
 namespace calib8::engine {
 namespace {  // NOLINT: internal linkage is the point
 
-// How CodesOfSums computes: kTwoSided, kCurve and kWholeCurve are kFloat with a function behind it. kSplit
-// and its kin are kSingle and kDouble in float32, signed where the nudge is.
+// How CodesOfSums computes: kTwoSided, kCurve and kWholeCurve are kFloat with a function behind it, kFromZero
+// is kFloat where zero_point is 0 and the clamp 0 … 255, which packing to bytes does. kSplit and its kin are
+// kSingle and kDouble in float32, signed where the nudge is.
 enum class Rounding {
   kFloat,
+  kFromZero,
   kTwoSided,
   kCurve,
   kWholeCurve,
@@ -64,7 +66,7 @@ class FloatSteps {
 
 template <class L, Rounding kind>
 struct StepsOf {
-  using Steps = FloatSteps<L, 4, false>;  // also behind kCurve and kWholeCurve
+  using Steps = FloatSteps<L, 4, false>;  // also behind kFromZero, kCurve and kWholeCurve
 };
 template <class L>
 struct StepsOf<L, Rounding::kTwoSided> {
@@ -100,7 +102,8 @@ class CodesOfSums {
   struct Plain {
     const Ints &low, &high;
     [[gnu::always_inline]] Ints operator()(Ints first, Ints second) const {
-      return L::clamp8(L::pack16(first, second), low, high);
+      const Ints codes = L::pack16(first, second);
+      return kind == Rounding::kFromZero ? codes : L::clamp8(codes, low, high);
     }
   };
   struct Curves {
@@ -130,7 +133,7 @@ class CodesOfSums {
   // The same in two steps: quarters 0 and 1, then 2 and 3.
   [[gnu::always_inline]] Ints half(int first, Ints a, Ints b) const {
     const Ints steps = L::pack32(steps_(a, first), steps_(b, first + 1));
-    if constexpr (is_curve(kind)) return steps;
+    if constexpr (is_curve(kind) || kind == Rounding::kFromZero) return steps;
     const Ints words = L::add16(steps, zero_);
     return Steps::kTwice ? L::template right16<1>(words) : words;
   }

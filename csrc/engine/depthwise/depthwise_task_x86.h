@@ -111,11 +111,24 @@ template <class Ints>
 #endif
 }
 
+// Where the codes of tiles go. A copy for a whole row: what a task says might change with every byte that is
+// stored, as far as compilers know, and they would read it again.
+struct Target {
+  explicit Target(const Task& task)
+      : next(task.step.output.column_stride),
+        line(task.step.output.row_stride),
+        apart(task.output_apart()),
+        channels(task.channels),
+        table(task.table) {}
+  int64_t next, line, apart, channels;
+  const uint8_t* table;
+};
+
 // Codes of `count` rows of `wide` outputs side by side, of which quarter(i, acc) makes the sums of a quarter:
 // two quarters at a time, so that not all sums lie in registers at once.
 template <class L, int count, int wide, class CodesOf, class Quarter>
-[[gnu::always_inline]] inline void put_tile(const Task& task, const CodesOf& codes_of, uint8_t* output,
-                                            int64_t output_apart, const Quarter& quarter) {
+[[gnu::always_inline]] inline void put_tile(const Target& target, const CodesOf& codes_of, uint8_t* output,
+                                            const Quarter& quarter) {
   const auto half = [&](int i, typename L::Ints(&codes)[count][wide]) __attribute__((always_inline)) {
     typename L::Ints low[count][wide], high[count][wide];
     quarter(i, low);
@@ -128,12 +141,10 @@ template <class L, int count, int wide, class CodesOf, class Quarter>
   half(0, first);
   half(2, second);
   const auto packed = codes_of.packing();
-  const uint8_t* const table = task.table;
   for (int r = 0; r < count; ++r) {
     for (int x = 0; x < wide; ++x) {
-      uint8_t* to = output + r * task.step.output.row_stride + x * task.step.output.column_stride;
-      const auto codes = through_table(table, packed(first[r][x], second[r][x]));
-      L::put(to, codes, task.channels, output_apart);
+      const auto codes = through_table(target.table, packed(first[r][x], second[r][x]));
+      L::put(output + r * target.line + x * target.next, codes, target.channels, target.apart);
     }
   }
 }

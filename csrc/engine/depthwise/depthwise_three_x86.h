@@ -23,7 +23,6 @@ class ThreeByThree {
         pixel_(task.step.input.column_stride),
         line_(task.step.input.row_stride),
         apart_(task.input_apart()),
-        output_apart_(task.output_apart()),
         codes_of_(task.step, task.memory, task.channel) {
     const uint8_t* bias = task.memory.constant<uint8_t>(task.step.bias) + task.channel * 4;
     for (int i = 0; i < 4; ++i) bias_[i] = L::words(bias, i);
@@ -55,38 +54,39 @@ class ThreeByThree {
     const uint8_t* input =
         task_.input(row) + task_.memory.template constant<int64_t>(task_.step.tap_offsets)[0];
     uint8_t* output = task_.output(row);
-    const int64_t columns = task_.columns(), next = task_.step.output.column_stride;
-    Column kept[3 - step] = {column<count>(input)};
-    if constexpr (step == 1) kept[1] = column<count>(input + pixel_);
-    input += (3 - step) * pixel_;
+    const int64_t columns = task_.columns(), pixel = pixel_, line = line_;
+    const Target target(task_);
+    Column kept[3 - step] = {column<count>(input, line)};
+    if constexpr (step == 1) kept[1] = column<count>(input + pixel, line);
+    input += (3 - step) * pixel;
     int64_t done = 0;
     for (; done + kTile <= columns; done += kTile) {
       Column all[kColumns];
       for (int c = 0; c < 3 - step; ++c) all[c] = kept[c];
-      for (int c = 3 - step; c < kColumns; ++c, input += pixel_) all[c] = column<count>(input);
-      tile<count, kTile>(all, output);
+      for (int c = 3 - step; c < kColumns; ++c, input += pixel) all[c] = column<count>(input, line);
+      tile<count, kTile>(all, target, output);
       for (int c = 0; c < 3 - step; ++c) kept[c] = all[kColumns - (3 - step) + c];
-      output += kTile * next;
+      output += kTile * target.next;
     }
     if (done < columns) {
       Column all[3];
       for (int c = 0; c < 3 - step; ++c) all[c] = kept[c];
-      for (int c = 3 - step; c < 3; ++c, input += pixel_) all[c] = column<count>(input);
-      tile<count, 1>(all, output);
+      for (int c = 3 - step; c < 3; ++c, input += pixel) all[c] = column<count>(input, line);
+      tile<count, 1>(all, target, output);
     }
   }
 
   template <int count>
-  [[gnu::always_inline]] Column column(const uint8_t* from) const {
-    const Ints third = L::codes(from + 2 * line_, apart_);
-    const Ints fourth = count == 2 ? L::codes(from + 3 * line_, apart_) : third;
-    return interleave<L, Codes<L>>(L::codes(from, apart_), L::codes(from + line_, apart_), third, fourth);
+  [[gnu::always_inline]] Column column(const uint8_t* from, int64_t line) const {
+    const Ints third = L::codes(from + 2 * line, apart_);
+    const Ints fourth = count == 2 ? L::codes(from + 3 * line, apart_) : third;
+    return interleave<L, Codes<L>>(L::codes(from, apart_), L::codes(from + line, apart_), third, fourth);
   }
 
   // count rows of `wide` outputs.
   template <int count, int wide>
-  [[gnu::always_inline]] void tile(const Column* columns, uint8_t* output) const {
-    put_tile<L, count, wide>(task_, codes_of_, output, output_apart_,
+  [[gnu::always_inline]] void tile(const Column* columns, const Target& target, uint8_t* output) const {
+    put_tile<L, count, wide>(target, codes_of_, output,
                              [&](int i, Ints(&acc)[count][wide])
                                  __attribute__((always_inline)) { quarter<count, wide>(columns, i, acc); });
   }
@@ -105,7 +105,7 @@ class ThreeByThree {
   }
 
   const Task& task_;
-  int64_t pixel_, line_, apart_, output_apart_;
+  int64_t pixel_, line_, apart_;
   CodesOfSums<L, kind> codes_of_;
   Ints bias_[4];
   Quarters<Weights<L>> weights_[2][3];  // [output row][column]

@@ -206,6 +206,9 @@ bool is_whole(const Task& task) {
          CurveTable::is_whole(task.step.activation);
 }
 
+// Codes of a Relu, as most are.
+bool is_from_zero(const Rescale& rule) { return rule.zero_point == 0 && rule.low == 0 && rule.high == 255; }
+
 template <int widest, int width>
 void run_float(const Task& task) {
   switch (task.step.activation.kind) {
@@ -215,7 +218,8 @@ void run_float(const Task& task) {
       return is_whole(task) ? narrow_rule<widest, width, Rounding::kWholeCurve>(task)
                             : narrow_rule<widest, width, Rounding::kCurve>(task);
     default:
-      return narrow_rule<widest, width, Rounding::kFloat>(task);
+      return is_from_zero(task.step.rescale) ? narrow_rule<widest, width, Rounding::kFromZero>(task)
+                                             : narrow_rule<widest, width, Rounding::kFloat>(task);
   }
 }
 
