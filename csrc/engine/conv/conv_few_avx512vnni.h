@@ -58,15 +58,24 @@ class FewTurns {
   int64_t rows_[taps];
 };
 
+// Whether sums, constants and what is read fit into the registers without a loop around them. Factors in two
+// parts leave too few; so do tables and clamps beside the eight pixels of tiles of 24 channels.
+template <class Shape, class Steps, class Last>
+constexpr bool kFits = !Steps::kTwice && (Shape::kWidth != 2 || Shape::kPixels != 8 || Steps::kCurve ||
+                                          (Last::plain && !Last::looked_up));
+
 // All tiles of a layer; without loops those of 16, 24, 32 or 40 channels and 3×3 kernels over three.
-template <class Shape, class End>
+template <class Shape, template <int> class Steps, class Last>
 inline void run_few(const Flow& flow) {
-  if (flow.taps == 1 && flow.quads == 4) return FewTurns<Shape, End, 1, 4>::run(flow);
-  if (flow.taps == 1 && flow.quads == 6) return FewTurns<Shape, End, 1, 6>::run(flow);
-  if (flow.taps == 1 && flow.quads == 8) return FewTurns<Shape, End, 1, 8>::run(flow);
-  if (flow.taps == 1 && flow.quads == 10) return FewTurns<Shape, End, 1, 10>::run(flow);
-  if constexpr (Shape::kPixels != 6) {  // whose pixels and rows leave no registers for addresses
-    if (flow.taps == 3 && flow.quads == 9) return FewTurns<Shape, End, 3, 3>::run(flow);
+  using End = BytesEnd<Steps, Last>;
+  if constexpr (kFits<Shape, Steps<Shape::kWidth>, Last>) {
+    if (flow.taps == 1 && flow.quads == 4) return FewTurns<Shape, End, 1, 4>::run(flow);
+    if (flow.taps == 1 && flow.quads == 6) return FewTurns<Shape, End, 1, 6>::run(flow);
+    if (flow.taps == 1 && flow.quads == 8) return FewTurns<Shape, End, 1, 8>::run(flow);
+    if (flow.taps == 1 && flow.quads == 10) return FewTurns<Shape, End, 1, 10>::run(flow);
+    if constexpr (Shape::kPixels != 6) {  // whose pixels and rows leave no registers for addresses
+      if (flow.taps == 3 && flow.quads == 9) return FewTurns<Shape, End, 3, 3>::run(flow);
+    }
   }
   run_turns<Shape, End>(flow);
 }
@@ -74,13 +83,8 @@ inline void run_few(const Flow& flow) {
 // … with a table or without.
 template <class Shape, template <int> class Steps, bool plain>
 inline void run_table_flow(const Flow& flow) {
-  using WithTable = BytesEnd<Steps, Last<plain, true>>;
-  if (flow.tile.table == nullptr) return run_few<Shape, BytesEnd<Steps, Last<plain, false>>>(flow);
-  if constexpr (Steps<Shape::kWidth>::kTwice) {
-    run_turns<Shape, WithTable>(flow);
-  } else {
-    run_few<Shape, WithTable>(flow);
-  }
+  if (flow.tile.table == nullptr) return run_few<Shape, Steps, Last<plain, false>>(flow);
+  run_few<Shape, Steps, Last<plain, true>>(flow);
 }
 
 template <class Shape, bool fixed>
@@ -100,9 +104,7 @@ inline void run_shape(Flow& flow, int64_t count) {
   if (ending == Ending::kSplitSumRight) return run_flow<Shape, SplitRightSumSteps, false>(flow);
   if (ending == Ending::kTwoSided) return run_flow<Shape, TwoSidedSteps, false>(flow);
   if (ending == Ending::kCurve) return run_flow<Shape, AnyCurveSteps, false>(flow);
-  if (ending == Ending::kWholeCurve) {
-    return run_few<Shape, BytesEnd<WholeCurveSteps, Last<false, false>>>(flow);
-  }
+  if (ending == Ending::kWholeCurve) return run_few<Shape, WholeCurveSteps, Last<false, false>>(flow);
   if (ending == Ending::kPlain) return run_table_flow<Shape, FloatSteps, true>(flow);
   if (ending == Ending::kSumLeft) return run_flow<Shape, LeftSumSteps, false>(flow);
   if (ending == Ending::kSumRight) return run_flow<Shape, RightSumSteps, false>(flow);
