@@ -28,9 +28,9 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 from calib8.analysis.evaluate import Evaluation
 from calib8.calibration.choose import choose_table
 from calib8.calibration.ranges import METHODS
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
-from calib8.data.samples import open_dataset
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

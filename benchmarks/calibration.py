@@ -60,7 +60,7 @@ def image_files(root: Path, count: int) -> list[Path]:
 
 def decode(root: Path, count: int, recipe: str | dict, file: Path) -> None:
     """Writes ``count`` preprocessed images as float32."""
-    from calib8.data.samples import open_dataset
+    from calib8.data.opening import open_dataset
     from calib8.tensors import TensorSpec
 
     spec = TensorSpec("input", np.dtype(np.float32), (None, 3, 224, 224))

@@ -25,8 +25,9 @@ import onnx_ir as ir
 import calib8
 from calib8.analysis.diagnose import diagnose
 from calib8.analysis.findings import Finding
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import DataSource, open_dataset
+from calib8.data.samples import DataSource
 from calib8.model.graph import graph_inputs
 from calib8.parameters import on_command_line, with_both
 from calib8.remedies import diagnose_and_treat

@@ -23,7 +23,7 @@ import onnx
 from accuracy import load_preprocess
 from calib8.analysis.evaluate import best_classes, class_scores
 from calib8.data.batches import batches
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session

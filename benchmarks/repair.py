@@ -28,7 +28,7 @@ import onnx.version_converter
 import calib8
 from accuracy_tables import FLOAT
 from calib8.analysis.runtimes import open_in_runtime
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.errors import Calib8Error
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs

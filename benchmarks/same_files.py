@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import calib8
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from engine import names

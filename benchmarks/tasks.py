@@ -33,8 +33,8 @@ import onnxruntime
 
 import calib8
 from calib8.analysis.evaluate import Evaluation
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import open_dataset
 from calib8.errors import Calib8Error
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs

@@ -27,7 +27,8 @@ from calib8 import InferenceSession
 from calib8.analysis.benchmark import Pace
 from calib8.analysis.bound_calls import BoundCall
 from calib8.analysis.workloads import open_workload
-from calib8.data.samples import Sample, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Sample
 from calib8.exporting.tflite.export import to_tflite
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import calib8
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.errors import Calib8Error, OutputError, UsageError
 from small_models import normal, onnx_model
 

@@ -20,9 +20,9 @@ from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import wrong_statistics
 from calib8.data.batches import batches
 from calib8.data.channel_order import clearly_surer, colour_axis, doubts, entropies, reversed_channels
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import PRESETS
-from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.repair.batch_norm_statistics import batch_norm_drift

@@ -8,7 +8,8 @@ import onnx
 import onnx_ir as ir
 
 from calib8.calibration.source import first_sample
-from calib8.data.samples import Dataset, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.passes.prepare import PreparedModel, prepare

@@ -13,8 +13,8 @@ from planted_yolo import yolo
 
 import calib8
 from calib8.analysis.diagnose import diagnose
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from detector_faults import KINDS, Fault
 from fault_places import Network, NoSpotError

@@ -14,8 +14,9 @@ from calib8.calibration.checkpoint import Checkpoint
 from calib8.calibration.gather import Checkpointing, Gathered, gather
 from calib8.calibration.origin import Origin, this_origin
 from calib8.calibration.statistics import Statistics
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, open_dataset
+from calib8.data.samples import Dataset
 from calib8.data.shards import Shard
 from calib8.errors import Calib8Error, DataError, TableError, UsageError
 from calib8.model.graph import graph_inputs

@@ -17,7 +17,8 @@ from calib8.calibration import kept_runs as module
 from calib8.calibration.collect import Collector
 from calib8.calibration.gather import Gathered, gather
 from calib8.calibration.kept_runs import RunKeeper
-from calib8.data.samples import Dataset, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.progress import silent

@@ -16,7 +16,7 @@ from calib8.calibration.source import tensors_to_calibrate
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.calibration.tap_graph import move_taps, open_tapped, with_taps
 from calib8.data.batches import batches
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.errors import CalibrationError, DataError, ModelError
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

@@ -15,8 +15,8 @@ from tiny_models import cnn, save
 import calib8
 from calib8.analysis.lint import lint
 from calib8.data.batches import batches
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess, apply_preprocess
-from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.model.runtime import open_session

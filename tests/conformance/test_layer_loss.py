@@ -15,7 +15,7 @@ from real_networks import NETWORKS
 
 from calib8.analysis.compare import Comparison, compare
 from calib8.data.batches import batches
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

@@ -13,7 +13,7 @@ from real_networks import CLASSIFIERS, NETWORKS, Calibrated, Quantized
 from bits import FAST_ISAS, assert_native_gives
 from calib8.calibration.choose import choose_table
 from calib8.data.batches import Batch, batches
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.errors import UnsupportedModelError
 from calib8.judge import evaluate
 from calib8.model.graph import graph_inputs

@@ -13,7 +13,7 @@ import pytest
 from real_networks import NETWORKS, Quantized
 
 from calib8.data.batches import batches
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.exporting.qoperator import to_qoperator
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from real_networks import NETWORKS
 
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.pipeline import calibrate

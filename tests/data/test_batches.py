@@ -11,8 +11,9 @@ import pytest
 from PIL import Image
 
 from calib8.data.batches import Batch, batches
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, Pending, Sample, open_dataset
+from calib8.data.samples import Dataset, Pending, Sample
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 

@@ -10,8 +10,8 @@ from PIL import Image
 
 from calib8.data.batches import batches
 from calib8.data.digests import DIGEST_BYTES, DigestLog
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import open_dataset
 from calib8.tensors import TensorSpec
 
 INPUT = TensorSpec("x", np.dtype(np.float32), ("N", 3, 8, 8))

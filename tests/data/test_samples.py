@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess, preprocess_pixels
-from calib8.data.samples import Dataset, Sample, open_dataset, spaced
+from calib8.data.samples import Dataset, Sample, spaced
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 

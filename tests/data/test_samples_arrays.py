@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import open_dataset
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from calib8.data.samples import Dataset, Sample, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Dataset, Sample
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 
@@ -82,13 +83,6 @@ def test_integers_only_widen() -> None:
             list(open_dataset([{"b": np.ones((1, 2), dtype)}], inputs, None))
 
 
-def test_one_shot_iterators_are_refused() -> None:
-    generator = (item(v) for v in range(2))
-    for data in (generator, iter([item(1)])):
-        with pytest.raises(UsageError, match="Pass a list or a function that returns a new iterator"):
-            open_dataset(data, IMAGE, None)
-
-
 def test_function_that_returns_the_same_iterator_is_found_out() -> None:
     items = iter([item(1)])
     dataset = open_dataset(lambda: items, IMAGE, None)
@@ -108,12 +102,15 @@ def test_what_is_no_source(data: Any) -> None:
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"y": np.zeros((1, 3, 4, 4))}, "has no array for input 'x'"),
+        ({"y": np.zeros((1, 3, 4, 4)), "z": np.zeros(3)}, "holds y, z, and no array for input 'x'"),
+        ({"y": "text"}, "has no array for input 'x'"),
         ({**item(0), "y": np.zeros(1)}, "has an array 'y'"),
         ({"x": [[1], [1, 2]]}, "the value of 'x' is not an array"),
         ({"x": np.zeros((3, 4, 4))}, "has float64 3×4×4"),
         ({"x": np.zeros((0, 3, 4, 4))}, "has float64 0×3×4×4"),
-        (np.zeros((1, 3, 4, 4)), "is a ndarray, not a dict of arrays"),
+        (np.zeros((1, 3, 4, 5)), "has float64 1×3×4×5"),
+        (object(), "is a object, of which no array of numbers can be made"),
+        ((item(0), 1, 2), "is a tuple of 3"),
         ((item(0), 1.5), "has the label 1.5"),
         ((item(0, rows=2), 1), "has one label for 2 rows"),
     ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.data.shards import Shard, one_shard
 from calib8.errors import UsageError
 from calib8.tensors import TensorSpec

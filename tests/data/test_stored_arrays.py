@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from calib8.data import stored_bytes, unpacked_bytes
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.data.stored_arrays import StoredArray, open_arrays
 from calib8.data.stored_bytes import OpenFile
 from calib8.errors import DataError

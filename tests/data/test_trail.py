@@ -9,8 +9,9 @@ import pytest
 from PIL import Image
 
 from calib8.data.batches import batches
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
-from calib8.data.samples import Dataset, open_dataset
+from calib8.data.samples import Dataset
 from calib8.data.trail import START, Mark, Trail
 from calib8.errors import DataError
 from calib8.tensors import TensorSpec

@@ -13,9 +13,9 @@ import pytest
 from exported import as_fed, as_given
 from litert import litert_outputs
 
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import preset
-from calib8.data.samples import open_dataset
 from calib8.exporting.tflite.export import to_tflite
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model

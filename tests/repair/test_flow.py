@@ -13,7 +13,7 @@ from small_candidates import candidate_of
 
 from calib8.autorange.check import Check, check_model, float_outputs
 from calib8.autorange.samples import ChosenSamples, choose_samples
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.errors import UsageError
 from calib8.model.graph import model_hash
 from calib8.parameters import on_command_line

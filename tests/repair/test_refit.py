@@ -14,7 +14,8 @@ from calib8.autorange.by_tensor import choose_by_tensor
 from calib8.calibration.choose import choose_table
 from calib8.calibration.collect import collect
 from calib8.calibration.ranges import BEHIND, METHODS
-from calib8.data.samples import Dataset, Skipped, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Dataset, Skipped
 from calib8.errors import TableError
 from calib8.model.graph import add_constant, constant, model_hash
 from calib8.model.runtime import Arrays

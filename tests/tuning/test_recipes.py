@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from tuned_nets import deep_net, inputs
 
-from calib8.data.samples import open_dataset
+from calib8.data.opening import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.passes.prepare import prepare
 from calib8.progress import silent

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from calib8.data.samples import Dataset, open_dataset
+from calib8.data.opening import open_dataset
+from calib8.data.samples import Dataset
 from calib8.errors import DataError, UsageError
 from calib8.tensors import TensorSpec
 from calib8.tuning.split import split

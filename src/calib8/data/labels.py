@@ -18,6 +18,9 @@ from calib8.tensors import shape_text
 LABELS_FILE: Final = "labels.txt"
 """A list of this name in the image folder is used unless another one is given."""
 
+LABEL_NAMES: Final = ("label", "labels")
+"""Columns of a row that hold its class number."""
+
 
 def folder_labels(folder: Path, files: Sequence[str], labels: Path | None) -> list[int | None]:
     """The label of each file, in the order of ``files``; None for each where the folder has no labels.

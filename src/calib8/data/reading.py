@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypedDict
 
+from calib8.data.items import InputMap, Transform
+from calib8.data.opening import open_dataset
 from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
-from calib8.data.samples import Dataset, DataSource, check_samples, open_dataset
+from calib8.data.samples import Dataset, DataSource, check_samples
 from calib8.errors import UsageError
 from calib8.parameters import parameter
 from calib8.progress import check_positive
@@ -22,7 +24,7 @@ class Reading(Request):
     """Which samples are read, and how.
 
     Attributes:
-        data: images or arrays, see ``calib8.data.samples.open_dataset``; None where something else, such as
+        data: images or arrays, see ``calib8.data.opening.open_dataset``; None where something else, such as
             saved statistics, takes their place.
         preprocess: how images become inputs, or the name of a preset; not needed for arrays.
         labels: a list of ``file class-number`` lines for an image folder, or the labels of a task.
@@ -31,6 +33,8 @@ class Reading(Request):
         threads: for decoding, models and native code; no result depends on it.
         skip_bad: pass over images that cannot be read.
         shapes: without data: input name → sizes, where neither model nor preprocessing say them.
+        input_map: of data that yield items: input name, or ``label`` → column, or place in a tuple.
+        transform: is called with every item that the data yield, and returns one that can be read.
 
     Raises:
         UsageError: a count below 1, a preset that does not exist, shapes beside data.
@@ -44,6 +48,8 @@ class Reading(Request):
     threads: int = 2
     skip_bad: bool = False
     shapes: Mapping[str, Sequence[int]] | None = None
+    input_map: InputMap | None = None
+    transform: Transform | None = None
 
     def __post_init__(self) -> None:
         """Checks what can be checked without the data."""
@@ -75,6 +81,8 @@ class Reading(Request):
             labels=self.labels,
             samples=self.samples,
             skip_bad=self.skip_bad,
+            input_map=self.input_map,
+            transform=self.transform,
         )
 
 
@@ -85,6 +93,8 @@ class SampleWords(TypedDict, total=False):
     samples: int | None
     threads: int
     skip_bad: bool
+    input_map: InputMap | None
+    transform: Transform | None
 
 
 class LabelWords(TypedDict, total=False):

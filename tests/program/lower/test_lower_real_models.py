@@ -10,8 +10,8 @@ import onnx_ir as ir
 import pytest
 from qdq_nets import counted, lowered, runtime_outputs
 
+from calib8.data.opening import open_dataset
 from calib8.data.presets import preset
-from calib8.data.samples import open_dataset
 from calib8.model.graph import graph_inputs
 from calib8.model.load import load_model
 from calib8.pipeline import quantize

@@ -1,0 +1,335 @@
+"""What an iterable yields, as samples: arrays, tensors, pictures, paths, pairs with labels, rows of tables.
+
+    {input name: array}               as the model takes it, batch axis included
+    (any of these, label or labels)   what a labelled DataLoader yields
+    array or tensor                   for a model with one input: a sample, or a batch of them
+    uint8 pixels, Pillow image, path  goes through the preprocessing
+    {column: value}                   a row of a table with one picture or array in it
+
+Labels that are no class numbers (boxes, masks) are those of other tasks and left out.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from calib8.data.arrays import as_array, conform_all, rows_per_batch
+from calib8.data.fingerprints import array_fingerprint, file_fingerprint
+from calib8.data.fit import fit_preprocess
+from calib8.data.images import read_image
+from calib8.data.labels import LABEL_NAMES, integer_label
+from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
+from calib8.data.samples import Array, Pending, Sample, image_sample
+from calib8.errors import DataError, UsageError
+from calib8.parameters import Text, parameter
+from calib8.tensors import TensorSpec, shape_text
+
+InputMap: TypeAlias = "Mapping[str, str | int]"
+Transform: TypeAlias = "Callable[[Any], Any]"
+COLORS: Final = (1, 3, 4)
+"""Channels that a picture may have."""
+
+_FORMS: Final = "Give {input name: array}, an array, a picture or a path, alone or as (…, label)"
+
+
+@dataclass(frozen=True)
+class Items:
+    """How items become samples.
+
+    Attributes:
+        inputs: those of the model.
+        preprocess: what pictures go through; None: the user gave none.
+        input_map: input name, or ``label`` → column of a row, or place in a tuple; empty: by their names.
+        transform: is called with every item and gives one of another form; None: they are as they are.
+    """
+
+    inputs: Sequence[TensorSpec]
+    preprocess: Preprocess | None
+    input_map: InputMap = field(default_factory=dict)
+    transform: Transform | None = None
+
+    def check(self) -> None:
+        """Refuses an ``input_map`` that names no input, or not all.
+
+        Raises:
+            UsageError: it does.
+        """
+        names = [spec.name for spec in self.inputs]
+        if not self.input_map:
+            return
+        unknown = [key for key in self.input_map if key not in (*names, "label")]
+        missing = [name for name in names if name not in self.input_map]
+        if unknown or missing:
+            problem = f"names '{unknown[0]}'" if unknown else f"leaves out the input '{missing[0]}'"
+            cure = f"Name each input of the model ({', '.join(names)}), and label where there are labels"
+            raise UsageError(parameter("input_map"), problem, cure)
+
+    @cached_property
+    def fitted(self) -> Preprocess:
+        """The preprocessing, fitted to the model's only input.
+
+        Raises:
+            UsageError: there is none, or it does not fit.
+            DataError: the model has several inputs, or one that takes no pictures.
+        """
+        return fit_preprocess(self.preprocess, self.inputs, "data")
+
+    def pending(self, item: Any, number: int) -> Iterator[Pending]:
+        """The samples of an item, arrays copied: the iterable may use its arrays again.
+
+        Args:
+            item: what the iterable yielded.
+            number: of its first sample, from 0.
+
+        Raises:
+            DataError: the item is nothing that samples can be made of.
+        """
+        name = f"sample {number}"
+        values, labels = self._parted(self._transformed(item, name), name)
+        if isinstance(values, Mapping):
+            return self._of_arrays(values, labels, number)
+        if _is_path(values):
+            return iter([self._of_file(Path(values), _one_label(labels, name))])
+        if isinstance(values, Image.Image):
+            return iter([self._of_picture(values.copy(), _one_label(labels, name), name)])
+        array = as_array(in_memory(values), name, self.inputs[0].name)
+        if array.dtype.kind not in "biuf":
+            problem = f"is a {type(values).__name__}, of which no array of numbers can be made"
+            raise DataError(name, problem, Text(f"{_FORMS}; or make one by {parameter('transform')}"))
+        if self.holds_pixels(array):
+            return self._of_pixels(array, labels, number)
+        return self._of_arrays({self.inputs[0].name: self._with_batch(array)}, labels, number, rows=True)
+
+    def holds_pixels(self, array: Array) -> bool:
+        """Whether an array that was not given for an input by name is a picture, or a batch of them."""
+        if array.dtype != np.uint8 or array.ndim not in (2, 3, 4) or len(self.inputs) != 1:
+            return False
+        return self.preprocess is not None or self.inputs[0].dtype != np.uint8
+
+    def is_picture(self, item: Any) -> bool:
+        """Whether an item goes through the preprocessing.
+
+        Raises:
+            DataError: as ``pending``.
+        """
+        values, _ = self._parted(self._transformed(item, "sample 0"), "sample 0")
+        if isinstance(values, Mapping):
+            return False
+        if _is_path(values) or isinstance(values, Image.Image):
+            return True
+        return self.holds_pixels(as_array(in_memory(values), "sample 0", self.inputs[0].name))
+
+    def _transformed(self, item: Any, name: str) -> Any:
+        if self.transform is None:
+            return item
+        try:
+            return self.transform(item)
+        except Exception as error:  # a function of the user's
+            problem = f"{parameter('transform')} raised {type(error).__name__}: {error}"
+            raise DataError(name, problem, "Mend the function; it gets what the data yield") from error
+
+    def _parted(self, item: Any, name: str) -> tuple[Any, Any]:
+        """What goes into the model, and labels or None."""
+        if self.input_map:
+            return self._mapped(item, name)
+        if isinstance(item, Mapping):
+            return self._of_row(item, name)
+        if not isinstance(item, (tuple, list)):
+            return self._alone(item, name), None
+        if len(item) not in (1, 2):
+            cure = Text(f"Say which of them is what, such as {parameter('input_map')}={{'{self._first}': 0}}")
+            raise DataError(name, f"is a {type(item).__name__} of {len(item)}", cure)
+        labels = item[1] if len(item) == 2 else None
+        if isinstance(item[0], Mapping):
+            return self._of_row(item[0], name)[0], labels
+        return self._alone(item[0], name), labels
+
+    @property
+    def _first(self) -> str:
+        return self.inputs[0].name
+
+    def _alone(self, value: Any, name: str) -> Any:
+        """What has no name, for a model with one input."""
+        if len(self.inputs) == 1:
+            return value
+        names = ", ".join(spec.name for spec in self.inputs)
+        problem = f"is a {type(value).__name__}, and the model has {len(self.inputs)} inputs"
+        raise DataError(name, problem, f"Give {{input name: array}} for {names}, or name them by input_map")
+
+    def _mapped(self, item: Any, name: str) -> tuple[Any, Any]:
+        def at(key: str | int) -> Any:
+            try:
+                return item[key]
+            except Exception as error:  # whatever an item may be
+                held = f" ({', '.join(map(str, item))})" if isinstance(item, Mapping) else ""
+                problem = f"is a {type(item).__name__}{held} without {key!r}, which input_map names"
+                raise DataError(name, problem, "Name columns or places that every item has") from error
+
+        names = [spec.name for spec in self.inputs]
+        found = {key: at(place) for key, place in self.input_map.items() if key in names}
+        labels = at(self.input_map["label"]) if "label" in self.input_map and "label" not in names else None
+        if len(names) == 1 and _is_picture_like(found[names[0]], self):
+            return found[names[0]], labels
+        return found, labels
+
+    def _of_row(self, row: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+        """Arrays under the names of the inputs, or the only column that could be meant."""
+        names = [spec.name for spec in self.inputs]
+        if len(names) > 1 or names[0] in row:
+            label_names = [key for key in row if key in LABEL_NAMES and key not in names]
+            label = row[label_names[0]] if len(label_names) == 1 else None
+            return {key: value for key, value in row.items() if key not in label_names}, label
+        columns = [key for key, value in row.items() if key not in LABEL_NAMES and _could_be_input(value)]
+        if len(columns) != 1:
+            held = ", ".join(map(str, row)) or "nothing"
+            problem = f"holds {held}, and no array for input '{names[0]}'"
+            cure = Text(f"Say which is meant, such as {parameter('input_map')}={{'{names[0]}': 'image'}}")
+            raise DataError(name, problem if columns else f"has no array for input '{names[0]}'", cure)
+        label = next((row[key] for key in LABEL_NAMES if key in row), None)
+        return row[columns[0]], label
+
+    def _with_batch(self, array: Array) -> Array:
+        shape = self.inputs[0].shape
+        return array[None] if shape is not None and array.ndim == len(shape) - 1 else array
+
+    def _of_arrays(
+        self, values: Mapping[str, Any], labels: Any, number: int, rows: bool = False
+    ) -> Iterator[Pending]:
+        """One sample, or one per row where there is a label for each, or ``rows`` come without a name."""
+        name = f"sample {number}"
+        arrays = {
+            key: array.copy()
+            for key, array in conform_all(
+                {key: in_memory(value) for key, value in values.items()}, self.inputs, name
+            ).items()
+        }
+        lengths = {len(array) if array.ndim else 1 for array in arrays.values()}
+        count = max(lengths)
+        each = _labels(labels, count, name, rows_per_batch(self.inputs) == 1 and len(lengths) > 1)
+        whole = self.inputs[0].shape is not None and count in self.inputs[0].shape[:1]
+        if count == 1 or (each is None and (not rows or whole)) or len(lengths) > 1:
+            yield _ready(Sample(name, arrays, None if each is None else each[0]))
+            return
+        for row in range(count):
+            part = {key: array[row : row + 1] for key, array in arrays.items()}
+            yield _ready(Sample(f"sample {number + row}", part, None if each is None else each[row]))
+
+    def _of_pixels(self, array: Array, labels: Any, number: int) -> Iterator[Pending]:
+        """A picture H×W, H×W×C or C×H×W, or a batch of them."""
+        one = array.ndim == 2 or (array.ndim == 3 and (array.shape[-1] in COLORS or array.shape[0] in COLORS))
+        pictures = array[None] if one else array
+        each = _labels(labels, len(pictures), f"sample {number}", False)
+        for row, picture in enumerate(pictures):
+            if picture.ndim == 3 and picture.shape[-1] not in COLORS and picture.shape[0] in COLORS:
+                picture = np.moveaxis(picture, 0, -1)
+            name, label = f"sample {number + row}", None if each is None else each[row]
+            kept = np.ascontiguousarray(picture).copy()
+            load = partial(self._loaded_pixels, kept, label, name)
+            yield Pending(name, load, partial(array_fingerprint, {"": kept}), kept.nbytes)
+
+    def _loaded_pixels(self, pixels: Any, label: int | None, name: str) -> Sample:
+        return image_sample(preprocess_pixels(pixels, self.fitted, name), self.inputs[0], name, label)
+
+    def _of_picture(self, picture: Image.Image, label: int | None, name: str) -> Pending:
+        def load() -> Sample:
+            return image_sample(apply_preprocess(picture, self.fitted, name), self.inputs[0], name, label)
+
+        def fingerprint() -> bytes:
+            return array_fingerprint({picture.mode: np.asarray(picture)})
+
+        return Pending(name, load, fingerprint, picture.width * picture.height * len(picture.getbands()))
+
+    def _of_file(self, path: Path, label: int | None) -> Pending:
+        name = str(path)
+
+        def load() -> Sample:
+            values = apply_preprocess(read_image(path, name), self.fitted, name)
+            return image_sample(values, self.inputs[0], name, label)
+
+        return Pending(name, load, partial(file_fingerprint, path))
+
+
+def in_memory(value: Any) -> Any:
+    """A tensor of PyTorch off its graph and its device; anything else as it is."""
+    for step in ("detach", "cpu"):
+        method = getattr(value, step, None)
+        if not callable(method):
+            return value
+        value = method()
+    if str(getattr(value, "dtype", "")) == "torch.bfloat16":  # which NumPy does not have
+        value = value.float()
+    return value
+
+
+def is_tensor(value: Any) -> bool:
+    """A tensor of PyTorch, or what looks like one."""
+    return all(callable(getattr(value, step, None)) for step in ("detach", "cpu", "numpy"))
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def _is_picture_like(value: Any, items: Items) -> bool:
+    if _is_path(value) or isinstance(value, Image.Image):
+        return True
+    array = np.asarray(in_memory(value))
+    return items.holds_pixels(array) or array.ndim != len(items.inputs[0].shape or array.shape)
+
+
+def _could_be_input(value: Any) -> bool:
+    """Pictures, and arrays that are no single numbers."""
+    if isinstance(value, Image.Image):
+        return True
+    if isinstance(value, (str, bytes, Mapping)):
+        return False
+    try:
+        array = np.asarray(in_memory(value))
+    except Exception:  # foreign types raise what they like
+        return False
+    return array.ndim > 0 and array.dtype.kind in "biuf"
+
+
+def _ready(sample: Sample) -> Pending:
+    size = sum(array.nbytes for array in sample.inputs.values())
+    return Pending(sample.name, lambda: sample, partial(array_fingerprint, sample.inputs), size)
+
+
+def _one_label(labels: Any, name: str) -> int | None:
+    each = _labels(labels, 1, name, False)
+    return None if each is None else each[0]
+
+
+def _labels(labels: Any, rows: int, name: str, apart: bool) -> list[int] | None:
+    """A class number per row; None for targets of another kind, such as boxes or masks.
+
+    Raises:
+        DataError: numbers that are no class numbers, or not one per row.
+    """
+    if labels is None or isinstance(labels, Mapping):
+        return None
+    if isinstance(labels, (list, tuple)) and any(isinstance(one, Mapping) for one in labels):
+        return None
+    values = np.asarray(in_memory(labels))
+    if values.size > 1 and (values.ndim > 1 or (values.dtype.kind == "f" and values.size != rows)):
+        return None
+    if values.size != rows or (apart and rows > 1):
+        problem = f"has {_counted(values)} for {rows} rows"
+        raise DataError(name, problem, "Give one label per row, or samples one by one, batch axis 1")
+    if values.dtype.kind not in "iu":
+        return [integer_label(labels, name)] if rows == 1 else [integer_label(one, name) for one in values]
+    return [integer_label(one, name) for one in values.reshape(-1).tolist()]
+
+
+def _counted(values: Array) -> str:
+    if values.size == 1:
+        return "one label"
+    return f"{values.size} labels" if values.ndim == 1 else f"labels {shape_text(values.shape)}"

@@ -1,0 +1,270 @@
+"""Opening what a user gives as data: image folders, .npz, .npy, arrays, Python objects that yield items."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from calib8.data.arrays import as_array, conform_all, rows_per_batch
+from calib8.data.fingerprints import array_fingerprint, file_fingerprint
+from calib8.data.fit import fit_preprocess
+from calib8.data.images import IMAGE_SUFFIXES, image_files, read_image
+from calib8.data.items import COLORS, InputMap, Items, Transform, in_memory, is_tensor
+from calib8.data.labels import array_of_labels, labels_beside, labels_of_folder, no_labels
+from calib8.data.preprocess import Preprocess, apply_preprocess, preprocess_pixels
+from calib8.data.presets import known_preprocess
+from calib8.data.samples import (
+    Array,
+    Dataset,
+    DataSource,
+    Pending,
+    Sample,
+    check_samples,
+    image_sample,
+    spaced,
+)
+from calib8.data.stored_arrays import StoredArray, open_arrays
+from calib8.data.streams import dataset_of
+from calib8.errors import DataError, UsageError
+from calib8.files import check_file, checked_path
+from calib8.parameters import Text, parameter
+from calib8.tensors import TensorSpec, shape_text
+
+Rows: TypeAlias = "Array | StoredArray"
+
+
+def open_dataset(
+    data: DataSource,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess | str | None,
+    *,
+    labels: str | os.PathLike[str] | None = None,
+    samples: int | None = None,
+    skip_bad: bool = False,
+    input_map: InputMap | None = None,
+    transform: Transform | None = None,
+) -> Dataset:
+    """Opens images or arrays as samples for the inputs of a model.
+
+    Args:
+        data: one of
+            an image folder (recursive, in ascending order of the relative paths), one image file, or a
+            pattern such as ``images/*.jpg`` (``**`` for folders of any depth);
+            an .npz of arrays named like the model's inputs, axis 0 = samples, with optional ``labels``;
+            an .npz of ``images`` (uint8 N×H×W×C pixels, or floats ready for the only input) with optional
+            ``labels``; an .npy, an array, a tensor or a mapping of them, read like these;
+            what yields items (``calib8.data.items``): a list, a DataLoader, a Dataset with numbered samples,
+            ONNX Runtime's CalibrationDataReader, a generator, or a function without arguments that returns
+            one of them.
+        inputs: the inputs of the model.
+        preprocess: how images become arrays, or the name of a preset; only for images and uint8 pixels.
+        labels: a list of ``file label`` lines for an image folder, see ``folder_labels``. Labels that are
+            found without it and do not fit are left out, and ``Dataset.label_note`` says why.
+        samples: at most so many: evenly spaced over a folder, arrays or numbered samples, the first of
+            anything else that yields items.
+        skip_bad: image files that cannot be read are noted in ``Dataset.skipped`` instead of raised.
+        input_map: of items: input name, or ``label`` → column, or place in a tuple.
+        transform: is called with every item and returns one that can be read.
+
+    Raises:
+        UsageError: options that do not fit the data, images without preprocessing.
+        DataError: nothing there, or ``labels``, names, shapes or dtypes that do not fit. What only reading a
+            sample can tell is raised by iterating.
+    """
+    preprocess = known_preprocess(preprocess)
+    check_samples(samples)
+    if is_tensor(data):
+        data = _pixels_last(np.asarray(in_memory(data)))
+    path = Path(data) if isinstance(data, (str, os.PathLike)) else None
+    yields = path is None and not isinstance(data, (np.ndarray, Mapping))
+    if not yields and (input_map or transform is not None):
+        unused = "input_map" if input_map else "transform"
+        problem = f"is for data that yield items, not for {'files' if path else 'arrays'}"
+        raise UsageError(
+            parameter(unused), problem, "Leave it out, or give a DataLoader, a Dataset or a list"
+        )
+    listed = None if labels is None else checked_path(labels, "labels")
+    if labels is not None and (path is None or not path.is_dir()):
+        cure = "Put an array 'labels' into the .npz, or yield (inputs, label) pairs"
+        raise UsageError(str(labels), "a list of labels needs an image folder", cure)
+    if path is not None and (path.is_dir() or path.suffix.lower() not in (".npz", ".npy")):
+        return _from_images(path, inputs, preprocess, listed, samples, skip_bad)
+    if path is not None:
+        return _from_arrays(open_arrays(path), path.name, inputs, preprocess, samples)
+    if isinstance(data, np.ndarray):
+        return _from_arrays({"images": data}, "array", inputs, preprocess, samples)
+    if isinstance(data, Mapping):
+        arrays = {str(name): _in_memory(str(name), value) for name, value in data.items()}
+        return _from_arrays(arrays, "arrays", inputs, preprocess, samples)
+    items = Items(inputs, preprocess, dict(input_map or {}), transform)
+    items.check()
+    return dataset_of([data] if isinstance(data, Image.Image) else data, items, samples, skip_bad)
+
+
+def _pixels_last(array: Array) -> Array:
+    """A tensor of pixels N×C×H×W as N×H×W×C; anything else as it is."""
+    if array.dtype != np.uint8 or array.ndim != 4 or array.shape[3] in COLORS or array.shape[1] not in COLORS:
+        return array
+    return np.moveaxis(array, 1, -1)
+
+
+def _from_images(
+    path: Path,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess | None,
+    labels: Path | None,
+    samples: int | None,
+    skip_bad: bool,
+) -> Dataset:
+    folder, files = _listed_images(path)
+    found = labels_of_folder(folder, files, labels) if path.is_dir() else no_labels(len(files))
+    fitted = fit_preprocess(preprocess, inputs, str(path))
+    load = partial(_load_image, folder, fitted, inputs[0])
+
+    def pending() -> Iterator[Pending]:
+        for index in spaced(len(files), samples):
+            yield Pending(
+                files[index],
+                partial(load, files[index], found.numbers[index]),
+                partial(file_fingerprint, folder / files[index]),
+            )
+
+    count = len(spaced(len(files), samples))
+    return Dataset(
+        str(path), pending, count, rows_per_batch(inputs), fitted, skip_bad, [],
+        labels_asked=found.asked, label_note=found.note,
+        label_cure=Text(f"Mend them, or name others with {parameter('labels')}"),
+    )  # fmt: skip
+
+
+def _listed_images(path: Path) -> tuple[Path, list[str]]:
+    if path.is_dir():
+        return path, image_files(path)
+    cure = "Give an image folder, an image, a pattern such as 'images/*.jpg', an .npz or an .npy"
+    if not path.exists() and glob.has_magic(str(path)):
+        return _matching(path)
+    if not path.exists():
+        raise DataError(str(path), "does not exist", cure)
+    check_file(path, cure, DataError)
+    if path.suffix.lower() not in IMAGE_SUFFIXES:
+        raise DataError(str(path), "is not an image by its name", cure)
+    return path.parent, [path.name]
+
+
+def _matching(pattern: Path) -> tuple[Path, list[str]]:
+    """The images that a pattern stands for, with their common folder, in ascending order."""
+    fixed = next(place for place, part in enumerate(pattern.parts) if glob.has_magic(part))
+    found = list(Path(*pattern.parts[:fixed]).glob("/".join(pattern.parts[fixed:])))
+    images = [path for path in found if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
+    if not images:
+        problem = f"matches {len(found)} files and none of them is an image" if found else "matches no file"
+        raise DataError(str(pattern), problem, f"Images are {', '.join(sorted(IMAGE_SUFFIXES))}")
+    folder = Path(os.path.commonpath([path.parent for path in images]))
+    return folder, sorted(path.relative_to(folder).as_posix() for path in images)
+
+
+def _load_image(folder: Path, p: Preprocess, spec: TensorSpec, file: str, label: int | None) -> Sample:
+    values = apply_preprocess(read_image(folder / file, file), p, file)
+    return image_sample(values, spec, file, label)
+
+
+def _from_arrays(
+    arrays: Mapping[str, Rows],
+    source: str,
+    inputs: Sequence[TensorSpec],
+    preprocess: Preprocess | None,
+    samples: int | None,
+) -> Dataset:
+    pixels = arrays.get("images")
+    fitted: Preprocess | None = None
+    if pixels is not None and _are_pixels(pixels, arrays, inputs, preprocess):
+        fitted = fit_preprocess(preprocess, inputs, source)
+        _refuse_one_image(pixels, source)
+        chosen: Mapping[str, Rows] = {"images": pixels}
+    else:
+        chosen = _named(arrays, source, inputs)
+    total = _counted(chosen, source)
+    found = labels_beside(arrays, total)
+    wholes = {name: array.shape for name, array in chosen.items()}
+
+    def load(index: int) -> Sample:
+        name, label = f"{source}[{index}]", found.numbers[index]
+        if fitted is not None:
+            image: npt.NDArray[Any] = np.asarray(chosen["images"][index])
+            return image_sample(preprocess_pixels(image, fitted, name), inputs[0], name, label)
+        rows = {spec.name: _row(chosen[spec.name], index, spec) for spec in inputs}
+        return Sample(name, conform_all(rows, inputs, name, wholes), label)
+
+    def fingerprint(index: int) -> bytes:
+        return array_fingerprint({name: array[index] for name, array in chosen.items()})
+
+    def pending() -> Iterator[Pending]:
+        for index in spaced(total, samples):
+            yield Pending(f"{source}[{index}]", partial(load, index), partial(fingerprint, index))
+
+    count = len(spaced(total, samples))
+    return Dataset(
+        source, pending, count, rows_per_batch(inputs), fitted, False, [],
+        label_note=found.note, label_cure="Mend the array 'labels', or leave it out",
+    )  # fmt: skip
+
+
+def _are_pixels(
+    images: Rows, arrays: Mapping[str, Rows], inputs: Sequence[TensorSpec], preprocess: Preprocess | None
+) -> bool:
+    """Whether ``images`` are pixels to preprocess rather than an array that is ready for an input."""
+    if images.dtype != np.uint8 or images.ndim not in (3, 4):
+        return False
+    named = all(spec.name in arrays for spec in inputs)
+    if named and [spec.name for spec in inputs] != ["images"]:
+        return False
+    return preprocess is not None or not (named or inputs[0].dtype == np.uint8)
+
+
+def _refuse_one_image(pixels: Rows, source: str) -> None:
+    """H×W×C pixels without an axis for samples would be read as H gray images W×C."""
+    if pixels.ndim == 3 and pixels.shape[-1] in (3, 4) and min(pixels.shape[:2]) > pixels.shape[-1]:
+        shape = shape_text(pixels.shape)
+        raise DataError(source, f"is one image by its shape {shape}, not a list of them", "Give array[None]")
+
+
+def _named(arrays: Mapping[str, Rows], source: str, inputs: Sequence[TensorSpec]) -> Mapping[str, Rows]:
+    names = [spec.name for spec in inputs]
+    if len(names) == 1 and names[0] not in arrays and "images" in arrays:
+        return {names[0]: arrays["images"]}
+    missing = [name for name in names if name not in arrays]
+    if missing:
+        problem = f"holds {', '.join(arrays) or 'no arrays'}, but no '{missing[0]}'"
+        raise DataError(source, problem, f"Name the arrays like the model's inputs ({', '.join(names)})")
+    return {name: arrays[name] for name in names}
+
+
+def _in_memory(name: str, value: object) -> Array:
+    value = in_memory(value)
+    return array_of_labels(value) if name == "labels" else as_array(value, "arrays", name)
+
+
+def _counted(arrays: Mapping[str, Rows], source: str) -> int:
+    """Length of axis 0, the same in all arrays."""
+    lengths = {name: len(array) if array.ndim else 0 for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1 or 0 in lengths.values():
+        listed = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise DataError(
+            source, f"differing or empty numbers of samples ({listed})", "Make axis 0 the samples everywhere"
+        )
+    return next(iter(lengths.values()))
+
+
+def _row(array: Rows, index: int, spec: TensorSpec) -> Array:
+    # An array with one axis more than the input holds whole inputs; otherwise axis 0 is the batch.
+    whole = spec.shape is not None and array.ndim == len(spec.shape) + 1
+    row = np.asarray(array[index])
+    return row if whole else row[None]

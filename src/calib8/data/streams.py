@@ -1,0 +1,187 @@
+"""How the items of Python objects are gone through: again and again, in the same order.
+
+    list, tuple, DataLoader …    as they are iterated
+    Dataset of PyTorch or Hugging Face
+                                 by number, evenly spaced where not all are wanted
+    function                     called for every pass
+    generator, shuffling loader, calibration reader
+                                 read once; what was read is kept for the next pass
+
+What is kept may take 2 GB.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import chain, count, islice
+from threading import Lock
+from typing import Any, Final
+
+from calib8.data.arrays import rows_per_batch
+from calib8.data.items import Items
+from calib8.data.samples import Dataset, Pending, spaced
+from calib8.errors import UsageError
+from calib8.parameters import parameter
+
+MOST_KEPT: Final = 2 << 30
+"""Bytes of samples that are kept for a second pass."""
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Items of an object.
+
+    Attributes:
+        items: a new iterator over them.
+        count: how many samples they are, where each is one; None where only iterating tells.
+        once: they cannot be had again.
+    """
+
+    items: Callable[[], Iterator[Any]]
+    count: int | None = None
+    once: bool = False
+
+
+def stream_of(data: Any, samples: int | None) -> Stream:
+    """What is known of an object that yields items.
+
+    Args:
+        data: the user's object.
+        samples: so many are wanted; None: all.
+
+    Raises:
+        UsageError: it yields nothing.
+    """
+    if callable(getattr(data, "get_next", None)):  # ONNX Runtime's CalibrationDataReader
+        return Stream(lambda: iter(data.get_next, None), once=True)
+    if isinstance(data, Iterator):
+        return Stream(lambda: data, once=True)
+    if isinstance(data, (list, tuple)):
+        return Stream(lambda: iter(data), len(data))
+    if _is_numbered(data):
+        numbers = spaced(len(data), samples)
+        return Stream(lambda: (data[number] for number in numbers), len(numbers))
+    if isinstance(data, Iterable):
+        return Stream(lambda: iter(data), len(data) if isinstance(data, Sequence) else None, shuffles(data))
+    if callable(data):
+        return Stream(lambda: _iterated(data()))
+    raise no_source(data)
+
+
+def no_source(data: object) -> UsageError:
+    """Nothing can be read of such an object."""
+    problem = f"a {type(data).__name__} is not a source of samples"
+    return UsageError("data", problem, "Pass a path, an array, or an iterable of arrays or pictures")
+
+
+def shuffles(data: object) -> bool:
+    """A ``DataLoader`` that orders its samples anew each time."""
+    sampler = getattr(data, "sampler", None)
+    return sampler is not None and "Random" in type(sampler).__name__
+
+
+def dataset_of(data: Any, items: Items, samples: int | None, skip_bad: bool) -> Dataset:
+    """The samples of an object that yields items.
+
+    Args:
+        data: the user's object.
+        items: what its items are.
+        samples: at most so many, of objects with numbered samples evenly spaced, else the first.
+        skip_bad: files that cannot be decoded are passed over.
+
+    Raises:
+        UsageError: it yields nothing; pictures without preprocessing.
+        DataError: its first item is no sample.
+    """
+    stream = stream_of(data, samples)
+    each = stream.items
+    first: list[Any] = []
+    if items.preprocess is not None:  # which says what the samples look like, where they are pictures
+        one, each = _looked_at(stream)
+        first = list(one)
+    fitted = items.fitted if any(map(items.is_picture, first)) else None
+    all_of = partial(_numbered, items=items)
+    kept = _Kept(all_of(each()), type(data).__name__) if stream.once else None
+
+    def pending() -> Iterator[Pending]:
+        return islice(all_of(each()) if kept is None else iter(kept), samples)
+
+    known = stream.count if samples is None or stream.count is None else min(stream.count, samples)
+    if isinstance(data, (list, tuple)) and not all(map(_is_one, data)):
+        known = None
+    return Dataset("data", pending, known, rows_per_batch(items.inputs), fitted, skip_bad, [])
+
+
+def _looked_at(stream: Stream) -> tuple[Iterator[Any], Callable[[], Iterator[Any]]]:
+    """The first item of a stream, and its items, the first one among them."""
+    if not stream.once:
+        return islice(stream.items(), 1), stream.items
+    rest = stream.items()
+    first = list(islice(rest, 1))
+    whole = chain(first, rest)
+    return iter(first), lambda: whole
+
+
+class _Kept:
+    """Samples that can be had once, kept for further passes: as many as were asked for so far."""
+
+    def __init__(self, samples: Iterator[Pending], kind: str) -> None:
+        self._rest, self._kind = samples, kind
+        self._kept: list[Pending] = []
+        self._held = 0
+        self._lock = Lock()
+
+    def __iter__(self) -> Iterator[Pending]:
+        for place in count():
+            with self._lock:
+                if place == len(self._kept) and not self._take():
+                    return
+                sample = self._kept[place]
+            yield sample
+
+    def _take(self) -> bool:
+        sample = next(self._rest, None)
+        if sample is None:
+            return False
+        self._held += sample.held
+        if self._held > MOST_KEPT:
+            problem = f"a {self._kind} can be read only once, and keeping its samples takes more than 2 GB"
+            cure = f"Pass a function that returns a new one each time, or fewer {parameter('samples')}"
+            raise UsageError("data", problem, cure)
+        self._kept.append(sample)
+        return True
+
+
+def _numbered(stream: Iterator[Any], items: Items) -> Iterator[Pending]:
+    """All samples of all items; a file that comes again has its number behind its name."""
+    names: set[str] = set()
+    number = 0
+    for item in stream:
+        for sample in items.pending(item, number):
+            number += 1
+            name = sample.name if sample.name not in names else f"{sample.name} ({number})"
+            names.add(name)
+            yield sample if name == sample.name else _renamed(sample, name)
+
+
+def _renamed(sample: Pending, name: str) -> Pending:
+    return replace(sample, name=name, load=lambda: replace(sample.load(), name=name))
+
+
+def _is_one(item: Any) -> bool:
+    """An item that is one sample by its type."""
+    value = item[0] if isinstance(item, (tuple, list)) and item else item
+    return isinstance(value, (Mapping, str)) or not hasattr(value, "ndim")
+
+
+def _is_numbered(data: object) -> bool:
+    methods = (getattr(type(data), name, None) for name in ("__getitem__", "__len__"))
+    return all(map(callable, methods)) and not isinstance(data, (str, bytes, Mapping, Sequence))
+
+
+def _iterated(items: object) -> Iterator[Any]:
+    if not isinstance(items, Iterable):
+        raise no_source(items)
+    return iter(items)

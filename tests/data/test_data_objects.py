@@ -1,0 +1,346 @@
+"""Data as users have them: objects of PyTorch, NumPy, Pillow, ONNX Runtime and their like, each as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from calib8.data import streams
+from calib8.data.opening import open_dataset
+from calib8.data.preprocess import Preprocess
+from calib8.errors import Calib8Error, DataError, UsageError
+from calib8.tensors import TensorSpec
+
+FLOAT = np.dtype(np.float32)
+INPUT = [TensorSpec("x", FLOAT, ("N", 3, 5, 6))]
+TWO = [TensorSpec("a", FLOAT, ("N", 2)), TensorSpec("b", FLOAT, ("N", 3))]
+RECIPE = Preprocess(mean=(0.0,), scale=(1.0,))
+COUNT = 6
+VALUES = np.arange(COUNT * 90, dtype=np.float32).reshape(COUNT, 3, 5, 6)
+PIXELS = (VALUES % 251).astype(np.uint8)
+LABELS = list(range(10, 10 + COUNT))
+ROWS = [np.ascontiguousarray(row.transpose(1, 2, 0)) for row in PIXELS]
+"""The pixels H×W×C."""
+
+
+class Numbered(Dataset[Any]):
+    """A Dataset with numbered samples, as PyTorch's users write them: nothing ends its numbers."""
+
+    def __init__(self, row: Callable[[int], Any]) -> None:
+        self.row = row
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, number: int) -> Any:
+        return self.row(number % COUNT)
+
+
+class Streaming(IterableDataset[Any]):
+    def __iter__(self) -> Iterator[Any]:
+        return iter(torch.from_numpy(VALUES))
+
+
+class Reader:
+    """As onnxruntime.quantization.CalibrationDataReader: get_next until None."""
+
+    def __init__(self) -> None:
+        self.rows = iter(VALUES)
+
+    def get_next(self) -> dict[str, Any] | None:
+        row = next(self.rows, None)
+        return None if row is None else {"x": row[None]}
+
+
+class HuggingFace:
+    """As a Dataset of the library ``datasets``: rows by number, and by iteration."""
+
+    column_names = ("image", "label", "id")
+
+    def __len__(self) -> int:
+        return COUNT
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        return {"image": Image.fromarray(ROWS[number]), "label": LABELS[number], "id": f"n{number}"}
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[number] for number in range(COUNT))
+
+
+def tensors() -> torch.Tensor:
+    return torch.from_numpy(VALUES.copy())
+
+
+def pictures() -> list[Image.Image]:
+    return [Image.fromarray(row) for row in ROWS]
+
+
+def loader(batch: int, **options: Any) -> DataLoader[Any]:
+    return DataLoader(TensorDataset(tensors(), torch.tensor(LABELS)), batch_size=batch, **options)
+
+
+ARRAYS: dict[str, Callable[[], Any]] = {
+    "array": lambda: VALUES,
+    "tensor": tensors,
+    "tensor with a gradient": lambda: tensors().requires_grad_(),
+    "mapping of a tensor": lambda: {"x": tensors()},
+    "list of arrays without batch axis": lambda: list(VALUES),
+    "list of arrays with it": lambda: [row[None] for row in VALUES],
+    "list of batches": lambda: [VALUES[:4], VALUES[4:]],
+    "list of tensors": lambda: list(tensors()),
+    "tuple of arrays": lambda: tuple(VALUES),
+    "list of mappings": lambda: [{"x": row[None]} for row in VALUES],
+    "generator": lambda: (row for row in VALUES),
+    "iterator": lambda: iter(list(VALUES)),
+    "map": lambda: map(np.asarray, VALUES),
+    "function": lambda: lambda: (row for row in VALUES),
+    "DataLoader of x": lambda: DataLoader(tensors(), batch_size=4),
+    "DataLoader without batches": lambda: DataLoader(tensors(), batch_size=None),
+    "Dataset": lambda: Numbered(lambda n: torch.from_numpy(VALUES[n])),
+    "TensorDataset of x": lambda: TensorDataset(tensors()),
+    "IterableDataset": Streaming,
+    "calibration reader": Reader,
+    "rows with one array": lambda: [{"pixel_values": row, "id": "n"} for row in VALUES],
+}
+LABELLED: dict[str, Callable[[], Any]] = {
+    "DataLoader of (x, y)": lambda: loader(4),
+    "DataLoader of the last batch alone": lambda: loader(5),
+    "DataLoader of one": lambda: loader(1),
+    "TensorDataset of (x, y)": lambda: TensorDataset(tensors(), torch.tensor(LABELS)),
+    "Dataset of (x, y)": lambda: Numbered(lambda n: (VALUES[n], LABELS[n])),
+    "list of pairs": lambda: list(zip(VALUES, LABELS, strict=True)),
+    "list of lists": lambda: [[row, label] for row, label in zip(VALUES, LABELS, strict=True)],
+    "batch with labels": lambda: [(VALUES, LABELS)],
+    "mapping with labels per row": lambda: [({"x": VALUES}, np.array(LABELS))],
+    "rows with labels": lambda: [
+        {"x": VALUES[:3], "labels": LABELS[:3]},
+        {"x": VALUES[3:], "labels": LABELS[3:]},
+    ],
+}
+PICTURES: dict[str, Callable[[], Any]] = {
+    "Pillow images": pictures,
+    "pixels H×W×C": lambda: ROWS,
+    "batches of pixels": lambda: [np.stack(ROWS[:4]), np.stack(ROWS[4:])],
+    "pixel tensor N×C×H×W": lambda: torch.from_numpy(PIXELS.copy()),
+    "pixel tensors C×H×W": lambda: list(torch.from_numpy(PIXELS.copy())),
+    "Dataset of images": lambda: Numbered(lambda n: Image.fromarray(ROWS[n])),
+    "generator of images": lambda: iter(pictures()),
+}
+
+
+def read(
+    data: Any, *, preprocess: Preprocess | None = None, **options: Any
+) -> tuple[npt.NDArray[Any], list[int | None]]:
+    """All values and labels of the samples, and the same a second time."""
+    dataset = open_dataset(data, INPUT, preprocess, **options)
+    first, again = list(dataset), list(dataset)
+    values = np.concatenate([sample.inputs["x"] for sample in first])
+    np.testing.assert_array_equal(values, np.concatenate([sample.inputs["x"] for sample in again]))
+    assert len({sample.name for sample in first}) == len(first)
+    return values, [sample.label for sample in first]
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_arrays_of_any_kind(name: str) -> None:
+    values, labels = read(ARRAYS[name]())
+    np.testing.assert_array_equal(values, VALUES)
+    assert not any(labels)
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_of_any_kind(name: str) -> None:
+    values, labels = read(LABELLED[name]())
+    np.testing.assert_array_equal(values, VALUES)
+    assert labels == LABELS
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_of_any_kind(name: str) -> None:
+    values, _ = read(PICTURES[name](), preprocess=RECIPE)
+    np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
+    dataset = open_dataset(PICTURES[name](), INPUT, RECIPE)
+    assert dataset.preprocess is not None and dataset.preprocess.size == (5, 6)
+
+
+@pytest.mark.parametrize("name", [name for name in PICTURES if "tensor N" not in name])
+def test_pictures_need_a_preprocessing(name: str) -> None:
+    with pytest.raises(UsageError, match="images need to know how the model was trained"):
+        list(open_dataset(PICTURES[name](), INPUT, None))
+
+
+def test_rows_of_hugging_face() -> None:
+    values, labels = read(HuggingFace(), preprocess=RECIPE)
+    np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
+    assert labels == LABELS
+
+
+def test_one_picture() -> None:
+    values, _ = read(pictures()[2], preprocess=RECIPE)
+    np.testing.assert_array_equal(values, PIXELS[2:3].astype(np.float32))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    found = [tmp_path / f"{number % 2}" / f"{number}.png" for number in range(COUNT)]
+    for file, row in zip(found, ROWS, strict=True):
+        file.parent.mkdir(exist_ok=True)
+        Image.fromarray(row).save(file)
+    return found
+
+
+def test_paths(files: list[Path]) -> None:
+    for data in (files, [str(file) for file in files], iter(files)):
+        values, _ = read(data, preprocess=RECIPE)
+        np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
+    _, labels = read(list(zip(map(str, files), LABELS, strict=True)), preprocess=RECIPE)
+    assert labels == LABELS
+    names = [sample.name for sample in open_dataset([files[0], files[0]], INPUT, RECIPE)]
+    assert names == [str(files[0]), f"{files[0]} (2)"]
+
+
+def test_patterns(files: list[Path]) -> None:
+    folder = files[0].parent.parent
+    for pattern in (f"{folder}/*/*.png", f"{folder}/**/*.png", folder / "[01]" / "*"):
+        dataset = open_dataset(pattern, INPUT, RECIPE)
+        assert [sample.name for sample in dataset] == [
+            "0/0.png",
+            "0/2.png",
+            "0/4.png",
+            "1/1.png",
+            "1/3.png",
+            "1/5.png",
+        ]
+    with pytest.raises(DataError, match="matches no file"):
+        open_dataset(f"{folder}/*.jpg", INPUT, RECIPE)
+    with pytest.raises(DataError, match="matches 2 files and none of them is an image"):
+        open_dataset(f"{folder}/*", INPUT, RECIPE)
+
+
+def test_bad_files_are_passed_over_if_asked(files: list[Path]) -> None:
+    files[1].write_bytes(b"no image")
+    with pytest.raises(DataError, match="cannot be decoded"):
+        list(open_dataset(files, INPUT, RECIPE))
+    dataset = open_dataset(files, INPUT, RECIPE, skip_bad=True)
+    assert len(list(dataset)) == COUNT - 1 and dataset.skipped[0].name == str(files[1])
+
+
+def test_samples_are_counted_by_rows() -> None:
+    assert [
+        len(read(data, samples=3)[0]) for data in (loader(4), [VALUES[:2], VALUES[2:]], iter(VALUES))
+    ] == [3, 3, 3]
+    values, labels = read(TensorDataset(tensors(), torch.tensor(LABELS)), samples=2)
+    np.testing.assert_array_equal(values, VALUES[[0, 3]])
+    assert labels == [10, 13]
+
+
+def test_a_shuffling_loader_is_read_once() -> None:
+    values, labels = read(loader(2, shuffle=True))
+    assert sorted(labels) == LABELS  # type: ignore[type-var]
+    np.testing.assert_array_equal(values, VALUES[[label - 10 for label in labels]])  # type: ignore[operator]
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "MOST_KEPT", 3 * VALUES[0].nbytes)
+    with pytest.raises(UsageError, match="a generator can be read only once"):
+        list(open_dataset((row for row in VALUES), INPUT, None))
+    assert len(list(open_dataset((row for row in VALUES), INPUT, None, samples=3))) == 3
+    assert len(list(open_dataset(list(VALUES), INPUT, None))) == COUNT
+
+
+def test_a_generator_is_not_read_further_than_needed() -> None:
+    taken = []
+
+    def rows() -> Iterator[Any]:
+        for number in range(1000):
+            taken.append(number)
+            yield VALUES[0]
+
+    dataset = open_dataset(rows(), INPUT, None, samples=4)
+    assert not taken
+    list(dataset), list(dataset)
+    assert len(taken) == 4
+
+
+def test_reused_arrays_of_a_generator_are_copied() -> None:
+    def rows() -> Iterator[Any]:
+        buffer = np.empty((3, 5, 6), np.float32)
+        for row in VALUES:
+            buffer[...] = row
+            yield buffer
+
+    np.testing.assert_array_equal(read(rows())[0], VALUES)
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [
+        [{"boxes": [1, 2]}] * COUNT,
+        {"boxes": np.zeros((COUNT, 4))},
+        np.zeros((COUNT, 4, 4), np.int64),
+        torch.zeros(COUNT, 5),
+    ],
+)
+def test_targets_of_other_tasks_are_left_out(targets: Any) -> None:
+    values, labels = read([(VALUES, targets)])
+    np.testing.assert_array_equal(values, VALUES)
+    assert not any(labels)
+
+
+def test_input_map_and_transform() -> None:
+    pairs = [({"image": VALUES[n], "class": LABELS[n], "mask": VALUES[n]}) for n in range(COUNT)]
+    values, labels = read(pairs, input_map={"x": "image", "label": "class"})
+    np.testing.assert_array_equal(values, VALUES)
+    assert labels == LABELS
+    triples = [(n, VALUES[n], LABELS[n]) for n in range(COUNT)]
+    for options in ({"input_map": {"x": 1, "label": 2}}, {"transform": lambda item: item[1:]}):
+        values, labels = read(triples, **options)
+        np.testing.assert_array_equal(values, VALUES)
+        assert labels == LABELS
+    rows = [{"picture": Image.fromarray(row), "other": 1} for row in ROWS]
+    values, _ = read(rows, preprocess=RECIPE, input_map={"x": "picture"})
+    np.testing.assert_array_equal(values, PIXELS.astype(np.float32))
+
+
+def test_several_inputs() -> None:
+    a, b = np.ones((5, 2), np.float32), np.zeros((5, 3), np.float32)
+    for data, options in (
+        (DataLoader([{"a": x, "b": y} for x, y in zip(a, b, strict=True)], batch_size=2), {}),  # type: ignore[arg-type]
+        ([(a, b)], {"input_map": {"a": 0, "b": 1}}),
+        ([(a, b)], {"transform": lambda item: {"a": item[0], "b": item[1]}}),
+    ):
+        dataset = open_dataset(data, TWO, None, **options)
+        assert sum(len(sample.inputs["a"]) for sample in dataset) == 5
+    with pytest.raises(DataError, match="is a Tensor, and the model has 2 inputs"):
+        list(open_dataset(DataLoader(tensors()), TWO, None))
+
+
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        ([VALUES], {"input_map": {"y": 0}}, "names 'y'"),
+        ([VALUES], {"input_map": {"label": 0}}, "leaves out the input 'x'"),
+        ([{"u": 1}], {"input_map": {"x": "image"}}, r"is a dict \(u\) without 'image'"),
+        ([(1,)], {"input_map": {"x": 3}}, "is a tuple without 3"),
+        ([VALUES], {"transform": lambda item: 1 / 0}, "transform raised ZeroDivisionError"),
+        ([VALUES], {"transform": lambda item: None}, "is a NoneType"),
+        (VALUES, {"transform": len}, "transform: is for data that yield items, not for arrays"),
+        ("no/folder", {"input_map": {"x": 0}}, "input_map: is for data that yield items, not for files"),
+        ([(VALUES, LABELS[:2])], {}, "has 2 labels for 6 rows"),
+        ([(VALUES[0], -1)], {}, "has the label -1"),
+        ([(VALUES[0], "cat")], {}, "has the label 'cat'"),
+        ([np.array(["a"])], {}, "of which no array of numbers can be made"),
+        (DataLoader(torch.zeros(2, 7)), {}, "has float32 1×7 for the input"),  # type: ignore[arg-type]
+        (None, {}, "a NoneType is not a source of samples"),
+    ],
+)
+def test_what_is_refused(data: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(Calib8Error, match=message):
+        list(open_dataset(data, INPUT, None, **options))
