@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from calib8.data.differing import preprocess_difference
 from calib8.data.preprocess import (
     Preprocess,
     apply_preprocess,
     box_size,
-    preprocess_difference,
     preprocess_pixels,
     value_range,
 )

@@ -48,7 +48,8 @@ from calib8.analysis.sureness import Witness
 from calib8.analysis.wrong_statistics import sees_the_input, wrong_statistics
 from calib8.autorange.check import Check, float_outputs
 from calib8.autorange.samples import choose_samples
-from calib8.data.preprocess import Preprocess, preprocess_difference
+from calib8.data.differing import preprocess_difference
+from calib8.data.preprocess import Preprocess
 from calib8.data.reading import Reading
 from calib8.data.samples import Dataset, DataSource
 from calib8.dissection.dissect import Dissection

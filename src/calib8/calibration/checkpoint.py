@@ -22,7 +22,7 @@ from typing import Any, Final
 from calib8.calibration.moving import Averages
 from calib8.calibration.origin import origins_text, this_origin
 from calib8.calibration.statistics import Statistics
-from calib8.data.preprocess import preprocess_difference
+from calib8.data.differing import preprocess_difference
 from calib8.data.samples import Skipped
 from calib8.data.trail import Mark
 from calib8.errors import TableError

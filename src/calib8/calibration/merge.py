@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 from calib8.calibration.origin import origins_text, united
 from calib8.calibration.statistics import Statistics
-from calib8.data.preprocess import preprocess_difference
+from calib8.data.differing import preprocess_difference
 from calib8.errors import TableError, UsageError
 from calib8.parameters import parameter
 

@@ -13,8 +13,9 @@ import onnx_ir as ir
 
 from calib8.calibration.statistics import Statistics
 from calib8.data.batches import batches
+from calib8.data.differing import preprocess_difference
 from calib8.data.fit import fit_preprocess, image_shapes
-from calib8.data.preprocess import Preprocess, preprocess_difference
+from calib8.data.preprocess import Preprocess
 from calib8.data.presets import known_preprocess
 from calib8.data.reading import NOTHING_READ, Reading
 from calib8.data.samples import Dataset

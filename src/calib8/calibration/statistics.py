@@ -18,8 +18,8 @@ from calib8.calibration.origin import Origin, origins_text, united
 from calib8.calibration.tensor_statistics import BINS as BINS
 from calib8.calibration.tensor_statistics import Bins as Bins
 from calib8.calibration.tensor_statistics import TensorStatistics as TensorStatistics
+from calib8.data.differing import preprocess_difference
 from calib8.data.digests import DIGEST_BYTES
-from calib8.data.preprocess import preprocess_difference
 from calib8.errors import CalibrationError, TableError, UsageError
 from calib8.files import atomic_output, check_file, checked_path
 from calib8.parameters import either

@@ -154,6 +154,10 @@ _FILTER_HELP: Final = (
 _CROP_HELP: Final = "Resize to size/FRACTION and cut out the middle, such as 0.875."
 _CROP_PAD_HELP: Final = "Resize to size + N pixels and cut out the middle."
 _RESIZE_TO_HELP: Final = "Resize to so many pixels and cut out the middle."
+_ODD_MARGIN_HELP: Final = (
+    "If an odd number of pixels is cut off: after (one more below and right), or even (half of it "
+    "rounded to an even number, as torchvision does). Default: after."
+)
 _LETTERBOX_HELP: Final = "Pixel value 0 … 255 around a letterboxed image. Default: what becomes 0.5."
 _FOCUS_HELP: Final = "2×2 pixels become 4 times the channels (first YOLOv5 models)."
 _LAYOUT_HELP: Final = "Default: what the shape of the model's input says."
@@ -176,6 +180,9 @@ class PreprocessOptions:
     crop: Annotated[float | None, option(PREPROCESSING, "--crop", "FRACTION", _CROP_HELP)] = None
     crop_pad: Annotated[int | None, option(PREPROCESSING, "--crop-pad", "N", _CROP_PAD_HELP)] = None
     resize_to: Annotated[str | None, option(PREPROCESSING, "--resize-to", "N|H,W", _RESIZE_TO_HELP)] = None
+    odd_margin: Annotated[
+        str | None, option(PREPROCESSING, "--odd-margin", "after|even", _ODD_MARGIN_HELP)
+    ] = None
     letterbox_color: Annotated[
         float | None, option(PREPROCESSING, "--letterbox-color", "VALUE", _LETTERBOX_HELP)
     ] = None

@@ -54,6 +54,7 @@ def given_flags(options: PreprocessOptions) -> dict[str, Any]:
         "crop": options.crop,
         "crop_pad": options.crop_pad,
         "resize_to": _size("--resize-to", options.resize_to),
+        "odd_margin": options.odd_margin,
         "letterbox_color": options.letterbox_color,
         "focus": options.focus,
         "layout": options.layout,

@@ -39,6 +39,7 @@ _FLOAT32_TINY: Final = float(np.finfo(np.float32).tiny)
 Color = Literal["rgb", "bgr", "gray"]
 Resize = Literal["warp", "short-side", "letterbox", "none"]
 Layout = Literal["NCHW", "NHWC"]
+OddMargin = Literal["after", "even"]
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Preprocess:
         crop_pad: or the box is size + crop_pad pixels; 32 takes 224 out of 256 and 300 out of 332.
         resize_to: or the box is this many pixels, (H, W) or the side of a square.
             Without any of the three the box is ``size`` and nothing is cut off but the longer side.
+        odd_margin: where the middle lies if an odd number of pixels is cut off, see
+            ``calib8.data.resize.centre_crop``.
         letterbox_color: the pixel value 0 … 255 around a letterboxed image; None is the value that
             becomes 0.5 (0.5/scale + mean, as Tengine pads).
         focus: 2×2 pixels become 4 times the channels (YOLOv5): channel (2·column + row)·C + c.
@@ -82,6 +85,7 @@ class Preprocess:
     crop: float | None = None
     crop_pad: int | None = None
     resize_to: int | tuple[int, int] | None = None
+    odd_margin: OddMargin = "after"
     letterbox_color: float | None = None
     focus: bool = False
     mean: tuple[float, ...] = (0.0,)
@@ -115,6 +119,8 @@ class Preprocess:
         settings = asdict(self)
         settings["mean"] = [float(value) for value in self.mean]
         settings["scale"] = [float(value) for value in self.scale]
+        if self.odd_margin == "after":  # older versions do not know the setting
+            del settings["odd_margin"]
         document = {"format": PREPROCESS_FORMAT, "version": PREPROCESS_VERSION, **settings}
         return json.dumps(document, sort_keys=True, allow_nan=False)
 
@@ -133,29 +139,6 @@ class Preprocess:
             return cls(**settings)
         except UsageError as error:
             raise _broken(source, f"is broken ({error.subject} {error.problem})") from error
-
-
-def preprocess_difference(left: str | None, right: str | None) -> str:
-    """The settings in which ``left`` differs from ``right``, for messages: ``filter nearest, not bilinear``.
-
-    Args:
-        left, right: what ``Preprocess.to_json`` gave, or None where arrays went in as they were.
-    """
-    if left is None or right is None:
-        return "arrays, not images" if left is None else "images, not arrays"
-    try:
-        here, there = json.loads(left), json.loads(right)
-        names = sorted(name for name in here.keys() | there.keys() if here.get(name) != there.get(name))
-    except (ValueError, TypeError, AttributeError):
-        return f"{left}, not {right}"
-    return "; ".join(f"{name} {_setting(here, name)}, not {_setting(there, name)}" for name in names)
-
-
-def _setting(settings: dict[str, Any], name: str) -> str:
-    value = settings.get(name)
-    if isinstance(value, list):
-        return ",".join(str(number).removesuffix(".0") for number in value)
-    return "none" if value is None else str(value).removesuffix(".0")
 
 
 def apply_preprocess(image: Image.Image, p: Preprocess, name: str = "image") -> npt.NDArray[np.generic]:
@@ -258,7 +241,7 @@ def _resized(image: Image.Image, p: Preprocess, name: str) -> npt.NDArray[np.uin
         return resample(image, letterbox_size(own, size), p.filter)
     box = box_size(p, size)
     aim = cover_size(own, box) if p.resize == "short-side" else box
-    return centre_crop(resample(image, aim, p.filter), size)
+    return centre_crop(resample(image, aim, p.filter), size, even=p.odd_margin == "even")
 
 
 def _known_size(p: Preprocess) -> tuple[int, int]:
@@ -293,6 +276,7 @@ def _check_choices(p: Preprocess) -> None:
         "resize": get_args(Resize),
         "filter": get_args(Filter),
         "layout": get_args(Layout),
+        "odd_margin": get_args(OddMargin),
         "dtype": ("float32", "uint8"),
         "focus": (False, True),
     }

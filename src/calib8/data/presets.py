@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from calib8.data.foreign_recipes import from_huggingface, from_timm, from_torchvision
 from calib8.data.preprocess import Preprocess
 from calib8.errors import UsageError
 from calib8.parameters import parameter
@@ -59,15 +60,29 @@ PRESETS: Final[dict[str, Preprocess]] = {
 }
 
 
-def preset(name: str) -> Preprocess:
-    """The preprocessing of a model family.
+class Presets:
+    """Preprocessing by the name of a model family, or as another library has it.
 
-    Raises:
-        UsageError: there is no such preset; the message lists them.
+    ``calib8.preset("torchvision")``, ``calib8.preset.from_timm(model)``.
     """
-    if name not in PRESETS:
-        raise UsageError(parameter("preprocess", name), "unknown preset", f"Use one of {', '.join(PRESETS)}")
-    return PRESETS[name]
+
+    def __call__(self, name: str) -> Preprocess:
+        """The preprocessing of a model family.
+
+        Raises:
+            UsageError: there is no such preset; the message lists them.
+        """
+        if name not in PRESETS:
+            cure = f"Use one of {', '.join(PRESETS)}"
+            raise UsageError(parameter("preprocess", name), "unknown preset", cure)
+        return PRESETS[name]
+
+    from_timm = staticmethod(from_timm)
+    from_torchvision = staticmethod(from_torchvision)
+    from_huggingface = staticmethod(from_huggingface)
+
+
+preset: Final = Presets()
 
 
 def known_preprocess(given: Preprocess | str | None) -> Preprocess | None:

@@ -2,7 +2,7 @@
 
     cover       (h, w) → smallest (h', w') with the same aspect that covers the box, long side rounded down
     letterbox   r = min(R/h, C/w) as float32,  (h', w') = (int(r·h), int(r·w)),  top = (R−h')//2
-    centre crop top = (h − H)//2,  left = (w − W)//2
+    centre crop top = (h − H)//2,  left = (w − W)//2;  or both rounded to the nearest even number at a half
 
     opencv-bilinear, for output x of n and input size m (the same for rows):
         f = float32((x + 0.5)·m/n − 0.5),  i = floor(f),  weights rint((1−(f−i))·2^11), rint((f−i)·2^11)
@@ -56,10 +56,18 @@ def letterbox_size(size: tuple[int, int], box: tuple[int, int]) -> tuple[int, in
     return min(max(fitted[0], 1), box[0]), min(max(fitted[1], 1), box[1])
 
 
-def centre_crop(pixels: npt.NDArray[np.uint8], size: tuple[int, int]) -> npt.NDArray[np.uint8]:
-    """The middle (H, W) of an (h, w, C) array, h >= H and w >= W; an odd margin leaves more below/right."""
-    top = (pixels.shape[0] - size[0]) // 2
-    left = (pixels.shape[1] - size[1]) // 2
+def centre_crop(
+    pixels: npt.NDArray[np.uint8], size: tuple[int, int], *, even: bool = False
+) -> npt.NDArray[np.uint8]:
+    """The middle (H, W) of an (h, w, C) array, h >= H and w >= W.
+
+    An odd margin leaves more below and right; with ``even`` half of it is rounded to an even number, as
+    torchvision does.
+    """
+    top, left = (
+        round(margin / 2) if even else margin // 2
+        for margin in (pixels.shape[0] - size[0], pixels.shape[1] - size[1])
+    )
     return pixels[top : top + size[0], left : left + size[1]]
 
 
