@@ -2,7 +2,8 @@
 
     timm            box = ⌊size / crop_pct⌋, cut out of its middle;  (pixel/255 − mean) / std
     torchvision     Resize, CenterCrop, ToTensor, Normalize, as a Compose or as weights.transforms()
-    Hugging Face    resize, center_crop, rescale, normalize, as an image processor says them
+    Hugging Face    resize, center_crop, rescale, normalize, as an image processor says them; those that
+                    resize tensors, not Pillow images, differ by a level or two of 255
 
 Their objects are read, none of the libraries is imported but timm where a model is named.
 """
@@ -112,6 +113,8 @@ def from_huggingface(processor: Any) -> Preprocess:
     normalizes = bool(settings.get("do_normalize"))
     mean = _floats(settings["image_mean"]) if normalizes else (0.0,)
     std = _floats(settings["image_std"]) if normalizes else (1.0,)
+    if settings.get("include_top"):  # EfficientNet divides by the deviation once more
+        std = tuple(value * value for value in std)
     return replace(
         _huggingface_steps(settings).preprocess("Hugging Face", even=False),
         color="bgr" if settings.get("do_flip_channel_order") else "rgb",
@@ -214,6 +217,8 @@ def _huggingface_steps(settings: Mapping[str, Any]) -> _Steps:
     crop_pct = settings.get("crop_pct")
     if settings.get("do_resize"):
         resize = _huggingface_size(settings["size"])
+        if "levit" in str(settings.get("image_processor_type", "")).lower() and len(resize) == 1:
+            resize = (int(256 / 224 * resize[0]),)
         if crop_pct and len(resize) == 1:  # ConvNeXt: images of 384 and more are only resized
             crop = resize * 2
             resize = resize * 2 if resize[0] >= 384 else (int(resize[0] / crop_pct),)
@@ -242,8 +247,7 @@ def _as_settings(processor: Any) -> Mapping[str, Any] | None:
     if isinstance(processor, Mapping):
         return processor
     if callable(getattr(processor, "to_dict", None)):
-        settings: Mapping[str, Any] = processor.to_dict()
-        return settings
+        return {"image_processor_type": type(processor).__name__, **processor.to_dict()}
     return None
 
 
