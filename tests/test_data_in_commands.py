@@ -80,7 +80,9 @@ def options_of(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", [*OBJECTS, *PICTURES])
 def test_ranges_and_accuracy(name: str, files: list[Path]) -> None:
     make, first = {**OBJECTS, **PICTURES}[name], VALUES if name in OBJECTS else {"images": PIXELS}
-    table = calib8.calibrate(files[0], make(), method="minmax", **options_of(name)).table
+    found = calib8.calibrate(files[0], make(), method="minmax", **options_of(name))
+    table = found.table
+    assert repr(found) == f"<Calibration: {len(table.entries)} ranges by minmax from {COUNT} samples>"
     wanted = calib8.calibrate(files[0], first, method="minmax", **options_of(name)).table
     assert {tensor: entry.range for tensor, entry in table.entries.items()} == {
         tensor: entry.range for tensor, entry in wanted.entries.items()
@@ -93,7 +95,9 @@ def test_ranges_and_accuracy(name: str, files: list[Path]) -> None:
 @pytest.mark.parametrize("name", ["generator", "DataLoader of (x, y)", "rows of Hugging Face"])
 def test_the_other_commands(name: str, files: list[Path], tmp_path: Path) -> None:
     make, options = {**OBJECTS, **PICTURES}[name], options_of(name)
-    assert calib8.quantize(files[0], make(), **options).verdict is not None
+    made = calib8.quantize(files[0], make(), **options)
+    assert made.verdict is not None and repr(made).startswith("<Quantization: ") and len(repr(made)) < 400
+    assert made.verdict.text.split(":")[0] in repr(made) and "\x0e" not in repr(made)
     assert calib8.compare(*files, make(), **options).tensors
     assert calib8.preflight(files[0], make(), **options).inputs[0].rows > 0
     tuned = calib8.tune(files[0], make(), tmp_path / "tuned.onnx", min_agreement=50, **options)

@@ -18,6 +18,7 @@ from calib8.files import check_written_model, checked_path
 from calib8.formats.bind import Binding
 from calib8.model.fix_sizes import KnownSizes
 from calib8.model.save import save_model
+from calib8.parameters import Text
 from calib8.passes.place import Placement
 from calib8.passes.prepare import PreparedModel
 from calib8.profiles import chosen_profile
@@ -53,6 +54,10 @@ class Collection:
     fallback: str
     auto: None = None
 
+    def __repr__(self) -> str:
+        """One line: how many tensors and samples."""
+        return f"<Collection: {len(self.statistics.tensors)} tensors, {self.statistics.samples} samples>"
+
 
 @dataclass(frozen=True)
 class Calibration:
@@ -81,6 +86,12 @@ class Calibration:
     notes: tuple[str, ...]
     auto: AutoReport | None = None
     kept: tuple[KeptRun, ...] | None = None
+
+    def __repr__(self) -> str:
+        """One line: how many ranges, by which methods, from how many samples."""
+        methods = ", ".join(sorted({entry.method for entry in self.table.entries.values()}))
+        ranges, samples = len(self.table.entries), self.statistics.samples
+        return f"<Calibration: {ranges} ranges by {methods or 'no method'} from {samples} samples>"
 
 
 @dataclass(frozen=True)
@@ -116,6 +127,20 @@ class Quantization:
     verdict: Verdict | None = None
     meaning: Meaning | None = None
     spots: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        """One line: how much is quantized, which repairs were kept, whether the model is."""
+        nodes, quantized = len(self.placement.decisions), len(self.placement.quantized_nodes())
+        told = [f"{quantized} of {nodes} nodes quantized"]
+        if self.spots:
+            told.append(f"{len(self.spots)} tensors of 16 bits")
+        steps = () if self.repaired is None else self.repaired.steps
+        kept = [name for step in steps if step.kept for name in step.names]
+        if kept:
+            told.append(f"repairs {', '.join(kept)}")
+        if self.verdict is not None:
+            told.append(Text(self.verdict.text))
+        return f"<Quantization: {'; '.join(told)}>"
 
     def save(
         self, path: str | os.PathLike[str], *, shapes: Mapping[str, Sequence[int]] | None = None

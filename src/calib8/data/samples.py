@@ -6,10 +6,11 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from calib8.data.arrays import conform
 from calib8.data.preprocess import Preprocess
@@ -18,7 +19,26 @@ from calib8.parameters import parameter
 from calib8.tensors import TensorSpec
 
 Array: TypeAlias = npt.NDArray[np.generic]
-Yielding: TypeAlias = "Iterable[Any] | Callable[[], Iterable[Any]]"
+
+
+class Numbered(Protocol):
+    """Samples by number, as a Dataset of PyTorch has them."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+    def __getitem__(self, number: int, /) -> Any:
+        """One of them."""
+
+
+class Reader(Protocol):
+    """ONNX Runtime's ``CalibrationDataReader``."""
+
+    def get_next(self) -> Any:
+        """The next sample, None behind the last one."""
+
+
+Yielding: TypeAlias = "Iterable[Any] | Callable[[], Iterable[Any]] | Numbered | Reader | Image.Image"
 DataSource: TypeAlias = "str | os.PathLike[str] | npt.NDArray[Any] | Mapping[str, Any] | Yielding"
 
 
