@@ -11,12 +11,13 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import pytest
 import typer
 
 import calib8
 from calib8.cli import app
 from calib8.errors import UsageError
-from calib8.parameters import Text, either, entries, entry, flag_of, on_command_line, parameter
+from calib8.parameters import Text, either, entries, entry, flag_of, on_command_line, one_of, parameter
 
 SOURCE = Path(calib8.__file__).parent
 BELOW = [path for path in sorted(SOURCE.rglob("*.py")) if path.parent.name != "cli"]
@@ -51,6 +52,8 @@ ONLY_TYPED = {
 """Parameters that are flags alone, and why."""
 
 ONLY_IN_PYTHON = {
+    "input_map": "where objects of Python hold the inputs",
+    "transform": "a function",
     "min_score": "the promise about a judge of one's own, which is a function",
 }
 """Parameters that are keywords alone, and why."""
@@ -224,3 +227,23 @@ def test_no_text_below_the_command_line_speaks_of_flags() -> None:
             and node.lineno not in documented
         ]
     assert {fault.partition(":")[0] for fault in faults} == {"parameters.py"}, "\n".join(faults)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("MinMax", "minmax"),
+        ("mean_minmax", "mean-minmax"),
+        ("kl", "entropy"),
+        ("TRT", "tensorrt"),
+        ("entrpy", "entropy"),
+        ("ort", None),  # which is none of these
+        ("something", None),
+        ("", None),
+    ],
+)
+def test_near_names(given: str, meant: str | None) -> None:
+    known = ["auto", "minmax", "mean-minmax", "entropy", "tensorrt"]
+    listed = "Use one of auto, minmax, mean-minmax, entropy, tensorrt"
+    assert one_of(given, known) == (f"Did you mean '{meant}'? {listed}" if meant else listed)
+    assert one_of(given, known, "Use some of").endswith(listed.replace("one", "some"))

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 FLAGS: Final[Mapping[str, str]] = {
@@ -24,6 +25,20 @@ FLAGS: Final[Mapping[str, str]] = {
     "statistics": "--from-stats",
 }
 """Parameters whose flag is not their name with hyphens: mostly one that takes many is typed many times."""
+
+OTHER_NAMES: Final[Mapping[str, str]] = {
+    "absmax": "minmax",
+    "kl": "entropy",
+    "kld": "entropy",
+    "max": "minmax",
+    "min-max": "minmax",
+    "moving-average": "ema",
+    "ort": "onnxruntime",
+    "ov": "openvino",
+    "tfl": "tflite",
+    "trt": "tensorrt",
+}
+"""What is called otherwise elsewhere."""
 
 _UNSAID: Final = object()
 _FIRST, _SECOND, _END = "\x0e", "\x0f", "\x10"
@@ -82,6 +97,22 @@ def parameter(name: str, value: object = _UNSAID) -> str:
         return either(name, flag)
     value = os.fspath(value) if isinstance(value, os.PathLike) else value
     return either(f"{name}={value!r}", flag if value is True else f"{flag} {_typed(value)}")
+
+
+def one_of(given: str, known: Iterable[str], every: str = "Use one of") -> str:
+    """A cure that lists names: ``Did you mean 'minmax'? Use one of auto, minmax …``.
+
+    Args:
+        given: what is none of them.
+        known: all of them.
+        every: what stands before the list.
+    """
+    names = list(known)
+    plain = {name.lower().replace("_", "-"): name for name in names}
+    asked = given.strip().lower().replace("_", "-")
+    near = [OTHER_NAMES[asked]] if asked in OTHER_NAMES else get_close_matches(asked, plain, 1, 0.7)
+    meant = f"Did you mean '{plain[near[0]]}'? " if near and near[0] in plain else ""
+    return f"{meant}{every} {', '.join(names)}"
 
 
 def entry(name: str, key: str, value: str | None = None) -> str:

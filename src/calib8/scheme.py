@@ -16,7 +16,7 @@ from calib8.ops.groups import CODE_PRESERVING_OPS as CODE_PRESERVING_OPS
 from calib8.ops.groups import FUNCTION_OPS as FUNCTION_OPS
 from calib8.ops.groups import UNARY_OPS as UNARY_OPS
 from calib8.ops.groups import WEIGHTED_OPS as WEIGHTED_OPS
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.qparams import INT8, INT8_SYMMETRIC, INT16, UINT8, QuantSpec
 from calib8.requests import Request
 
@@ -212,7 +212,7 @@ def target_scheme(name: str) -> QuantScheme:
         UsageError: there is no such target.
     """
     if name not in TARGETS:
-        raise UsageError(parameter("target", name), "unknown target", f"Use one of {', '.join(TARGETS)}")
+        raise UsageError(parameter("target", name), "unknown target", one_of(name, TARGETS))
     return TARGETS[name]
 
 

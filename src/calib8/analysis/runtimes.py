@@ -16,7 +16,7 @@ from calib8.engine.plan_file import ANY_MODEL, claims_to_be_plan
 from calib8.errors import CrashError, UsageError
 from calib8.files import check_model_file
 from calib8.model.runtime import Arrays, Session, open_session
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.processors import MOST_THREADS
 from calib8.program.magic import is_program_file
 from calib8.session.prepared import NATIVE, PROGRAM_RUNTIMES, REFERENCE
@@ -89,9 +89,7 @@ def check_runtime(runtime: str, profile: str | None, integer_only: bool) -> None
         UsageError: one of these.
     """
     if runtime not in RUNTIMES:
-        raise UsageError(
-            parameter("runtime", runtime), "unknown runtime", f"Use one of {', '.join(RUNTIMES)}"
-        )
+        raise UsageError(parameter("runtime", runtime), "unknown runtime", one_of(runtime, RUNTIMES))
     if runtime not in OWN and (profile is not None or integer_only):
         problem = f"does not go with the runtime {runtime}, which rounds as it does"
         raise UsageError(_of_rounding(profile), problem, USE_OWN)

@@ -16,7 +16,7 @@ from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_agai
 from calib8.calibration.statistics import Statistics
 from calib8.calibration.tensor_statistics import TensorStatistics
 from calib8.errors import CalibrationError, UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.qparams import QuantSpec
 from calib8.table import CalibrationTable, Range, TableEntry
 
@@ -130,8 +130,8 @@ def range_method(method: str, percent: float | None) -> tuple[str, RangeMethod]:
             parameter("method", method), problem, f"Give the data, or use one of {', '.join(METHODS)}"
         )
     if method not in METHODS:
-        known = ", ".join([*METHODS, *TWO_PASS_METHODS])
-        raise UsageError(parameter("method", method), "unknown method", f"Use one of {known}")
+        known = [*METHODS, *TWO_PASS_METHODS]
+        raise UsageError(parameter("method", method), "unknown method", one_of(method, known))
     if percent is None:
         return method, METHODS[method]
     if method != "percentile":

@@ -19,7 +19,7 @@ from calib8.calibration.ranges.power_of_two import power_of_two
 from calib8.calibration.ranges.two_pass import TWO_PASS_METHODS, needs_data_again
 from calib8.calibration.statistics import Statistics, TensorStatistics
 from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 from calib8.qparams import QuantSpec
 from calib8.table import GIVEN, POWER_OF_TWO, CalibrationTable, Range, TableEntry
 
@@ -75,8 +75,8 @@ def check_wish(wish: Wish, *, from_statistics: bool = False) -> None:
         raise UsageError(parameter("method", wish.method), problem, cure)
     if wish.method != EMA:
         if wish.method not in METHODS and wish.method != AUTO and not needs_data_again(wish.method):
-            known = ", ".join([AUTO, *METHODS, *TWO_PASS_METHODS, EMA])
-            raise UsageError(parameter("method", wish.method), "unknown method", f"Use one of {known}")
+            known = [AUTO, *METHODS, *TWO_PASS_METHODS, EMA]
+            raise UsageError(parameter("method", wish.method), "unknown method", one_of(wish.method, known))
         if wish.method == AUTO:
             _check_auto(wish)
         else:

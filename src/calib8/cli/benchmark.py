@@ -16,7 +16,7 @@ from calib8.cli.progress import shown_progress
 from calib8.cli.speed import breakdown_document, say_breakdown, timing_document, timing_table
 from calib8.cli.terminal import Terminal, open_terminal
 from calib8.errors import CrashError, ModelError, UnsupportedModelError, UsageError
-from calib8.parameters import on_command_line
+from calib8.parameters import on_command_line, one_of
 from calib8.processors import MOST_THREADS, usable_cores
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def read_runtimes(text: str | None) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         if name not in OPENERS:
-            cure = f"Use some of {', '.join(OPENERS)}"
+            cure = one_of(name, OPENERS, "Use some of")
             raise UsageError(f"--runtime {text}", f"unknown runtime '{name}'", cure)
     if len(set(names)) < len(names):
         raise UsageError(f"--runtime {text}", "names a runtime twice", "Give each once")

@@ -86,11 +86,9 @@ def open_dataset(
     path = Path(data) if isinstance(data, (str, os.PathLike)) else None
     yields = path is None and not isinstance(data, (np.ndarray, Mapping))
     if not yields and (input_map or transform is not None):
-        unused = "input_map" if input_map else "transform"
+        unused = parameter("input_map") if input_map else parameter("transform")
         problem = f"is for data that yield items, not for {'files' if path else 'arrays'}"
-        raise UsageError(
-            parameter(unused), problem, "Leave it out, or give a DataLoader, a Dataset or a list"
-        )
+        raise UsageError(unused, problem, "Leave it out, or give a DataLoader, a Dataset or a list")
     listed = None if labels is None else checked_path(labels, "labels")
     if labels is not None and (path is None or not path.is_dir()):
         cure = "Put an array 'labels' into the .npz, or yield (inputs, label) pairs"

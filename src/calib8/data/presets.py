@@ -13,7 +13,7 @@ from typing import Final
 from calib8.data.foreign_recipes import from_huggingface, from_timm, from_torchvision
 from calib8.data.preprocess import Preprocess
 from calib8.errors import UsageError
-from calib8.parameters import parameter
+from calib8.parameters import one_of, parameter
 
 _IMAGENET_MEAN: Final = (123.675, 116.28, 103.53)
 _IMAGENET_SCALE: Final = (1 / 58.395, 1 / 57.12, 1 / 57.375)
@@ -73,8 +73,7 @@ class Presets:
             UsageError: there is no such preset; the message lists them.
         """
         if name not in PRESETS:
-            cure = f"Use one of {', '.join(PRESETS)}"
-            raise UsageError(parameter("preprocess", name), "unknown preset", cure)
+            raise UsageError(parameter("preprocess", name), "unknown preset", one_of(name, PRESETS))
         return PRESETS[name]
 
     from_timm = staticmethod(from_timm)

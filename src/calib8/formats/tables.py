@@ -16,7 +16,7 @@ from calib8.errors import TableError, UsageError
 from calib8.files import atomic_output, check_file, checked_path
 from calib8.formats import aimet, dynamic_ranges, mxnet, ncnn, onnxruntime, tengine, tensorrt
 from calib8.formats.table_file import TableFile
-from calib8.parameters import either, parameter
+from calib8.parameters import either, one_of, parameter
 from calib8.table import TABLE_FORMAT, CalibrationTable
 
 
@@ -114,9 +114,7 @@ def table_format(name: str, asked: str | None = None) -> TableFormat:
         UsageError: there is no such format.
     """
     if name not in FORMATS:
-        raise UsageError(
-            asked or parameter("form", name), "unknown format", f"Use one of {', '.join(FORMATS)}"
-        )
+        raise UsageError(asked or parameter("form", name), "unknown format", one_of(name, FORMATS))
     return FORMATS[name]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from calib8.errors import UsageError
-from calib8.parameters import either, parameter
+from calib8.parameters import either, one_of, parameter
 from calib8.repair.repairs import DATA_FREE, DEFAULT_EFFORT, EFFORTS, NONE, ONE_OF, REPAIRS, Effort
 from calib8.requests import Request
 
@@ -124,7 +124,7 @@ def effort_called(name: str) -> Effort:
         UsageError: there is none.
     """
     if name not in EFFORTS:
-        raise UsageError(parameter("effort", name), "unknown effort", f"Use {', '.join(EFFORTS)}")
+        raise UsageError(parameter("effort", name), "unknown effort", one_of(name, EFFORTS))
     return EFFORTS[name]
 
 
@@ -147,7 +147,7 @@ def repairs_called(names: Sequence[str]) -> tuple[str, ...]:
         raise UsageError(given, "a name is empty", cure)
     unknown = [name for name in names if name not in REPAIRS]
     if unknown:
-        cure = f"Use some of {', '.join(REPAIRS)}, or {NONE}"
+        cure = f"{one_of(unknown[0], REPAIRS, 'Use some of')}, or {NONE}"
         raise UsageError(parameter("repair", [unknown[0]]), "unknown repair", cure)
     for group in ONE_OF:
         twice = [name for name in group if name in names]
