@@ -118,7 +118,7 @@ def test_a_bad_sample_ends_the_run_but_what_came_before_is_saved(model: ir.Model
 
     def items(good: int) -> Iterator[dict[str, np.ndarray]]:
         yield from [arrays] * good
-        yield {"y": arrays["x"]}
+        yield {"y": arrays["x"], "z": arrays["x"]}
 
     def data(good: int) -> Dataset:
         return open_dataset(lambda: items(good), graph_inputs(model), None)
